@@ -1,0 +1,56 @@
+# `make` alone lists the targets. Settings: PYTHON (the interpreter for .venv), WORKERS and ARGS (for pytest).
+PYTHON ?= python3
+WORKERS ?= auto
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_LOCKS := requirements.lock deploy/requirements-build.lock
+DEV_LOCK := deploy/requirements-dev.lock
+
+.DEFAULT_GOAL := help
+.PHONY: help install dev demo test lint format lock clean
+
+help: ## list the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 16
+
+install: $(VENV)/.installed ## make .venv with the command in .venv/bin/perpetua
+	@echo "Ready: $(BIN)/perpetua"
+
+dev: $(VENV)/.installed-dev ## add the tools for tests and checks to .venv
+
+demo: $(VENV)/.installed ## run the demonstration
+	@$(BIN)/perpetua demo
+
+test: lint ## run all checks, then all tests; the first failure stops
+	@echo "== pytest"
+	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
+
+lint: dev ## run the linters, the type checker and the floor contracts
+	@echo "== ruff check"
+	@$(BIN)/ruff check .
+	@echo "== ruff format --check"
+	@$(BIN)/ruff format --check .
+	@echo "== mypy"
+	@$(BIN)/mypy
+	@echo "== lint-imports"
+	@$(BIN)/lint-imports
+
+format: dev ## format the code and fix what ruff can fix
+	@$(BIN)/ruff check --fix-only --exit-zero .
+	@$(BIN)/ruff format .
+
+lock: $(VENV)/.installed ## make the lock files again (UPGRADE=1: with the newest versions allowed)
+	@UPGRADE="$(UPGRADE)" deploy/lock.sh $(VENV)
+
+clean: ## remove .venv and all that the tools left behind
+	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find oracle connectors tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.installed: $(RUN_LOCKS) pyproject.toml deploy/bootstrap.sh
+	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) run
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed $(DEV_LOCK)
+	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) dev
+	@touch $@

@@ -1,0 +1,140 @@
+"""The seam between the oracle and any bus: a source that can be read again, a sink that commits atomically.
+
+A connector implements `Source` and `Sink`; `connectors.local.memory` is the one that tests use. Bodies are opaque
+bytes with a content type. A connector never looks into them, and knows nothing of predictors or privacy.
+
+Formal guarantees every connector gives:
+    * *Replayable*: after `Source.open(p)` the deliveries are, byte for byte, those that any earlier run read
+      after position `p`; or `SourceError` is raised. There is no silent reset to the first or the latest record.
+    * *Atomic*: after a crash, `Sink.open` returns the last `Commit` that is wholly durable, and what readers find
+      in the sink is exactly what was committed up to it (each sink documents what it can promise).
+    * *Ordered*: deliveries come in one total order; `Delivery.position` strictly increases.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+__all__ = [
+    "ARROW_STREAM",
+    "JSON",
+    "METADATA_LIMIT",
+    "Commit",
+    "Committed",
+    "Delivery",
+    "Reply",
+    "Sink",
+    "Source",
+]
+
+JSON = "application/json"
+"""Content type of one JSON message per delivery."""
+
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+"""Content type of an Arrow IPC stream holding one or more record batches, many queries per delivery."""
+
+METADATA_LIMIT = 512
+"""Most bytes of `Commit.metadata`; brokers keep it beside the committed position."""
+
+
+class Delivery(NamedTuple):
+    """One message as the bus handed it over.
+
+    Attributes:
+        position: Position just *after* this message, in the source's own unit (record, byte or row); what to pass to
+            `Source.open` to go on behind it.
+        body: The bytes, or None for a tombstone (a round with "no query").
+        content_type: `JSON` or `ARROW_STREAM`.
+        headers: Transport headers that a reply may need (correlation, reply address); empty on files.
+    """
+
+    position: int
+    body: bytes | None
+    content_type: str = JSON
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class Reply(NamedTuple):
+    """One message for the asker of one delivery.
+
+    Attributes:
+        body: The encoded answer or rejection.
+        content_type: As of the delivery it answers.
+        headers: The delivery's headers.
+        rejected: True where the whole delivery was rejected (a sink may keep a copy aside).
+    """
+
+    body: bytes
+    content_type: str = JSON
+    headers: tuple[tuple[str, bytes], ...] = ()
+    rejected: bool = False
+
+
+class Commit(NamedTuple):
+    """All that becomes visible together.
+
+    Attributes:
+        replies: In the order of their deliveries, one for each.
+        ledger: Encoded public ledger events, in order.
+        position: Position after the last delivery these replies belong to.
+        metadata: At most `METADATA_LIMIT` bytes, handed back by `Sink.open`; opaque to the connector.
+    """
+
+    replies: Sequence[Reply]
+    ledger: Sequence[bytes]
+    position: int
+    metadata: bytes
+
+
+class Committed(NamedTuple):
+    """The last durable commit's position and metadata."""
+
+    position: int
+    metadata: bytes
+
+
+class Source(Protocol):
+    """A replayable, totally ordered stream of messages."""
+
+    @property
+    def exhausted(self) -> bool:
+        """True once the stream has ended for good and every delivery was fetched; never True on a live bus."""
+        ...
+
+    async def open(self, position: int | None) -> None:
+        """Make the next `fetch` start behind `position` (None: at the beginning).
+
+        Raises:
+            SourceError: The records behind `position` cannot be read again.
+        """
+        ...
+
+    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+        """Return up to `limit` deliveries that are there, waiting up to `wait` seconds for the first; else empty.
+
+        Cancelling a waiting `fetch` loses nothing: the next one returns what this one would have.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release what is held. It may never be called (kill -9), so nothing may depend on it."""
+        ...
+
+
+class Sink(Protocol):
+    """Where replies and ledger events become visible, atomically with the position."""
+
+    async def open(self) -> Committed | None:
+        """Undo whatever a crash left half-written and return the last durable commit (None: there is none)."""
+        ...
+
+    async def commit(self, commit: Commit) -> None:
+        """Make all of `commit` durable, or nothing of it.
+
+        Raises:
+            StorageError: It could not be written; the earlier commits stand untouched.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release what is held. It may never be called."""
+        ...

@@ -1,0 +1,1 @@
+"""Perpetua's core: mechanisms, accounting, plans, predictors, state, service and command line."""

@@ -1,0 +1,1 @@
+"""Privacy accounting: events that state their mathematics, and the accountant that reads them."""

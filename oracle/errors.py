@@ -1,0 +1,110 @@
+"""Every error that Perpetua raises on purpose, in families by what the caller does about it.
+
+No message ever carries a feature, a label, a depth, a count of private points or an object's repr of
+private data: error texts end in logs, and logs are public (see ARCHITECTURE.md, "Telemetry is public").
+"""
+
+__all__ = [
+    "CorruptSnapshotError",
+    "DataError",
+    "ForeignPlanError",
+    "InputError",
+    "KeyFileError",
+    "LogDivergedError",
+    "NewerVersionError",
+    "PerpetuaError",
+    "PlanError",
+    "PlanExhaustedError",
+    "RefusedError",
+    "RetryableError",
+    "SourceError",
+    "StateBusyError",
+    "StateError",
+    "StorageError",
+    "TruncatedSnapshotError",
+    "WrongKeyError",
+]
+
+
+class PerpetuaError(Exception):
+    """The root: catching it catches everything that Perpetua raises on purpose."""
+
+
+class RefusedError(PerpetuaError):
+    """What was asked is refused as it stands; change the input and ask again."""
+
+
+class InputError(RefusedError, ValueError):
+    """A setting or argument is outside its bound.
+
+    Args:
+        field: The setting's name, as its user writes it.
+        value: What was given; pass public values only.
+        bound: What would have been accepted, in words.
+    """
+
+    def __init__(self, field: str, value: object, bound: str) -> None:
+        super().__init__(f"{field} = {value!r}: {bound}")
+        self.field = field
+        self.value = value
+        self.bound = bound
+
+
+class DataError(RefusedError):
+    """The labelled data cannot be used; the message names the column and the rule, never a value."""
+
+
+class PlanError(RefusedError):
+    """No plan meets the declared figures, or a plan is not consistent."""
+
+
+class StateError(PerpetuaError):
+    """The state folder cannot be used as it is; the daemon stops and an operator looks."""
+
+
+class WrongKeyError(StateError):
+    """The key does not belong to this snapshot."""
+
+
+class CorruptSnapshotError(StateError):
+    """The snapshot's bytes are not the ones that were written."""
+
+
+class TruncatedSnapshotError(CorruptSnapshotError):
+    """The snapshot ends before the length its header declares."""
+
+
+class NewerVersionError(StateError):
+    """The snapshot was written by a newer version of Perpetua."""
+
+
+class ForeignPlanError(StateError):
+    """The snapshot belongs to another plan than the one at hand."""
+
+
+class KeyFileError(StateError):
+    """The key file is missing, malformed, or readable by others."""
+
+
+class StateBusyError(StateError):
+    """Another process holds the state folder."""
+
+
+class LogDivergedError(StateError):
+    """The log is not the one that the state was built from; answering on would reuse noise."""
+
+
+class PlanExhaustedError(StateError):
+    """The last planned phase has ended; no further round can be answered under this plan."""
+
+
+class StorageError(PerpetuaError):
+    """A file could not be written or read (disk full, permission); what was there before is untouched."""
+
+
+class SourceError(PerpetuaError):
+    """A source cannot deliver what was asked of it (position gone, file unreadable)."""
+
+
+class RetryableError(PerpetuaError):
+    """The same call may succeed later."""

@@ -1,0 +1,1 @@
+"""The differentially private mechanisms: pure, vectorised, without I/O and without a clock."""

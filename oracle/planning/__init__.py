@@ -1,0 +1,1 @@
+"""Plans: every number that a run is bound to, fixed before any data is read."""

@@ -1,0 +1,148 @@
+"""The model file: what its owner declares before a plan is made. Nothing here is taken from private data."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from oracle.errors import InputError
+
+__all__ = ["Feature", "Limits", "Model", "parse_model"]
+
+_NAME_LIMIT = 64
+_FEATURE_LIMIT = 512
+_RESERVED = frozenset({"id", "x", "label"})
+
+
+class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One feature of a query.
+
+    Attributes:
+        name: Its name; also its key where a query names its features.
+        sides: The sides that a box may have on it.
+        bounds: Declared range, used to scale the faces; values outside are allowed.
+    """
+
+    name: str
+    sides: Literal["lower", "upper", "both", "none"] = "both"
+    bounds: tuple[float, float] | None = None
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a message may be at most, to count as a query.
+
+    Attributes:
+        body_bytes: Most bytes of a JSON message.
+        batch_bytes: Most bytes of an Arrow message.
+        id_bytes: Most bytes of an id, UTF-8.
+        rows: Most rows of one Arrow message.
+    """
+
+    body_bytes: int = 65_536
+    batch_bytes: int = 67_108_864
+    id_bytes: int = 256
+    rows: int = 131_072
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[model]` table. `Plan` explains the shared fields.
+
+    Attributes:
+        trim: Outermost points each side skips when it is armed at a phase start, against wrong labels.
+        share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
+    """
+
+    name: str
+    predictor: Literal["rectangles"]
+    epsilon: float
+    examples: int
+    features: tuple[Feature, ...]
+    profile: Literal["tight"] = "tight"
+    delta: float = 1e-3
+    alpha: float = 0.1
+    beta: float = 0.05
+    gamma: float = 1.0
+    law: Literal["logistic", "discrete-laplace"] = "logistic"
+    slicing: Literal["faces", "sequential"] = "faces"
+    trim: int = 0
+    share: float | None = None
+    limits: Limits = Limits()
+
+
+def parse_model(document: Mapping[str, object]) -> Model:
+    """Check a parsed model file and return its model.
+
+    Args:
+        document: The whole TOML document; it must hold the table `model` and nothing else.
+
+    Raises:
+        InputError: A field is missing, unknown, of the wrong type or outside its bound.
+
+    >>> parse_model({"model": {"name": "m", "predictor": "rectangles", "epsilon": -1.0, "examples": 9,
+    ...     "features": [{"name": "a", "bounds": [0.0, 1.0]}]}})
+    Traceback (most recent call last):
+    ...
+    oracle.errors.InputError: model.epsilon = -1.0: must be above 0 and at most 50
+    """
+    unknown = sorted(set(document) - {"model"})
+    if unknown:
+        raise InputError(unknown[0], "...", "unknown table; a model file holds [model] only")
+    if "model" not in document:
+        raise InputError("model", None, "the table [model] is missing")
+    try:
+        model = msgspec.convert(document["model"], Model)
+    except msgspec.ValidationError as exc:
+        raise InputError("model", "...", str(exc).replace("`$.", "`model.").replace("`$", "`model")) from exc
+    _check_numbers(model)
+    _check_features(model)
+    return model
+
+
+def _check_numbers(model: Model) -> None:
+    def within(field: str, value: float, low: float, high: float, *, closed: bool) -> None:
+        if not (low < value and (value <= high if closed else value < high)):  # also false for NaN
+            raise InputError(f"model.{field}", value, f"must be above {low:g} and {'at most' if closed else 'below'} {high:g}")
+
+    within("epsilon", model.epsilon, 0.0, 50.0, closed=True)
+    within("delta", model.delta, 0.0, 0.1, closed=True)
+    within("alpha", model.alpha, 0.0, 0.5, closed=True)
+    within("beta", model.beta, 0.0, 0.5, closed=True)
+    within("gamma", model.gamma, 0.0, 1.0, closed=True)
+    within("examples", model.examples, 0, 2**48, closed=True)
+    if model.share is not None:
+        within("share", model.share, 0.0, 1.0, closed=True)
+    if not 0 <= model.trim <= model.examples:
+        raise InputError("model.trim", model.trim, f"must be from 0 to examples ({model.examples})")
+    for field, low, high in (
+        ("body_bytes", 64, 2**30),
+        ("batch_bytes", 1024, 2**30),
+        ("id_bytes", 1, 4096),
+        ("rows", 1, 2**24),
+    ):
+        value = getattr(model.limits, field)
+        if not low <= value <= high:
+            raise InputError(f"model.limits.{field}", value, f"must be from {low} to {high}")
+
+
+def _check_features(model: Model) -> None:
+    if not model.name or len(model.name) > _NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
+        raise InputError("model.name", model.name, f"must be 1 to {_NAME_LIMIT} letters, digits, '-', '_' or '.'")
+    if not 1 <= len(model.features) <= _FEATURE_LIMIT:
+        raise InputError("model.features", len(model.features), f"must be 1 to {_FEATURE_LIMIT} features")
+    seen: set[str] = set()
+    for index, feature in enumerate(model.features):
+        where = f"model.features[{index}]"
+        if not feature.name or len(feature.name) > _NAME_LIMIT or feature.name in _RESERVED:
+            raise InputError(f"{where}.name", feature.name, f"must be 1 to {_NAME_LIMIT} characters, not id, x or label")
+        if feature.name in seen:
+            raise InputError(f"{where}.name", feature.name, "must not be used twice")
+        seen.add(feature.name)
+        if feature.bounds is None:
+            if feature.sides != "none" and model.slicing == "faces":
+                raise InputError(f"{where}.bounds", None, 'must be declared as [low, high] for slicing = "faces"')
+        else:
+            low, high = feature.bounds
+            if not (low < high and abs(low) < 1e150 and abs(high) < 1e150):  # noqa: PLR2004 -- squares must stay finite
+                raise InputError(f"{where}.bounds", [low, high], "must be two finite numbers, low below high")
+    if all(feature.sides == "none" for feature in model.features):
+        raise InputError("model.features", "none", "at least one feature must have a side")

@@ -1,0 +1,179 @@
+"""`Plan`: every number that a run is bound to, fixed and printed before any data is read.
+
+A plan is public. Its canonical JSON is what the snapshots are bound to (`digest`), so nothing that decides
+whether a message is a query, or what a round costs, can change under a running state.
+"""
+
+import hashlib
+from typing import Literal, Self
+
+import msgspec
+
+from oracle.errors import PlanError
+from oracle.planning.model import Feature, Limits
+
+__all__ = ["PLAN_VERSION", "InstancePlan", "PhasePlan", "Plan", "StopperPlan"]
+
+PLAN_VERSION = 1
+"""Format version of `Plan`; a plan of a higher version is refused."""
+
+
+class InstancePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One armed side: a BetweenThresholds instance (privacy document, section 4).
+
+    Attributes:
+        law: Law of the integer noise.
+        scale: Its inverse scale e (nats per point of depth).
+        low: Threshold t_l: the answer is low if depth + noise < low.
+        high: Threshold t_h: the answer is high if depth + noise > high.
+        points: M, how many points the side holds.
+        trim: Outermost points skipped before the M kept ones.
+        mediums: K, the number of medium answers the guarantee is computed for, over all instances of the record.
+        instances: How many instances one record may sit in (1; S for sequential slices).
+        epsilon: The (epsilon, delta_between) that the instance is accounted at.
+        delta_between: Its delta by Theorem B' (or B).
+    """
+
+    law: Literal["logistic", "discrete-laplace"]
+    scale: float
+    low: int
+    high: int
+    points: int
+    trim: int
+    mediums: int
+    instances: int
+    epsilon: float
+    delta_between: float
+
+
+class StopperPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The Stopper beside each instance (Theorem C).
+
+    Attributes:
+        epsilon: eps_S (nats); what a medium query pays.
+        threshold: k, the noisy threshold on the number of mediums.
+        cap: K = k + s; more mediums than K happen with probability at most delta_cap.
+        delta_cap: The probability just named, for one instance.
+    """
+
+    epsilon: float
+    threshold: int
+    cap: int
+    delta_cap: float
+
+
+class PhasePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One phase.
+
+    Attributes:
+        phase: Its number, from 1.
+        rounds: t_p.
+        delta: Per-record delta of its records, all parts included.
+        delta_noise: The part of delta that pays for the noise tables' distance from the ideal law.
+        alpha: Error budget of the phase (probability mass of all its stripes).
+        beta: Probability of missing the utility bound in this phase.
+        margin: l, the margin in noise units (nats).
+        start: Instances armed at the beginning of the phase.
+        rearmed: Instances armed afresh within the phase.
+        stopper: The Stopper of both.
+        memory_bytes: Bytes of private arrays and noise tables held during the phase.
+    """
+
+    phase: int
+    rounds: int
+    delta: float
+    delta_noise: float
+    alpha: float
+    beta: float
+    margin: float
+    start: InstancePlan
+    rearmed: InstancePlan
+    stopper: StopperPlan
+    memory_bytes: int
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole plan.
+
+    Attributes:
+        version: `PLAN_VERSION`.
+        name: The model's name.
+        predictor: Which predictor runs it.
+        profile: Which accounting it stands on.
+        features: Names, sides and bounds, in the order of a query's `x`.
+        sides: The sides in use, "NAME:lower" or "NAME:upper", in the order of Alg. 6 of Stemmer (2024).
+        slicing: Rule that gives each positive record to a side.
+        coin: Probability of a uniformly random side under `faces`.
+        share: Part of a side's stripe that the slicing rule gives it (utility only).
+        epsilon: Per-record epsilon (nats).
+        delta_star: Bound on the sum of delta over the training set and all rounds.
+        alpha: Error on honest queries.
+        beta: Probability of missing alpha.
+        gamma: Share of the stream that is honest.
+        examples: Declared number of training examples.
+        examples_needed: Least number of training examples that this plan works with.
+        expected_error: The plan's bound on the error on honest queries.
+        deep_error: The part of it that a query far inside pays.
+        stopper_share: eps_S / epsilon.
+        first_share: Part of alpha given to phase 1.
+        contamination: eta, bound on the part of a side's points an adversary can place, from the margin's equation.
+        limits: Size limits of a query.
+        phases: The phases in order.
+        memory_bytes: Largest `PhasePlan.memory_bytes`.
+    """
+
+    version: int = PLAN_VERSION
+    name: str
+    predictor: Literal["rectangles"]
+    profile: Literal["tight"]
+    features: tuple[Feature, ...]
+    sides: tuple[str, ...]
+    slicing: Literal["faces", "sequential"]
+    coin: float
+    share: float
+    epsilon: float
+    delta_star: float
+    alpha: float
+    beta: float
+    gamma: float
+    examples: int
+    examples_needed: int
+    expected_error: float
+    deep_error: float
+    stopper_share: float
+    first_share: float
+    contamination: float
+    limits: Limits
+    phases: tuple[PhasePlan, ...]
+    memory_bytes: int
+
+    def encode(self) -> bytes:
+        """Return the canonical JSON: field order as declared, shortest round-trip floats."""
+        return msgspec.json.encode(self)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical JSON, 32 bytes."""
+        return hashlib.sha256(self.encode()).digest()
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that all phases together answer."""
+        return sum(phase.rounds for phase in self.phases)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read a plan back.
+
+        Raises:
+            PlanError: It is not a plan of this or an older version.
+        """
+        try:
+            plan = msgspec.json.decode(data, type=cls)
+        except msgspec.MsgspecError as exc:
+            msg = f"plan: cannot be read: {exc}"
+            raise PlanError(msg) from exc
+        if plan.version > PLAN_VERSION:
+            msg = f"plan: version = {plan.version}: this Perpetua reads versions up to {PLAN_VERSION}"
+            raise PlanError(msg)
+        return plan

@@ -1,0 +1,88 @@
+"""The contract of a predictor: a pure, synchronous function of state, batch and keyed noise."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.accounting.ledger import LedgerEvent
+
+__all__ = ["NO_LABEL", "Answers", "Predictor", "PublicFacts", "StateArrays"]
+
+NO_LABEL = -1
+"""The label of a round with no query."""
+
+StateArrays = Mapping[str, NDArray[np.generic]]
+"""A predictor's whole state as named arrays whose shapes and types depend on the plan and the phase only."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFacts:
+    """What anyone may know about a predictor at a moment (the privacy document, section 1).
+
+    Attributes:
+        round: Rounds answered since the beginning (>= 0).
+        phase: Current phase (>= 1).
+        phase_round: Rounds answered in the current phase (>= 0).
+        phase_rounds: Length of the current phase in rounds.
+        rearms: Times that any side was armed afresh since the beginning.
+    """
+
+    round: int
+    phase: int
+    phase_round: int
+    phase_rounds: int
+    rearms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers to one batch.
+
+    Attributes:
+        labels: int8[n], 0 or 1, `NO_LABEL` where the round had no query.
+        first_round: Global number of the first row's round; row i is round `first_round + i`.
+        phases: int64[n], the phase each round belongs to.
+        tag: The XOR over the rows of AES_k(round | keyed hash), 16 bytes, as uint64[2]: what the shard
+            folds into its running tag (architecture document, invariant 2).
+        events: What happened on the way, for the ledger: public facts only.
+    """
+
+    labels: NDArray[np.int8]
+    first_round: int
+    phases: NDArray[np.int64]
+    tag: NDArray[np.uint64]
+    events: Sequence[LedgerEvent]
+
+
+class Predictor(Protocol):
+    """One shard's predictor.
+
+    Formal guarantees:
+        * *Batch-blind*: `answer(a + b)` equals `answer(a)` followed by `answer(b)`, bit for bit, in labels, rounds,
+          tags (XORed) and events.
+        * *Restorable*: a predictor restored from `export()` answers on as this one would have.
+        * *Fixed size*: `export()`'s shapes depend on the plan and the phase, never on the data.
+    """
+
+    def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
+        """Answer a batch in arrival order.
+
+        Args:
+            features: float64[n, d], finite; rows that are not present are ignored.
+            present: bool[n], False where the round has no query.
+
+        Raises:
+            PlanExhaustedError: The batch would run past the last planned phase; no row of it was answered.
+        """
+        ...
+
+    def export(self) -> StateArrays:
+        """Return the whole state. It holds raw private points and keys."""
+        ...
+
+    def facts(self) -> PublicFacts:
+        """Return what is public."""
+        ...

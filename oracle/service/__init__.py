@@ -1,0 +1,1 @@
+"""The daemon: shards, their lifecycle, configuration and telemetry."""

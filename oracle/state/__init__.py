@@ -1,0 +1,1 @@
+"""The state on disk: snapshot format, encryption, stores."""
