@@ -34,7 +34,7 @@ lint: dev ## run the linters, the type checker and the floor contracts
 	@echo "== mypy"
 	@$(BIN)/mypy
 	@echo "== lint-imports"
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 format: dev ## format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix-only --exit-zero .
