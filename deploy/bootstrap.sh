@@ -40,19 +40,20 @@ ensure_venv_module() {
   if "$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then return; fi
   package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
   command -v apt-get >/dev/null || fail "$python lacks the modules venv and ensurepip. Install them, then run make again."
+  by_hand="Run this as root, then run make again:
+  apt-get update && apt-get install -y $package"
   if [ "$(id -u)" = 0 ]; then
     as_root="env"
   elif command -v sudo >/dev/null; then
     as_root="sudo env"
   else
-    fail "$python lacks the modules venv and ensurepip. Run this as root, then run make again:
-  apt-get update && apt-get install -y $package"
+    fail "$python lacks the modules venv and ensurepip. $by_hand"
   fi
   say "Installing the Debian package $package ..."
   apt="$as_root DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120"
   # An outdated list of some other repository need not stop the installation.
   $apt update >/dev/null 2>&1 </dev/null || say "apt-get update failed; going on with the package lists at hand."
-  quietly $apt install --no-install-recommends "$package"
+  (quietly $apt install --no-install-recommends "$package") || fail "$by_hand"
 }
 
 pip_install() { quietly "$venv/bin/python" -m pip install --disable-pip-version-check "$@"; }
