@@ -50,6 +50,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         trim: Outermost points each side skips when it is armed at a phase start, against wrong labels.
         share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
+        first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
+            and makes the phases shorter.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     slicing: Literal["faces", "sequential"] = "faces"
     trim: int = 0
     share: float | None = None
+    first_share: float | None = None
     limits: Limits = Limits()
 
 
@@ -111,6 +114,8 @@ def _check_numbers(model: Model) -> None:
     within("examples", model.examples, 0, 2**48, closed=True)
     if model.share is not None:
         within("share", model.share, 0.0, 1.0, closed=True)
+    if model.first_share is not None:
+        within("first_share", model.first_share, 0.0, 1.0, closed=False)
     if not 0 <= model.trim <= model.examples:
         raise InputError("model.trim", model.trim, f"must be from 0 to examples ({model.examples})")
     for field, low, high in (

@@ -106,7 +106,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         coin: Probability of a uniformly random side under `faces`.
         share: Part of a side's stripe that the slicing rule gives it (utility only).
         epsilon: Per-record epsilon (nats).
-        delta_star: Bound on the sum of delta over the training set and all rounds.
+        delta: delta_star, bound on the sum of delta over the training set and all rounds.
         alpha: Error on honest queries.
         beta: Probability of missing alpha.
         gamma: Share of the stream that is honest.
@@ -132,7 +132,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     coin: float
     share: float
     epsilon: float
-    delta_star: float
+    delta: float
     alpha: float
     beta: float
     gamma: float

@@ -1,0 +1,118 @@
+"""The accountant: from an event to the (epsilon, delta) that it proves. Unknown events are refused, never guessed."""
+
+import math
+from dataclasses import dataclass
+
+from oracle.accounting.between_thresholds import laplace_log_delta, logistic_log_delta
+from oracle.accounting.events import (
+    BetweenThresholdsEvent,
+    Composed,
+    EitherOf,
+    Event,
+    NoiseDistanceEvent,
+    NonPrivateEvent,
+    NoOpEvent,
+    StopperEvent,
+    StopperOverflowEvent,
+)
+from oracle.accounting.stopper import log_overflow
+from oracle.errors import InputError, RefusedError
+from oracle.mechanisms.noise import EDGE_DISTANCE
+
+__all__ = ["Guarantee", "UnsupportedEventError", "delta_at", "guarantee"]
+
+
+class UnsupportedEventError(RefusedError):
+    """No theorem at hand covers the event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """A proved statement about one record.
+
+    Attributes:
+        epsilon: In nats.
+        delta: Probability, rounded up.
+        event: What it is a statement about.
+    """
+
+    epsilon: float
+    delta: float
+    event: Event
+
+
+def guarantee(event: Event, epsilon: float) -> Guarantee:
+    """Return the least (epsilon, delta) statement at `epsilon` that the theorems give for `event`."""
+    return Guarantee(epsilon, delta_at(event, epsilon), event)
+
+
+def delta_at(event: Event, epsilon: float) -> float:
+    """Return the delta of `event` at `epsilon`, rounded up.
+
+    Formal guarantees:
+        * The result is at least the true delta (Theorems B, B', C; basic composition with pure events).
+        * It is at most 1, and never rises with epsilon but by rounding.
+
+    Args:
+        event: Any event.
+        epsilon: At least 0 (nats).
+
+    Raises:
+        UnsupportedEventError: Two events of one composition both trade epsilon against delta.
+
+    >>> delta_at(StopperEvent(0.5), 0.4), delta_at(StopperEvent(0.5), 0.5)
+    (1.0, 0.0)
+    """
+    if not epsilon >= 0.0:
+        raise InputError("epsilon", epsilon, "must be at least 0")
+    match event:
+        case NoOpEvent():
+            delta = 0.0
+        case NonPrivateEvent():
+            delta = 1.0
+        case StopperEvent():
+            delta = 0.0 if epsilon >= event.epsilon else 1.0
+        case StopperOverflowEvent():
+            delta = event.instances * math.exp(log_overflow(event.epsilon, event.threshold, event.cap))
+        case NoiseDistanceEvent():
+            delta = (1.0 + math.exp(epsilon)) * event.comparisons * float(EDGE_DISTANCE)
+        case BetweenThresholdsEvent():
+            delta = _between(event, epsilon)
+        case EitherOf():
+            delta = max((delta_at(part, epsilon) for part in event.events), default=0.0)
+        case Composed():
+            delta = _composed(event, epsilon)
+        case _:
+            msg = f"event {type(event).__name__}: no theorem covers it"
+            raise UnsupportedEventError(msg)
+    return min(delta * (1.0 + 1e-12), 1.0)
+
+
+def _between(event: BetweenThresholdsEvent, epsilon: float) -> float:
+    if epsilon == 0.0:
+        return 1.0
+    if event.law == "logistic":
+        return math.exp(logistic_log_delta(event.scale, event.gap, event.mediums, epsilon))
+    return math.exp(laplace_log_delta(event.scale, event.gap, event.mediums, epsilon))
+
+
+def _flat(event: Event) -> list[Event]:
+    if isinstance(event, Composed):
+        return [leaf for part in event.events for leaf in _flat(part)]
+    return [event]
+
+
+def _composed(event: Composed, epsilon: float) -> float:
+    """Pure events take their epsilon off; then one event may trade, and the others add their delta plainly."""
+    leaves = _flat(event)
+    pure = sum(leaf.epsilon for leaf in leaves if isinstance(leaf, StopperEvent))
+    if pure > epsilon:
+        return 1.0
+    trading = [leaf for leaf in leaves if isinstance(leaf, BetweenThresholdsEvent | EitherOf)]
+    if len(trading) > 1:
+        msg = "composition: at most one event may trade epsilon against delta"
+        raise UnsupportedEventError(msg)
+    # a + (b + c): additive deltas are taken at the full epsilon; the order of subtraction rounds epsilon down
+    left = math.nextafter(epsilon - pure, 0.0)
+    delta = sum(delta_at(leaf, epsilon) for leaf in leaves if not isinstance(leaf, StopperEvent) and leaf not in trading)
+    return delta + sum(delta_at(leaf, left) for leaf in trading)

@@ -1,0 +1,162 @@
+"""Theorems B and B': what a BetweenThresholds instance costs until its K-th medium.
+
+Source: privacy document, section 4. Results are logarithms of delta, rounded up (towards privacy).
+"""
+
+import math
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import logsumexp
+
+from oracle.errors import InputError
+from oracle.mechanisms.between_thresholds import log_answer_law
+
+__all__ = ["kappa", "laplace_log_delta", "logistic_log_delta", "randomized_response_log_delta"]
+
+_SAFE: Final = 1e-9
+"""Relative slack on kappa and absolute slack on log delta: far above the rounding of the sums (about 1e-12)."""
+
+_ZONE: Final = 14.0
+"""Nats around the thresholds in which Theorem B' takes the explicit maximum; beyond, its tail form holds."""
+
+_GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+def _tail_kappa(theta: float, scale: float, gap: int) -> float:
+    """Theorem B', tail form; +inf where it has no value."""
+    growth = theta * math.expm1(scale)
+    if growth >= 1.0:
+        return math.inf
+    beyond = math.exp(-scale * (gap + 1))
+    inner = math.exp(theta * scale) * (1.0 - growth) - beyond
+    if inner <= 0.0:
+        return math.inf
+    # ln(1 - c) - ln(exp(theta e)(1 - theta(exp(e)-1)) - c), as one log1p of the small difference
+    shrink = -(math.expm1(theta * scale) - growth * math.exp(theta * scale))
+    return -math.log1p(-shrink / (1.0 - beyond))
+
+
+@lru_cache(maxsize=4096)
+def kappa(theta: float, scale: float, gap: int) -> float:
+    """Return Theorem B's' price of one medium: max over depths and both orders of -ln((1 - r_L - r_H)/r_M).
+
+    r_o = P(o)^(1+theta) Q(o)^(-theta), P and Q the answer laws (logistic noise) at neighbouring depths. The maximum is
+    taken over every integer depth within 14/e of the thresholds and over the tail form; it is rounded up.
+
+    Args:
+        theta: Order of the moment, above 0.
+        scale: e (nats).
+        gap: g = t_h - t_l, at least 0.
+
+    Returns:
+        kappa(theta), or +inf where no finite bound holds.
+    """
+    if theta <= 0.0:
+        raise InputError("theta", theta, "must be above 0")
+    tail = _tail_kappa(theta, scale, gap)
+    if not math.isfinite(tail):
+        return math.inf
+    reach = math.ceil(_ZONE / scale) + 1
+    depths = np.arange(-reach, gap + reach + 1, dtype=np.int64)
+    laws = log_answer_law("logistic", scale, 0, gap, depths)
+    worst = tail
+    for first, second in ((slice(None, -1), slice(1, None)), (slice(1, None), slice(None, -1))):
+        low, medium, high = ((1.0 + theta) * law[first] - theta * law[second] for law in laws)
+        # 1 - r_L - r_H without cancellation: take the larger of the two off by expm1
+        free = np.where(low > high, -np.expm1(low) - np.exp(high), -np.expm1(high) - np.exp(low))
+        if bool((free <= 0.0).any()):
+            return math.inf
+        worst = max(worst, float((medium - np.log(free)).max()))
+    return worst * (1.0 + _SAFE) + 1e-14
+
+
+def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, exact: bool = True) -> float:
+    """Return log delta of Theorem B' at `epsilon`, for logistic noise and at most `mediums` mediums.
+
+    delta = min over theta of exp(K kappa(theta) - theta eps) (theta/(1+theta))^(1+theta)/theta. Every theta gives a valid
+    bound, so the search for the best one need not be exact.
+
+    Args:
+        scale: e (nats), above 0.
+        gap: g.
+        mediums: K, at least 1.
+        epsilon: eps (nats), above 0.
+        exact: False leaves the explicit maximum of kappa out: for a planner's search only, never for a guarantee.
+
+    Returns:
+        log delta, at most 0, rounded up; 0 where the theorem gives nothing.
+    """
+
+    def log_delta(theta: float, price: float) -> float:
+        return mediums * price - theta * epsilon + (1.0 + theta) * math.log(theta / (1.0 + theta)) - math.log(theta)
+
+    largest = 1.0 / math.expm1(scale)
+    guess = max(epsilon / (mediums * scale * scale) - 0.5, 1e-3)
+    low, high = math.log(min(guess, largest) / 30.0), math.log(min(guess * 30.0, largest * (1.0 - 1e-12)))
+
+    def objective(log_theta: float) -> float:
+        theta = math.exp(log_theta)
+        price = _tail_kappa(theta, scale, gap)
+        return log_delta(theta, price) if math.isfinite(price) else math.inf
+
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = objective(left), objective(right)
+    while high - low > 1e-5:  # noqa: PLR2004 -- nats of log theta: flat to 1e-10 in log delta
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = objective(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = objective(right)
+    theta = math.exp((low + high) / 2.0)
+    price = kappa(theta, scale, gap) if exact else _tail_kappa(theta, scale, gap)
+    if not math.isfinite(price):
+        return 0.0
+    return min(log_delta(theta, price) + _SAFE, 0.0)
+
+
+def randomized_response_log_delta(count: int, scale: float, epsilon: float) -> float:
+    """Return log of delta_RR(n, e, eps): `count` adaptively composed randomized responses of `scale` nats each.
+
+    delta_RR = sum_i P(Bin(n, exp(e)/(1+exp(e))) = i) (1 - exp(eps - e (2i - n)))_+  (exact: Kairouz et al., 2015).
+    """
+    if count * scale <= epsilon:
+        return -math.inf
+    successes = np.arange(count + 1)
+    log_odds: NDArray[np.float64] = epsilon - scale * (2.0 * successes - count)
+    kept = log_odds < 0.0
+    weights = stats.binom.logpmf(successes[kept], count, 1.0 / (1.0 + math.exp(-scale)))
+    return float(logsumexp(weights + np.log(-np.expm1(log_odds[kept])))) + 1e-7  # scipy's logpmf: about 1e-9
+
+
+def laplace_log_delta(scale: float, gap: int, mediums: int, epsilon: float) -> float:
+    """Return log delta of Theorem B at `epsilon`, for discrete Laplace noise and at most `mediums` mediums.
+
+    delta = min over n0 of delta_RR(n0, e0, eps) + P(Bin(n0, q) < K), q(e0, g) = (1 - exp(-e0 (g+1)))/(1 + exp(e0)).
+
+    Args:
+        scale: e0 (nats), above 0.
+        gap: g.
+        mediums: K, at least 1.
+        epsilon: eps (nats), above 0.
+    """
+    success = -math.expm1(-scale * (gap + 1)) / (1.0 + math.exp(scale))
+
+    def log_delta(trials: int) -> float:
+        too_few = float(stats.binom.logcdf(mediums - 1, trials, success)) + 1e-7
+        return float(np.logaddexp(randomized_response_log_delta(trials, scale, epsilon), too_few))
+
+    low, high = mediums, math.ceil((mediums + 60.0 * math.sqrt(mediums) + 2000.0) / success)
+    while high - low > 2:  # noqa: PLR2004 -- any n0 is valid; near the minimum the sum of a rising and a falling term is unimodal
+        left, right = low + (high - low) // 3, high - (high - low) // 3
+        if log_delta(left) <= log_delta(right):
+            high = right
+        else:
+            low = left
+    return min(min(log_delta(trials) for trials in range(low, high + 1)), 0.0)

@@ -1,0 +1,115 @@
+"""What was released, stated by its mathematics: the events that the accountant reads. It never reads a mechanism.
+
+Evolution policy: events are never removed, new fields have defaults, and the meaning of a field never changes.
+"""
+
+from dataclasses import dataclass
+
+from oracle.mechanisms.noise import Law
+
+__all__ = [
+    "BetweenThresholdsEvent",
+    "Composed",
+    "EitherOf",
+    "Event",
+    "NoiseDistanceEvent",
+    "NonPrivateEvent",
+    "NoOpEvent",
+    "StopperEvent",
+    "StopperOverflowEvent",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NoOpEvent:
+    """Nothing was released."""
+
+
+@dataclass(frozen=True, slots=True)
+class NonPrivateEvent:
+    """Something was released without protection: epsilon is infinite."""
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenThresholdsEvent:
+    """Adaptive depth queries, each depth moved by at most 1 by the record, answered until the K-th medium.
+
+    Attributes:
+        law: Law of the fresh integer noise of each answer.
+        scale: Its inverse scale e (nats).
+        gap: g = t_h - t_l.
+        mediums: K, over all instances that the record sits in.
+    """
+
+    law: Law
+    scale: float
+    gap: int
+    mediums: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopperEvent:
+    """A bit stream watched by a monotone Stopper; the record is one bit of it (Theorem C).
+
+    Attributes:
+        epsilon: eps_S (nats).
+    """
+
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopperOverflowEvent:
+    """The chance that a Stopper lets more mediums pass than the cap a `BetweenThresholdsEvent` was counted for.
+
+    Attributes:
+        epsilon: eps_S (nats).
+        threshold: k.
+        cap: K.
+        instances: Number of Stoppers this is counted for.
+    """
+
+    epsilon: float
+    threshold: int
+    cap: int
+    instances: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseDistanceEvent:
+    """Noise whose law is within 2^-128 of the ideal one at each edge it is compared with.
+
+    Attributes:
+        comparisons: Comparisons of a draw with an edge that can depend on the record.
+    """
+
+    comparisons: int
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """All of these happened to the record."""
+
+    events: "tuple[Event, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class EitherOf:
+    """Exactly one of these happened to the record; which one is part of what its own round keeps hidden.
+
+    The view given the hidden outcome is close to the view without the record, for each outcome; so is their mixture.
+    """
+
+    events: "tuple[Event, ...]"
+
+
+Event = (
+    NoOpEvent
+    | NonPrivateEvent
+    | BetweenThresholdsEvent
+    | StopperEvent
+    | StopperOverflowEvent
+    | NoiseDistanceEvent
+    | Composed
+    | EitherOf
+)

@@ -1,0 +1,116 @@
+"""Addressed randomness: AES-256 over (purpose, side, word, round | keyed hash of the query).
+
+Two calls with the same address give the same 128 bits; two addresses never share a block. So re-executing a round
+gives its noise again, and no draw can serve two queries (architecture document, "Keyed noise").
+"""
+
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from oracle.mechanisms.keys import PhaseKey
+
+__all__ = ["MAX_ROUNDS", "MAX_SIDES", "Addresses", "Purpose"]
+
+ROUND_BITS: Final = 50
+SIDE_BITS: Final = 10
+
+MAX_ROUNDS: Final = 1 << ROUND_BITS
+"""Rounds a phase may have at most: the address has 50 bits for the round."""
+
+MAX_SIDES: Final = 1 << SIDE_BITS
+"""Sides a model may have at most: the address has 10 bits for the side."""
+
+_BLOCK: Final = 16
+
+
+class Purpose(IntEnum):
+    """What a block of randomness is for; a part of every address (3 bits). Append-only."""
+
+    DEPTH = 0
+    STOPPER = 1
+    THRESHOLD = 2
+    COIN = 3
+
+
+class _Blocks:
+    """AES-256 in bulk over 16-byte blocks, as a pseudo-random permutation."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305 -- a permutation of distinct addresses
+
+    def encrypt(self, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Encrypt uint64[..., 2] blocks (little-endian words) in one call."""
+        size = blocks.nbytes
+        out = np.empty(size + _BLOCK - 1, dtype=np.uint8)
+        encryptor = self._cipher.encryptor()
+        if size:
+            encryptor.update_into(np.ascontiguousarray(blocks, dtype="<u8").view(np.uint8).reshape(-1).data, out.data)
+        return out[:size].view("<u8").reshape(blocks.shape)
+
+
+class Addresses:
+    """All keyed functions of one phase.
+
+    Formal guarantees:
+        * `words` is a pure function of (phase key, purpose, round, side, hash): any slicing of the rounds gives
+          the same numbers.
+        * `hashes` and `tag` use keys of their own, derived from the same phase key.
+
+    Args:
+        key: The phase's key.
+        dimension: d, the number of features of a query.
+    """
+
+    def __init__(self, key: PhaseKey, dimension: int) -> None:
+        self._noise = _Blocks(key.subkey(b"noise"))
+        self._hash = _Blocks(key.subkey(b"query hash"))
+        self._tag = _Blocks(key.subkey(b"running tag"))
+        self._columns = np.arange(dimension, dtype=np.uint64)
+
+    def hashes(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> NDArray[np.uint64]:
+        """Return the keyed hash of each row: XOR over j of AES_k(j | bits of x_j), its first 64 bits.
+
+        Args:
+            features: float64[n, d], with -0.0 already replaced by 0.0.
+            present: bool[n]; rows with no query hash to 0.
+        """
+        blocks = np.empty((*features.shape, 2), dtype=np.uint64)
+        blocks[..., 0] = self._columns
+        blocks[..., 1] = np.ascontiguousarray(features).view(np.uint64)
+        mixed: NDArray[np.uint64] = np.bitwise_xor.reduce(self._hash.encrypt(blocks)[..., 0], axis=1)
+        mixed[~present] = 0
+        return mixed
+
+    def words(
+        self, purpose: Purpose, rounds: NDArray[np.uint64], sides: NDArray[np.uint64], hashes: NDArray[np.uint64] | None
+    ) -> NDArray[np.uint64]:
+        """Return 128 uniform bits for every (side, round).
+
+        Args:
+            purpose: What they are for.
+            rounds: uint64[n], rounds within the phase, below `MAX_ROUNDS`.
+            sides: uint64[s], below `MAX_SIDES`.
+            hashes: uint64[n], or None where the draw must not depend on the query.
+
+        Returns:
+            uint64[s, n, 2]: the high and the low word.
+        """
+        blocks = np.empty((len(sides), len(rounds), 2), dtype=np.uint64)
+        top = np.uint64(int(purpose) << (ROUND_BITS + 1 + SIDE_BITS))
+        blocks[..., 0] = (top | (sides << np.uint64(ROUND_BITS + 1)))[:, None] | rounds
+        blocks[..., 1] = 0 if hashes is None else hashes
+        return self._noise.encrypt(blocks)
+
+    def tag(
+        self, rounds: NDArray[np.uint64], hashes: NDArray[np.uint64], present: NDArray[np.bool_]
+    ) -> NDArray[np.uint64]:
+        """Return the XOR over the rows of AES_k(round, present | hash): uint64[2], the same for any batch cut."""
+        blocks = np.empty((len(rounds), 2), dtype=np.uint64)
+        blocks[:, 0] = rounds | (present.astype(np.uint64) << np.uint64(63))
+        blocks[:, 1] = hashes
+        tag: NDArray[np.uint64] = np.bitwise_xor.reduce(self._tag.encrypt(blocks), axis=0, initial=np.uint64(0))
+        return tag

@@ -1,0 +1,66 @@
+"""One armed side: its points, BetweenThresholds over their depths, and the Stopper that counts the mediums.
+
+Source: Stemmer (2024), Algorithm 4 (ChallengeBT). Keys are oriented: the outermost point has the smallest key, and a
+query's depth is the number of points whose key is at most its own (ties count).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.mechanisms.between_thresholds import BetweenThresholds
+from oracle.mechanisms.stopper import Stopper
+
+__all__ = ["ArmedSide"]
+
+
+@dataclass(slots=True)
+class ArmedSide:
+    """The state of one ChallengeBT: plain data beside its public parameters.
+
+    Formal guarantees:
+        * For a record among the points: (epsilon, delta_between + delta_cap) over the whole life (Theorems B', C).
+        * For a query whose medium answer the Stopper counts: (eps_S, 0).
+        * Changing one point moves every depth by at most 1.
+
+    Attributes:
+        thresholds: Public parameters of BetweenThresholds.
+        stopper: Public parameters of the Stopper.
+        points: float64[M], sorted oriented keys, padded with +inf: a padded point is never reached past.
+        mediums: Medium answers so far.
+        level: k + rho of this life.
+        armed: Round of the phase before whose query it was armed.
+    """
+
+    thresholds: BetweenThresholds
+    stopper: Stopper
+    points: NDArray[np.float64]
+    mediums: int
+    level: int
+    armed: int
+
+    def answers(self, keys: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.int8]:
+        """Answer "how many of your points does it reach past" for each oriented query key: int8[n].
+
+        Args:
+            keys: float64[n], finite.
+            words: uint64[n, 2].
+        """
+        return self.thresholds.answers(self.points.searchsorted(keys, side="right"), words)
+
+    def first_halt(
+        self, medium: NDArray[np.bool_], rounds: NDArray[np.uint64], words: NDArray[np.uint64]
+    ) -> int | None:
+        """Return the first row before whose query the Stopper halts, or None.
+
+        Args:
+            medium: bool[n], True where this side decided "medium" for the row.
+            rounds: uint64[n], rounds of the phase; the Stopper of a side armed before a round is first asked before
+                the round after it (Stemmer, 2024, Alg. 5, steps a and b).
+            words: uint64[n, 2], the Stopper's bits for each round.
+        """
+        counts = self.mediums + np.cumsum(medium, dtype=np.int64) - medium
+        halts = self.stopper.halts(counts, self.level, words) & (rounds > self.armed)
+        row = int(halts.argmax()) if len(halts) else 0
+        return row if len(halts) and halts[row] else None

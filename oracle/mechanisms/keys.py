@@ -1,0 +1,50 @@
+"""The phase key: derived subkeys, and the ratchet that forgets.
+
+Noise is a function of the phase key, so whoever holds it can undo the noise of the phase. At a phase's end the key is
+replaced by a one-way function of itself (`ratchet`); once the old key is erased, the noise of past phases is as good
+as fresh randomness (computationally; see the privacy document, section 1).
+"""
+
+from dataclasses import dataclass, field
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+from oracle.errors import InputError
+
+__all__ = ["KEY_BYTES", "PhaseKey"]
+
+KEY_BYTES = 32
+"""Length of every key, in bytes (AES-256)."""
+
+
+def _derive(key: bytes, purpose: bytes) -> bytes:
+    return HKDFExpand(algorithm=hashes.SHA256(), length=KEY_BYTES, info=b"perpetua/1/" + purpose).derive(key)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseKey:
+    """One phase's secret.
+
+    Args:
+        secret: 32 uniformly random or ratcheted bytes; never shown by `repr`.
+
+    >>> key = PhaseKey(bytes(32))
+    >>> key.ratchet() == PhaseKey(bytes(32)).ratchet(), key.ratchet() == key
+    (True, False)
+    """
+
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the length."""
+        if len(self.secret) != KEY_BYTES:
+            raise InputError("phase key length", len(self.secret), f"must be {KEY_BYTES} bytes")
+
+    def subkey(self, purpose: bytes) -> bytes:
+        """Return the 32-byte key for one purpose."""
+        return _derive(self.secret, b"use/" + purpose)
+
+    def ratchet(self) -> "PhaseKey":
+        """Return the next phase's key, from which this one cannot be computed."""
+        return PhaseKey(_derive(self.secret, b"ratchet"))

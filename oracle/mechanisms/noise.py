@@ -1,0 +1,146 @@
+"""Exact integer noise from 128 uniform bits: the logistic and the discrete Laplace law.
+
+Both laws are symmetric on the integers, with inverse scale e:
+
+    logistic:          P(Z >= z) = 1 / (1 + exp(e (z - 1/2)))              for every integer z
+    discrete Laplace:  P(Z >= z) = exp(-e z) / (1 + exp(-e))               for z >= 1
+
+A table holds C(z) = round(2^128 P(Z < z)), computed with integers of 256 fractional bits from exp(-e) by mpmath; a
+double never enters but for e itself, which is an exact dyadic rational. A uniform 128-bit integer U stands for the
+draw Z = max{z : C(z) <= U}, so Z < z exactly if U < C(z). The first 64 bits decide unless they equal the edge's.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, Literal
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.errors import InputError
+
+__all__ = ["EDGE_DISTANCE", "Edges", "Law", "draw", "edges", "tail_reach"]
+
+Law = Literal["logistic", "discrete-laplace"]
+
+PRECISION: Final = 128
+"""Bits of a draw."""
+
+_FRACTION: Final = 256
+_SMALLEST_SCALE: Final = 2.0**-18
+_LARGEST_SCALE: Final = 64.0
+
+EDGE_DISTANCE: Final = Fraction(1, 2**PRECISION)
+"""Bound on |P(U < C(z)) - P(Z < z)| for every z: rounding (half a unit), the 256-bit recurrence (far below), and the
+clipping of edges that would round to 0 or 2^128 (half a unit). An answer that compares against two edges is within
+total variation 2 * EDGE_DISTANCE of the ideal one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Edges C(z) for the consecutive integers z = first, first + 1, ...
+
+    Attributes:
+        first: The z of element 0.
+        high: uint64[m], the upper 64 bits.
+        low: uint64[m], the lower 64 bits.
+    """
+
+    first: int
+    high: NDArray[np.uint64]
+    low: NDArray[np.uint64]
+
+    def exceed(self, index: NDArray[np.intp], words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return U < C(first + index), that is Z < first + index, elementwise.
+
+        Args:
+            index: intp[n], within the table.
+            words: uint64[n, 2], the uniform bits.
+        """
+        edge = self.high[index]
+        first = words[:, 0]
+        below: NDArray[np.bool_] = first < edge
+        tie = np.flatnonzero(first == edge)
+        if tie.size:
+            below[tie] = words[tie, 1] < self.low[index[tie]]
+        return below
+
+
+def tail_reach(scale: float) -> int:
+    """Return a w such that P(Z >= w) 2^128 rounds to 0 or 1: edges beyond +-w carry no information."""
+    return int(PRECISION * 0.6931471805599454 / scale) + 4
+
+
+@lru_cache(maxsize=256)
+def edges(law: Law, scale: float, first: int, last: int) -> Edges:
+    """Compute the edges C(first), ..., C(last).
+
+    Args:
+        law: Law of the noise.
+        scale: e, in [2^-18, 64] nats per unit.
+        first: Least z.
+        last: Largest z, not below `first`.
+
+    Raises:
+        InputError: The scale is outside its range.
+
+    >>> table = edges("discrete-laplace", 1.0, 0, 1)
+    >>> float(table.high[0]) / 2.0**64  # P(Z < 0) = exp(-1) / (1 + exp(-1))
+    0.2689414213699951
+    """
+    if not _SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
+        raise InputError("noise scale", scale, f"must be from {_SMALLEST_SCALE:g} to {_LARGEST_SCALE:g}")
+    reach = min(max(abs(first), abs(last)) + 1, tail_reach(scale))
+    upper = _upper_tail(law, scale, reach)
+    top = (1 << PRECISION) - 1
+    values = []
+    for z in range(first, last + 1):
+        # P(Z < z) = 1 - P(Z >= z), and by symmetry = P(Z >= 1 - z)
+        weight = z if z >= 1 else 1 - z
+        tail = upper[weight] if weight < len(upper) else 0
+        values.append(min((1 << PRECISION) - tail, top) if z >= 1 else tail)
+    packed = np.frombuffer(b"".join(value.to_bytes(16, "little") for value in values), dtype="<u8").reshape(-1, 2)
+    table = Edges(first, packed[:, 1].copy(), packed[:, 0].copy())
+    table.high.setflags(write=False)
+    table.low.setflags(write=False)
+    return table
+
+
+def _upper_tail(law: Law, scale: float, reach: int) -> list[int]:
+    """Return round(2^128 P(Z >= w)) for w = 0..reach (element 0 is unused)."""
+    one = 1 << _FRACTION
+    with mpmath.workprec(_FRACTION + 64):
+        ratio = int(mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(scale)), _FRACTION)))
+        half = int(mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(scale) / 2), _FRACTION)))
+    tail = [0]
+    power = half if law == "logistic" else ratio
+    for _ in range(reach):
+        # logistic: q / (1 + q) with q = exp(-e (w - 1/2));  discrete Laplace: exp(-e w) / (1 + exp(-e))
+        denominator = one + (power if law == "logistic" else ratio)
+        tail.append(((power << PRECISION) + (denominator >> 1)) // denominator)
+        power = (power * ratio) >> _FRACTION
+    return tail
+
+
+def draw(law: Law, scale: float, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Turn uniform bits into integers of the law.
+
+    Args:
+        law: Law of the noise.
+        scale: e.
+        words: uint64[..., 2], uniform bits.
+
+    Returns:
+        int64[...], the draws; the same bits always give the same integers.
+    """
+    reach = tail_reach(scale)
+    table = edges(law, scale, 1 - reach, reach)
+    flat = np.ascontiguousarray(words).reshape(-1, 2)
+    left = np.searchsorted(table.high, flat[:, 0], side="left")
+    right = np.searchsorted(table.high, flat[:, 0], side="right")
+    for row in np.flatnonzero(left != right):  # the first word hit an edge: probability below 2^-45 a draw
+        run = table.low[left[row] : right[row]]
+        left[row] += np.searchsorted(run, flat[row, 1], side="right")
+    return (left.astype(np.int64) - reach).reshape(words.shape[:-1])

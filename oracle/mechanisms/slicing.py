@@ -1,0 +1,100 @@
+"""Which side gets which positive record: the rules `faces` and `sequential`, and the windows cut from them.
+
+Source: privacy document, section 5. Both replace the noisy slices of Stemmer (2024), Algorithm 1 (RSC).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.mechanisms.windows import Window
+
+__all__ = ["Faces", "cut_window", "sequential_slices"]
+
+_NEAR = 0.1
+"""A side is near the outermost one if its score is within this part of the outermost score's size."""
+
+
+@dataclass(frozen=True)
+class Faces:
+    """The rule that sends each positive record to one side, by the face of the scaled box it is nearest to.
+
+    z_j = (x_j - c_j)/s_j; with probability `coin` a uniformly random side, else uniformly among the sides whose
+    outwardness (-z_j for a lower side, z_j for an upper one) is within 10 % of the largest. With both sides of
+    every feature in use this is the rule |z_j| >= 0.9 max |z|.
+
+    Formal guarantees:
+        * The side depends on the record and its own coin alone, so the sides compose in parallel.
+        * Every side gets every record with probability at least coin / S: none starves for ever.
+
+    Args:
+        centers: float64[S], c in oriented keys.
+        scales: float64[S], s > 0.
+        coin: Probability of a uniformly random side.
+    """
+
+    centers: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    coin: float
+
+    def choose(self, keys: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the side of each record: intp[n].
+
+        Args:
+            keys: float64[S, n], oriented keys of each record on each side.
+            words: uint64[n, 2], the coin of each record.
+        """
+        sides = len(keys)
+        with np.errstate(over="ignore"):  # far outside the declared bounds a score may be infinite: still ordered
+            scores = (self.centers[:, None] - keys) / self.scales[:, None]
+            best = scores.max(axis=0)
+            near = scores >= np.where(np.isinf(best), best, best - _NEAR * np.abs(best))
+        pick = words[:, 1] >> np.uint64(32)
+        uniform = (pick * np.uint64(sides)) >> np.uint64(32)
+        rank = (pick * near.sum(axis=0, dtype=np.uint64)) >> np.uint64(32)  # the rank-th near side
+        nearest = (near.cumsum(axis=0, dtype=np.uint64) <= rank).sum(axis=0)
+        random = words[:, 0] < np.uint64(int(self.coin * 2.0**64))
+        return np.where(random, uniform.astype(np.intp), nearest)
+
+
+def cut_window(keys: NDArray[np.float64], points: int, trim: int) -> NDArray[np.float64]:
+    """Return the points ranked trim + 1 ... trim + points, padded with +inf to float64[points].
+
+    Args:
+        keys: float64[m], sorted, outermost first.
+        points: M.
+        trim: h, how many outermost ones are skipped.
+
+    >>> cut_window(np.array([1.0, 2.0, 3.0]), 3, 1)
+    array([ 2.,  3., inf])
+    """
+    window = np.full(points, np.inf)
+    kept = keys[trim : trim + points]
+    window[: len(kept)] = kept
+    return window
+
+
+def sequential_slices(windows: Sequence[Window], points: int, trim: int) -> list[NDArray[np.float64]]:
+    """Cut all sides one after another, each from the records that no earlier side took (noise-free RSC).
+
+    Formal guarantees:
+        * Adding or removing one record changes every side by at most one swap, so every depth by at most 1.
+
+    Args:
+        windows: Side i's window; it must hold the outermost (i + 1)(points + trim) records of all positives.
+        points: M of each side.
+        trim: h of each side.
+
+    Returns:
+        For each side, float64[points], sorted and padded with +inf.
+    """
+    taken = np.empty(0, dtype=np.int64)
+    slices = []
+    for window in windows:
+        keys, records = window.ordered()
+        free = np.flatnonzero(~np.isin(records, taken))[: points + trim]
+        taken = np.concatenate([taken, records[free]])
+        slices.append(cut_window(keys[free], points, trim))
+    return slices

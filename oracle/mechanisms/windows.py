@@ -1,0 +1,83 @@
+"""Fixed-capacity sets of the outermost points: all that a side ever needs to keep of the records it is given.
+
+Adding or removing one record changes what is kept by that record and at most one it pushes out, which is the
+innermost; so the number of kept points at or before any key changes by at most 1 (privacy document, section 4).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.errors import InputError
+
+__all__ = ["Window"]
+
+
+class Window:
+    """The `capacity` outermost (key, record) pairs of all that were added; smaller keys are further out.
+
+    What is kept is a function of the set that was added, not of the order or the batches: ties in the key go by
+    the record's number.
+
+    Args:
+        capacity: How many pairs are kept, at least 1.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        if capacity < 1:
+            raise InputError("window capacity", capacity, "must be at least 1")
+        self._capacity = capacity
+        self._room = 2 * capacity + 1024
+        self._keys = np.empty(self._room, dtype=np.float64)
+        self._records = np.empty(self._room, dtype=np.int64)
+        self._count = 0
+
+    @property
+    def capacity(self) -> int:
+        """How many pairs are kept."""
+        return self._capacity
+
+    def add(self, keys: NDArray[np.float64], records: NDArray[np.int64]) -> None:
+        """Add pairs: float64[n] finite oriented keys and int64[n] record numbers, unique over the window's life."""
+        start = 0
+        while start < len(keys):
+            take = min(len(keys) - start, self._room - self._count)
+            stop = self._count + take
+            self._keys[self._count : stop] = keys[start : start + take]
+            self._records[self._count : stop] = records[start : start + take]
+            self._count = stop
+            start += take
+            if self._count == self._room:
+                self._compact()
+
+    def _compact(self) -> None:
+        order = np.lexsort((self._records[: self._count], self._keys[: self._count]))[: self._capacity]
+        kept = len(order)
+        self._keys[:kept] = self._keys[order]
+        self._records[:kept] = self._records[order]
+        self._count = kept
+
+    def ordered(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return the kept pairs, outermost first: at most `capacity` keys and records."""
+        self._compact()
+        return self._keys[: self._count].copy(), self._records[: self._count].copy()
+
+    def clear(self) -> None:
+        """Forget everything, and overwrite what was held."""
+        self._keys.fill(0.0)
+        self._records.fill(0)
+        self._count = 0
+
+    def export(self) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+        """Return the kept pairs padded to the capacity with zeros, and how many there are."""
+        self._compact()
+        keys = np.zeros(self._capacity, dtype=np.float64)
+        records = np.zeros(self._capacity, dtype=np.int64)
+        keys[: self._count] = self._keys[: self._count]
+        records[: self._count] = self._records[: self._count]
+        return keys, records, self._count
+
+    def restore(self, keys: NDArray[np.float64], records: NDArray[np.int64], count: int) -> None:
+        """Take back what `export` returned."""
+        self._count = count
+        self._keys[:count] = keys[:count]
+        self._records[:count] = records[:count]

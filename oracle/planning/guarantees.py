@@ -1,0 +1,103 @@
+"""From a plan's numbers to the events its records go through, and from these to what the accountant proves."""
+
+import math
+
+from oracle.accounting.accountant import Guarantee, delta_at, guarantee
+from oracle.accounting.events import (
+    BetweenThresholdsEvent,
+    Composed,
+    EitherOf,
+    Event,
+    NoiseDistanceEvent,
+    NoOpEvent,
+    StopperEvent,
+    StopperOverflowEvent,
+)
+from oracle.errors import PlanError
+from oracle.planning.plan import InstancePlan, PhasePlan, Plan
+
+__all__ = ["noise_comparisons", "noise_delta", "query_event", "query_guarantee", "training_event", "verify"]
+
+_ONE_DRAW = 1 << 24
+"""Edges of the largest table a Stopper's one threshold draw is searched in."""
+
+
+def noise_comparisons(rounds: int, instances: int) -> int:
+    """Return how many comparisons with a noise edge can depend on one record during a phase.
+
+    Two edges of BetweenThresholds and one of the Stopper a round, for each instance it sits in, and the threshold
+    draw of each instance that can arise (the search counts as one comparison for each edge of its table).
+    """
+    return instances * (3 * rounds + _ONE_DRAW)
+
+
+def noise_delta(epsilon: float, rounds: int, instances: int) -> float:
+    """Return the delta that the noise tables' distance from the ideal law costs a record of a phase."""
+    return delta_at(NoiseDistanceEvent(noise_comparisons(rounds, instances)), epsilon)
+
+
+def _instance_event(phase: PhasePlan, instance: InstancePlan) -> Event:
+    """Sit in an instance: BetweenThresholds up to K mediums, the overflow beyond K, the tables' distance."""
+    return Composed(
+        (
+            BetweenThresholdsEvent(instance.law, instance.scale, instance.high - instance.low, instance.mediums),
+            StopperOverflowEvent(phase.stopper.epsilon, phase.stopper.threshold, phase.stopper.cap, instance.instances),
+            NoiseDistanceEvent(noise_comparisons(phase.rounds, instance.instances)),
+        )
+    )
+
+
+def training_event(plan: Plan) -> Event:
+    """Return what a training record goes through: the instance(s) it sits in when phase 1 starts.
+
+    Everything that routes other records is a function of answers already charged. Sides are armed afresh from
+    queries only, so a training record sits in no later instance.
+    """
+    return _instance_event(plan.phases[0], plan.phases[0].start)
+
+
+def query_event(plan: Plan, index: int) -> Event:
+    """Return what a query of phase `index + 1` goes through.
+
+    Its own answer is hidden, and with it which of these happened (privacy document, section 4):
+    low: it leaves no state; medium: it is one bit of a Stopper, then sits in at most one re-armed instance of
+    the phase; high on every side: it sits in the instance(s) that start the next phase.
+    """
+    phase = plan.phases[index]
+    branches: list[Event] = [
+        NoOpEvent(),
+        Composed((StopperEvent(phase.stopper.epsilon), _instance_event(phase, phase.rearmed))),
+    ]
+    if index + 1 < len(plan.phases):
+        following = plan.phases[index + 1]
+        branches.append(_instance_event(following, following.start))
+    return EitherOf(tuple(branches))
+
+
+def query_guarantee(plan: Plan, index: int) -> Guarantee:
+    """Return the guarantee of a record of phase `index + 1`; in phase 1 it covers the training records too."""
+    event = query_event(plan, index)
+    if index == 0:
+        event = EitherOf((event, training_event(plan)))
+    return guarantee(event, plan.epsilon)
+
+
+def verify(plan: Plan) -> None:
+    """Check every figure of a plan with the accountant.
+
+    Raises:
+        PlanError: A phase's delta is below what the accountant proves, or the sum exceeds delta.
+    """
+    spent = plan.examples * plan.phases[0].delta
+    for index, phase in enumerate(plan.phases):
+        proved = query_guarantee(plan, index).delta
+        if not proved <= phase.delta:
+            msg = f"plan.phases[{index}].delta = {phase.delta!r}: the accountant proves {proved!r} only"
+            raise PlanError(msg)
+        if not phase.delta_noise >= noise_delta(plan.epsilon, phase.rounds, phase.start.instances):
+            msg = f"plan.phases[{index}].delta_noise = {phase.delta_noise!r}: below the noise tables' distance"
+            raise PlanError(msg)
+        spent = math.nextafter(spent + phase.rounds * phase.delta, math.inf)
+    if not spent <= plan.delta * (1.0 + 1e-9):
+        msg = f"plan.delta = {plan.delta!r}: the schedule spends {spent!r}"
+        raise PlanError(msg)

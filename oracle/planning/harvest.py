@@ -1,0 +1,42 @@
+"""How long to watch until every side has seen enough: exact binomial tails."""
+
+import math
+from collections.abc import Callable
+
+from scipy import stats
+
+__all__ = ["trials_for"]
+
+
+def trials_for(successes: int, probability: float, miss: float) -> int:
+    """Return the least n with P(Bin(n, probability) < successes) <= miss.
+
+    Args:
+        successes: How many are wanted, at least 1.
+        probability: Of each trial, in (0, 1].
+        miss: In (0, 1).
+
+    >>> trials_for(1, 0.5, 0.25)
+    2
+    """
+    if probability >= 1.0:
+        return successes
+
+    def enough(trials: int) -> bool:
+        return bool(stats.binom.cdf(successes - 1, trials, probability) <= miss)
+
+    high = max(successes, math.ceil(successes / probability))
+    low = successes - 1
+    while not enough(high):
+        low, high = high, 2 * high
+    return _least(low, high, enough)
+
+
+def _least(low: int, high: int, enough: Callable[[int], bool]) -> int:
+    while high - low > 1:
+        middle = (low + high) // 2
+        if enough(middle):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -1,0 +1,188 @@
+"""The sizes of one phase: margin, thresholds, points, Stopper (privacy document, section 6).
+
+Privacy rests on none of this: whatever comes out is handed to the accountant. What is worked out here is how small an
+instance can be and still answer well.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scipy.special import gammaincinv
+
+from oracle.accounting.between_thresholds import laplace_log_delta, logistic_log_delta
+from oracle.accounting.stopper import cap_slack, early_slack
+from oracle.mechanisms.noise import Law
+
+__all__ = ["CAP_SHARE", "NOISE_SHARE", "Shares", "SizedInstance", "SizedPhase", "largest_scale", "size_phase"]
+
+CAP_SHARE = 0.02
+"""Part of a phase's delta that pays for the Stopper's overflow."""
+
+NOISE_SHARE = 0.01
+"""Part of a phase's delta that pays for the noise tables' distance; a phase that needs more is not planned."""
+
+_LARGEST_SCALE = 8.0
+"""Nats per point beyond which one point of depth decides everything anyway."""
+
+_PRECISION = 1e-6
+"""Relative precision of the search for a scale; what is found always satisfies the target."""
+
+_PASSES = 40
+"""Most iterations of the fixed point margin -> scale -> points -> margin; it contracts by about 0.1 a pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What the planner searches over (privacy document, section 6).
+
+    Attributes:
+        contamination: eta X, below 1: adversarial points a side tolerates, in noise units.
+        gap: g e, in noise units (nats).
+        stopper: eps_S / epsilon.
+        first: alpha_1 / (sum of alpha_p).
+    """
+
+    contamination: float
+    gap: float
+    stopper: float
+    first: float
+
+
+@dataclass(frozen=True, slots=True)
+class SizedInstance:
+    """One kind of armed side, in integers."""
+
+    scale: float
+    low: int
+    high: int
+    points: int
+    mediums: int
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class SizedPhase:
+    """One phase's instances, Stopper and margin."""
+
+    start: SizedInstance
+    rearmed: SizedInstance
+    margin: float
+    stopper_epsilon: float
+    threshold: int
+    cap: int
+
+
+def largest_scale(
+    law: Law,
+    gap: Callable[[float], int],
+    mediums: Callable[[float], int],
+    epsilon: float,
+    log_delta: float,
+    guess: float | None = None,
+) -> float:
+    """Return about the largest e whose instance is (epsilon, exp(log_delta)), by bisection on log e.
+
+    Args:
+        law: Law of the noise.
+        gap: Thresholds' distance as a function of e.
+        mediums: K as a function of e.
+        epsilon: eps (nats).
+        log_delta: Target.
+        guess: Where to look first.
+    """
+
+    def within(scale: float) -> bool:
+        if law == "logistic":
+            return logistic_log_delta(scale, gap(scale), mediums(scale), epsilon, exact=False) <= log_delta
+        return laplace_log_delta(scale, gap(scale), mediums(scale), epsilon) <= log_delta
+
+    middle = guess or epsilon / math.sqrt(2.0 * mediums(0.01) * max(-log_delta, 1.0))
+    step = 1.02 if guess else 1.5
+    low = high = middle
+    while not within(low):
+        low, high, step = low / step, low, step * step
+    while high <= low or (within(high) and high < _LARGEST_SCALE):
+        low, high, step = (high if within(high) else low), high * step, step * step
+    while high / low > 1.0 + (_PRECISION if law == "logistic" else 1e-3):
+        half = math.sqrt(low * high)
+        if within(half):
+            low = half
+        else:
+            high = half
+    return low
+
+
+def _instance(scale: float, margin: float, gap_nats: float, mediums: int, epsilon: float) -> SizedInstance:
+    # P(not low | f = 0) <= exp(-e (t_l - 1/2)) and P(not high | f = M) <= exp(-e (M - t_h - 1/2)): both exp(-l)
+    edge = math.ceil(margin / scale + 0.5)
+    high = edge + _gap(scale, gap_nats)
+    return SizedInstance(scale, edge, high, high + edge, mediums, epsilon)
+
+
+def _gap(scale: float, gap_nats: float) -> int:
+    return max(math.ceil(gap_nats / scale), 1)
+
+
+def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
+    *,
+    law: Law,
+    epsilon: float,
+    delta: float,
+    rounds: int,
+    sides: int,
+    shares: Shares,
+    beta: float,
+    least_margin: float,
+    start_instances: int,
+) -> SizedPhase:
+    """Solve the margin's fixed point and return the phase in integers.
+
+    l = ln(t_p / mu) + eta X exp(eta X - g e), where mu is the mean at which a Poisson count exceeds eta M with
+    probability beta / (4 S): an adversary's t_p rounds far outside (or far inside) put at most eta M points in a side. (The
+    rate of such points rises by exp(u) when u = e y of them sit in the life at hand; over lives that share t_p rounds
+    with e t_p exp(-l) <= 1 the sum stays below its first-life value, by induction.)
+
+    Args:
+        law: Law of the noise.
+        epsilon: Per-record epsilon.
+        delta: Per-record delta of the phase.
+        rounds: t_p.
+        sides: S.
+        shares: The searched shares.
+        beta: Probability of missing any bound of this phase.
+        least_margin: The margin is never below it (nats).
+        start_instances: Instances one record may sit in at the start (1; S for sequential).
+    """
+    stopper_epsilon = shares.stopper * epsilon
+    log_between = math.log(delta * (1.0 - CAP_SHARE - NOISE_SHARE)) - 1e-6
+    early = early_slack(stopper_epsilon, rounds, beta / (4.0 * sides))
+    log_cap = math.log(delta * CAP_SHARE / start_instances)
+    over = cap_slack(stopper_epsilon, log_cap, 1_000_000)
+    margin, scale = 12.0, None
+    for _ in range(_PASSES):
+        units = 2.0 * margin + shares.gap
+        total = units
+
+        def mediums(scale: float, total: float = total) -> int:
+            return math.ceil(total / scale) + 3 + early + over
+
+        def gap(scale: float) -> int:
+            return _gap(scale, shares.gap)
+
+        scale = largest_scale(law, gap, mediums, epsilon - stopper_epsilon, log_between, scale)
+        tolerated = math.floor(shares.contamination / scale)
+        mean = float(gammaincinv(tolerated + 1.0, beta / (4.0 * sides)))
+        wanted = math.log(rounds / mean) + shares.contamination * math.exp(shares.contamination - shares.gap)
+        wanted = max(wanted, least_margin)
+        if abs(wanted - margin) < 1e-4:  # noqa: PLR2004 -- nats
+            break
+        margin = wanted
+    rearmed = _instance(scale, margin, shares.gap, 0, epsilon - stopper_epsilon)
+    threshold = rearmed.points + early
+    cap = threshold + cap_slack(stopper_epsilon, log_cap, threshold)
+    total_mediums = cap * start_instances
+    start_scale = largest_scale(law, lambda e: _gap(e, shares.gap), lambda _: total_mediums, epsilon, log_between, scale)
+    start = _instance(start_scale, margin, shares.gap, total_mediums, epsilon)
+    rearmed = SizedInstance(rearmed.scale, rearmed.low, rearmed.high, rearmed.points, cap, rearmed.epsilon)
+    return SizedPhase(start, rearmed, margin, stopper_epsilon, threshold, cap)

@@ -1,0 +1,248 @@
+"""`FolderStore`: one shard's snapshots and plan in a private folder on disk."""
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from oracle.errors import (
+    CorruptSnapshotError,
+    ForeignPlanError,
+    StateBusyError,
+    StateError,
+    StorageError,
+    TruncatedSnapshotError,
+)
+from oracle.state.files import erase, replace_durably, sync_folder
+from oracle.state.format import PublicHeader, Snapshot, decode, encode, peek
+from oracle.state.header import HEADER_BYTES
+from oracle.state.store import check_generation, check_plan
+
+__all__ = ["FolderStore", "peek_folder", "read_plan"]
+
+_SNAPSHOT = re.compile(r"snapshot-(\d{20})\.perp")
+_LEFTOVER = re.compile(r"\.(snapshot-\d{20}\.perp|plan\.json)\.tmp")
+_PLAN = "plan.json"
+_LOCK = "lock"
+_TOO_OPEN = 0o077
+_ATTEMPTS = 10
+
+
+class FolderStore:
+    """A store in a folder of mode 0700, held by one process at a time.
+
+    The folder holds `snapshot-<generation>.perp` (mode 0600), `plan.json` and `lock`; other files in it are let be.
+    Use `FolderStore.open`.
+    """
+
+    def __init__(self, folder: Path, master_key: bytes, lock: int) -> None:
+        self._folder = folder
+        self._master_key = master_key
+        self._lock: int | None = lock
+
+    @classmethod
+    def open(cls, folder: Path, master_key: bytes) -> Self:
+        """Make the folder if it is missing, hold it, and clean up what a crash left half-written.
+
+        Args:
+            folder: The folder; only its last part is made.
+            master_key: The key, 32 bytes.
+
+        Raises:
+            StateBusyError: Another store holds it.
+            StateError: The folder can be read by others.
+            StorageError: The folder or its lock cannot be made.
+        """
+        try:
+            _make_folder(folder)
+            lock = _hold(folder)
+        except OSError as exc:
+            raise StorageError(f"state folder {folder}: {exc.strerror}") from exc
+        store = cls(folder, master_key, lock)
+        try:
+            store._erase(_matching(folder, _LEFTOVER))
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def load_latest(self, plan_digest: bytes) -> Snapshot | None:
+        """See `Store.load_latest`. Older generations that a crash left over are erased once the newest proved good."""
+        data = self.latest_bytes()
+        if data is None:
+            return None
+        snapshot = decode(data, self._master_key, plan_digest)
+        self._erase_older()
+        return snapshot
+
+    def latest_bytes(self) -> bytes | None:
+        """See `Store.latest_bytes`."""
+        path = _newest(self._folder)
+        if path is None:
+            return None
+        try:
+            data = path.read_bytes()
+        except OSError as exc:
+            raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
+        _check_name(path, peek(data))
+        return data
+
+    def save(self, snapshot: Snapshot) -> None:
+        """See `Store.save`."""
+        self._check_held()
+        check_generation(snapshot, self.peek())
+        data = encode(snapshot, self._master_key)
+        name = f"snapshot-{snapshot.generation:020d}.perp"
+        # 1.-4. Temporary file, fsync, rename, fsync of the folder: a crash before the end leaves the older snapshot.
+        replace_durably(self._folder / f".{name}.tmp", self._folder / name, data)
+        # 5. Only now, with the new one durable, the older ones, which hold keys of past rounds.
+        self._erase_older()
+
+    def peek(self) -> PublicHeader | None:
+        """See `Store.peek`."""
+        return peek_folder(self._folder)
+
+    def write_plan(self, plan: bytes) -> None:
+        """See `Store.write_plan`."""
+        self._check_held()
+        present = self.read_plan()
+        if present == plan:
+            return
+        if present is not None:
+            raise ForeignPlanError(f"state folder {self._folder}: holds another plan")
+        check_plan(plan, self.peek())
+        replace_durably(self._folder / f".{_PLAN}.tmp", self._folder / _PLAN, plan)
+
+    def read_plan(self) -> bytes | None:
+        """See `Store.read_plan`."""
+        return read_plan(self._folder)
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _check_held(self) -> None:
+        if self._lock is None:
+            raise StateError(f"state folder {self._folder}: the store is closed")
+
+    def _erase_older(self) -> None:
+        self._erase(_matching(self._folder, _SNAPSHOT)[:-1])
+
+    def _erase(self, paths: list[Path]) -> None:
+        if not paths:
+            return
+        try:
+            for path in paths:
+                erase(path)
+            sync_folder(self._folder)
+        except OSError as exc:
+            raise StorageError(f"state folder {self._folder}: old files cannot be erased: {exc.strerror}") from exc
+
+
+def peek_folder(folder: Path) -> PublicHeader | None:
+    """Return the public header of a folder's newest snapshot, without its key or its lock; None if there is none.
+
+    Raises:
+        StateError: The header is damaged, the file is too short, or a newer Perpetua wrote it.
+        StorageError: The folder cannot be read.
+    """
+    for _ in range(_ATTEMPTS):
+        path = _newest(folder)
+        if path is None:
+            return None
+        try:
+            return _peek_file(path)
+        except (FileNotFoundError, CorruptSnapshotError) as exc:
+            # The owner may have saved a newer one and erased this one while we read it; then look again.
+            if _newest(folder) == path:
+                if isinstance(exc, FileNotFoundError):
+                    raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
+                raise
+        except OSError as exc:
+            raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
+    raise StorageError(f"state folder {folder}: snapshots change faster than they can be read")
+
+
+def read_plan(folder: Path) -> bytes | None:
+    """Return the plan's canonical JSON as it was written, without holding the folder; None if there is none.
+
+    Raises:
+        ForeignPlanError: It is not the plan of the folder's newest snapshot.
+        StateError: The newest snapshot's header cannot be read.
+        StorageError: The folder cannot be read.
+    """
+    try:
+        plan = (folder / _PLAN).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise StorageError(f"{folder / _PLAN}: cannot be read: {exc.strerror}") from exc
+    check_plan(plan, peek_folder(folder))
+    return plan
+
+
+def _make_folder(folder: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        sync_folder(folder.parent)
+    mode = folder.stat().st_mode
+    if not stat.S_ISDIR(mode):
+        raise StateError(f"state folder {folder}: is not a folder")
+    if mode & _TOO_OPEN:
+        raise StateError(f"state folder {folder}: open to others; close it with: chmod 700 {folder}")
+
+
+def _hold(folder: Path) -> int:
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        os.close(descriptor)
+        raise StateBusyError(f"state folder {folder}: another process holds it") from exc
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _matching(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
+    except FileNotFoundError:
+        return []
+    except OSError as exc:
+        raise StorageError(f"state folder {folder}: {exc.strerror}") from exc
+
+
+def _newest(folder: Path) -> Path | None:
+    paths = _matching(folder, _SNAPSHOT)
+    return paths[-1] if paths else None
+
+
+def _peek_file(path: Path) -> PublicHeader:
+    with path.open("rb") as file:
+        header = peek(file.read(HEADER_BYTES))
+        size = os.fstat(file.fileno()).st_size
+    if size < header.total_bytes:
+        raise TruncatedSnapshotError("snapshot: ends before the length that its header declares")
+    _check_name(path, header)
+    return header
+
+
+def _check_name(path: Path, header: PublicHeader) -> None:
+    if path.name != f"snapshot-{header.generation:020d}.perp":
+        raise CorruptSnapshotError(f"{path}: was not written under this name")

@@ -1,0 +1,162 @@
+"""Snapshots as bytes: a clear public header, then AES-256-GCM over the private arrays.
+
+Layout, version 1 (`header.py`, `payload.py`):
+
+    magic, version, header length, CRC of these | plan digest, generation, phase, round, position, rearms |
+    key id, nonce, payload length | SHA-256 of all before | ciphertext and its GCM tag
+
+The header is the associated data of the encryption, so none of it can be exchanged. Nonces are random; NIST
+SP 800-38D allows 2**32 snapshots under one key for them, and each plan has a key of its own.
+"""
+
+import secrets
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from oracle.errors import (
+    CorruptSnapshotError,
+    ForeignPlanError,
+    InputError,
+    KeyFileError,
+    TruncatedSnapshotError,
+    WrongKeyError,
+)
+from oracle.predictors.base import StateArrays
+from oracle.state.header import HEADER_BYTES, KEY_ID_BYTES, NONCE_BYTES, PublicHeader
+from oracle.state.payload import decode_payload, encode_payload
+
+__all__ = ["MASTER_KEY_BYTES", "PublicHeader", "Snapshot", "decode", "encode", "peek"]
+
+MASTER_KEY_BYTES = 32
+"""Length of the master key."""
+
+_GCM_TAG_BYTES = 16
+_PAYLOAD_LIMIT = (1 << 31) - 1 - _GCM_TAG_BYTES
+_KEY_PURPOSE = b"perpetua/snapshot/1/encrypt/"
+_KEY_ID_PURPOSE = b"perpetua/snapshot/1/key-id/"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """Everything a shard needs to go on.
+
+    Attributes:
+        plan_digest: `Plan.digest` of the plan it belongs to, 32 bytes.
+        generation: Its number in its store (>= 0).
+        position: Source position up to which its rounds go (>= 0).
+        round: Rounds answered (>= 0).
+        phase: Current phase (>= 0).
+        rearms: Times that any side was armed afresh (>= 0).
+        tag: The shard's running tag, 16 bytes. Private, and so encrypted.
+        arrays: The predictor's state. Private, and so encrypted.
+    """
+
+    plan_digest: bytes
+    generation: int
+    position: int
+    round: int
+    phase: int
+    rearms: int
+    tag: bytes
+    arrays: StateArrays
+
+
+def encode(snapshot: Snapshot, master_key: bytes) -> bytes:
+    """Encrypt a snapshot.
+
+    Formal guarantees:
+        The length depends on the arrays' names, types and shapes only, never on what they hold.
+
+    Args:
+        snapshot: What to write.
+        master_key: The key file's 32 bytes.
+
+    Raises:
+        InputError: A field does not fit the format.
+        KeyFileError: The key does not have 32 bytes.
+    """
+    payload = encode_payload(snapshot.tag, snapshot.arrays)
+    if len(payload) > _PAYLOAD_LIMIT:
+        raise InputError("snapshot.arrays", len(payload), f"must have at most {_PAYLOAD_LIMIT} bytes together")
+    header = PublicHeader(
+        plan_digest=snapshot.plan_digest,
+        generation=snapshot.generation,
+        phase=snapshot.phase,
+        round=snapshot.round,
+        position=snapshot.position,
+        rearms=snapshot.rearms,
+        key_id=_derive(master_key, _KEY_ID_PURPOSE, snapshot.plan_digest, KEY_ID_BYTES),
+        nonce=secrets.token_bytes(NONCE_BYTES),
+        payload_bytes=len(payload) + _GCM_TAG_BYTES,
+    )
+    clear = header.pack()
+    return clear + _cipher(master_key, snapshot.plan_digest).encrypt(header.nonce, payload, clear)
+
+
+def decode(data: bytes, master_key: bytes, plan_digest: bytes) -> Snapshot:
+    """Check and decrypt a snapshot.
+
+    Args:
+        data: The whole snapshot and nothing else.
+        master_key: The key file's 32 bytes.
+        plan_digest: `Plan.digest` of the plan at hand.
+
+    Raises:
+        NewerVersionError: A newer Perpetua wrote it (found before anything that a version may change).
+        TruncatedSnapshotError: It ends early.
+        CorruptSnapshotError: Its bytes are not the ones that were written.
+        ForeignPlanError: It belongs to another plan.
+        WrongKeyError: It was encrypted with another key.
+        KeyFileError: The key does not have 32 bytes.
+    """
+    header = peek(data)
+    if len(data) < header.total_bytes:
+        raise TruncatedSnapshotError("snapshot: ends before the length that its header declares")
+    if len(data) > header.total_bytes:
+        raise CorruptSnapshotError("snapshot: goes on behind the length that its header declares")
+    if header.plan_digest != plan_digest:
+        raise ForeignPlanError("snapshot: belongs to another plan than the one at hand")
+    if header.key_id != _derive(master_key, _KEY_ID_PURPOSE, plan_digest, KEY_ID_BYTES):
+        raise WrongKeyError("snapshot: was encrypted with another key than the one at hand")
+    try:
+        payload = _cipher(master_key, plan_digest).decrypt(
+            header.nonce, memoryview(data)[HEADER_BYTES:], data[:HEADER_BYTES]
+        )
+    except InvalidTag as exc:
+        raise CorruptSnapshotError("snapshot: the encrypted part is not the one that was written") from exc
+    tag, arrays = decode_payload(payload)
+    return Snapshot(
+        plan_digest=header.plan_digest,
+        generation=header.generation,
+        position=header.position,
+        round=header.round,
+        phase=header.phase,
+        rearms=header.rearms,
+        tag=tag,
+        arrays=arrays,
+    )
+
+
+def peek(data: bytes) -> PublicHeader:
+    """Read the public header, without the key; `data` may end behind it. Nothing of it is authenticated.
+
+    Raises:
+        NewerVersionError: A newer Perpetua wrote it.
+        TruncatedSnapshotError: It ends within the header.
+        CorruptSnapshotError: The header is damaged, or this is not a snapshot.
+    """
+    return PublicHeader.unpack(data)
+
+
+def _cipher(master_key: bytes, plan_digest: bytes) -> AESGCM:
+    return AESGCM(_derive(master_key, _KEY_PURPOSE, plan_digest, 32))
+
+
+def _derive(master_key: bytes, purpose: bytes, plan_digest: bytes, length: int) -> bytes:
+    if len(master_key) != MASTER_KEY_BYTES:
+        raise KeyFileError(f"key: must have {MASTER_KEY_BYTES} bytes")
+    return HKDF(algorithm=SHA256(), length=length, salt=None, info=purpose + plan_digest).derive(master_key)

@@ -1,0 +1,46 @@
+"""The key file: 32 random bytes that decrypt the snapshots of one model, readable by its owner only."""
+
+import re
+import secrets
+from pathlib import Path
+
+from oracle.errors import KeyFileError
+from oracle.state.files import read_private, write_exclusive
+from oracle.state.format import MASTER_KEY_BYTES
+
+__all__ = ["create_key_file", "read_key_file"]
+
+_FIRST_LINE = "perpetua-key 1"
+_TEXT = re.compile(rf"{_FIRST_LINE}\n([0-9a-f]{{{2 * MASTER_KEY_BYTES}}})\n?".encode())
+_READ_LIMIT = 4096
+
+
+def create_key_file(path: Path) -> bytes:
+    """Write a new random key to a new file of mode 0600, durably, and return the key.
+
+    Raises:
+        KeyFileError: There is a file already; a key is never overwritten.
+        StorageError: It could not be written; nothing is left behind.
+    """
+    key = secrets.token_bytes(MASTER_KEY_BYTES)
+    try:
+        write_exclusive(path, f"{_FIRST_LINE}\n{key.hex()}\n".encode())
+    except FileExistsError as exc:
+        raise KeyFileError(f"key file {path}: exists already, and a key is never overwritten") from exc
+    return key
+
+
+def read_key_file(path: Path) -> bytes:
+    """Return the key, 32 bytes.
+
+    Raises:
+        KeyFileError: The file is missing, malformed, or readable by others than its owner.
+    """
+    try:
+        text = read_private(path, _READ_LIMIT)
+    except OSError as exc:
+        raise KeyFileError(f"key file {path}: {exc.strerror}") from exc
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise KeyFileError(f"key file {path}: not a key file (a line {_FIRST_LINE!r}, then a line of hex digits)")
+    return bytes.fromhex(match[1].decode())
