@@ -1,0 +1,69 @@
+"""`AppendFile`: a file that grows, and can be cut back to a length that is known to be good."""
+
+import os
+from pathlib import Path
+
+from connectors.local.commitfile import write_all
+
+__all__ = ["AppendFile"]
+
+
+class AppendFile:
+    """An output file, mode 0600, of which the first `length` bytes count.
+
+    Args:
+        path: The file; it is made by `open` if missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.length = 0
+        self._descriptor: int | None = None
+
+    def open(self) -> int:
+        """Open the file, make it if missing, and return its size.
+
+        Raises:
+            OSError: It cannot be opened.
+        """
+        self.close()
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        return os.fstat(self._descriptor).st_size
+
+    def cut(self, length: int) -> None:
+        """Cut the file to `length` bytes, and go on from there.
+
+        Raises:
+            OSError: It cannot be cut.
+        """
+        descriptor = self._opened()
+        os.ftruncate(descriptor, length)
+        os.lseek(descriptor, length, os.SEEK_SET)
+        self.length = length
+
+    def append(self, data: bytes) -> None:
+        """Write behind the last byte written, without syncing; `length` stays.
+
+        Raises:
+            OSError: It cannot be written; a part of it may have been.
+        """
+        write_all(self._opened(), data)
+
+    def sync(self) -> None:
+        """Make what was appended durable.
+
+        Raises:
+            OSError: It cannot be synced.
+        """
+        os.fsync(self._opened())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _opened(self) -> int:
+        if self._descriptor is None:
+            raise ValueError(f"{self.path}: the file is not open")
+        return self._descriptor

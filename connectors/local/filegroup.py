@@ -1,0 +1,206 @@
+"""`FileGroup`: several growing files that change together, by one commit record."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from connectors.base import Committed
+from connectors.local.appendfile import AppendFile
+from connectors.local.checks import check_metadata
+from connectors.local.commitfile import CommitRecord, DurableCommitFile, InDoubtError, sync_folder
+from oracle.errors import InputError, StorageError
+
+__all__ = ["FileGroup"]
+
+
+class FileGroup:
+    """Growing files with a commit record beside them.
+
+    Formal guarantees:
+        After a crash anywhere, `open` cuts every file to what the last durable record says.
+
+    Args:
+        commit_path: The commit record.
+        paths: The files by their roles; the roles are kept in the record.
+        counts: Roles of numbers that the caller keeps in the record beside the files' lengths.
+
+    Raises:
+        InputError: Two of the files are the same.
+    """
+
+    def __init__(self, commit_path: Path, paths: Mapping[str, Path | None], counts: tuple[str, ...] = ()) -> None:
+        self._record_file = DurableCommitFile(commit_path)
+        self._files = {role: AppendFile(path) for role, path in paths.items() if path is not None}
+        self._counts = dict.fromkeys(counts, 0)
+        self._ready = False
+        self._lock: int | None = None
+        self._mutex = threading.RLock()  # a cancelled commit goes on in its thread
+        every = [commit_path.absolute(), *(file.path.absolute() for file in self._files.values())]
+        if len(set(every)) < len(every):
+            raise InputError("path", str(commit_path), "each file of a sink must have a path of its own")
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The committed counts."""
+        return self._counts
+
+    def has(self, role: str) -> bool:
+        """Tell whether there is a file for this role."""
+        return role in self._files
+
+    def length(self, role: str) -> int:
+        """Return the committed length of the role's file."""
+        return self._files[role].length
+
+    def open(self) -> Committed | None:
+        """Cut the files to the last durable commit and return it, or None before the first one.
+
+        Raises:
+            InputError: There is a file with content that no record speaks of; it is not cut.
+            StorageError: A file is shorter than what was committed, or cannot be opened.
+        """
+        with self._mutex:
+            return self._open()
+
+    def _open(self) -> Committed | None:
+        self.close()
+        try:
+            self._hold()
+            record = self._record_file.read()
+            sizes = {role: file.open() for role, file in self._files.items()}
+            if record is None:
+                self._begin(sizes)
+                record = CommitRecord()
+            else:
+                self._restore(record, sizes)
+        except OSError as exc:
+            self.close()
+            raise StorageError(f"{self._record_file.path}: the sink cannot be opened: {exc}") from exc
+        except BaseException:
+            self.close()
+            raise
+        self._ready = True
+        return None if record.position is None else Committed(record.position, record.metadata)
+
+    def commit(
+        self, data: Mapping[str, bytes], position: int, metadata: bytes, counts: Mapping[str, int] | None = None
+    ) -> None:
+        """Append to each file, and make that count, durably.
+
+        Args:
+            data: What to append, by role; roles without a file are dropped.
+            position: For the record.
+            metadata: For the record.
+            counts: New values of the counts.
+
+        Raises:
+            InputError: The metadata is too long.
+            StorageError: It could not be written. The files were cut back; or `open` must be called first, and the
+                message says so.
+        """
+        check_metadata(metadata)
+        with self._mutex:
+            self._commit(data, CommitRecord(position, metadata, counts or {}))
+
+    async def run(self, commit: Callable[[], None]) -> None:
+        """Run a commit in a thread; if that is cancelled, nobody knows whether it committed until the next `open`."""
+        try:
+            await asyncio.to_thread(commit)
+        except asyncio.CancelledError:
+            with self._mutex:  # waits for the thread
+                self._ready = False
+            raise
+
+    def _commit(self, data: Mapping[str, bytes], record: CommitRecord) -> None:
+        if not self._ready:
+            raise StorageError(f"{self._record_file.path}: the sink must be opened (again) before it can commit")
+        grown = {file: data[role] for role, file in self._files.items() if data.get(role)}
+        lengths = {role: file.length + len(data.get(role, b"")) for role, file in self._files.items()}
+        counts = {**self._counts, **record.lengths}
+        self._ready = False  # until it is known that the files agree with the record again
+        try:
+            # 1. The data.
+            for file, content in grown.items():
+                file.append(content)
+            # 2. fsync it: a record must never speak of bytes that a crash could take away.
+            for file in grown:
+                file.sync()
+            # 3.-6. The record: temporary file, fsync, rename, fsync of the folder.
+            self._record_file.write(replace(record, lengths={**lengths, **counts}))
+        except InDoubtError:
+            raise  # either record may survive, and the files satisfy both; so nothing is cut
+        except (OSError, StorageError) as exc:
+            self._cut_back()
+            if isinstance(exc, StorageError):
+                raise
+            raise StorageError(f"{self._record_file.path}: cannot commit: {exc.strerror}") from exc
+        for role, file in self._files.items():
+            file.length = lengths[role]
+        self._counts = counts
+        self._ready = True
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with self._mutex:
+            self._ready = False
+            for file in self._files.values():
+                file.close()
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def _hold(self) -> None:
+        """Keep a second sink off the same files; the lock goes with the process."""
+        path = self._record_file.path
+        self._lock = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            raise StorageError(f"{path}: another process writes to this sink") from exc
+
+    def _begin(self, sizes: Mapping[str, int]) -> None:
+        for role, size in sizes.items():
+            if size:
+                raise InputError(
+                    role,
+                    str(self._files[role].path),
+                    f"the file has content but {self._record_file.path} is missing, so nobody knows what of it counts; "
+                    "give a new path, or move the file away",
+                )
+        self._sync_folders()
+        # The record comes before the first byte, so that after a crash the files are known to be ours.
+        self._record_file.write(CommitRecord(None, b"", {**sizes, **self._counts}))
+        for file in self._files.values():
+            file.cut(0)
+
+    def _restore(self, record: CommitRecord, sizes: Mapping[str, int]) -> None:
+        for role, length in record.lengths.items():
+            if role in self._counts:
+                self._counts[role] = length
+            elif length and role not in sizes:
+                raise InputError(role, None, f"{self._record_file.path} speaks of such a file; give its path again")
+        for role, size in sizes.items():
+            length = record.lengths.get(role, 0)
+            path = self._files[role].path
+            if size < length:
+                raise StorageError(f"{path}: shorter than what was committed; it was cut or replaced")
+            if size and role not in record.lengths:
+                raise InputError(role, str(path), f"the file has content that {self._record_file.path} does not know")
+        for role, file in self._files.items():
+            file.cut(record.lengths.get(role, 0))
+        self._sync_folders()
+
+    def _sync_folders(self) -> None:
+        for folder in {file.path.parent for file in self._files.values()}:
+            sync_folder(folder)
+
+    def _cut_back(self) -> None:
+        with contextlib.suppress(OSError):
+            for file in self._files.values():
+                file.cut(file.length)
+            self._ready = True

@@ -1,0 +1,221 @@
+"""JSONL files: one message a line."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from connectors.base import JSON, Commit, Committed, Delivery, Reply
+from connectors.local.checks import check_at_least
+from connectors.local.filegroup import FileGroup
+from connectors.local.lines import LineBuffer
+from oracle.errors import InputError, SourceError
+
+__all__ = ["BODY_LIMIT", "JsonlSink", "JsonlSource", "join_lines", "reply_lines"]
+
+BODY_LIMIT = 1 << 20
+"""Default of `body_limit`: longest line that is handed over whole."""
+
+_CHUNK = 1 << 20
+_POLL_SECONDS = 0.05
+
+
+class JsonlSource:
+    """Reads a file of lines. Positions are byte offsets.
+
+    An empty line is a delivery with an empty body, `null` is a tombstone, and the last line counts at the end of the
+    file even without a newline. Delivery guarantee: replayable as long as nobody changes what the file holds; adding
+    lines is allowed.
+
+    Args:
+        path: The file.
+        follow: Keep waiting for more lines at the end, like `tail -f`; then only lines with a newline count.
+        body_limit: Longest line that is handed over whole (bytes); of a longer one, `body_limit` + 1 bytes are.
+
+    Raises:
+        InputError: `body_limit` is below 1.
+    """
+
+    def __init__(self, path: Path | str, *, follow: bool = False, body_limit: int = BODY_LIMIT) -> None:
+        check_at_least("body_limit", body_limit, 1)
+        self._path = Path(path)
+        self._follow = follow
+        self._body_limit = body_limit
+        self._descriptor: int | None = None
+        self._lines = LineBuffer(body_limit, 0, in_bytes=True)
+        self._offset = 0
+        self._ended = False
+        self._reading: asyncio.Task[bytes] | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """See `connectors.base.Source.exhausted`."""
+        return self._ended and not self._lines
+
+    async def open(self, position: int | None) -> None:
+        """See `connectors.base.Source.open`."""
+        await self.close()
+        start = position or 0
+        self._descriptor = await asyncio.to_thread(self._open_at, start)
+        self._lines = LineBuffer(self._body_limit, start, in_bytes=True)
+        self._offset = start
+        self._ended = False
+
+    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+        """See `connectors.base.Source.fetch`.
+
+        Raises:
+            SourceError: The source is not open, or the file cannot be read or was cut.
+        """
+        deadline = asyncio.get_running_loop().time() + wait
+        while not self._lines and not self._ended:
+            if await self._read():
+                continue
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            await asyncio.sleep(min(left, _POLL_SECONDS))
+        return self._lines.take(limit)
+
+    async def close(self) -> None:
+        """See `connectors.base.Source.close`."""
+        descriptor, self._descriptor = self._descriptor, None
+        reading, self._reading = self._reading, None
+        if reading is not None:  # a cancelled fetch left it; the descriptor must outlive it
+            await asyncio.wait({reading})
+        if descriptor is not None:
+            os.close(descriptor)
+
+    async def _read(self) -> bool:
+        """Read the next chunk; return whether that brought the source on. Cancelling it loses nothing."""
+        if self._descriptor is None:
+            raise SourceError(f"{self._path}: fetch before open")
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(asyncio.to_thread(self._read_chunk, self._descriptor, self._offset))
+        await asyncio.wait({self._reading})
+        reading, self._reading = self._reading, None
+        data = reading.result()
+        self._offset += len(data)
+        self._lines.feed(data)
+        if len(data) < _CHUNK and not self._follow:
+            self._lines.finish()
+            self._ended = True
+        return bool(data) or self._ended
+
+    def _read_chunk(self, descriptor: int, offset: int) -> bytes:
+        try:
+            data = os.pread(descriptor, _CHUNK, offset)
+            if not data and os.fstat(descriptor).st_size < offset:
+                raise SourceError(f"{self._path}: the file was cut while it was read")
+        except OSError as exc:
+            raise SourceError(f"{self._path}: cannot be read: {exc.strerror}") from exc
+        return data
+
+    def _open_at(self, position: int) -> int:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError as exc:
+            raise SourceError(f"{self._path}: cannot be opened: {exc.strerror}") from exc
+        try:
+            self._check_position(descriptor, position)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _check_position(self, descriptor: int, position: int) -> None:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise SourceError(f"{self._path}: not a regular file, so it cannot be read again")
+        if not 0 <= position <= status.st_size:
+            raise SourceError(f"{self._path}: position = {position}: the file does not reach there")
+        # The end of a last line without a newline is a position too, unless the file has grown since.
+        at_end = position == status.st_size and not self._follow
+        if position and not at_end and os.pread(descriptor, 1, position - 1) != b"\n":
+            raise SourceError(f"{self._path}: position = {position}: no line ends there")
+
+
+class JsonlSink:
+    """Appends replies to a file, one a line. Delivery guarantee: exactly once, by the commit record beside it.
+
+    Readers may see lines of a commit that is under way; after a crash `open` cuts them off, and the oracle writes
+    the same bytes again.
+
+    Args:
+        path: Where all replies go, those to rejected deliveries too. The commit record is `<path>.commit`.
+        ledger_path: Where ledger events go, one a line; without it they are dropped.
+        dead_letter_path: Where replies to rejected deliveries go as well.
+
+    Raises:
+        InputError: Two paths are the same.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        ledger_path: Path | str | None = None,
+        dead_letter_path: Path | str | None = None,
+    ) -> None:
+        path = Path(path)
+        paths = {
+            "output": path,
+            "ledger": None if ledger_path is None else Path(ledger_path),
+            "dead_letter": None if dead_letter_path is None else Path(dead_letter_path),
+        }
+        self._files = FileGroup(path.with_name(path.name + ".commit"), paths)
+
+    async def open(self) -> Committed | None:
+        """See `connectors.base.Sink.open`.
+
+        Raises:
+            InputError: A file has content that no commit record speaks of.
+            StorageError: A file is shorter than what was committed, held by another sink, or cannot be opened.
+        """
+        return await asyncio.to_thread(self._files.open)
+
+    async def commit(self, commit: Commit) -> None:
+        """See `connectors.base.Sink.commit`. After a cancelled call, `open` tells whether it committed.
+
+        Raises:
+            InputError: The metadata is too long, or a reply or event is not one line of JSON.
+            StorageError: It could not be written.
+        """
+        data = {
+            "output": reply_lines(commit.replies),
+            "ledger": join_lines("ledger event", commit.ledger),
+            "dead_letter": reply_lines([reply for reply in commit.replies if reply.rejected]),
+        }
+        await self._files.run(lambda: self._files.commit(data, commit.position, commit.metadata))
+
+    async def close(self) -> None:
+        """See `connectors.base.Sink.close`."""
+        await asyncio.to_thread(self._files.close)
+
+
+def reply_lines(replies: Sequence[Reply]) -> bytes:
+    """Return the replies' bodies as lines.
+
+    Raises:
+        InputError: A reply is not JSON, or not one line.
+    """
+    for reply in replies:
+        if reply.content_type != JSON:
+            raise InputError("reply.content_type", reply.content_type, f"a file of lines takes {JSON} only")
+    return join_lines("reply", [reply.body for reply in replies])
+
+
+def join_lines(name: str, bodies: Sequence[bytes]) -> bytes:
+    r"""Return the bodies as lines.
+
+    Example:
+        >>> join_lines("reply", [b"1", b"2"])
+        b'1\n2\n'
+
+    Raises:
+        InputError: One of them has a line break in it.
+    """
+    lines = b"\n".join([*bodies, b""])
+    if lines.count(b"\n") != len(bodies):
+        raise InputError(f"{name}.body", "(not shown)", "must not have a line break in it")
+    return lines
