@@ -114,5 +114,7 @@ def _composed(event: Composed, epsilon: float) -> float:
         raise UnsupportedEventError(msg)
     # a + (b + c): additive deltas are taken at the full epsilon; the order of subtraction rounds epsilon down
     left = math.nextafter(epsilon - pure, 0.0)
-    delta = sum(delta_at(leaf, epsilon) for leaf in leaves if not isinstance(leaf, StopperEvent) and leaf not in trading)
+    delta = sum(
+        delta_at(leaf, epsilon) for leaf in leaves if not isinstance(leaf, StopperEvent) and leaf not in trading
+    )
     return delta + sum(delta_at(leaf, left) for leaf in trading)

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -77,8 +76,8 @@ def kappa(theta: float, scale: float, gap: int) -> float:
 def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, exact: bool = True) -> float:
     """Return log delta of Theorem B' at `epsilon`, for logistic noise and at most `mediums` mediums.
 
-    delta = min over theta of exp(K kappa(theta) - theta eps) (theta/(1+theta))^(1+theta)/theta. Every theta gives a valid
-    bound, so the search for the best one need not be exact.
+    delta = min over theta of exp(K kappa(theta) - theta eps) (theta/(1+theta))^(1+theta)/theta. Every theta gives a
+    valid bound, so the search for the best one need not be exact.
 
     Args:
         scale: e (nats), above 0.
@@ -129,7 +128,7 @@ def randomized_response_log_delta(count: int, scale: float, epsilon: float) -> f
     if count * scale <= epsilon:
         return -math.inf
     successes = np.arange(count + 1)
-    log_odds: NDArray[np.float64] = epsilon - scale * (2.0 * successes - count)
+    log_odds = epsilon - scale * (2.0 * successes - count)
     kept = log_odds < 0.0
     weights = stats.binom.logpmf(successes[kept], count, 1.0 / (1.0 + math.exp(-scale)))
     return float(logsumexp(weights + np.log(-np.expm1(log_odds[kept])))) + 1e-7  # scipy's logpmf: about 1e-9
@@ -159,4 +158,4 @@ def laplace_log_delta(scale: float, gap: int, mediums: int, epsilon: float) -> f
             high = right
         else:
             low = left
-    return min(min(log_delta(trials) for trials in range(low, high + 1)), 0.0)
+    return min(*(log_delta(trials) for trials in range(low, high + 1)), 0.0)

@@ -12,9 +12,9 @@ __all__ = [
     "Composed",
     "EitherOf",
     "Event",
+    "NoOpEvent",
     "NoiseDistanceEvent",
     "NonPrivateEvent",
-    "NoOpEvent",
     "StopperEvent",
     "StopperOverflowEvent",
 ]

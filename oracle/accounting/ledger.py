@@ -85,4 +85,5 @@ def decode(line: bytes) -> LedgerEvent:
     Raises:
         msgspec.ValidationError: The kind is unknown or a field has the wrong type.
     """
-    return msgspec.json.decode(line, type=LedgerEvent)
+    event: LedgerEvent = msgspec.json.decode(line, type=LedgerEvent)
+    return event

@@ -51,7 +51,7 @@ class BetweenThresholds:
 
     @property
     def gap(self) -> int:
-        """g = t_h - t_l."""
+        """The distance g = t_h - t_l."""
         return self.high - self.low
 
     @cached_property
@@ -109,7 +109,8 @@ def _log_upper_logistic(scale: float, z: NDArray[np.int64]) -> NDArray[np.float6
 def _log_upper_laplace(scale: float, z: NDArray[np.int64]) -> NDArray[np.float64]:
     outer = -scale * np.maximum(z, 1) - np.log1p(np.exp(-scale))
     inner = np.log1p(-np.exp(-scale * np.maximum(1 - z, 1) - np.log1p(np.exp(-scale))))
-    return np.where(z >= 1, outer, inner)
+    result: NDArray[np.float64] = np.where(z >= 1, outer, inner)
+    return result
 
 
 def _log_difference(larger: NDArray[np.float64], smaller: NDArray[np.float64]) -> NDArray[np.float64]:

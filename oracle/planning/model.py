@@ -104,7 +104,9 @@ def parse_model(document: Mapping[str, object]) -> Model:
 def _check_numbers(model: Model) -> None:
     def within(field: str, value: float, low: float, high: float, *, closed: bool) -> None:
         if not (low < value and (value <= high if closed else value < high)):  # also false for NaN
-            raise InputError(f"model.{field}", value, f"must be above {low:g} and {'at most' if closed else 'below'} {high:g}")
+            raise InputError(
+                f"model.{field}", value, f"must be above {low:g} and {'at most' if closed else 'below'} {high:g}"
+            )
 
     within("epsilon", model.epsilon, 0.0, 50.0, closed=True)
     within("delta", model.delta, 0.0, 0.1, closed=True)
@@ -138,7 +140,9 @@ def _check_features(model: Model) -> None:
     for index, feature in enumerate(model.features):
         where = f"model.features[{index}]"
         if not feature.name or len(feature.name) > _NAME_LIMIT or feature.name in _RESERVED:
-            raise InputError(f"{where}.name", feature.name, f"must be 1 to {_NAME_LIMIT} characters, not id, x or label")
+            raise InputError(
+                f"{where}.name", feature.name, f"must be 1 to {_NAME_LIMIT} characters, not id, x or label"
+            )
         if feature.name in seen:
             raise InputError(f"{where}.name", feature.name, "must not be used twice")
         seen.add(feature.name)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from scipy.special import gammaincinv
 
 from oracle.accounting.between_thresholds import laplace_log_delta, logistic_log_delta
-from oracle.accounting.stopper import cap_slack, early_slack
+from oracle.accounting.stopper import cap_slack, early_slack, log_overflow
+from oracle.errors import PlanError
 from oracle.mechanisms.noise import Law
 
 __all__ = ["CAP_SHARE", "NOISE_SHARE", "Shares", "SizedInstance", "SizedPhase", "largest_scale", "size_phase"]
@@ -27,6 +28,9 @@ _LARGEST_SCALE = 8.0
 
 _PRECISION = 1e-6
 """Relative precision of the search for a scale; what is found always satisfies the target."""
+
+_MANY = 1_000_000
+"""A threshold at which the Stopper's overflow depends on cap - threshold only."""
 
 _PASSES = 40
 """Most iterations of the fixed point margin -> scale -> points -> margin; it contracts by about 0.1 a pass."""
@@ -73,7 +77,7 @@ class SizedPhase:
     cap: int
 
 
-def largest_scale(
+def largest_scale(  # noqa: PLR0913, PLR0917 -- the unknowns of one equation
     law: Law,
     gap: Callable[[float], int],
     mediums: Callable[[float], int],
@@ -139,9 +143,9 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
     """Solve the margin's fixed point and return the phase in integers.
 
     l = ln(t_p / mu) + eta X exp(eta X - g e), where mu is the mean at which a Poisson count exceeds eta M with
-    probability beta / (4 S): an adversary's t_p rounds far outside (or far inside) put at most eta M points in a side. (The
-    rate of such points rises by exp(u) when u = e y of them sit in the life at hand; over lives that share t_p rounds
-    with e t_p exp(-l) <= 1 the sum stays below its first-life value, by induction.)
+    probability beta / (4 S): an adversary's t_p rounds far outside (or far inside) put at most eta M points in a side.
+    (The rate of such points rises by exp(u) when u = e y of them sit in the life at hand; over lives that share t_p
+    rounds with e t_p exp(-l) <= 1 their mean stays below its first-life value, by induction.)
 
     Args:
         law: Law of the noise.
@@ -158,31 +162,39 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
     log_between = math.log(delta * (1.0 - CAP_SHARE - NOISE_SHARE)) - 1e-6
     early = early_slack(stopper_epsilon, rounds, beta / (4.0 * sides))
     log_cap = math.log(delta * CAP_SHARE / start_instances)
-    over = cap_slack(stopper_epsilon, log_cap, 1_000_000)
+    over = cap_slack(stopper_epsilon, log_cap, _MANY)
+
+    def gap(scale: float) -> int:
+        return _gap(scale, shares.gap)
+
+    def scale_at(margin: float, guess: float | None) -> float:
+        def mediums(scale: float) -> int:
+            return _instance(scale, margin, shares.gap, 0, epsilon).points + early + over
+
+        return largest_scale(law, gap, mediums, epsilon - stopper_epsilon, log_between, guess)
+
     margin, scale = 12.0, None
     for _ in range(_PASSES):
-        units = 2.0 * margin + shares.gap
-        total = units
-
-        def mediums(scale: float, total: float = total) -> int:
-            return math.ceil(total / scale) + 3 + early + over
-
-        def gap(scale: float) -> int:
-            return _gap(scale, shares.gap)
-
-        scale = largest_scale(law, gap, mediums, epsilon - stopper_epsilon, log_between, scale)
+        scale = scale_at(margin, scale)
         tolerated = math.floor(shares.contamination / scale)
         mean = float(gammaincinv(tolerated + 1.0, beta / (4.0 * sides)))
         wanted = math.log(rounds / mean) + shares.contamination * math.exp(shares.contamination - shares.gap)
         wanted = max(wanted, least_margin)
-        if abs(wanted - margin) < 1e-4:  # noqa: PLR2004 -- nats
+        settled = abs(wanted - margin) < 1e-4  # noqa: PLR2004 -- nats
+        margin = max(wanted, margin) if settled else wanted
+        if settled:
             break
-        margin = wanted
+    scale = scale_at(margin, scale)
     rearmed = _instance(scale, margin, shares.gap, 0, epsilon - stopper_epsilon)
     threshold = rearmed.points + early
-    cap = threshold + cap_slack(stopper_epsilon, log_cap, threshold)
+    cap = threshold + over
+    if log_overflow(stopper_epsilon, threshold, cap) > log_cap:
+        msg = (
+            "model: a Stopper of so few points overflows too easily; a smaller epsilon or alpha makes the sides larger"
+        )
+        raise PlanError(msg)
     total_mediums = cap * start_instances
-    start_scale = largest_scale(law, lambda e: _gap(e, shares.gap), lambda _: total_mediums, epsilon, log_between, scale)
+    start_scale = largest_scale(law, gap, lambda _: total_mediums, epsilon, log_between, scale)
     start = _instance(start_scale, margin, shares.gap, total_mediums, epsilon)
     rearmed = SizedInstance(rearmed.scale, rearmed.low, rearmed.high, rearmed.points, cap, rearmed.epsilon)
     return SizedPhase(start, rearmed, margin, stopper_epsilon, threshold, cap)

@@ -151,10 +151,13 @@ def _draft(task: _Task, shares: Shares, count: int, examples: int | None) -> _Dr
         # delta_1 = delta_star / (2 (n + t_1)): half of delta_star for the training set and phase 1
         delta = task.model.delta / (2.0 * ((examples or needed) + rounds))
         sized = _size(task, shares, 1, rounds, delta)
-        before, needed = needed, trials_for(
-            sized.start.points + task.model.trim,
-            alphas[0] * task.share / task.sides,
-            task.model.beta / (2.0 * task.sides),
+        before, needed = (
+            needed,
+            trials_for(
+                sized.start.points + task.model.trim,
+                alphas[0] * task.share / task.sides,
+                task.model.beta / (2.0 * task.sides),
+            ),
         )
         if examples is not None or needed <= before <= 1.001 * needed:
             needed = needed if examples is not None else before
@@ -251,7 +254,8 @@ def plan_tight(model: Model) -> Plan:
         raise PlanError(msg)
     draft = _draft(task, shares, count, model.examples)
     if draft.examples > model.examples:
-        msg = f"model.examples = {model.examples}: this model needs at least {_least(task, shares, count)} training examples"
+        least = _least(task, shares, count)
+        msg = f"model.examples = {model.examples}: this model needs at least {least} training examples"
         raise PlanError(msg)
     plan = _write(task, shares, draft)
     verify(plan)
@@ -260,9 +264,7 @@ def plan_tight(model: Model) -> Plan:
 
 def _write(task: _Task, shares: Shares, draft: _Draft) -> Plan:
     model = task.model
-    phases = tuple(
-        _write_phase(task, draft, index, _memory(task, draft, index)) for index in range(len(draft.phases))
-    )
+    phases = tuple(_write_phase(task, draft, index, _memory(task, draft, index)) for index in range(len(draft.phases)))
     deep = task.sides * math.exp(shares.contamination - min(phase.margin for phase in draft.phases))
     return Plan(
         name=model.name,

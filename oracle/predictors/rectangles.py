@@ -1,0 +1,323 @@
+"""RectanglesPERP: axis-aligned boxes, everlasting and robust.
+
+Source: Stemmer (2024), Algorithm 5 and Theorem 4.6, in the `tight` profile of the privacy document: BetweenThresholds
+with exact keyed noise (sections 4 and 5), sizes of section 6.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, PlanEnded, SideRearmed
+from oracle.errors import DataError, PlanExhaustedError
+from oracle.mechanisms.addresses import Addresses, Purpose
+from oracle.mechanisms.between_thresholds import HIGH, MEDIUM
+from oracle.mechanisms.challenge import ArmedSide
+from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.windows import Window
+from oracle.planning.plan import PhasePlan, Plan
+from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays
+from oracle.predictors.sides import Geometry, Harvest, SideBank
+
+__all__ = ["RectanglesPERP", "RectanglesTrainer", "phase_started"]
+
+_SEGMENT: Final = 16_384
+"""Rows worked on at once: enough to pay for NumPy's calls, few enough to stay in cache."""
+
+
+class RectanglesTrainer:
+    """Takes the labelled examples in, in any number of batches, and arms the first phase.
+
+    Formal guarantees:
+        * A training record sits in the start instances of phase 1 and nowhere else (Theorem 4.6 of Stemmer, 2024).
+        * The result is a function of (plan, secret, rows in order), whatever the batches.
+
+    Args:
+        plan: The plan.
+        secret: 32 uniformly random bytes: the genesis key, from which every phase key is ratcheted.
+    """
+
+    def __init__(self, plan: Plan, secret: bytes) -> None:
+        self._plan = plan
+        self._key = PhaseKey(secret)
+        self._geometry = Geometry(plan)
+        self._addresses = Addresses(self._key, len(plan.features))
+        self._harvest = Harvest(plan, self._geometry, plan.phases[0])
+        self._rows = 0
+
+    @property
+    def missing(self) -> int:
+        """Rows still wanted of the declared ones."""
+        return self._plan.examples - self._rows
+
+    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+        """Take rows in; those beyond the declared number are not used.
+
+        Args:
+            features: float64[n, d], finite.
+            labels: bool[n], True for a positive example.
+
+        Raises:
+            DataError: A value is not finite.
+        """
+        features, labels = features[: self.missing] + 0.0, labels[: self.missing]
+        bad = ~np.isfinite(features).all(axis=0)
+        if bad.any():
+            name = self._plan.features[int(bad.argmax())].name
+            msg = f"data: column {name}: every value must be a finite number"
+            raise DataError(msg)
+        records = np.arange(self._rows, self._rows + len(features), dtype=np.uint64)[labels]
+        positive = features[labels]
+        hashes = self._addresses.hashes(positive, np.ones(len(positive), dtype=np.bool_))
+        self._harvest.add(self._addresses, self._geometry.keys(positive), records, hashes)
+        self._rows += len(features)
+
+    def finish(self) -> "RectanglesPERP":
+        """Arm phase 1 and forget the rows.
+
+        Raises:
+            DataError: Fewer rows came than the plan declares.
+        """
+        if self.missing > 0:
+            msg = f"data: fewer rows than model.examples = {self._plan.examples} declares"
+            raise DataError(msg)
+        predictor = RectanglesPERP(self._plan, self._key.ratchet(), phase=1)
+        predictor.arm(self._harvest.slices())
+        for window in self._harvest.windows:
+            window.clear()
+        return predictor
+
+
+class RectanglesPERP:
+    """One shard's box predictor (see `oracle.predictors.base.Predictor` for the contract).
+
+    Formal guarantees:
+        * (epsilon, delta_p) for every record of phase p, sum of delta at most `plan.delta` (Definition 3.9 of Stemmer,
+          2024; `oracle.planning.guarantees` states the events).
+        * A query leaves its mark in at most one place: one side's collected mediums, or the harvest.
+
+    Made by `RectanglesTrainer.finish` or by `restore`.
+    """
+
+    def __init__(self, plan: Plan, key: PhaseKey, *, phase: int) -> None:
+        self._plan = plan
+        self._geometry = Geometry(plan)
+        self._side_numbers = np.arange(self._geometry.sides, dtype=np.uint64)
+        self._round = 0
+        self._phase_round = 0
+        self._rearms = 0
+        self._phase_rearms = 0
+        self._enter(key, phase)
+
+    def _enter(self, key: PhaseKey, phase: int) -> None:
+        """Take the phase's key and sizes; the sides are armed by `arm` or `restore`."""
+        self._key = key
+        self._phase = phase
+        self._addresses = Addresses(key, len(self._plan.features))
+        following = self._plan.phases[min(phase, len(self._plan.phases) - 1)]
+        self._harvest = Harvest(self._plan, self._geometry, following)
+
+    @property
+    def _current(self) -> PhasePlan:
+        return self._plan.phases[self._phase - 1]
+
+    def arm(self, slices: list[NDArray[np.float64]]) -> None:
+        """Arm every side for the current phase."""
+        self._bank = SideBank.begin(self._current, self._addresses, slices)
+
+    def facts(self) -> PublicFacts:
+        """Return what is public."""
+        return PublicFacts(self._round, self._phase, self._phase_round, self._current.rounds, self._rearms)
+
+    def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
+        """Answer a batch in arrival order (see `Predictor.answer`)."""
+        count = len(features)
+        if self._round + count > self._plan.rounds:
+            msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
+            raise PlanExhaustedError(msg)
+        features = np.where(present[:, None], features, 0.0) + 0.0  # -0.0 becomes 0.0, before hash and key
+        labels = np.empty(count, dtype=np.int8)
+        phases = np.empty(count, dtype=np.int64)
+        tag = np.zeros(2, dtype=np.uint64)
+        events: list[LedgerEvent] = []
+        first = self._round
+        start = 0
+        while start < count:
+            stop = min(count, start + _SEGMENT, start + self._current.rounds - self._phase_round)
+            rows = slice(start, stop)
+            phases[rows] = self._phase
+            tag ^= self._segment(features[rows], present[rows], labels[rows], events)
+            start = stop
+            if self._phase_round == self._current.rounds:
+                self._end_phase(events)
+        return Answers(labels, first, phases, tag, events)
+
+    def _segment(
+        self,
+        features: NDArray[np.float64],
+        present: NDArray[np.bool_],
+        labels: NDArray[np.int8],
+        events: list[LedgerEvent],
+    ) -> NDArray[np.uint64]:
+        """Answer rows that all belong to the current phase; return their tag.
+
+        Steps a, b and e to i of Stemmer (2024), Alg. 5, for all rows at once: all sides answer all rows, the first side
+        that does not say high decides; where a Stopper halts, the rows before it stand, the side is armed afresh,
+        and the rest is decided again with the same noise.
+        """
+        bank, count = self._bank, len(features)
+        rounds = np.arange(self._phase_round, self._phase_round + count, dtype=np.uint64)
+        hashes = self._addresses.hashes(features, present)
+        keys = self._geometry.keys(features)
+        depth_words = self._addresses.words(Purpose.DEPTH, rounds, self._side_numbers, hashes)
+        stop_words = self._addresses.words(Purpose.STOPPER, rounds, self._side_numbers, None)
+        outcomes = np.empty((self._geometry.sides, count), dtype=np.int8)
+        for side, armed in enumerate(bank.armed):
+            outcomes[side] = armed.answers(keys[side], depth_words[side])
+        start = 0
+        while True:
+            rest = slice(start, None)
+            mediums, positive = _decide(outcomes[:, rest], present[rest])
+            halts = [
+                armed.first_halt(mediums[side], rounds[rest], stop_words[side, rest])
+                for side, armed in enumerate(bank.armed)
+            ]
+            reached = min((row for row in halts if row is not None), default=count - start)
+            stop = start + reached
+            rows = slice(start, stop)
+            labels[rows] = np.where(present[rows], positive[:reached], NO_LABEL)
+            self._keep(keys[:, rows], rounds[rows], hashes[rows], mediums[:, :reached], positive[:reached])
+            if stop == count:
+                break
+            for side, row in enumerate(halts):
+                if row == reached:
+                    self._rearm(side, int(rounds[stop]), events, count_before=stop)
+                    outcomes[side, stop:] = bank.armed[side].answers(keys[side, stop:], depth_words[side, stop:])
+            start = stop
+        self._round += count
+        self._phase_round += count
+        return self._addresses.tag(rounds, hashes, present)
+
+    def _keep(
+        self,
+        keys: NDArray[np.float64],
+        rounds: NDArray[np.uint64],
+        hashes: NDArray[np.uint64],
+        mediums: NDArray[np.bool_],
+        positive: NDArray[np.bool_],
+    ) -> None:
+        """Put every answered query where it belongs: one side's mediums, or the harvest, or nowhere (steps f, h)."""
+        for side, armed in enumerate(self._bank.armed):
+            mine = mediums[side]
+            self._bank.collected[side].add(keys[side, mine], rounds[mine].astype(np.int64))
+            armed.mediums += int(np.count_nonzero(mine))
+        self._harvest.add(self._addresses, keys[:, positive], rounds[positive], hashes[positive])
+
+    def _rearm(self, side: int, phase_round: int, events: list[LedgerEvent], *, count_before: int) -> None:
+        self._bank.rearm(self._addresses, side, phase_round)
+        self._rearms += 1
+        self._phase_rearms += 1
+        events.append(SideRearmed(round=self._round + count_before, phase=self._phase, side=side))
+
+    def _end_phase(self, events: list[LedgerEvent]) -> None:
+        """Step j: start the next phase on what was harvested, under a ratcheted key."""
+        events.append(PhaseEnded(round=self._round, phase=self._phase, rearms=self._phase_rearms))
+        if self._phase == len(self._plan.phases):
+            events.append(PlanEnded(round=self._round))
+            return
+        slices = self._harvest.slices()
+        for window in (*self._harvest.windows, *self._bank.collected):
+            window.clear()
+        self._phase_round = 0
+        self._phase_rearms = 0
+        self._enter(self._key.ratchet(), self._phase + 1)
+        self.arm(slices)
+        events.append(phase_started(self._plan, self._phase))
+
+    def export(self) -> StateArrays:
+        """Return the whole state as arrays whose shapes depend on the plan and the phase only."""
+        bank = self._bank
+        size = max(bank.start.points, bank.rearmed.points)
+        points = np.full((self._geometry.sides, size), np.inf)
+        for side, armed in enumerate(bank.armed):
+            points[side, : len(armed.points)] = armed.points
+        arrays: dict[str, NDArray[np.generic]] = {
+            "key": np.frombuffer(self._key.secret, dtype=np.uint8).copy(),
+            "counters": np.array(
+                [self._round, self._phase, self._phase_round, self._rearms, self._phase_rearms], dtype=np.int64
+            ),
+            "points": points,
+            "mediums": np.array([armed.mediums for armed in bank.armed], dtype=np.int64),
+            "armed": np.array([armed.armed for armed in bank.armed], dtype=np.int64),
+            "fresh": np.array([armed.thresholds is bank.rearmed for armed in bank.armed], dtype=np.int64),
+        }
+        for name, windows in (("collected", bank.collected), ("harvest", self._harvest.windows)):
+            counts = []
+            for side, window in enumerate(windows):
+                keys, records, kept = window.export()
+                arrays[f"{name}_keys_{side}"] = keys
+                arrays[f"{name}_records_{side}"] = records
+                counts.append(kept)
+            arrays[f"{name}_counts"] = np.array(counts, dtype=np.int64)
+        return arrays
+
+    @classmethod
+    def restore(cls, plan: Plan, arrays: StateArrays) -> Self:
+        """Take back what `export` returned, under the same plan."""
+        rounds, phase, phase_round, rearms, phase_rearms = (int(value) for value in arrays["counters"])
+        predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase)
+        predictor._round, predictor._phase_round = rounds, phase_round
+        predictor._rearms, predictor._phase_rearms = rearms, phase_rearms
+        predictor._restore_bank(arrays)
+        return predictor
+
+    def _restore_bank(self, arrays: StateArrays) -> None:
+        empty = [np.full(self._current.start.points, np.inf) for _ in range(self._geometry.sides)]
+        self.arm(empty)
+        bank = self._bank
+        for side in range(self._geometry.sides):
+            kind = bank.rearmed if arrays["fresh"][side] else bank.start
+            armed = int(arrays["armed"][side])
+            points = np.array(arrays["points"][side, : kind.points], dtype=np.float64)
+            level = bank.level(self._addresses, side, armed)
+            bank.armed[side] = ArmedSide(kind, bank.stopper, points, int(arrays["mediums"][side]), level, armed)
+        _restore_windows(arrays, "collected", bank.collected)
+        _restore_windows(arrays, "harvest", self._harvest.windows)
+
+
+def _restore_windows(arrays: Mapping[str, NDArray[np.generic]], name: str, windows: list[Window]) -> None:
+    for side, window in enumerate(windows):
+        window.restore(
+            arrays[f"{name}_keys_{side}"].astype(np.float64),
+            arrays[f"{name}_records_{side}"].astype(np.int64),
+            int(arrays[f"{name}_counts"][side]),
+        )
+
+
+def _decide(outcomes: NDArray[np.int8], present: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return for each side where it decided "medium", and where every side said "high" (queries only)."""
+    mediums = np.empty(outcomes.shape, dtype=np.bool_)
+    undecided = present.copy()
+    for side, outcome in enumerate(outcomes):
+        mediums[side] = undecided & (outcome == MEDIUM)
+        undecided &= outcome == HIGH
+    return mediums, undecided
+
+
+def phase_started(plan: Plan, phase: int) -> PhaseStarted:
+    """Return the public event of a phase's beginning, with the delta spent on all records before it."""
+    before = plan.phases[: phase - 1]
+    spent = sum(part.rounds * part.delta for part in before)
+    if phase > 1:
+        spent += plan.examples * plan.phases[0].delta
+    current = plan.phases[phase - 1]
+    return PhaseStarted(
+        round=sum(part.rounds for part in before),
+        phase=phase,
+        rounds=current.rounds,
+        epsilon=plan.epsilon,
+        delta=current.delta,
+        delta_spent=spent,
+    )

@@ -1,0 +1,148 @@
+"""The armed sides of one phase, and the windows that the next ones are cut from: the state of a box predictor."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.mechanisms.addresses import Addresses, Purpose
+from oracle.mechanisms.between_thresholds import BetweenThresholds
+from oracle.mechanisms.challenge import ArmedSide
+from oracle.mechanisms.slicing import Faces, cut_window, sequential_slices
+from oracle.mechanisms.stopper import Stopper
+from oracle.mechanisms.windows import Window
+from oracle.planning.plan import InstancePlan, PhasePlan, Plan
+
+__all__ = ["Geometry", "Harvest", "SideBank"]
+
+_NO_SIDE: Final = np.zeros(1, dtype=np.uint64)
+
+
+def _thresholds(instance: InstancePlan) -> BetweenThresholds:
+    return BetweenThresholds(instance.law, instance.scale, instance.low, instance.high, instance.points)
+
+
+class Geometry:
+    """Which feature each side looks at, and which way: turns features into oriented keys.
+
+    Args:
+        plan: The plan whose sides are used.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        names = [feature.name for feature in plan.features]
+        split = [side.rsplit(":", 1) for side in plan.sides]
+        self._columns = np.array([names.index(name) for name, _ in split], dtype=np.intp)
+        self._signs = np.array([1.0 if side == "lower" else -1.0 for _, side in split])
+        self.sides = len(split)
+        bounds = [plan.features[column].bounds or (-1.0, 1.0) for column in self._columns]
+        centers = np.array([(low + high) / 2.0 for low, high in bounds])
+        scales = np.array([(high - low) / 2.0 for low, high in bounds])
+        self.faces = Faces(centers * self._signs, scales, plan.coin)
+
+    def keys(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64[S, n]: x_j for a lower side, -x_j for an upper one; never -0.0; outermost is smallest."""
+        return np.ascontiguousarray((features[:, self._columns] * self._signs + 0.0).T)
+
+
+class Harvest:
+    """The positively labelled records of a phase, as far as the next phase's sides can need them.
+
+    Args:
+        plan: The plan.
+        geometry: Its geometry.
+        following: The phase whose start instances are cut from this harvest.
+    """
+
+    def __init__(self, plan: Plan, geometry: Geometry, following: PhasePlan) -> None:
+        self._geometry = geometry
+        self._sequential = plan.slicing == "sequential"
+        self._points = following.start.points
+        self._trim = following.start.trim
+        keep = self._points + self._trim
+        self.windows = [Window(keep * (side + 1 if self._sequential else 1)) for side in range(geometry.sides)]
+
+    def add(
+        self,
+        addresses: Addresses,
+        keys: NDArray[np.float64],
+        records: NDArray[np.uint64],
+        hashes: NDArray[np.uint64],
+    ) -> None:
+        """Add positive records.
+
+        Args:
+            addresses: The phase's keyed functions (for the faces' coin).
+            keys: float64[S, n], oriented keys.
+            records: uint64[n], rounds of the phase, or row numbers of the training set.
+            hashes: uint64[n], keyed hashes of the records.
+        """
+        numbers = records.astype(np.int64)
+        if self._sequential:
+            for window, column in zip(self.windows, keys, strict=True):
+                window.add(column, numbers)
+            return
+        if len(self.windows) == 1:
+            self.windows[0].add(keys[0], numbers)
+            return
+        coins = addresses.words(Purpose.COIN, records, _NO_SIDE, hashes)[0]
+        sides = self._geometry.faces.choose(keys, coins)
+        for side, window in enumerate(self.windows):
+            mine = sides == side
+            window.add(keys[side, mine], numbers[mine])
+
+    def slices(self) -> list[NDArray[np.float64]]:
+        """Return each side's start points: float64[M], sorted and padded with +inf."""
+        if self._sequential:
+            return sequential_slices(self.windows, self._points, self._trim)
+        return [cut_window(window.ordered()[0], self._points, self._trim) for window in self.windows]
+
+
+@dataclass(slots=True)
+class SideBank:
+    """All armed sides of a phase and the mediums each has collected.
+
+    Attributes:
+        start: Public parameters of the instances armed at the phase's beginning.
+        rearmed: Public parameters of those armed afresh.
+        stopper: Public parameters of the Stoppers.
+        armed: One armed side for each side.
+        collected: The medium queries each side was given since it was armed.
+    """
+
+    start: BetweenThresholds
+    rearmed: BetweenThresholds
+    stopper: Stopper
+    armed: list[ArmedSide]
+    collected: list[Window]
+
+    @classmethod
+    def begin(cls, phase: PhasePlan, addresses: Addresses, slices: list[NDArray[np.float64]]) -> "SideBank":
+        """Arm every side on its slice, before round 0 of the phase."""
+        bank = cls(
+            _thresholds(phase.start),
+            _thresholds(phase.rearmed),
+            Stopper(phase.stopper.epsilon, phase.stopper.threshold),
+            [],
+            [Window(phase.rearmed.points) for _ in slices],
+        )
+        for side, points in enumerate(slices):
+            level = bank.level(addresses, side, 0)
+            bank.armed.append(ArmedSide(bank.start, bank.stopper, points, 0, level, 0))
+        return bank
+
+    def level(self, addresses: Addresses, side: int, armed: int) -> int:
+        """Return k + rho of the life of `side` that was armed before round `armed`."""
+        words = addresses.words(
+            Purpose.THRESHOLD, np.array([armed], dtype=np.uint64), np.array([side], dtype=np.uint64), None
+        )
+        return self.stopper.level(words[0, 0])
+
+    def rearm(self, addresses: Addresses, side: int, armed: int) -> None:
+        """Arm `side` afresh, before the query of round `armed`, on the mediums it collected; they are emptied."""
+        window = self.collected[side]
+        points = cut_window(window.ordered()[0], self.rearmed.points, 0)
+        window.clear()
+        level = self.level(addresses, side, armed)
+        self.armed[side] = ArmedSide(self.rearmed, self.stopper, points, 0, level, armed)
