@@ -107,6 +107,15 @@ class FileGroup:
         with self._mutex:
             self._commit(data, CommitRecord(position, metadata, counts or {}))
 
+    def check_ready(self) -> None:
+        """Refuse to commit before `open`, or after a failure whose outcome only `open` can tell.
+
+        Raises:
+            StorageError: `open` must be called (again) first.
+        """
+        if not self._ready:
+            raise StorageError(f"{self._record_file.path}: the sink must be opened (again) before it can commit")
+
     async def run(self, commit: Callable[[], None]) -> None:
         """Run a commit in a thread; if that is cancelled, nobody knows whether it committed until the next `open`."""
         try:
@@ -117,8 +126,7 @@ class FileGroup:
             raise
 
     def _commit(self, data: Mapping[str, bytes], record: CommitRecord) -> None:
-        if not self._ready:
-            raise StorageError(f"{self._record_file.path}: the sink must be opened (again) before it can commit")
+        self.check_ready()
         grown = {file: data[role] for role, file in self._files.items() if data.get(role)}
         lengths = {role: file.length + len(data.get(role, b"")) for role, file in self._files.items()}
         counts = {**self._counts, **record.lengths}

@@ -203,6 +203,14 @@ class TestFolderStore(StoreSuite):
         with pytest.raises(StorageError, match="No such file"):
             FolderStore.open(tmp_path / "a" / "b", KEY)
 
+    def test_order_of_the_steps(self):
+        """The new snapshot is synced, named and its name synced before the old one is overwritten and unlinked."""
+        store = self.reopen()
+        store.save(make_snapshot(1))
+        with Faults() as faults:
+            store.save(make_snapshot(2))
+        assert faults.calls == ["unlink", "open", "write", "fsync", "replace", "fsync", "write", "fsync", "unlink", "fsync"]
+
     def test_every_failing_call_leaves_the_earlier_generation(self):
         """Whichever system call of `save` fails: StorageError, old generation intact, no leftovers, retry works."""
         store = self.reopen()

@@ -1,0 +1,188 @@
+"""Standard input and output: one message a line, for pipes."""
+
+import asyncio
+import os
+import select
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from connectors.base import Commit, Committed, Delivery
+from connectors.local.checks import check_at_least, check_metadata
+from connectors.local.filegroup import FileGroup
+from connectors.local.jsonl import BODY_LIMIT, join_lines, reply_lines
+from connectors.local.lines import LineBuffer
+from oracle.errors import SourceError, StorageError
+
+__all__ = ["StdinSource", "StdoutSink"]
+
+_CHUNK = 1 << 20
+_SLICE_SECONDS = 0.2  # how long a thread may sit in `select`, and so how long a stop can take
+
+
+class StdinSource:
+    """Reads lines from a stream. Positions are numbers of lines.
+
+    `open(p)` reads past the first `p` lines, so give a restarted oracle *the same stream from its beginning*. It is
+    replayable exactly if you do; a stream that ends before `p` lines is a `SourceError`, other lines are found out by
+    the shard's tag. Lines are handed over as `connectors.local.jsonl.JsonlSource` does.
+
+    Args:
+        stream: The stream, by default standard input. It is read below its buffer, and not closed.
+        body_limit: Longest line that is handed over whole (bytes); of a longer one, `body_limit` + 1 bytes are.
+
+    Raises:
+        InputError: `body_limit` is below 1.
+    """
+
+    def __init__(self, stream: BinaryIO | None = None, *, body_limit: int = BODY_LIMIT) -> None:
+        check_at_least("body_limit", body_limit, 1)
+        self._descriptor = (stream or sys.stdin.buffer).fileno()
+        self._lines = LineBuffer(body_limit, 0, in_bytes=False)
+        self._opened = False
+        self._ended = False
+        self._reading: asyncio.Task[bytes | None] | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """See `connectors.base.Source.exhausted`."""
+        return self._ended and not self._lines
+
+    async def open(self, position: int | None) -> None:
+        """See `connectors.base.Source.open`. It waits until the lines to be read past are there.
+
+        Raises:
+            SourceError: It was opened before (a stream does not go back), or ends before `position` lines.
+        """
+        if self._opened:
+            raise SourceError("standard input: cannot be opened twice, for it does not go back")
+        self._opened = True
+        left = position or 0
+        if left < 0:
+            raise SourceError(f"standard input: position = {position}: must be at least 0")
+        while left:
+            skipped = await self.fetch(left, _SLICE_SECONDS)
+            left -= len(skipped)
+            if left and self.exhausted:
+                raise SourceError(f"standard input: position = {position}: the stream ends before")
+
+    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+        """See `connectors.base.Source.fetch`.
+
+        Raises:
+            SourceError: The source is not open, or the stream cannot be read.
+        """
+        if not self._opened:
+            raise SourceError("standard input: fetch before open")
+        deadline = asyncio.get_running_loop().time() + wait
+        while not self._lines and not self._ended:
+            left = deadline - asyncio.get_running_loop().time()
+            if not await self._read(max(left, 0)) and left <= 0:
+                break
+        return self._lines.take(limit)
+
+    async def close(self) -> None:
+        """See `connectors.base.Source.close`. The stream stays open."""
+        if self._reading is not None:
+            await asyncio.wait({self._reading})
+
+    async def _read(self, wait: float) -> bool:
+        """Read what is there; return whether that brought the source on.
+
+        What a cancelled or impatient call leaves reading, the next one finds.
+        """
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(asyncio.to_thread(self._read_chunk, min(wait, _SLICE_SECONDS)))
+        await asyncio.wait({self._reading})
+        reading, self._reading = self._reading, None
+        data = reading.result()
+        if data is None:
+            return False
+        self._lines.feed(data)
+        if not data:
+            self._lines.finish()
+            self._ended = True
+        return True
+
+    def _read_chunk(self, wait: float) -> bytes | None:
+        try:
+            ready, _, _ = select.select([self._descriptor], [], [], wait)
+            return os.read(self._descriptor, _CHUNK) if ready else None
+        except OSError as exc:
+            raise SourceError(f"standard input: cannot be read: {exc.strerror}") from exc
+
+
+class StdoutSink:
+    """Writes replies to a stream, one a line. Delivery guarantee: at least once, and repeats are byte-identical.
+
+    A commit writes the lines, flushes them, and then makes its record durable. A crash in between writes the same
+    lines again after the restart: the oracle's answers to the same rounds are the same bytes.
+    Ledger and dead letters go to files, which are cut to the record as `JsonlSink`'s are (exactly once).
+
+    Args:
+        commit_path: The commit record, say in the state folder.
+        stream: The stream, by default standard output. It is not closed.
+        ledger_path: Where ledger events go, one a line; without it they are dropped.
+        dead_letter_path: Where replies to rejected deliveries go as well.
+
+    Raises:
+        InputError: Two paths are the same.
+    """
+
+    def __init__(
+        self,
+        commit_path: Path | str,
+        *,
+        stream: BinaryIO | None = None,
+        ledger_path: Path | str | None = None,
+        dead_letter_path: Path | str | None = None,
+    ) -> None:
+        self._stream = stream or sys.stdout.buffer
+        paths = {
+            "ledger": None if ledger_path is None else Path(ledger_path),
+            "dead_letter": None if dead_letter_path is None else Path(dead_letter_path),
+        }
+        self._files = FileGroup(Path(commit_path), paths)
+
+    async def open(self) -> Committed | None:
+        """See `connectors.base.Sink.open`.
+
+        Raises:
+            InputError: A file has content that no commit record speaks of.
+            StorageError: A file is shorter than what was committed, held by another sink, or cannot be opened.
+        """
+        return await asyncio.to_thread(self._files.open)
+
+    async def commit(self, commit: Commit) -> None:
+        """See `connectors.base.Sink.commit`; after a failure the lines may have been written.
+
+        Raises:
+            InputError: The metadata is too long, or a reply or event is not one line of JSON.
+            StorageError: The stream was closed by its reader, or the record could not be written.
+        """
+        check_metadata(commit.metadata)
+        output = reply_lines(commit.replies)
+        data = {
+            "ledger": join_lines("ledger event", commit.ledger),
+            "dead_letter": reply_lines([reply for reply in commit.replies if reply.rejected]),
+        }
+
+        def write() -> None:
+            self._files.check_ready()
+            # 1. The lines, out of our hands.  2. The files and the record, so that they are not written again.
+            self._write(output)
+            self._files.commit(data, commit.position, commit.metadata)
+
+        await self._files.run(write)
+
+    async def close(self) -> None:
+        """See `connectors.base.Sink.close`. The stream stays open."""
+        await asyncio.to_thread(self._files.close)
+
+    def _write(self, output: bytes) -> None:
+        try:
+            self._stream.write(output)
+            self._stream.flush()
+        except OSError as exc:
+            raise StorageError(f"standard output: cannot be written: {exc.strerror}") from exc
