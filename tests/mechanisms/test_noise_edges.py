@@ -1,0 +1,101 @@
+"""Edge tables against high-precision arithmetic, and draws against edges."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from oracle.errors import InputError
+from oracle.mechanisms.noise import EDGE_DISTANCE, Edges, Law, draw, edges, tail_reach
+
+LAWS: tuple[Law, ...] = ("logistic", "discrete-laplace")
+SCALES = (2.0**-18, 1e-4, 0.0137, 0.3, 1.0, 7.5, 64.0)
+WORD = 1 << 64
+
+
+def below(law: Law, scale: float, z: int) -> mpmath.mpf:
+    """Return P(Z < z) from the law's definition; call it with enough precision set."""
+    e = mpmath.mpf(scale)
+    if law == "logistic":
+        return mpmath.exp(e * (z - mpmath.mpf(0.5))) / (1 + mpmath.exp(e * (z - mpmath.mpf(0.5))))
+    if z >= 1:
+        return 1 - mpmath.exp(-e * z) / (1 + mpmath.exp(-e))
+    return mpmath.exp(-e * (1 - z)) / (1 + mpmath.exp(-e))
+
+
+def as_integers(table: Edges) -> list[int]:
+    """Return the table's 128-bit edges."""
+    return [int(high) * WORD + int(low) for high, low in zip(table.high, table.low, strict=True)]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_edge_is_within_the_stated_distance(law: Law, scale: float) -> None:
+    """Near 0 and out to the tails, an edge is within one unit of 2^-128 of the exact probability."""
+    span = min(tail_reach(scale) + 3, 300)
+    table = edges(law, scale, -span, span)
+    with mpmath.workprec(700):
+        for z, value in zip(range(-span, span + 1), as_integers(table), strict=True):
+            error = abs(mpmath.ldexp(mpmath.mpf(value), -128) - below(law, scale, z))
+            assert error <= mpmath.mpf(EDGE_DISTANCE.numerator) / EDGE_DISTANCE.denominator
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_edges_stay_exact_after_many_steps_of_the_recurrence(law: Law) -> None:
+    """The recurrence of a small scale is still exact two hundred thousand steps out."""
+    table = edges(law, 4e-4, 199_990, 200_010)
+    with mpmath.workprec(700):
+        for z, value in zip(range(199_990, 200_011), as_integers(table), strict=True):
+            assert abs(mpmath.mpf(value) - mpmath.ldexp(below(law, 4e-4, z), 128)) <= 1
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_edges_rise_and_both_ends_are_closed(law: Law) -> None:
+    """Edges never fall, and beyond the reach they are 0 or all ones."""
+    reach = tail_reach(0.9)
+    values = as_integers(edges(law, 0.9, -reach - 2, reach + 2))
+    assert values == sorted(values)
+    assert values[0] == 0
+    assert values[-1] == 2**128 - 1
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("scale", [0.2, 3.0])
+def test_a_draw_is_below_z_exactly_if_its_bits_are_below_the_edge(law: Law, scale: float) -> None:
+    """On an edge, one below and one above it, draw, exceed and integer comparison agree for every z."""
+    reach = tail_reach(scale)
+    table = edges(law, scale, 1 - reach, reach)
+    exact = as_integers(table)
+    numbers = sorted({min(max(value + step, 0), 2**128 - 1) for value in exact for step in (-1, 0, 1)})
+    words = np.array([[number // WORD, number % WORD] for number in numbers], dtype=np.uint64)
+    drawn = draw(law, scale, words)
+    for index, edge in enumerate(exact):
+        wanted = np.array([number < edge for number in numbers])
+        column = np.full(len(numbers), index, dtype=np.intp)
+        assert np.array_equal(table.exceed(column, words), wanted)
+        assert np.array_equal(drawn < table.first + index, wanted)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_second_word_matters_only_on_an_edge(law: Law) -> None:
+    """With another first word the second one changes nothing; with the edge's it decides."""
+    table = edges(law, 1.0, 0, 3)
+    index = np.arange(4).repeat(2)
+    second = np.tile(np.array([0, WORD - 1], dtype=np.uint64), 4)
+    for shift, wanted in ((-1, [True, True]), (0, [True, False]), (1, [False, False])):
+        first = (table.high[index].astype(object) + shift).astype(np.uint64)
+        assert table.exceed(index, np.stack([first, second], axis=1)).tolist() == wanted * 4
+
+
+def test_draws_keep_the_shape_of_the_words() -> None:
+    """A block of words gives a block of draws, each as if alone."""
+    words = np.random.default_rng(1).integers(0, 2**64, size=(3, 5, 2), dtype=np.uint64)
+    block = draw("logistic", 0.3, words)
+    assert block.shape == (3, 5)
+    assert block[1, 2] == draw("logistic", 0.3, words[1:2, 2])[0]
+
+
+@pytest.mark.parametrize("scale", [0.0, 2.0**-19, 65.0, float("nan"), -1.0])
+def test_a_scale_outside_its_range_is_refused(scale: float) -> None:
+    """The message names the field, the value and the bound."""
+    with pytest.raises(InputError, match=r"noise scale = .*: must be from 3\.8147e-06 to 64"):
+        edges("logistic", scale, 0, 1)
