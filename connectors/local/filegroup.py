@@ -118,8 +118,13 @@ class FileGroup:
 
     async def run(self, commit: Callable[[], None]) -> None:
         """Run a commit in a thread; if that is cancelled, nobody knows whether it committed until the next `open`."""
+
+        def run_alone() -> None:
+            with self._mutex:  # `close` waits for all of it, so that the next owner of the files never meets it
+                commit()
+
         try:
-            await asyncio.to_thread(commit)
+            await asyncio.to_thread(run_alone)
         except asyncio.CancelledError:
             with self._mutex:  # waits for the thread
                 self._ready = False

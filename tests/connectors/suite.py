@@ -1,6 +1,7 @@
 """What every source and every sink must do; each connector's test class inherits it."""
 
 import asyncio
+import contextlib
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -326,6 +327,7 @@ class FileSinkSuite(SinkSuite):
     async def test_failure_of_every_call(self, tmp_path):
         """Any system call of a commit may fail once: StorageError, and a retry, after open if asked for, is right."""
         commits = self.commits()
+        before = await self.expected(tmp_path / "before", commits[:1])
         expected = await self.expected(tmp_path / "plain", commits[:2])
         for index in itertools.count():
             folder = tmp_path / str(index)
@@ -343,10 +345,63 @@ class FileSinkSuite(SinkSuite):
                 await sink.close()
                 break
             if failed:
+                if self.settled(sink):
+                    assert self.content(folder) == before
                 await self.retry(sink, commits[1])
             await sink.close()
             assert self.content(folder) == expected
         assert index >= 5
+
+    async def test_crash_after_failure_of_every_call(self, tmp_path):
+        """A call of a commit fails, then the process dies: what the next open says and what is there agree."""
+        commits = self.commits()[:2]
+        expected = {
+            commit.position: await self.expected(tmp_path / f"plain-{number}", commits[:number])
+            for number, commit in enumerate(commits, 1)
+        }
+        positions = []
+        for index in itertools.count():
+            folder = tmp_path / str(index)
+            folder.mkdir()
+            sink = self.make(folder)
+            await sink.open()
+            await sink.commit(commits[0])
+            with Faults(fail_at=index) as faults, contextlib.suppress(StorageError):
+                await sink.commit(commits[1])
+            self.release(sink)
+            if not faults.reached:
+                break
+            again = self.make(folder)
+            committed = await again.open()
+            assert committed is not None
+            await again.close()
+            assert self.content(folder) == expected[committed.position]
+            positions.append(committed.position)
+        assert positions == sorted(positions)
+        assert set(positions) == set(expected)
+
+    async def test_cancelled_commit_needs_open(self, tmp_path):
+        """Nobody knows whether a cancelled commit happened, so committing again without open is refused."""
+        first, second = self.commits()[:2]
+        sink = self.make(tmp_path)
+        await sink.open()
+        task = asyncio.ensure_future(sink.commit(first))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        for commit in (first, second):
+            with pytest.raises(StorageError, match=r"opened \(again\)"):
+                await sink.commit(commit)
+        await sink.close()
+
+    def settled(self, sink: Sink) -> bool:
+        """Tell whether the sink knows that the failed commit did not happen."""
+        try:
+            sink._files.check_ready()  # type: ignore[attr-defined]
+        except StorageError:
+            return False
+        return True
 
     async def retry(self, sink: Sink, commit: Commit) -> None:
         """Commit again, as the shard would."""
