@@ -47,7 +47,7 @@ class Faces:
             words: uint64[n, 2], the coin of each record.
         """
         sides = len(keys)
-        with np.errstate(over="ignore"):  # far outside the declared bounds a score may be infinite: still ordered
+        with np.errstate(over="ignore", invalid="ignore"):  # far out, a score may be infinite: still ordered
             scores = (self.centers[:, None] - keys) / self.scales[:, None]
             best = scores.max(axis=0)
             near = scores >= np.where(np.isinf(best), best, best - _NEAR * np.abs(best))

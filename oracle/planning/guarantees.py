@@ -88,7 +88,7 @@ def verify(plan: Plan) -> None:
     Raises:
         PlanError: A phase's delta is below what the accountant proves, or the sum exceeds delta.
     """
-    spent = plan.examples * plan.phases[0].delta
+    spent = plan.declared * plan.phases[0].delta
     for index, phase in enumerate(plan.phases):
         proved = query_guarantee(plan, index).delta
         if not proved <= phase.delta:

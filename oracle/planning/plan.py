@@ -110,8 +110,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         alpha: Error on honest queries.
         beta: Probability of missing alpha.
         gamma: Share of the stream that is honest.
-        examples: Declared number of training examples.
-        examples_needed: Least number of training examples that this plan works with.
+        examples: Least number of training examples that this plan works with.
+        declared: Declared number of training examples, at least `examples`; delta_1 is shared by these.
         expected_error: The plan's bound on the error on honest queries.
         deep_error: The part of it that a query far inside pays.
         stopper_share: eps_S / epsilon.
@@ -137,7 +137,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     beta: float
     gamma: float
     examples: int
-    examples_needed: int
+    declared: int
     expected_error: float
     deep_error: float
     stopper_share: float

@@ -50,7 +50,7 @@ class RectanglesTrainer:
     @property
     def missing(self) -> int:
         """Rows still wanted of the declared ones."""
-        return self._plan.examples - self._rows
+        return self._plan.declared - self._rows
 
     def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
         """Take rows in; those beyond the declared number are not used.
@@ -81,7 +81,7 @@ class RectanglesTrainer:
             DataError: Fewer rows came than the plan declares.
         """
         if self.missing > 0:
-            msg = f"data: fewer rows than model.examples = {self._plan.examples} declares"
+            msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
             raise DataError(msg)
         predictor = RectanglesPERP(self._plan, self._key.ratchet(), phase=1)
         predictor.arm(self._harvest.slices())
@@ -311,7 +311,7 @@ def phase_started(plan: Plan, phase: int) -> PhaseStarted:
     before = plan.phases[: phase - 1]
     spent = sum(part.rounds * part.delta for part in before)
     if phase > 1:
-        spent += plan.examples * plan.phases[0].delta
+        spent += plan.declared * plan.phases[0].delta
     current = plan.phases[phase - 1]
     return PhaseStarted(
         round=sum(part.rounds for part in before),

@@ -22,7 +22,7 @@ from oracle.state.format import PublicHeader, Snapshot, decode, encode, peek
 from oracle.state.header import HEADER_BYTES
 from oracle.state.store import check_generation, check_plan
 
-__all__ = ["FolderStore", "peek_folder", "read_plan"]
+__all__ = ["FolderStore", "newest_bytes", "peek_folder", "read_plan"]
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{20})\.perp")
 _LEFTOVER = re.compile(r"\.(snapshot-\d{20}\.perp|plan\.json)\.tmp")
@@ -89,15 +89,7 @@ class FolderStore:
 
     def latest_bytes(self) -> bytes | None:
         """See `Store.latest_bytes`."""
-        path = _newest(self._folder)
-        if path is None:
-            return None
-        try:
-            data = path.read_bytes()
-        except OSError as exc:
-            raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
-        _check_name(path, peek(data))
-        return data
+        return newest_bytes(self._folder)
 
     def save(self, snapshot: Snapshot) -> None:
         """See `Store.save`."""
@@ -175,6 +167,24 @@ def peek_folder(folder: Path) -> PublicHeader | None:
         except OSError as exc:
             raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
     raise StorageError(f"state folder {folder}: snapshots change faster than they can be read")
+
+
+def newest_bytes(folder: Path) -> bytes | None:
+    """Return a folder's newest snapshot as it stands, encrypted, without holding the folder; None if there is none.
+
+    Raises:
+        StateError: Its header is damaged, or a newer Perpetua wrote it.
+        StorageError: It cannot be read.
+    """
+    path = _newest(folder)
+    if path is None:
+        return None
+    try:
+        data = path.read_bytes()
+    except OSError as exc:
+        raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
+    _check_name(path, peek(data))
+    return data
 
 
 def read_plan(folder: Path) -> bytes | None:

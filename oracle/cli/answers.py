@@ -1,0 +1,99 @@
+"""Recorded answers, read back in order to be compared."""
+
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from connectors.base import ARROW_STREAM, Reply
+from oracle.errors import InputError, SourceError
+
+__all__ = ["AnswerFile", "open_answers"]
+
+
+class AnswerFile(Protocol):
+    """Answers in the order they were given."""
+
+    def skip(self, count: int) -> None:
+        """Pass over the first `count` answers."""
+        ...
+
+    def matches(self, reply: Reply) -> bool:
+        """Return whether the next recorded answer is this reply."""
+        ...
+
+    def ended(self) -> bool:
+        """Return whether every recorded answer was compared."""
+        ...
+
+
+def open_answers(path: Path) -> AnswerFile:
+    """Open what a sink has written.
+
+    Raises:
+        InputError: The name says neither .jsonl, .parquet nor .arrow.
+        SourceError: It cannot be read.
+    """
+    try:
+        if path.suffix == ".jsonl":
+            return _Lines(path)
+        if path.suffix == ".arrow":
+            with pa.ipc.open_stream(path.read_bytes()) as reader:
+                return _Batches([*reader])
+        if path.suffix == ".parquet" and path.is_dir():
+            parts = sorted(path.glob("part-*.parquet"))
+            tables = [pyarrow.parquet.read_table(part, partitioning=None) for part in parts]
+            return _Batches([_one(table) for table in tables])
+    except (OSError, pa.ArrowException) as exc:
+        msg = f"{path}: cannot be read"
+        raise SourceError(msg) from exc
+    raise InputError(
+        "--answers", str(path), "must be a .jsonl or .arrow file, or a .parquet folder, as a sink writes it"
+    )
+
+
+def _one(table: pa.Table) -> pa.RecordBatch:
+    return table.combine_chunks().to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema)
+
+
+class _Lines:
+    """One answer a line."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+
+    def skip(self, count: int) -> None:
+        for _ in range(count):
+            self._file.readline()
+
+    def matches(self, reply: Reply) -> bool:
+        return self._file.readline() == reply.body + b"\n"
+
+    def ended(self) -> bool:
+        return not self._file.readline()
+
+
+class _Batches:
+    """One record batch an answered message; messages that were rejected as a whole left none."""
+
+    def __init__(self, batches: list[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._next = 0
+
+    def skip(self, count: int) -> None:
+        self._next += count
+
+    def matches(self, reply: Reply) -> bool:
+        if reply.content_type != ARROW_STREAM:
+            return True
+        if self._next >= len(self._batches):
+            return False
+        with pa.ipc.open_stream(reply.body) as reader:
+            expected = reader.read_next_batch()
+        recorded = self._batches[self._next]
+        self._next += 1
+        return bool(recorded.equals(expected))
+
+    def ended(self) -> bool:
+        return self._next >= len(self._batches)

@@ -1,0 +1,118 @@
+"""`perpetua check`: find what would stop the daemon before a restart does."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+import typer
+
+from oracle.errors import PerpetuaError, StateError
+from oracle.planning.guarantees import verify
+from oracle.planning.plan import Plan
+from oracle.service.assembly import open_sink, open_source
+from oracle.service.config import Config, FileSink, load_config
+from oracle.service.shard import Shard
+from oracle.state.folder import newest_bytes, read_plan
+from oracle.state.format import decode
+from oracle.state.keys import read_key_file
+
+__all__ = ["run"]
+
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    what: str
+    problem: str | None
+
+
+def run(
+    config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+) -> None:
+    """Check a configuration, its state, source and sink; change nothing. Exits 1 if something would stop `serve`."""
+    findings = list(_findings(config_file))
+    if as_json:
+        typer.echo(msgspec.json.encode([{"what": f.what, "problem": f.problem} for f in findings]))
+    else:
+        for finding in findings:
+            verdict = "ok     " if finding.problem is None else "WRONG  "
+            typer.echo(verdict + finding.what + (f": {finding.problem}" if finding.problem else ""))
+    if any(finding.problem for finding in findings):
+        raise typer.Exit(1)
+
+
+def _try(what: str, work: Callable[[], _Result]) -> tuple[_Finding, _Result | None]:
+    try:
+        return _Finding(what, None), work()
+    except PerpetuaError as exc:
+        return _Finding(what, str(exc)), None
+
+
+def _findings(config_file: Path) -> Iterator[_Finding]:
+    finding, config = _try("configuration", lambda: load_config(config_file))
+    yield finding
+    if config is None:
+        return
+    finding, plan = _try("plan, re-checked by the accountant", lambda: _plan(config))
+    yield finding
+    finding, key = _try("key file", lambda: read_key_file(config.state.key_path))
+    yield finding
+    finding, _ = _try("sink's folder can be written", lambda: _writable(config))
+    yield finding
+    if plan is None:
+        return
+    finding, _ = _try("source can be read from its beginning", lambda: asyncio.run(_readable(config, plan)))
+    yield finding
+    if key is not None:
+        finding, _ = _try("snapshot opens under this key and plan", lambda: _snapshot(config, plan, key))
+        yield finding
+
+
+def _plan(config: Config) -> Plan:
+    data = read_plan(config.state.folder)
+    if data is None:
+        msg = f"{config.state.folder}: holds no state; make one with `perpetua init`"
+        raise StateError(msg)
+    plan = Plan.decode(data)
+    verify(plan)
+    return plan
+
+
+def _snapshot(config: Config, plan: Plan, key: bytes) -> None:
+    data = newest_bytes(config.state.folder)
+    if data is None:
+        msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
+        raise StateError(msg)
+    Shard(plan, decode(data, key, plan.digest))
+
+
+def _writable(config: Config) -> None:
+    open_sink(config)
+    if not isinstance(config.sink, FileSink):
+        return
+    for path in (config.sink.path, config.sink.ledger, config.sink.dead_letter):
+        if path is None:
+            continue
+        try:
+            probe = path.parent / f".perpetua-check-{path.name}"
+            probe.touch(mode=0o600)
+            probe.unlink()
+        except OSError as exc:
+            msg = f"{path.parent}: cannot be written: {exc.strerror}; make the folder, or let this user write to it"
+            raise StateError(msg) from exc
+
+
+async def _readable(config: Config, plan: Plan) -> None:
+    if config.source.kind == "stdin":
+        return
+    source = open_source(config, plan)
+    try:
+        await source.open(None)
+    finally:
+        await source.close()

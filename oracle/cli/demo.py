@@ -1,0 +1,5 @@
+"""`perpetua demo`: placeholder while its parts are built."""
+
+
+def run() -> None:
+    """Run the demo."""

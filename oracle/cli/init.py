@@ -1,0 +1,96 @@
+"""`perpetua init`: from labelled rows to the first snapshot and the key file."""
+
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from oracle.cli.models import read_model
+from oracle.cli.progress import Progress
+from oracle.cli.tables import labelled_batches
+from oracle.errors import RefusedError, StateError
+from oracle.mechanisms.keys import KEY_BYTES
+from oracle.planning.plan import Plan
+from oracle.planning.tight import plan_tight
+from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+from oracle.state.folder import FolderStore
+from oracle.state.format import Snapshot, encode
+from oracle.state.genesis import Genesis, write_genesis
+from oracle.state.keys import create_key_file, read_key_file
+
+__all__ = ["run"]
+
+
+def run(  # noqa: PLR0913, PLR0917 -- the command's options
+    model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
+    data: Annotated[Path, typer.Option("--data", help="Labelled rows: .csv with a header, or .parquet.")],
+    state: Annotated[Path, typer.Option("--state", help="The state folder to make.")],
+    label: Annotated[str, typer.Option("--label", help="The label column.")] = "label",
+    key: Annotated[Path | None, typer.Option("--key", help="The key file to make; by default DIR/key.")] = None,
+    keep_genesis: Annotated[
+        Path | None,
+        typer.Option("--keep-genesis", help="Also keep the first snapshot and its key here, to verify old rounds."),
+    ] = None,
+) -> None:
+    """Make the state of a model: plan it, read the labelled rows, write the first snapshot and the key file."""
+    model = read_model(model_file)
+    if label in {feature.name for feature in model.features}:
+        msg = f"--label = {label!r}: is a feature of the model"
+        raise RefusedError(msg)
+    _refuse_existing(state, keep_genesis)
+    plan = plan_tight(model)
+    predictor = _train(plan, data, label)
+    key_path = key or state / "key"
+    snapshot = Snapshot(
+        plan_digest=plan.digest,
+        generation=1,
+        position=0,
+        round=0,
+        phase=1,
+        rearms=0,
+        tag=bytes(16),
+        arrays=predictor.export(),
+    )
+    _write(plan, snapshot, state, key_path, keep_genesis)
+    typer.echo(f"{plan.name}: epsilon = {plan.epsilon:g}, sum of delta <= {plan.delta:g}, {plan.declared:,} examples")
+    typer.echo(f"state folder: {state}")
+    typer.echo(f"key file:     {key_path}  (keep it apart from copies of the state folder)")
+    if keep_genesis:
+        typer.echo(f"genesis file: {keep_genesis}  (opens every round there will ever be: keep it offline)")
+
+
+def _refuse_existing(state: Path, genesis: Path | None) -> None:
+    if any(state.glob("snapshot-*.perp")):
+        msg = f"{state}: holds a state already, and nothing is ever overwritten; name another folder"
+        raise StateError(msg)
+    if genesis is not None and genesis.exists():
+        msg = f"{genesis}: exists already, and nothing is ever overwritten"
+        raise StateError(msg)
+
+
+def _train(plan: Plan, data: Path, label: str) -> RectanglesPERP:
+    trainer = RectanglesTrainer(plan, secrets.token_bytes(KEY_BYTES))
+    names = tuple(feature.name for feature in plan.features)
+    with Progress("reading", plan.declared, "rows") as progress:
+        for features, labels in labelled_batches(data, names, label):
+            trainer.add(np.ascontiguousarray(features), labels)
+            progress.at(plan.declared - trainer.missing)
+            if trainer.missing <= 0:
+                break
+    return trainer.finish()
+
+
+def _write(plan: Plan, snapshot: Snapshot, state: Path, key_path: Path, genesis: Path | None) -> None:
+    """Write in an order that a crash can cut anywhere: without its snapshot a folder is no state yet.
+
+    1. the folder, 2. the key (an earlier try's key is used again), 3. the plan, 4. the genesis file, 5. the snapshot.
+    """
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    master_key = read_key_file(key_path) if key_path.exists() else create_key_file(key_path)
+    with FolderStore.open(state, master_key) as store:
+        store.write_plan(plan.encode())
+        if genesis is not None:
+            write_genesis(genesis, Genesis(master_key, encode(snapshot, master_key), plan.encode()))
+        store.save(snapshot)

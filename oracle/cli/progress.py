@@ -1,0 +1,69 @@
+"""Progress with an estimate of what is left: a bar on a terminal, now and then a plain line elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Final, Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+__all__ = ["Progress"]
+
+_QUIET: Final = 2.0
+"""Seconds before anything is shown."""
+
+_INTERVAL: Final = 5.0
+"""Seconds between plain lines."""
+
+
+class Progress:
+    """Shows how far a piece of work has come, if it takes longer than two seconds.
+
+    Args:
+        what: The work, in a word or two.
+        total: Units in all; None where it is not known (then nothing is shown).
+        unit: The unit's name.
+        stream: Where to show it; standard error by default.
+    """
+
+    def __init__(self, what: str, total: int | None, unit: str, stream: TextIO | None = None) -> None:
+        self._what = what
+        self._total = total
+        self._unit = unit
+        self._stream = stream or sys.stderr
+        self._started = time.monotonic()
+        self._shown = self._started
+        self._bar: RichProgress | None = None
+        self._task = TaskID(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def at(self, done: int) -> None:
+        """Say how many units are done."""
+        now = time.monotonic()
+        if not self._total or now - self._started < _QUIET:
+            return
+        if self._stream.isatty():
+            self._draw(done)
+        elif now - self._shown >= _INTERVAL or (self._shown == self._started and done < self._total):
+            left = (now - self._started) * (self._total - done) / max(done, 1)
+            line = f"{self._what}: {done:,} of {self._total:,} {self._unit}, about {left:.0f} s left"
+            print(line, file=self._stream, flush=True)
+            self._shown = now
+
+    def _draw(self, done: int) -> None:
+        if self._bar is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            self._bar = RichProgress(*columns, console=Console(file=self._stream), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task(self._what, total=self._total)
+        self._bar.update(self._task, completed=done)

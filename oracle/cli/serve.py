@@ -1,0 +1,59 @@
+"""`perpetua serve`: the daemon."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.cli.progress import Progress
+from oracle.cli.version import version
+from oracle.errors import PerpetuaError
+from oracle.planning.plan import Plan
+from oracle.service.assembly import open_sink, open_source, open_store, stream_end
+from oracle.service.config import Config, load_config
+from oracle.service.daemon import Daemon, DaemonSettings
+from oracle.service.log import PublicLog
+from oracle.state.store import Store
+
+__all__ = ["run"]
+
+
+def run(config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.")]) -> None:
+    """Answer queries until the source ends or a signal comes (the second one exits at once)."""
+    config = load_config(config_file)
+    store, plan = open_store(config.state)
+    log = PublicLog(layout=config.service.log, model=plan.name)
+    log.info("daemon.starting", version=version(), kind=config.source.kind)
+    try:
+        with store:
+            rounds = asyncio.run(_serve(config, store, plan, log))
+    except PerpetuaError as exc:
+        log.error(  # noqa: TRY400 -- a traceback may hold private data
+            "daemon.failed", error=str(exc)
+        )
+        raise
+    log.info("daemon.stopped", round=rounds)
+
+
+async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
+    with Progress("serving", stream_end(config), "of the source") as progress:
+        daemon = Daemon(
+            plan=plan,
+            store=store,
+            source=open_source(config, plan),
+            sink=open_sink(config),
+            log=log,
+            settings=DaemonSettings(
+                batch_rows=config.service.batch_rows,
+                snapshot_rounds=config.state.snapshot_rounds,
+                snapshot_seconds=config.state.snapshot_seconds,
+                drain_seconds=config.service.drain_seconds,
+            ),
+            clock=time.monotonic,
+            on_progress=progress.at,
+        )
+        daemon.install_signals(os._exit)
+        return await daemon.run()

@@ -1,0 +1,100 @@
+"""`perpetua status`: what anyone may know about a state folder, without its key."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from oracle.errors import StateError
+from oracle.planning.plan import Plan
+from oracle.state.folder import peek_folder, read_plan
+
+__all__ = ["Status", "public_status", "run"]
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """Public facts as of the newest snapshot.
+
+    Attributes:
+        model: The model's name.
+        profile: Its profile.
+        round: Rounds answered.
+        phase: Current phase.
+        phase_rounds_left: Rounds left in it.
+        rearms: Times that any side was armed afresh.
+        position: Source position.
+        epsilon: Per-record epsilon.
+        delta: Per-record delta of the current phase.
+        delta_spent: Sum of delta over the training set and all rounds so far.
+        delta_limit: Its bound for ever.
+        snapshot_bytes: Size of the newest snapshot.
+        snapshot_age_seconds: Its age.
+    """
+
+    model: str
+    profile: str
+    round: int
+    phase: int
+    phase_rounds_left: int
+    rearms: int
+    position: int
+    epsilon: float
+    delta: float
+    delta_spent: float
+    delta_limit: float
+    snapshot_bytes: int
+    snapshot_age_seconds: float
+
+
+def run(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The state folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print a state's public facts, as of its newest snapshot. Needs no key."""
+    status = public_status(folder)
+    if as_json:
+        typer.echo(msgspec.json.encode(status))
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in msgspec.structs.asdict(status).items():
+        shown = f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else value
+        table.add_row(name.replace("_", " "), shown)
+    Console(soft_wrap=True).print(table)
+
+
+def public_status(folder: Path) -> Status:
+    """Read the public facts of a state folder.
+
+    Raises:
+        StateError: There is no state, or it is damaged.
+    """
+    header, data = peek_folder(folder), read_plan(folder)
+    if header is None or data is None:
+        msg = f"{folder}: holds no state; make one with `perpetua init`"
+        raise StateError(msg)
+    plan = Plan.decode(data)
+    before = plan.phases[: header.phase - 1]
+    current = plan.phases[header.phase - 1]
+    in_phase = header.round - sum(phase.rounds for phase in before)
+    spent = plan.declared * plan.phases[0].delta
+    spent += sum(phase.rounds * phase.delta for phase in before) + in_phase * current.delta
+    written = max(path.stat().st_mtime for path in folder.glob("snapshot-*.perp"))
+    return Status(
+        model=plan.name,
+        profile=plan.profile,
+        round=header.round,
+        phase=header.phase,
+        phase_rounds_left=current.rounds - in_phase,
+        rearms=header.rearms,
+        position=header.position,
+        epsilon=plan.epsilon,
+        delta=current.delta,
+        delta_spent=spent,
+        delta_limit=plan.delta,
+        snapshot_bytes=header.total_bytes,
+        snapshot_age_seconds=max(time.time() - written, 0.0),
+    )

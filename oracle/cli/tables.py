@@ -1,0 +1,95 @@
+"""Labelled rows from CSV or Parquet, in batches."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from oracle.errors import DataError, InputError, SourceError
+
+__all__ = ["labelled_batches"]
+
+
+def labelled_batches(
+    path: Path, features: tuple[str, ...], label: str
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
+    """Yield (features float64[n, d], labels bool[n]) in the file's order.
+
+    Args:
+        path: A .csv file with a header, or a .parquet file.
+        features: The feature columns, in the model's order.
+        label: The label column: booleans, or the numbers 0 and 1.
+
+    Raises:
+        SourceError: The file cannot be read.
+        DataError: A column is missing or does not hold what it should. No value is ever quoted.
+    """
+    wanted = [*features, label]
+    try:
+        for batch in _batches(path, wanted):
+            columns = [_numbers(batch, name) for name in features]
+            yield np.column_stack(columns), _labels(batch, label)
+    except (OSError, pa.ArrowException) as exc:
+        msg = f"{path}: cannot be read as {path.suffix.lstrip('.') or 'a table'}: {_cause(exc)}"
+        raise SourceError(msg) from exc
+
+
+def _cause(error: Exception) -> str:
+    """Say why without quoting the file's content, which is private."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return "not a well-formed file"
+
+
+def _batches(path: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+    if path.suffix == ".csv":
+        types = {name: pa.float64() for name in wanted[:-1]}
+        options = pyarrow.csv.ConvertOptions(column_types=types)
+        with pyarrow.csv.open_csv(path, convert_options=options) as reader:
+            _check_columns(path, reader.schema, wanted)
+            yield from reader
+    elif path.suffix == ".parquet":
+        with pyarrow.parquet.ParquetFile(path) as file:
+            _check_columns(path, file.schema_arrow, wanted)
+            yield from file.iter_batches(batch_size=65_536, columns=wanted)
+    else:
+        raise InputError("--data", str(path), "must end in .csv or .parquet")
+
+
+def _check_columns(path: Path, schema: pa.Schema, wanted: list[str]) -> None:
+    for name in wanted:
+        if schema.get_field_index(name) < 0:
+            msg = f"{path}: column {name} is missing (or there are two)"
+            raise DataError(msg)
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:
+    column = batch.column(name)
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        msg = f"data: column {name}: must hold numbers"
+        raise DataError(msg)
+    if column.null_count:
+        msg = f"data: column {name}: every row must have a value"
+        raise DataError(msg)
+    values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _labels(batch: pa.RecordBatch, name: str) -> NDArray[np.bool_]:
+    column = batch.column(name)
+    if column.null_count:
+        msg = f"data: column {name}: every row must have a label"
+        raise DataError(msg)
+    if pa.types.is_boolean(column.type):
+        flags: NDArray[np.bool_] = column.to_numpy(zero_copy_only=False)
+        return flags
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        if np.isin(numbers, (0.0, 1.0)).all():
+            return np.asarray(numbers == 1.0)
+    msg = f"data: column {name}: must hold booleans, or the numbers 0 and 1"
+    raise DataError(msg)

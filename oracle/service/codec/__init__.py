@@ -1,0 +1,1 @@
+"""From message bodies to one NumPy batch, and from its answers back to bodies."""

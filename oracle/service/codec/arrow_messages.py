@@ -1,0 +1,137 @@
+"""Many queries as one Arrow IPC stream, and their answers as one.
+
+In: one column a feature, by name, of any number type; optionally `id` (string or integer). A row whose features are
+all null is a round with no query. Out: `id`, `label` (int8, -1 where there is none), `round` and `phase` (int64, -1
+where the row was rejected), `error` (null but for rejected rows); the model's name is in the schema's metadata.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from oracle.planning.plan import Plan
+from oracle.service.codec.rejections import Reason, Rejection
+
+__all__ = ["ArrowCodec", "ArrowQueries"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowQueries:
+    """The decoded rows of one message.
+
+    Attributes:
+        features: float64[n, d]; zero where not present.
+        present: bool[n].
+        rejected: int8[n]: 0, or 1 + the index in `REASONS` of why the row takes no round.
+        identifiers: The message's `id` column, or None.
+    """
+
+    features: NDArray[np.float64]
+    present: NDArray[np.bool_]
+    rejected: NDArray[np.int8]
+    identifiers: pa.Array | None
+
+
+_REASONS = (Reason.NOT_FINITE, Reason.MISSING_FEATURE)
+
+
+class ArrowCodec:
+    """Reads and writes Arrow messages of one model.
+
+    Args:
+        plan: Its features and limits say what counts as a query.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._names = [feature.name for feature in plan.features]
+        self._limits = plan.limits
+        self._metadata = {"model": plan.name}
+
+    def decode(self, body: bytes) -> ArrowQueries | Rejection:
+        """Return the rows of a message, or why the whole of it is rejected."""
+        if len(body) > self._limits.batch_bytes:
+            return Rejection(Reason.OVERSIZED, "body", f"at most {self._limits.batch_bytes} bytes")
+        try:
+            with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+                table = reader.read_all()
+                table.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError):
+            return Rejection(Reason.MALFORMED, "body", "one Arrow IPC stream")
+        if table.num_rows > self._limits.rows:
+            return Rejection(Reason.TOO_MANY_ROWS, "body", f"at most {self._limits.rows} rows")
+        return self._columns(table)
+
+    def _columns(self, table: pa.Table) -> ArrowQueries | Rejection:
+        features = np.zeros((table.num_rows, len(self._names)))
+        nulls = np.zeros(features.shape, dtype=np.bool_)
+        for index, name in enumerate(self._names):
+            if table.schema.get_field_index(name) < 0:
+                return Rejection(Reason.MISSING_FEATURE, name, "one column of numbers")
+            column = table.column(name).combine_chunks()
+            if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+                return Rejection(Reason.WRONG_TYPE, name, "one column of numbers")
+            nulls[:, index] = column.is_null().to_numpy(zero_copy_only=False)
+            values = column.cast(pa.float64(), safe=False).fill_null(0.0)
+            features[:, index] = values.to_numpy(zero_copy_only=False)
+        present: NDArray[np.bool_] = np.logical_not(nulls.all(axis=1))
+        rejected = np.zeros(table.num_rows, dtype=np.int8)
+        rejected[~np.isfinite(features).all(axis=1)] = 1
+        rejected[nulls.any(axis=1) & present] = 2
+        identifiers = self._identifiers(table)
+        if isinstance(identifiers, Rejection):
+            return identifiers
+        return ArrowQueries(features, present, rejected, identifiers)
+
+    def _identifiers(self, table: pa.Table) -> pa.Array | Rejection | None:
+        if table.schema.get_field_index("id") < 0:
+            return None
+        column = table.column("id").combine_chunks()
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            longest = pa.compute.max(pa.compute.binary_length(column)).as_py() or 0
+            if longest > self._limits.id_bytes:
+                return Rejection(Reason.BAD_ID, "id", f"at most {self._limits.id_bytes} bytes of UTF-8")
+            return column.cast(pa.string())
+        if pa.types.is_signed_integer(kind):
+            return column.cast(pa.int64())
+        return Rejection(Reason.BAD_ID, "id", "a column of strings or signed integers")
+
+    def encode(
+        self, queries: ArrowQueries, labels: NDArray[np.int8], first_round: int, phases: NDArray[np.int64]
+    ) -> bytes:
+        """Encode the answers to one message.
+
+        Args:
+            queries: The decoded message.
+            labels: int8[m], answers to its m rows that were not rejected.
+            first_round: Round of the first of them.
+            phases: int64[m], their phases.
+        """
+        count = len(queries.rejected)
+        asked = queries.rejected == 0
+        label, rounds, phase = (np.full(count, -1, dtype=kind) for kind in (np.int8, np.int64, np.int64))
+        label[asked] = labels
+        rounds[asked] = np.arange(first_round, first_round + len(labels))
+        phase[asked] = phases
+        errors: list[str | None] = [None, *(str(reason) for reason in _REASONS)]
+        error = pa.array(errors, pa.string()).take(pa.array(queries.rejected))
+        identifiers = pa.nulls(count, pa.string()) if queries.identifiers is None else queries.identifiers
+        batch = pa.record_batch(
+            [identifiers, pa.array(label), pa.array(rounds), pa.array(phase), error],
+            schema=pa.schema(
+                [
+                    ("id", identifiers.type),
+                    ("label", pa.int8()),
+                    ("round", pa.int64()),
+                    ("phase", pa.int64()),
+                    ("error", pa.string()),
+                ],
+                metadata=self._metadata,
+            ),
+        )
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        return bytes(sink.getvalue())

@@ -1,0 +1,159 @@
+"""Deliveries to one NumPy batch in arrival order, and its answers back to one reply a delivery."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
+from oracle.planning.plan import Plan
+from oracle.predictors.base import Answers
+from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
+from oracle.service.codec.json_messages import Identifier, JsonCodec
+from oracle.service.codec.rejections import Reason, Rejection
+
+__all__ = ["BatchCodec", "DecodedBatch"]
+
+Part = Identifier | ArrowQueries | Rejection
+
+
+@dataclass(slots=True)
+class DecodedBatch:
+    """Some deliveries as one batch.
+
+    Attributes:
+        features: float64[n, d]; zero where there is no query.
+        present: bool[n].
+        deliveries: The deliveries.
+        parts: For each delivery: the id of its one row, the rows of an Arrow message, or a rejection.
+        ends: For each delivery: how many rows there are up to and with it.
+    """
+
+    features: NDArray[np.float64]
+    present: NDArray[np.bool_]
+    deliveries: Sequence[Delivery]
+    parts: list[Part] = field(repr=False)
+    ends: list[int] = field(repr=False)
+
+    @property
+    def rejections(self) -> list[Reason]:
+        """Why each wholly rejected delivery was rejected."""
+        return [part.reason for part in self.parts if isinstance(part, Rejection)]
+
+
+class BatchCodec:
+    """Decodes and encodes all content types of one model.
+
+    Args:
+        plan: What it binds decides what counts as a query, so no other setting can shift a round.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._dimension = len(plan.features)
+        self._json = JsonCodec(plan)
+        self._arrow = ArrowCodec(plan)
+
+    def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+        """Decode deliveries in order. A rejected one has no row."""
+        blank = [0.0] * self._dimension
+        parts: list[Part] = []
+        ends: list[int] = []
+        rows: list[Sequence[float]] = []
+        owners: list[int] = []  # the part of each row of the current run of JSON rows; -1 for a tombstone
+        blocks: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
+
+        def flush() -> None:
+            if rows:
+                blocks.append(self._checked(rows, owners, parts))
+                rows.clear()
+                owners.clear()
+
+        for delivery in deliveries:
+            body = delivery.body
+            if body is None:
+                parts.append(None)
+                rows.append(blank)
+                owners.append(-1)
+            elif delivery.content_type == JSON:
+                decoded = self._json.decode(body)
+                if isinstance(decoded, Rejection):
+                    parts.append(decoded)
+                else:
+                    owners.append(len(parts))
+                    parts.append(decoded[0])
+                    rows.append(decoded[1])
+            elif delivery.content_type == ARROW_STREAM:
+                flush()
+                message = self._arrow.decode(body)
+                parts.append(message)
+                if isinstance(message, ArrowQueries):
+                    asked = message.rejected == 0
+                    blocks.append((message.features[asked], message.present[asked]))
+            else:
+                parts.append(Rejection(Reason.UNSUPPORTED_CONTENT, "content type", f"{JSON} or {ARROW_STREAM}"))
+        flush()
+        total = 0
+        for part in parts:
+            total += _rows_of(part)
+            ends.append(total)
+        features = np.concatenate([block for block, _ in blocks]) if blocks else np.empty((0, self._dimension))
+        present = np.concatenate([there for _, there in blocks]) if blocks else np.empty(0, dtype=np.bool_)
+        return DecodedBatch(features, present, deliveries, parts, ends)
+
+    def _checked(
+        self, rows: list[Sequence[float]], owners: list[int], parts: list[Part]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the finite rows of a run; rows that are not finite become rejections."""
+        block = np.array(rows, dtype=np.float64)
+        owner = np.array(owners)
+        finite = np.isfinite(block).all(axis=1)
+        for row in np.flatnonzero(~finite):
+            parts[owners[row]] = self._json.not_finite(block[row])
+        return block[finite], owner[finite] >= 0
+
+    def encode(self, batch: DecodedBatch, answers: Answers) -> list[Reply]:
+        """Encode one reply for each delivery."""
+        labels = answers.labels.tolist()
+        phases = answers.phases.tolist()
+        replies: list[Reply] = []
+        start = 0
+        run: list[Identifier] = []
+        run_deliveries: list[Delivery] = []
+
+        def flush() -> None:
+            nonlocal start
+            if run:
+                stop = start + len(run)
+                first = answers.first_round + start
+                bodies = self._json.encode_answers(run, labels[start:stop], first, phases[start:stop])
+                replies.extend(
+                    Reply(body, JSON, delivery.headers) for body, delivery in zip(bodies, run_deliveries, strict=True)
+                )
+                start = stop
+                run.clear()
+                run_deliveries.clear()
+
+        for delivery, part, end in zip(batch.deliveries, batch.parts, batch.ends, strict=True):
+            if isinstance(part, Rejection):
+                flush()
+                body = self._json.encode_rejection(delivery.body, part)
+                replies.append(Reply(body, JSON, delivery.headers, rejected=True))
+            elif isinstance(part, ArrowQueries):
+                flush()
+                rows = slice(start, end)
+                first = answers.first_round + start
+                body = self._arrow.encode(part, answers.labels[rows], first, answers.phases[rows])
+                replies.append(Reply(body, ARROW_STREAM, delivery.headers))
+                start = end
+            else:
+                run.append(part)
+                run_deliveries.append(delivery)
+        flush()
+        return replies
+
+
+def _rows_of(part: Part) -> int:
+    if isinstance(part, ArrowQueries):
+        return int(np.count_nonzero(part.rejected == 0))
+    return 0 if isinstance(part, Rejection) else 1

@@ -1,0 +1,165 @@
+"""One query as one JSON object, one answer as one JSON object.
+
+    {"id": "a1", "x": [3.0, 12.5]}
+    {"id": "a1", "x": {"visib": 3.0, "wind": 12.5}}
+    {"id": "a1", "visib": 3.0, "wind": 12.5}
+
+    {"id":"a1","label":0   ,"model":"vfr","round":17,"phase":1}
+
+The label takes four bytes whatever it is. An id is for correlation only; two messages with one id are two queries.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.planning.plan import Plan
+from oracle.service.codec.rejections import Reason, Rejection
+
+__all__ = ["Identifier", "JsonCodec"]
+
+Identifier = str | int | None
+
+_LABELS: Final = {0: b"0   ", 1: b"1   ", -1: b"null"}
+_NUMBER_LIMIT: Final = 2**63
+
+
+class _OnlyId(msgspec.Struct):
+    id: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class JsonCodec:
+    """Reads and writes JSON messages of one model.
+
+    Args:
+        plan: Its features and limits say what counts as a query.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._names = tuple(feature.name for feature in plan.features)
+        self._limits = plan.limits
+        self._model = msgspec.json.encode(plan.name)
+        fields: list[tuple[str, object, object]] = [
+            ("id", Identifier, None),
+            ("x", list[float] | dict[str, float] | msgspec.UnsetType, msgspec.UNSET),
+        ]
+        attributes = [(f"feature_{i}", float | msgspec.UnsetType, msgspec.UNSET) for i in range(len(self._names))]
+        message = msgspec.defstruct(
+            "Message",
+            [*fields, *attributes],
+            rename={f"feature_{i}": name for i, name in enumerate(self._names)},
+        )
+        self._attributes = [name for name, _, _ in attributes]
+        self._decoder = msgspec.json.Decoder(message)
+        self._id_decoder = msgspec.json.Decoder(_OnlyId)
+
+    def decode(self, body: bytes) -> tuple[Identifier, Sequence[float]] | Rejection:
+        """Return a query's id and its features in the plan's order, or why it is none.
+
+        Finiteness is not checked here but for the whole batch (`not_finite`).
+        """
+        limit = self._limits.body_bytes
+        if len(body) > limit:
+            return Rejection(Reason.OVERSIZED, "body", f"at most {limit} bytes")
+        try:
+            if not body.isascii():
+                body.decode()  # also where the bad bytes are in a field that is not read
+            message = self._decoder.decode(body)
+        except msgspec.ValidationError as exc:
+            return _not_valid(exc)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            return _not_json(body, exc)
+        identifier: Identifier = message.id  # type: ignore[attr-defined]  # a struct made at run time
+        if isinstance(identifier, str) and len(identifier.encode(errors="surrogatepass")) > self._limits.id_bytes:
+            return Rejection(Reason.BAD_ID, "id", f"at most {self._limits.id_bytes} bytes of UTF-8")
+        if isinstance(identifier, int) and not -_NUMBER_LIMIT <= identifier < _NUMBER_LIMIT:
+            return Rejection(Reason.BAD_ID, "id", "a string, or an integer of 64 bits")
+        features = self._features(message)
+        return features if isinstance(features, Rejection) else (identifier, features)
+
+    def _features(  # noqa: PLR0911 -- one for each reason
+        self, message: msgspec.Struct
+    ) -> Sequence[float] | Rejection:
+        vector: object = message.x  # type: ignore[attr-defined]  # a struct made at run time
+        if isinstance(vector, list):
+            if len(vector) != len(self._names):
+                return Rejection(Reason.WRONG_DIMENSION, "x", f"{len(self._names)} numbers")
+            return vector
+        if isinstance(vector, dict):
+            if vector.keys() == set(self._names):
+                return [vector[name] for name in self._names]
+            unknown = next((name for name in vector if name not in self._names), None)
+            if unknown is not None:
+                return Rejection(Reason.UNKNOWN_FEATURE, "x", "the model's features only")
+            missing = next(name for name in self._names if name not in vector)
+            return Rejection(Reason.MISSING_FEATURE, f"x.{missing}", "a number")
+        values = [getattr(message, attribute) for attribute in self._attributes]
+        for name, value in zip(self._names, values, strict=True):
+            if value is msgspec.UNSET:
+                return Rejection(Reason.MISSING_FEATURE, name, "a number, here or in x")
+        return values
+
+    def not_finite(self, row: NDArray[np.float64]) -> Rejection:
+        """Return the rejection of a row that holds a value outside float64."""
+        index = int(np.argmin(np.isfinite(row)))
+        return Rejection(Reason.NOT_FINITE, f"x[{index}]", "a finite float64")
+
+    def encode_answers(
+        self, identifiers: Sequence[Identifier], labels: Sequence[int], first_round: int, phases: Sequence[int]
+    ) -> list[bytes]:
+        """Encode the answers of consecutive rounds."""
+        dumps = msgspec.json.encode
+        model = self._model
+        return [
+            b'{"id":%b,"label":%b,"model":%b,"round":%d,"phase":%d}'
+            % (dumps(identifier), _LABELS[label], model, first_round + row, phase)
+            for row, (identifier, label, phase) in enumerate(zip(identifiers, labels, phases, strict=True))
+        ]
+
+    def encode_rejection(self, body: bytes | None, rejection: Rejection) -> bytes:
+        """Encode a rejection; the asker's id is given back where it can be read and is within its limit."""
+        return b'{"id":%b,"error":%b,"field":%b,"bound":%b,"model":%b}' % (
+            self._readable_id(body),
+            msgspec.json.encode(rejection.reason),
+            msgspec.json.encode(rejection.field),
+            msgspec.json.encode(rejection.bound),
+            self._model,
+        )
+
+    def _readable_id(self, body: bytes | None) -> bytes:
+        if body is None or len(body) > self._limits.body_bytes:
+            return b"null"
+        try:
+            identifier = msgspec.json.decode(self._id_decoder.decode(body).id, type=Identifier)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return b"null"
+        encoded = msgspec.json.encode(identifier)
+        return encoded if len(encoded) <= self._limits.id_bytes else b"null"
+
+
+def _not_valid(error: msgspec.ValidationError) -> Rejection:
+    """Name the field of a well-formed message that has the wrong type, without quoting the message."""
+    text = str(error)
+    path = text.rsplit("`$.", 1)[-1].rstrip("`") if "`$." in text else "body"
+    if path == "id":
+        return Rejection(Reason.BAD_ID, "id", "a string, or an integer of 64 bits")
+    if path == "body":
+        return Rejection(Reason.WRONG_TYPE, "body", "a JSON object")
+    if "out of range" in text:
+        return Rejection(Reason.NOT_FINITE, path, "a finite float64")
+    return Rejection(Reason.WRONG_TYPE, path, "a number" if path != "x" else "numbers, as array or object")
+
+
+def _not_json(body: bytes, error: Exception) -> Rejection:
+    if isinstance(error, msgspec.DecodeError) and "out of range" in str(error):
+        return Rejection(Reason.NOT_FINITE, "x", "finite float64 numbers")
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return Rejection(Reason.NOT_UTF8, "body", "UTF-8")
+    if "NaN" in text or "Infinity" in text:
+        return Rejection(Reason.NOT_FINITE, "body", "JSON, which has no NaN and no Infinity")
+    return Rejection(Reason.MALFORMED, "body", "one JSON object")

@@ -1,0 +1,221 @@
+"""The daemon: fetch, answer, commit, snapshot, until the stream ends or a signal says stop.
+
+The order in which things become durable, and why a kill -9 between any two of them is harmless:
+
+    1. the answers, the ledger and the position, in one commit of the sink;
+    2. a snapshot at a committed position (from time to time, at each phase's end, and at a clean stop);
+    3. the older snapshot, and with it the older phase key, is erased.
+
+Before 1, re-execution gives the same answers. Between 1 and 2 the older snapshot is re-executed up to the commit. The
+snapshot is never ahead of the commits.
+"""
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.base import Delivery, Sink, Source
+from oracle.errors import PlanExhaustedError, StorageError
+from oracle.planning.plan import Plan
+from oracle.service.log import PublicLog
+from oracle.service.recovery import catch_up
+from oracle.service.shard import Outcome, Shard
+from oracle.state.store import Store
+
+__all__ = ["Daemon", "DaemonSettings"]
+
+_IDLE: Final = 0.2
+"""Seconds to wait for a first delivery before looking at the clock and the signals again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSettings:
+    """How the daemon goes about it; nothing here can change an answer.
+
+    Attributes:
+        batch_rows: Most deliveries answered and committed at once.
+        snapshot_rounds: A snapshot is due after so many rounds.
+        snapshot_seconds: A snapshot is due after so many seconds with a new round.
+        drain_seconds: After the first signal, how long the running batch and the last snapshot may take.
+    """
+
+    batch_rows: int = 16_384
+    snapshot_rounds: int = 2_000_000
+    snapshot_seconds: float = 60.0
+    drain_seconds: float = 30.0
+
+
+class Daemon:
+    """Serves one shard.
+
+    Formal guarantees:
+        * What the sink shows after any number of crashes equals what one uninterrupted run shows, byte for byte.
+        * A snapshot is only ever taken at a committed position.
+
+    Args:
+        plan: The plan.
+        store: Holds at least the first snapshot.
+        source: Not yet open.
+        sink: Not yet open.
+        log: Where to log.
+        settings: See `DaemonSettings`.
+        clock: Seconds, monotone.
+        on_progress: Called with the position after every commit, and while catching up.
+    """
+
+    def __init__(  # noqa: PLR0913 -- its parts
+        self,
+        *,
+        plan: Plan,
+        store: Store,
+        source: Source,
+        sink: Sink,
+        log: PublicLog,
+        settings: DaemonSettings | None = None,
+        clock: Callable[[], float],
+        on_progress: Callable[[int], None] = lambda _position: None,
+    ) -> None:
+        self._plan = plan
+        self._store = store
+        self._source = source
+        self._sink = sink
+        self._log = log
+        self._settings = settings or DaemonSettings()
+        self._clock = clock
+        self._on_progress = on_progress
+        self._stopping = asyncio.Event()
+        self._saved_round = 0
+        self._saved_at = 0.0
+
+    def stop(self) -> None:
+        """Ask for a clean stop: finish the running batch, commit it, snapshot, return."""
+        self._stopping.set()
+
+    async def run(self) -> int:
+        """Serve until the stream ends or `stop` is called; return the rounds answered in all.
+
+        Raises:
+            PerpetuaError: See `catch_up`, `Sink.commit`, `Shard.process`. What was committed stands.
+        """
+        try:
+            shard, waiting = await self._recover()
+            await self._serve(shard, waiting)
+        finally:
+            await self._source.close()
+            await self._sink.close()
+        return shard.facts().round
+
+    async def _recover(self) -> tuple[Shard, Sequence[Delivery]]:
+        started = self._clock()
+        snapshot = await asyncio.to_thread(self._store.load_latest, self._plan.digest)
+        if snapshot is None:
+            msg = "state: it holds no snapshot; make one with `perpetua init`"
+            raise StorageError(msg)
+        shard = await asyncio.to_thread(Shard, self._plan, snapshot)
+        self._saved_round, self._saved_at = snapshot.round, self._clock()
+        rounds, waiting = await catch_up(shard, self._source, await self._sink.open(), self._on_progress)
+        facts = shard.facts()
+        self._log.info(
+            "daemon.recovered",
+            round=facts.round,
+            phase=facts.phase,
+            rounds=rounds,
+            seconds=round(self._clock() - started, 3),
+        )
+        return shard, waiting
+
+    async def _serve(self, shard: Shard, waiting: Sequence[Delivery]) -> None:
+        facts = shard.facts()
+        self._log.info(
+            "daemon.serving",
+            round=facts.round,
+            phase=facts.phase,
+            epsilon=self._plan.epsilon,
+            delta=self._plan.phases[facts.phase - 1].delta,
+        )
+        exhausted = False
+        while not self._stopping.is_set():
+            deliveries = waiting or await self._source.fetch(self._settings.batch_rows, _IDLE)
+            waiting = []
+            if not deliveries:
+                if self._source.exhausted:
+                    self._log.info("source.ended", round=shard.facts().round)
+                    break
+                await self._snapshot_if_due(shard)
+                continue
+            try:
+                outcome = await asyncio.to_thread(shard.process, deliveries)
+            except PlanExhaustedError:
+                exhausted = True
+                break
+            await self._sink.commit(outcome.commit)  # 1.
+            self._after_commit(shard, outcome)
+            if outcome.phase_ended:
+                await self._snapshot(shard)  # 2. and 3.
+            else:
+                await self._snapshot_if_due(shard)
+        if shard.facts().round > self._saved_round:
+            await self._save(shard)
+        if exhausted:
+            msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
+            raise PlanExhaustedError(msg)
+
+    def _after_commit(self, shard: Shard, outcome: Outcome) -> None:
+        facts = shard.facts()
+        for reason, count in Counter(outcome.rejections).items():
+            self._log.warning("queries.rejected", reason=reason, count=count)
+        if outcome.phase_ended:
+            self._log.info(
+                "phase.started",
+                phase=facts.phase,
+                round=facts.round - facts.phase_round,
+                rearms=facts.rearms,
+                epsilon=self._plan.epsilon,
+                delta=self._plan.phases[facts.phase - 1].delta,
+            )
+        self._on_progress(shard.position)
+
+    async def _snapshot_if_due(self, shard: Shard) -> None:
+        new = shard.facts().round - self._saved_round
+        late = self._clock() - self._saved_at >= self._settings.snapshot_seconds
+        if new >= self._settings.snapshot_rounds or (new > 0 and late):
+            await self._snapshot(shard)
+
+    async def _snapshot(self, shard: Shard) -> None:
+        """Write a snapshot at the committed position. If the disk is full, go on: the older one and the log suffice."""
+        try:
+            await self._save(shard)
+        except StorageError as exc:
+            self._log.error("snapshot.failed", error=str(exc), round=shard.facts().round)
+            self._saved_at = self._clock()
+
+    async def _save(self, shard: Shard) -> None:
+        started = self._clock()
+        facts = shard.facts()
+        await asyncio.to_thread(self._store.save, shard.snapshot())
+        self._saved_round, self._saved_at = facts.round, self._clock()
+        self._log.info(
+            "snapshot.written", round=facts.round, phase=facts.phase, seconds=round(self._saved_at - started, 3)
+        )
+
+    def install_signals(self, exit_now: Callable[[int], None]) -> None:
+        """Stop cleanly at SIGTERM or SIGINT within `drain_seconds`; exit at the second one.
+
+        Args:
+            exit_now: Ends the process at once (a crash is always safe).
+        """
+        loop = asyncio.get_running_loop()
+
+        def on_signal(number: signal.Signals) -> None:
+            if self._stopping.is_set():
+                exit_now(128 + number)
+                return
+            self._log.info("daemon.draining", signal=number.name)
+            self.stop()
+            loop.call_later(self._settings.drain_seconds, exit_now, 124)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal, number)

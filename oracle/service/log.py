@@ -1,0 +1,100 @@
+"""Logging with a closed vocabulary: an event or field that is not listed here cannot be logged.
+
+Telemetry is public (architecture document, invariant 5): so there is no field for a label, a feature, a depth, a
+medium count or a set's size, and no free text but the texts of Perpetua's own errors.
+"""
+
+import os
+import sys
+from typing import Final, Literal, TextIO
+
+import structlog
+
+__all__ = ["EVENTS", "FIELDS", "PublicLog"]
+
+EVENTS: Final = frozenset(
+    {
+        "daemon.starting",
+        "daemon.recovered",
+        "daemon.serving",
+        "daemon.draining",
+        "daemon.stopped",
+        "daemon.failed",
+        "phase.started",
+        "queries.rejected",
+        "snapshot.written",
+        "snapshot.failed",
+        "source.ended",
+    }
+)
+"""Every event there is."""
+
+FIELDS: Final = frozenset(
+    {
+        "count",
+        "delta",
+        "epsilon",
+        "error",
+        "kind",
+        "model",
+        "phase",
+        "position",
+        "reason",
+        "rearms",
+        "round",
+        "rounds",
+        "seconds",
+        "signal",
+        "version",
+    }
+)
+"""Every field there is, beside the event, the time and the level."""
+
+
+class PublicLog:
+    """Writes log lines to one stream.
+
+    Args:
+        stream: Where to.
+        layout: "json" (one object a line) or "text".
+        model: The model's name, on every line.
+    """
+
+    def __init__(self, stream: TextIO | None = None, layout: Literal["json", "text"] = "text", model: str = "") -> None:
+        stream = stream or sys.stderr
+        last = (
+            structlog.processors.JSONRenderer(sort_keys=True)
+            if layout == "json"
+            else structlog.dev.ConsoleRenderer(colors=stream.isatty() and "NO_COLOR" not in os.environ)
+        )
+        self._logger = structlog.wrap_logger(
+            structlog.WriteLogger(stream),
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                last,
+            ],
+        )
+        self._model = model
+
+    def info(self, event: str, **fields: float | str) -> None:
+        """Log something that is as it should be.
+
+        Raises:
+            KeyError: The event or a field is not in the closed vocabulary.
+        """
+        self._logger.info(event, **self._checked(event, fields))
+
+    def warning(self, event: str, **fields: float | str) -> None:
+        """Log something that an operator should know."""
+        self._logger.warning(event, **self._checked(event, fields))
+
+    def error(self, event: str, **fields: float | str) -> None:
+        """Log why the daemon stops."""
+        self._logger.error(event, **self._checked(event, fields))
+
+    def _checked(self, event: str, fields: dict[str, float | str]) -> dict[str, float | str]:
+        if event not in EVENTS or not fields.keys() <= FIELDS:
+            msg = f"log event {event!r} or one of its fields is not in the closed vocabulary"
+            raise KeyError(msg)
+        return {"model": self._model, **fields}

@@ -1,0 +1,80 @@
+"""From a snapshot and the sink's last commit back to the very state that made it."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from connectors.base import Committed, Delivery, Source
+from oracle.errors import LogDivergedError, SourceError, StateError
+from oracle.service.shard import CommitMark, Shard
+
+__all__ = ["catch_up", "check_order"]
+
+_ROWS: Final = 16_384
+_PATIENCE: Final = 30.0
+"""Seconds a replayable source may take to hand over a record that it once delivered."""
+
+
+def check_order(shard: Shard, committed: Committed | None) -> None:
+    """Refuse to go on where the snapshot is ahead of the commits: its answers would be missing, or given twice.
+
+    Raises:
+        StateError: The snapshot is ahead.
+        LogDivergedError: They are at one position but not of one history.
+    """
+    if committed is None:
+        if shard.position > 0:
+            msg = f"sink: it has no commit, but the state is at position {shard.position}; restore the sink's files"
+            raise StateError(msg)
+        return
+    if committed.position < shard.position:
+        msg = (
+            f"sink: its last commit is at position {committed.position}, behind the state at {shard.position};"
+            " restore the sink's files, or the state folder's copy of that time"
+        )
+        raise StateError(msg)
+
+
+async def catch_up(
+    shard: Shard, source: Source, committed: Committed | None, progress: Callable[[int], None] = lambda _position: None
+) -> tuple[int, Sequence[Delivery]]:
+    """Open the source behind the snapshot and re-execute up to the last commit.
+
+    Nothing is written: every answer in between was published already, and comes out the same.
+
+    Args:
+        shard: Just restored from its snapshot.
+        source: Not yet open.
+        committed: What `Sink.open` returned.
+        progress: Called with the position re-executed up to.
+
+    Returns:
+        The rounds it took, and the deliveries behind the commit that were fetched already.
+
+    Raises:
+        StateError: The snapshot is ahead of the commit.
+        LogDivergedError: The log between the two is not the one that was answered.
+        SourceError: The log between the two is gone.
+    """
+    check_order(shard, committed)
+    await source.open(shard.position or None)
+    if committed is None:
+        return 0, []
+    mark = CommitMark.unpack(committed.metadata)
+    rounds = 0
+    behind: list[Delivery] = []
+    while shard.position < committed.position:
+        fetched = await source.fetch(_ROWS, _PATIENCE)
+        deliveries = [delivery for delivery in fetched if delivery.position <= committed.position]
+        behind.extend(fetched[len(deliveries) :])
+        if not deliveries and behind:
+            break
+        if not deliveries:
+            msg = f"source: it ends before position {committed.position}, up to which answers were committed"
+            raise SourceError(msg)
+        rounds += shard.process(deliveries).rounds
+        progress(shard.position)
+    if shard.position != committed.position:
+        msg = f"log diverged: no record ends at position {committed.position}"
+        raise LogDivergedError(msg)
+    shard.check(mark)
+    return rounds, behind
