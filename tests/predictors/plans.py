@@ -1,0 +1,98 @@
+"""Plans for tests: a small real one, and tiny hand-made ones with a phase or re-arm every few hundred rounds.
+
+The tiny ones are plans in form only: no accountant has seen them, and they protect nobody.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Literal
+
+import msgspec
+
+from oracle.mechanisms.noise import Law
+from oracle.planning.model import Feature, Model
+from oracle.planning.plan import InstancePlan, PhasePlan, Plan, StopperPlan
+from oracle.planning.tight import plan_tight, side_names
+
+__all__ = ["feature", "planned", "tiny_plan"]
+
+
+def feature(name: str, sides: Literal["lower", "upper", "both", "none"] = "both") -> Feature:
+    """Return a feature with bounds [0, 1]."""
+    return Feature(name=name, sides=sides, bounds=(0.0, 1.0))
+
+
+@cache
+def planned() -> Plan:
+    """Return a plan that the accountant has passed: an interval, phases of some ten thousand rounds."""
+    return plan_tight(
+        Model(
+            name="interval",
+            predictor="rectangles",
+            epsilon=8.0,
+            alpha=0.4,
+            examples=6_000,
+            first_share=0.5,
+            features=(feature("a"),),
+        )
+    )
+
+
+def _instance(law: Law, points: int, trim: int) -> InstancePlan:
+    low = max(points // 4, 1)
+    return InstancePlan(
+        law=law,
+        scale=2.5,
+        low=low,
+        high=max(points // 2, low),
+        points=points,
+        trim=trim,
+        mediums=1000,
+        instances=1,
+        epsilon=1.0,
+        delta_between=0.1,
+    )
+
+
+def tiny_plan(  # noqa: PLR0913 -- each is one thing that tests vary
+    features: Sequence[Feature],
+    *,
+    law: Law = "logistic",
+    slicing: Literal["faces", "sequential"] = "faces",
+    trim: int = 0,
+    points: Sequence[int] = (12, 10, 11),
+    rearmed: int = 8,
+    threshold: int = 8,
+    rounds: int = 400,
+    examples: int = 400,
+) -> Plan:
+    """Return a plan whose phase p starts with `points[p - 1]` points a side; phases differ in length and size."""
+    names = side_names(
+        Model(name="tiny", predictor="rectangles", epsilon=8.0, examples=examples, features=tuple(features))
+    )
+    phases = tuple(
+        PhasePlan(
+            phase=index + 1,
+            rounds=rounds + 30 * index,
+            delta=1e-6,
+            delta_noise=1e-9,
+            alpha=0.1,
+            beta=0.1,
+            margin=3.0,
+            start=_instance(law, size, trim),
+            rearmed=_instance(law, rearmed + index, 0),
+            stopper=StopperPlan(epsilon=1.5, threshold=threshold, cap=100, delta_cap=1e-8),
+            memory_bytes=0,
+        )
+        for index, size in enumerate(points)
+    )
+    return msgspec.structs.replace(
+        planned(),
+        name="tiny",
+        features=tuple(features),
+        sides=names,
+        slicing=slicing,
+        coin=0.2 if slicing == "faces" and len(names) > 1 else 0.0,
+        declared=examples,
+        phases=phases,
+    )
