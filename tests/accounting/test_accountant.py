@@ -1,0 +1,152 @@
+"""The accountant: what it refuses, what it proves, and how events nest."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oracle.accounting.accountant import Guarantee, UnsupportedEventError, delta_at, guarantee
+from oracle.accounting.between_thresholds import TABLE_REACH, laplace_log_delta, logistic_log_delta, table_slack
+from oracle.accounting.events import (
+    BetweenThresholdsEvent,
+    Composed,
+    EitherOf,
+    Event,
+    NoiseDistanceEvent,
+    NonPrivateEvent,
+    NoOpEvent,
+    StopperEvent,
+    StopperOverflowEvent,
+)
+from oracle.accounting.stopper import log_overflow
+from oracle.errors import InputError
+from oracle.mechanisms.between_thresholds import log_answer_law
+
+BETWEEN = BetweenThresholdsEvent("logistic", 0.05, 60, 300)
+LAPLACE = BetweenThresholdsEvent("discrete-laplace", 0.05, 60, 300)
+OVERFLOW = StopperOverflowEvent(0.4, 100, 140)
+NOISE = NoiseDistanceEvent(2**90, 0.4)
+TRADING: tuple[Event, ...] = (
+    BETWEEN,
+    LAPLACE,
+    EitherOf((BETWEEN, NoOpEvent())),
+    Composed((StopperEvent(0.5), BETWEEN)),
+)
+TABLE = BetweenThresholdsEvent("logistic", 0.05, 60, 300, points=600, rounds=2**40)
+EPSILONS = (0.1, 1.0, 2.5, 4.0, 4.5, 6.0)
+
+
+@dataclass(frozen=True)
+class ForeignEvent:
+    """An event that no theorem knows."""
+
+
+@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: Composed((BETWEEN, e)), lambda e: EitherOf((e, NoOpEvent()))])
+def test_an_unknown_event_is_refused_at_any_depth(wrap: Any) -> None:
+    """No number is guessed for it, alone or inside others."""
+    with pytest.raises(UnsupportedEventError, match="event ForeignEvent: no theorem covers it"):
+        delta_at(wrap(ForeignEvent()), 4.0)
+
+
+@pytest.mark.parametrize(
+    "event", [NonPrivateEvent(), Composed((BETWEEN, NonPrivateEvent())), EitherOf((NonPrivateEvent(),))]
+)
+def test_a_non_private_event_costs_everything(event: Event) -> None:
+    """Its delta is 1 at any epsilon, and it spoils what it is composed with."""
+    assert delta_at(event, 50.0) == 1.0
+
+
+@pytest.mark.parametrize("event", [NoOpEvent(), Composed(()), EitherOf(()), Composed((NoOpEvent(), NoOpEvent()))])
+def test_nothing_costs_nothing(event: Event) -> None:
+    """An empty event has no delta even at epsilon 0."""
+    assert delta_at(event, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("event", [*TRADING, StopperEvent(2.0), OVERFLOW, NOISE, TABLE])
+def test_delta_never_rises_with_epsilon(event: Event) -> None:
+    """A weaker demand on epsilon is never harder."""
+    deltas = [delta_at(event, epsilon) for epsilon in EPSILONS]
+    assert deltas == sorted(deltas, reverse=True)
+    assert all(0.0 <= delta <= 1.0 for delta in deltas)
+
+
+def test_leaves_are_the_theorems() -> None:
+    """Each leaf is read by its own theorem, rounded up."""
+    for event, exact in (
+        (BETWEEN, math.exp(logistic_log_delta(0.05, 60, 300, 4.0))),
+        (LAPLACE, math.exp(laplace_log_delta(0.05, 60, 300, 4.0))),
+        (StopperOverflowEvent(0.4, 100, 140, 3), 3.0 * math.exp(log_overflow(0.4, 100, 140))),
+        (NOISE, (1.0 + math.exp(0.4)) * 2.0**-38),
+    ):
+        assert exact <= delta_at(event, 4.0) <= exact * (1.0 + 1e-10)
+
+
+def test_table_noise_is_charged() -> None:
+    """Noise from a table costs more than ideal noise: by a factor within reach, by its distance beyond it."""
+    ideal = delta_at(BETWEEN, 4.0)
+    slack = 2**40 * table_slack(0.05)
+    assert 0.0 < slack < 1e-20
+    assert delta_at(TABLE, 4.0) >= ideal
+    many = BetweenThresholdsEvent("logistic", 0.05, 60, 300, points=600, rounds=round(1e-3 / table_slack(0.05)))
+    assert delta_at(many, 4.0) == pytest.approx(ideal * math.exp(1e-3), rel=1e-9)
+    far = BetweenThresholdsEvent("logistic", 0.05, 60, 300, points=2000, rounds=2**100)
+    assert TABLE_REACH < 0.05 * 2001
+    assert delta_at(far, 4.0) == pytest.approx(ideal + (1.0 + math.exp(4.0)) * 2.0**-27, rel=1e-9)
+    laplace = BetweenThresholdsEvent("discrete-laplace", 0.05, 60, 300, points=600, rounds=2**100)
+    assert delta_at(laplace, 4.0) == pytest.approx(delta_at(LAPLACE, 4.0) + (1.0 + math.exp(4.0)) * 2.0**-27, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [0.002, 0.05, 0.6])
+@pytest.mark.parametrize("gap_nats", [0.3, 3.0])
+def test_within_reach_every_answer_dwarfs_the_tables_distance(scale: float, gap_nats: float) -> None:
+    """At the largest side the factor is meant for, no answer is rarer than 2^30 times what the table may be off."""
+    points, gap = math.floor(TABLE_REACH / scale) - 1, math.ceil(gap_nats / scale)
+    low = (points - gap) // 2
+    logs = log_answer_law("logistic", scale, low, low + gap, np.arange(points + 1))
+    assert min(float(part.min()) for part in logs) >= math.log(2.0 * 2.0**-128 * 2.0**30)
+
+
+def test_a_pure_event_takes_its_epsilon_off() -> None:
+    """What is left of epsilon pays for the one event that trades; additive deltas add."""
+    found = delta_at(Composed((StopperEvent(0.5), BETWEEN, OVERFLOW)), 4.0)
+    exact = delta_at(BETWEEN, 3.5) + delta_at(OVERFLOW, 4.0)
+    assert exact <= found <= exact * (1.0 + 1e-9)
+    assert delta_at(Composed((StopperEvent(0.5), BETWEEN)), 0.5) == 1.0
+    assert delta_at(Composed((StopperEvent(0.3), StopperEvent(0.3))), 0.5) == 1.0
+    assert delta_at(Composed((StopperEvent(0.2), StopperEvent(0.2))), 0.5) == 0.0
+
+
+@pytest.mark.parametrize("event", TRADING)
+def test_nesting_changes_nothing(event: Event) -> None:
+    """Compositions flatten, and a choice of one is that one."""
+    plain = delta_at(Composed((StopperEvent(0.4), OVERFLOW, event)), 4.5)
+    nested = delta_at(Composed((Composed((StopperEvent(0.4),)), Composed((Composed((OVERFLOW,)), event)))), 4.5)
+    assert nested == pytest.approx(plain, rel=1e-9)
+    assert delta_at(EitherOf((event,)), 4.5) == pytest.approx(delta_at(event, 4.5), rel=1e-9)
+
+
+def test_either_of_is_the_worst_of_its_branches() -> None:
+    """The guarantee holds whichever happened."""
+    branches = (BETWEEN, StopperEvent(0.1), OVERFLOW)
+    assert delta_at(EitherOf(branches), 4.0) >= max(delta_at(branch, 4.0) for branch in branches)
+
+
+@pytest.mark.parametrize("second", TRADING)
+def test_two_trading_events_are_refused(second: Event) -> None:
+    """No theorem here composes two trades of epsilon against delta, however deep they are nested."""
+    with pytest.raises(UnsupportedEventError, match="at most one event may trade"):
+        delta_at(Composed((BETWEEN, Composed((NoOpEvent(), second)))), 6.0)
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, math.nan])
+def test_a_negative_epsilon_is_refused(epsilon: float) -> None:
+    """The message names the field and its bound."""
+    with pytest.raises(InputError, match=r"epsilon = .*: must be at least 0"):
+        delta_at(BETWEEN, epsilon)
+
+
+def test_a_guarantee_states_its_event() -> None:
+    """The statement carries what it is about."""
+    assert guarantee(BETWEEN, 4.0) == Guarantee(4.0, delta_at(BETWEEN, 4.0), BETWEEN)
