@@ -143,7 +143,7 @@ def test_a_cap_below_the_threshold_is_refused() -> None:
 @pytest.mark.parametrize("epsilon", [0.05, 0.4, 2.0])
 @pytest.mark.parametrize("rounds", [1, 1000, 10**9])
 def test_early_slack_bounds_the_exact_convolution(epsilon: float, rounds: int) -> None:
-    """A union bound over the rounds with P(nu - rho > s') is at most the probability, and would not be at a third of s'."""
+    """Summed over the rounds, P(nu - rho > s') is at most the probability; at a third of s' it is not."""
     slack = early_slack(epsilon, rounds, 0.01)
     z = np.arange(-round(200 / epsilon), round(200 / epsilon) + 1)
     law = math.tanh(epsilon / 2.0) * np.exp(-epsilon * np.abs(z))
