@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from oracle.accounting.between_thresholds import laplace_log_delta, logistic_log_delta
+from oracle.accounting.between_thresholds import TABLE_REACH, laplace_log_delta, logistic_log_delta, table_slack
 from oracle.accounting.events import (
     BetweenThresholdsEvent,
     Composed,
@@ -75,7 +75,8 @@ def delta_at(event: Event, epsilon: float) -> float:
         case StopperOverflowEvent():
             delta = event.instances * math.exp(log_overflow(event.epsilon, event.threshold, event.cap))
         case NoiseDistanceEvent():
-            delta = (1.0 + math.exp(epsilon)) * event.comparisons * float(EDGE_DISTANCE)
+            # P~(A) <= P(A) + d <= exp(eps) Q(A) + d <= exp(eps) (Q~(A) + d) + d, d the distance
+            delta = (1.0 + math.exp(event.epsilon)) * event.comparisons * float(EDGE_DISTANCE)
         case BetweenThresholdsEvent():
             delta = _between(event, epsilon)
         case EitherOf():
@@ -92,8 +93,12 @@ def _between(event: BetweenThresholdsEvent, epsilon: float) -> float:
     if epsilon == 0.0:
         return 1.0
     if event.law == "logistic":
-        return math.exp(logistic_log_delta(event.scale, event.gap, event.mediums, epsilon))
-    return math.exp(laplace_log_delta(event.scale, event.gap, event.mediums, epsilon))
+        log_delta = logistic_log_delta(event.scale, event.gap, event.mediums, epsilon)
+        if event.scale * (event.points + 1) <= TABLE_REACH:
+            return math.exp(min(log_delta + event.rounds * table_slack(event.scale), 0.0))
+    else:
+        log_delta = laplace_log_delta(event.scale, event.gap, event.mediums, epsilon)
+    return math.exp(log_delta) + (1.0 + math.exp(epsilon)) * 2.0 * event.rounds * float(EDGE_DISTANCE)
 
 
 def _flat(event: Event) -> list[Event]:

@@ -13,14 +13,26 @@ from scipy.special import logsumexp
 
 from oracle.errors import InputError
 from oracle.mechanisms.between_thresholds import log_answer_law
+from oracle.mechanisms.noise import EDGE_DISTANCE
 
-__all__ = ["kappa", "laplace_log_delta", "logistic_log_delta", "randomized_response_log_delta"]
+__all__ = [
+    "TABLE_REACH",
+    "kappa",
+    "laplace_log_delta",
+    "logistic_log_delta",
+    "randomized_response_log_delta",
+    "table_slack",
+]
 
 _SAFE: Final = 1e-9
 """Relative slack on kappa and absolute slack on log delta: far above the rounding of the sums (about 1e-12)."""
 
 _ZONE: Final = 14.0
 """Nats around the thresholds in which Theorem B' takes the explicit maximum; beyond, its tail form holds."""
+
+TABLE_REACH: Final = 65.0
+"""Largest e (M + 1), in nats, for `table_slack`: there every answer at depths 0 to M has probability at least
+exp(-e (M + 1)) / 8 (for g e >= 0.3), so 2 * 2^-128 is at most a 2^-30th of it."""
 
 _GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -118,6 +130,20 @@ def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, 
     if not math.isfinite(price):
         return 0.0
     return min(log_delta(theta, price) + _SAFE, 0.0)
+
+
+def table_slack(scale: float) -> float:
+    """Return s such that table noise multiplies Theorem B's' delta by at most exp(s) for every answer given.
+
+    Let |P~(o) - P(o)| <= h = 2 * 2^-128 for each answer o (two edges), and h/P(o) <= 2^-30 within `TABLE_REACH`. Then
+    r~_o <= r_o exp((1+theta) h/P + 1.01 theta h/Q), and as P/Q <= exp(e) for every answer at neighbouring depths,
+    r_L~ + r_H~ + r_M~ exp(-kappa) <= 1 + 1.02 * 3 h (1 + 2 theta) exp(e (1 + theta)); and e theta < 1.
+
+    Args:
+        scale: e (nats).
+    """
+    distance = 2.0 * float(EDGE_DISTANCE)
+    return 1.02 * 3.0 * distance * (1.0 + 2.0 / scale) * math.exp(1.0 + scale)
 
 
 def randomized_response_log_delta(count: int, scale: float, epsilon: float) -> float:

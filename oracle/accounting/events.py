@@ -39,12 +39,16 @@ class BetweenThresholdsEvent:
         scale: Its inverse scale e (nats).
         gap: g = t_h - t_l.
         mediums: K, over all instances that the record sits in.
+        points: M, the largest depth.
+        rounds: Answers given with noise from a table (see `NoiseDistanceEvent`); 0 for ideal noise.
     """
 
     law: Law
     scale: float
     gap: int
     mediums: int
+    points: int = 0
+    rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +81,15 @@ class StopperOverflowEvent:
 
 @dataclass(frozen=True, slots=True)
 class NoiseDistanceEvent:
-    """Noise whose law is within 2^-128 of the ideal one at each edge it is compared with.
+    """A mechanism of `epsilon` nats whose noise is within 2^-128 of the ideal law at each edge it is compared with.
 
     Attributes:
         comparisons: Comparisons of a draw with an edge that can depend on the record.
+        epsilon: What the mechanism pays with ideal noise.
     """
 
     comparisons: int
+    epsilon: float
 
 
 @dataclass(frozen=True, slots=True)

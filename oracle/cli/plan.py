@@ -11,12 +11,15 @@ from rich.table import Table
 from oracle.cli.models import read_model
 from oracle.errors import RefusedError
 from oracle.planning.model import Model
-from oracle.planning.plan import Plan
+from oracle.planning.plan import InstancePlan, Plan
 from oracle.planning.tight import least_examples, plan_tight
 
 __all__ = ["plan_or_wish", "run"]
 
 _SHOWN = 6
+_WIDTH = 96
+"""Columns the table needs."""
+
 _SECONDS_A_YEAR = 365.25 * 86_400
 
 
@@ -45,43 +48,41 @@ def plan_or_wish(model: Model) -> tuple[Plan, bool]:
 
 
 def _print(plan: Plan) -> None:
-    console = Console(soft_wrap=True)
-    console.print(f"[bold]{plan.name}[/bold]: {plan.predictor}, profile {plan.profile}, sides {', '.join(plan.sides)}")
-    facts = Table(show_header=False, box=None, pad_edge=False)
+    console = Console(soft_wrap=True, highlight=False)
+    console.width = max(console.width, _WIDTH)
+    first = plan.phases[0]
     for name, value in (
-        ("training examples wanted", f"{plan.examples:,}"),
-        ("training examples declared", f"{plan.declared:,}"),
-        ("privacy of each record", f"epsilon = {plan.epsilon:g}, sum of delta over all records <= {plan.delta:g}"),
-        ("expected error on honest queries", f"at most {plan.expected_error:.4f} (but with probability {plan.beta:g})"),
-        ("honest share of the stream", f"at least {plan.gamma:g}"),
-        ("slicing", f"{plan.slicing}, each side gets {plan.share:.0%} of its stripe"),
-        ("memory", f"{_bytes(plan.phases[0].memory_bytes)} in phase 1, {_bytes(plan.memory_bytes)} at most"),
-        ("rounds in all", f"{plan.rounds:.3g} ({_years(plan.rounds)})"),
+        ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
+        ("sides", f"{', '.join(plan.sides)}; {plan.slicing}, each side gets {plan.share:.0%} of its stripe"),
+        ("examples", f"{plan.examples:,} wanted, {plan.declared:,} declared"),
+        ("privacy", f"epsilon = {plan.epsilon:g} a record; delta sums to at most {plan.delta:g} for ever"),
+        ("error", f"at most {plan.expected_error:.4f} on honest queries, but with probability {plan.beta:g}"),
+        ("honest share", f"at least {plan.gamma:g} of the stream"),
+        ("noise", f"{first.start.law}, keyed, exact to 128 bits; Stopper epsilon {first.stopper.epsilon:.4g}"),
+        ("memory", f"{_mebibytes(first.memory_bytes)} in phase 1, {_mebibytes(plan.memory_bytes)} at most"),
+        ("lasts", f"{plan.rounds:.3g} rounds in {len(plan.phases)} phases: {_years(plan.rounds)}"),
     ):
-        facts.add_row(name, value)
-    console.print(facts)
-    table = Table("phase", "rounds", "delta", "points a side", "mediums", "noise", "thresholds", "Stopper", "memory")
+        console.print(f"{name:<14}{value}")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("phase", "rounds", "delta", "points/side", "mediums", "noise scale", "thresholds"):
+        table.add_column(column, justify="left" if column == "phase" else "right", no_wrap=True, overflow="fold")
     for index, phase in enumerate(plan.phases):
         if _SHOWN <= index < len(plan.phases) - 1:
             if index == _SHOWN:
-                table.add_row(*["..."] * 9)
+                table.add_row(*["..."] * 7)
             continue
-        for kind, instance in (("", phase.start), ("re-armed", phase.rearmed)):
-            table.add_row(
-                kind or str(phase.phase),
-                "" if kind else f"{phase.rounds:,}",
-                "" if kind else f"{phase.delta:.3g}",
-                f"{instance.points:,}",
-                f"{instance.mediums:,}",
-                f"{instance.law} {instance.scale:.4g}",
-                f"{instance.low:,} to {instance.high:,}",
-                "" if kind else f"eps {phase.stopper.epsilon:.3g} at {phase.stopper.threshold:,}",
-                "" if kind else _bytes(phase.memory_bytes),
-            )
+        table.add_row(str(phase.phase), f"{phase.rounds:,}", f"{phase.delta:.2e}", *_columns(phase.start))
+        table.add_row("  re-armed", "", "", *_columns(phase.rearmed))
+    console.print()
     console.print(table)
 
 
-def _bytes(count: int) -> str:
+def _columns(instance: InstancePlan) -> tuple[str, str, str, str]:
+    thresholds = f"{instance.low:,}-{instance.high:,}"
+    return f"{instance.points:,}", f"{instance.mediums:,}", f"{instance.scale:.3g}", thresholds
+
+
+def _mebibytes(count: int) -> str:
     return f"{count / 2**20:.1f} MiB"
 
 

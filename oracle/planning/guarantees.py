@@ -23,26 +23,33 @@ _ONE_DRAW = 1 << 24
 
 
 def noise_comparisons(rounds: int, instances: int) -> int:
-    """Return how many comparisons with a noise edge can depend on one record during a phase.
+    """Return how many comparisons with a Stopper's noise edge can depend on one record during a phase.
 
-    Two edges of BetweenThresholds and one of the Stopper a round, for each instance it sits in, and the threshold
-    draw of each instance that can arise (the search counts as one comparison for each edge of its table).
+    One a round, for each instance it sits in, and each instance's threshold draw (the search counts as one comparison
+    for each edge of its table). BetweenThresholds pays for its own table by a factor (`table_slack`).
     """
-    return instances * (3 * rounds + _ONE_DRAW)
+    return instances * (rounds + _ONE_DRAW)
 
 
-def noise_delta(epsilon: float, rounds: int, instances: int) -> float:
-    """Return the delta that the noise tables' distance from the ideal law costs a record of a phase."""
-    return delta_at(NoiseDistanceEvent(noise_comparisons(rounds, instances)), epsilon)
+def noise_delta(stopper_epsilon: float, rounds: int, instances: int) -> float:
+    """Return the delta that the Stopper tables' distance from the ideal law costs a record of a phase."""
+    return delta_at(NoiseDistanceEvent(noise_comparisons(rounds, instances), stopper_epsilon), 0.0)
 
 
 def _instance_event(phase: PhasePlan, instance: InstancePlan) -> Event:
     """Sit in an instance: BetweenThresholds up to K mediums, the overflow beyond K, the tables' distance."""
     return Composed(
         (
-            BetweenThresholdsEvent(instance.law, instance.scale, instance.high - instance.low, instance.mediums),
+            BetweenThresholdsEvent(
+                instance.law,
+                instance.scale,
+                instance.high - instance.low,
+                instance.mediums,
+                instance.points,
+                phase.rounds * instance.instances,
+            ),
             StopperOverflowEvent(phase.stopper.epsilon, phase.stopper.threshold, phase.stopper.cap, instance.instances),
-            NoiseDistanceEvent(noise_comparisons(phase.rounds, instance.instances)),
+            NoiseDistanceEvent(noise_comparisons(phase.rounds, instance.instances), phase.stopper.epsilon),
         )
     )
 
@@ -94,7 +101,7 @@ def verify(plan: Plan) -> None:
         if not proved <= phase.delta:
             msg = f"plan.phases[{index}].delta = {phase.delta!r}: the accountant proves {proved!r} only"
             raise PlanError(msg)
-        if not phase.delta_noise >= noise_delta(plan.epsilon, phase.rounds, phase.start.instances):
+        if not phase.delta_noise >= noise_delta(phase.stopper.epsilon, phase.rounds, phase.start.instances):
             msg = f"plan.phases[{index}].delta_noise = {phase.delta_noise!r}: below the noise tables' distance"
             raise PlanError(msg)
         spent = math.nextafter(spent + phase.rounds * phase.delta, math.inf)

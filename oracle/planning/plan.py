@@ -69,7 +69,7 @@ class PhasePlan(msgspec.Struct, frozen=True, kw_only=True):
         phase: Its number, from 1.
         rounds: t_p.
         delta: Per-record delta of its records, all parts included.
-        delta_noise: The part of delta that pays for the noise tables' distance from the ideal law.
+        delta_noise: The part of delta that pays for the Stopper tables' distance from the ideal law.
         alpha: Error budget of the phase (probability mass of all its stripes).
         beta: Probability of missing the utility bound in this phase.
         margin: l, the margin in noise units (nats).

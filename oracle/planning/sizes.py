@@ -20,8 +20,8 @@ __all__ = ["CAP_SHARE", "NOISE_SHARE", "Shares", "SizedInstance", "SizedPhase", 
 CAP_SHARE = 0.02
 """Part of a phase's delta that pays for the Stopper's overflow."""
 
-NOISE_SHARE = 0.01
-"""Part of a phase's delta that pays for the noise tables' distance; a phase that needs more is not planned."""
+NOISE_SHARE = 0.05
+"""Part of a phase's delta that pays for the Stopper tables' distance; a phase that needs more is not planned."""
 
 _LARGEST_SCALE = 8.0
 """Nats per point beyond which one point of depth decides everything anyway."""

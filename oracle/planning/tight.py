@@ -27,8 +27,8 @@ _DEEP_SHARE: Final = 0.02
 _NEAR: Final = 0.1
 """For uniform features, the chance that another feature's face is as near as the nearest (see `slicing.Faces`)."""
 
-_LONGEST: Final = 46
-"""Phases are tried until one would last about 2^46 rounds; the plan keeps those that the round field and the noise's
+_LONGEST: Final = 49
+"""Phases are tried until one would last about 2^49 rounds; the plan keeps those that the round field and the noise's
 precision allow."""
 
 _LOSS: Final = 0.9
@@ -196,8 +196,8 @@ def _search(task: _Task) -> Shares:
 def _horizon(task: _Task, draft: _Draft) -> int:
     """Return how many phases the round field and the noise's precision allow."""
     allowed = 0
-    for rounds, delta in zip(draft.rounds, draft.deltas, strict=True):
-        fine = noise_delta(task.model.epsilon, rounds, task.start_instances) <= NOISE_SHARE * delta
+    for rounds, delta, sized in zip(draft.rounds, draft.deltas, draft.phases, strict=True):
+        fine = noise_delta(sized.stopper_epsilon, rounds, task.start_instances) <= NOISE_SHARE * delta
         if rounds > MAX_ROUNDS or not fine:
             break
         allowed += 1
@@ -310,7 +310,7 @@ def _write_instance(task: _Task, sized: SizedInstance, delta: float, *, start: b
 
 def _write_phase(task: _Task, draft: _Draft, index: int, memory: int) -> PhasePlan:
     sized, delta, rounds = draft.phases[index], draft.deltas[index], draft.rounds[index]
-    noise = noise_delta(task.model.epsilon, rounds, task.start_instances)
+    noise = noise_delta(sized.stopper_epsilon, rounds, task.start_instances)
     between = delta * (1.0 - CAP_SHARE - NOISE_SHARE)
     return PhasePlan(
         phase=index + 1,

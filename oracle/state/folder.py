@@ -5,9 +5,10 @@ import fcntl
 import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from oracle.errors import (
     CorruptSnapshotError,
@@ -21,6 +22,8 @@ from oracle.state.files import erase, replace_durably, sync_folder
 from oracle.state.format import PublicHeader, Snapshot, decode, encode, peek
 from oracle.state.header import HEADER_BYTES
 from oracle.state.store import check_generation, check_plan
+
+_Read = TypeVar("_Read")
 
 __all__ = ["FolderStore", "newest_bytes", "peek_folder", "read_plan"]
 
@@ -152,12 +155,26 @@ def peek_folder(folder: Path) -> PublicHeader | None:
         StateError: The header is damaged, the file is too short, or a newer Perpetua wrote it.
         StorageError: The folder cannot be read.
     """
+    return _read_newest(folder, _peek_file)
+
+
+def newest_bytes(folder: Path) -> bytes | None:
+    """Return a folder's newest snapshot as it stands, encrypted, without holding the folder; None if there is none.
+
+    Raises:
+        StateError: Its header is damaged, or a newer Perpetua wrote it.
+        StorageError: It cannot be read.
+    """
+    return _read_newest(folder, _read_file)
+
+
+def _read_newest(folder: Path, read: Callable[[Path], _Read]) -> _Read | None:
     for _ in range(_ATTEMPTS):
         path = _newest(folder)
         if path is None:
             return None
         try:
-            return _peek_file(path)
+            return read(path)
         except (FileNotFoundError, CorruptSnapshotError) as exc:
             # The owner may have saved a newer one and erased this one while we read it; then look again.
             if _newest(folder) == path:
@@ -169,20 +186,8 @@ def peek_folder(folder: Path) -> PublicHeader | None:
     raise StorageError(f"state folder {folder}: snapshots change faster than they can be read")
 
 
-def newest_bytes(folder: Path) -> bytes | None:
-    """Return a folder's newest snapshot as it stands, encrypted, without holding the folder; None if there is none.
-
-    Raises:
-        StateError: Its header is damaged, or a newer Perpetua wrote it.
-        StorageError: It cannot be read.
-    """
-    path = _newest(folder)
-    if path is None:
-        return None
-    try:
-        data = path.read_bytes()
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
+def _read_file(path: Path) -> bytes:
+    data = path.read_bytes()
     _check_name(path, peek(data))
     return data
 

@@ -1,0 +1,122 @@
+"""The demo's plot: the error over the weeks."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from oracle.cli.flights.data import INSTALL_HINT
+from oracle.cli.flights.score import Score
+from oracle.errors import RefusedError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw"]
+
+# Okabe and Ito (2008), "Color Universal Design": told apart by all kinds of colour vision.
+_BLUE: Final = "#0072B2"
+_SKY: Final = "#56B4E9"
+_VERMILION: Final = "#D55E00"
+_GREEN: Final = "#009E73"
+_GREY: Final = "#555555"
+
+_STYLE: Final = {
+    "svg.hashsalt": "perpetua",  # names inside the file would be random otherwise
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 11.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def draw(score: Score, alpha: float, path: Path, crashes: Sequence[int] = ()) -> Path:
+    """Draw the error over time, the promised bound and the baseline, and mark phase changes and crashes.
+
+    Args:
+        score: The answers beside the truth.
+        alpha: The error that the plan promises not to exceed.
+        path: Where to write; .svg or .png. The same input gives the same bytes.
+        crashes: Rounds at which the daemon was killed.
+
+    Returns:
+        `path`.
+
+    Raises:
+        RefusedError: The extra `demo` is not installed.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as exc:
+        raise RefusedError(INSTALL_HINT) from exc
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(10.0, 5.6), dpi=120, layout="constrained")
+        axes = figure.subplots()
+        _errors(axes, score)
+        _levels(axes, score, alpha)
+        _marks(axes, score, crashes)
+        _labels(axes, score)
+        kind = path.suffix.lstrip(".")
+        figure.savefig(path, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    return path
+
+
+def _errors(axes: "Axes", score: Score) -> None:
+    days, counts, wrong = score.by_day()
+    axes.bar(days, 100.0 * wrong / counts, width=0.9, color=_SKY, alpha=0.7, label="error of one day")
+    days, errors = score.by_week()
+    axes.plot(days, 100.0 * errors, color=_BLUE, linewidth=2.2, label="error of the last seven days")
+
+
+def _levels(axes: "Axes", score: Score, alpha: float) -> None:
+    levels = (
+        (score.baseline, _GREY, (0, (1, 1.5)), "always giving the more frequent answer"),
+        (alpha, _VERMILION, (0, (6, 2)), "the plan's bound (alpha)"),
+    )
+    for level, color, dashes, text in levels:
+        axes.axhline(100.0 * level, color=color, linestyle=dashes, linewidth=1.6)
+        axes.annotate(
+            f"{text}: {level:.1%}",
+            xy=(0.01, 100.0 * level),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 4),
+            textcoords="offset points",
+            color=color,
+        )
+
+
+def _marks(axes: "Axes", score: Score, crashes: Sequence[int]) -> None:
+    marks = [(row, f"phase {phase} begins", _GREEN, "-.") for phase, row in score.phase_starts.items()]
+    marks += [(row, "killed, resumed", _GREY, ":") for row in crashes if row < score.rounds]
+    for row, text, color, dashes in marks:
+        when = score.times[row]
+        axes.axvline(when, color=color, linestyle=dashes, linewidth=1.6)
+        axes.annotate(
+            f"{text} (query {row:,})",
+            xy=(when, 0.82),
+            xycoords=("data", "axes fraction"),
+            xytext=(-5, 0),
+            textcoords="offset points",
+            rotation=90,
+            ha="right",
+            va="top",
+            color=color,
+            fontsize=10.0,
+        )
+
+
+def _labels(axes: "Axes", score: Score) -> None:
+    from matplotlib.dates import DateFormatter, DayLocator
+
+    axes.set_title(f"{score.rounds:,} private answers: {score.error:.2%} were wrong", loc="left", fontweight="bold")
+    axes.set_xlabel("scheduled departure of the flight asked about (day of 2013)")
+    axes.set_ylabel("wrong answers (percent)")
+    axes.set_ylim(0.0, 115.0 * max(score.baseline, float(axes.get_ylim()[1]) / 115.0))
+    first, last = score.times[[0, -1]].astype("datetime64[D]")
+    axes.set_xlim(first - np.timedelta64(1, "D"), last + np.timedelta64(1, "D"))
+    axes.xaxis.set_major_locator(DayLocator(bymonthday=[1, 15]))
+    axes.xaxis.set_major_formatter(DateFormatter("%-d %b"))
+    axes.legend(loc="upper right", frameon=False, ncols=2)
