@@ -29,6 +29,9 @@ _FIRST_ASKED_MONTH: Final = 10
 
 _KEYS: Final = ["origin", "time_hour"]
 
+_DEPARTURE: Final = ("year", "month", "day", "sched_dep_time")
+"""Local time; the last one as hours and minutes in one number: 517 is 5:17."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -37,7 +40,7 @@ class Prepared:
     Attributes:
         train: Labelled flights of January to September: visibility (statute miles), wind (knots), label.
         queries: The query log of October to December, one JSON object a line.
-        truth: For each query its id, scheduled departure (UTC) and true label; never shown to the daemon.
+        truth: For each query its id, scheduled departure (New York time) and true label; never shown to the daemon.
         flights: Flights in the package.
         dropped: Flights left out because their hour has no weather report.
         examples: Rows of `train`.
@@ -68,7 +71,7 @@ def prepare(folder: Path) -> Prepared:
         with zipfile.ZipFile(data / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
             flights = pyarrow.csv.read_csv(
                 file,
-                convert_options=_columns("year", "month", "day", "sched_dep_time", "minute", "carrier", "flight"),
+                convert_options=_columns(*_DEPARTURE, "minute", "carrier", "flight"),
             )
         table = _join(flights, weather)
     except (OSError, KeyError, zipfile.BadZipFile, pa.ArrowException) as exc:
@@ -142,5 +145,9 @@ def _identifiers(table: pa.Table) -> list[str]:
 
 
 def _departures(table: pa.Table) -> NDArray[np.datetime64]:
-    hours: NDArray[np.datetime64] = table["time_hour"].cast(pa.timestamp("s")).to_numpy()
-    return hours + table["minute"].to_numpy().astype("timedelta64[m]")
+    year, month, day, clock = (_numbers(table, name).astype(np.int64) for name in _DEPARTURE)
+    months = (12 * (year - 1970) + month - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]") + (day - 1).astype("timedelta64[D]")
+    minutes = (60 * (clock // 100) + clock % 100).astype("timedelta64[m]")
+    departures: NDArray[np.datetime64] = (days + minutes).astype("datetime64[s]")
+    return departures
