@@ -12,6 +12,7 @@ from oracle.errors import RefusedError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.typing import RcKeyType
 
 __all__ = ["draw"]
 
@@ -22,7 +23,10 @@ _VERMILION: Final = "#D55E00"
 _GREEN: Final = "#009E73"
 _GREY: Final = "#555555"
 
-_STYLE: Final = {
+_TICK_DAYS: Final = (1, 15)
+"""Days of the month that are named below the plot."""
+
+_STYLE: Final["dict[RcKeyType, object]"] = {
     "svg.hashsalt": "perpetua",  # names inside the file would be random otherwise
     "svg.fonttype": "path",
     "font.family": "DejaVu Sans",  # comes with matplotlib
@@ -74,8 +78,10 @@ def _errors(axes: "Axes", score: Score) -> None:
 def _levels(axes: "Axes", score: Score, alpha: float) -> None:
     levels = (
         (score.baseline, _GREY, (0, (1, 1.5)), "always giving the more frequent answer"),
-        (alpha, _VERMILION, (0, (6, 2)), "the plan's bound (alpha)"),
+        (alpha, _VERMILION, (0, (6, 2)), "the plan's bound, on the average (alpha)"),
     )
+    highest = max(score.baseline, alpha, float((score.by_day()[2] / score.by_day()[1]).max()))
+    axes.set_ylim(0.0, min(115.0 * highest, 100.0))
     for level, color, dashes, text in levels:
         axes.axhline(100.0 * level, color=color, linestyle=dashes, linewidth=1.6)
         axes.annotate(
@@ -93,15 +99,16 @@ def _marks(axes: "Axes", score: Score, crashes: Sequence[int]) -> None:
     marks += [(row, "killed, resumed", _GREY, ":") for row in crashes if row < score.rounds]
     for row, text, color, dashes in marks:
         when = score.times[row]
+        side, shift = ("left", 5) if row < score.rounds // 20 else ("right", -5)
         axes.axvline(when, color=color, linestyle=dashes, linewidth=1.6)
         axes.annotate(
             f"{text} (query {row:,})",
             xy=(when, 0.82),
             xycoords=("data", "axes fraction"),
-            xytext=(-5, 0),
+            xytext=(shift, 0),
             textcoords="offset points",
             rotation=90,
-            ha="right",
+            ha=side,
             va="top",
             color=color,
             fontsize=10.0,
@@ -109,14 +116,12 @@ def _marks(axes: "Axes", score: Score, crashes: Sequence[int]) -> None:
 
 
 def _labels(axes: "Axes", score: Score) -> None:
-    from matplotlib.dates import DateFormatter, DayLocator
-
     axes.set_title(f"{score.rounds:,} private answers: {score.error:.2%} were wrong", loc="left", fontweight="bold")
     axes.set_xlabel("scheduled departure of the flight asked about (day of 2013)")
     axes.set_ylabel("wrong answers (percent)")
-    axes.set_ylim(0.0, 115.0 * max(score.baseline, float(axes.get_ylim()[1]) / 115.0))
     first, last = score.times[[0, -1]].astype("datetime64[D]")
     axes.set_xlim(first - np.timedelta64(1, "D"), last + np.timedelta64(1, "D"))
-    axes.xaxis.set_major_locator(DayLocator(bymonthday=[1, 15]))
-    axes.xaxis.set_major_formatter(DateFormatter("%-d %b"))
-    axes.legend(loc="upper right", frameon=False, ncols=2)
+    days = np.arange(first, last + np.timedelta64(1, "D"))
+    ticks = [day for day in days.tolist() if day.day in _TICK_DAYS]
+    axes.set_xticks(ticks, [f"{day.day} {day:%b}" for day in ticks])
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2)

@@ -26,7 +26,7 @@ class Score:
     """The answers beside the truth, in round order.
 
     Attributes:
-        times: datetime64[n], when each query was asked.
+        times: datetime64[n], when each query was asked (the flight's scheduled departure).
         truth: bool[n], the true labels.
         labels: int8[n], the answers, 0 or 1.
         phases: int64[n], the phase that gave each answer.
@@ -40,7 +40,8 @@ class Score:
     @cached_property
     def wrong(self) -> NDArray[np.bool_]:
         """bool[n]: which answers are wrong."""
-        return (self.labels == 1) != self.truth
+        answered: NDArray[np.bool_] = self.labels == 1
+        return answered ^ self.truth
 
     @property
     def rounds(self) -> int:
