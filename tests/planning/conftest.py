@@ -1,0 +1,31 @@
+"""Plans that several tests read: each is made once a session."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Literal
+
+import pytest
+
+from oracle.planning.model import Feature, Model
+from oracle.planning.plan import Plan
+from oracle.planning.tight import plan_tight
+
+Planner = Callable[[Model], Plan]
+
+
+def feature(name: str, sides: Literal["lower", "upper", "both", "none"] = "both") -> Feature:
+    """Return a feature with bounds [0, 1]."""
+    return Feature(name=name, sides=sides, bounds=(0.0, 1.0))
+
+
+def model_of(sides: int, epsilon: float, examples: int, **others: object) -> Model:
+    """Return the model of a threshold (1 side) or of a rectangle in the plane (4 sides)."""
+    features = (feature("a", "upper"),) if sides == 1 else (feature("a"), feature("b"))
+    fields = {"name": "m", "predictor": "rectangles", "epsilon": epsilon, "examples": examples, "features": features}
+    return Model(**(fields | others))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def planned() -> Planner:
+    """Return the planner with a memory."""
+    return cache(plan_tight)

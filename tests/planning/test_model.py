@@ -1,0 +1,93 @@
+"""Model files: what is accepted, and messages that name field, value and bound."""
+
+import math
+from typing import Any
+
+import pytest
+
+from oracle.errors import InputError
+from oracle.planning.model import Limits, parse_model
+
+FEATURE = {"name": "a", "bounds": [0.0, 1.0]}
+
+
+def document(**fields: Any) -> dict[str, object]:
+    """Return a valid model document with some fields replaced."""
+    return {
+        "model": {
+            "name": "m",
+            "predictor": "rectangles",
+            "epsilon": 1.0,
+            "examples": 9,
+            "features": [FEATURE],
+            **fields,
+        }
+    }
+
+
+def test_defaults_are_filled_in() -> None:
+    """A short file is a whole model."""
+    model = parse_model(document())
+    assert (model.delta, model.alpha, model.beta, model.gamma) == (1e-3, 0.1, 0.05, 1.0)
+    assert (model.law, model.slicing, model.profile, model.trim) == ("logistic", "faces", "tight", 0)
+    assert model.limits == Limits()
+    assert model.features[0].sides == "both"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"epsilon": 0.0}, "model.epsilon = 0.0: must be above 0 and at most 50"),
+        ({"epsilon": math.nan}, "model.epsilon = nan: must be above 0 and at most 50"),
+        ({"epsilon": 51.0}, "model.epsilon = 51.0: must be above 0 and at most 50"),
+        ({"delta": 0.2}, "model.delta = 0.2: must be above 0 and at most 0.1"),
+        ({"alpha": 0.6}, "model.alpha = 0.6: must be above 0 and at most 0.5"),
+        ({"beta": 0.0}, "model.beta = 0.0: must be above 0 and at most 0.5"),
+        ({"gamma": 1.5}, "model.gamma = 1.5: must be above 0 and at most 1"),
+        ({"examples": 0}, "model.examples = 0: must be above 0 and at most"),
+        ({"share": 0.0}, "model.share = 0.0: must be above 0 and at most 1"),
+        ({"first_share": 1.0}, "model.first_share = 1.0: must be above 0 and below 1"),
+        ({"trim": 10}, "model.trim = 10: must be from 0 to examples (9)"),
+        ({"trim": -1}, "model.trim = -1: must be from 0 to examples (9)"),
+        ({"limits": {"rows": 0}}, "model.limits.rows = 0: must be from 1 to 16777216"),
+        ({"limits": {"body_bytes": 63}}, "model.limits.body_bytes = 63: must be from 64 to 1073741824"),
+        ({"name": "a b"}, "model.name = 'a b': must be 1 to 64 letters, digits, '-', '_' or '.'"),
+        ({"name": ""}, "model.name = '': must be 1 to 64 letters"),
+        ({"features": []}, "model.features = 0: must be 1 to 512 features"),
+        ({"features": [FEATURE, FEATURE]}, "model.features[1].name = 'a': must not be used twice"),
+        ({"features": [{"name": "label", "bounds": [0, 1]}]}, "model.features[0].name = 'label': must be 1 to 64"),
+        ({"features": [{"name": "a"}]}, "model.features[0].bounds = None: must be declared as [low, high]"),
+        ({"features": [{"name": "a", "bounds": [1, 1]}]}, "model.features[0].bounds = [1.0, 1.0]: must be two finite"),
+        ({"features": [{"name": "a", "bounds": [0, math.inf]}]}, "model.features[0].bounds = [0.0, inf]: must be two"),
+        ({"features": [{"name": "a", "sides": "none"}]}, "model.features = 'none': at least one feature must have a"),
+        ({"predictor": "oracle"}, "model = '...': Invalid enum value 'oracle' - at `model.predictor`"),
+        ({"epsilon": "much"}, "model = '...': Expected `float`, got `str` - at `model.epsilon`"),
+        ({"epsylon": 1.0}, "model = '...': Object contains unknown field `epsylon`"),
+        (
+            {"features": [{"name": "a", "side": "both"}]},
+            "Object contains unknown field `side` - at `model.features[0]`",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_bound(fields: dict[str, object], message: str) -> None:
+    """Every refusal says which field, what it was and what it may be."""
+    with pytest.raises(InputError) as caught:
+        parse_model(document(**fields))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [({}, "model = None: the table [model] is missing"), (document() | {"modle": {}}, "modle = '...': unknown table")],
+)
+def test_a_wrong_table_is_named(content: dict[str, object], message: str) -> None:
+    """A model file holds one table."""
+    with pytest.raises(InputError) as caught:
+        parse_model(content)
+    assert message in str(caught.value)
+
+
+def test_bounds_may_be_left_out_where_no_face_is_scaled() -> None:
+    """Sequential slices need no bounds, nor does a feature without sides."""
+    assert parse_model(document(features=[{"name": "a"}], slicing="sequential")).features[0].bounds is None
+    assert parse_model(document(features=[FEATURE, {"name": "b", "sides": "none"}])).features[1].bounds is None
