@@ -139,7 +139,6 @@ class Daemon:
         exhausted = False
         while not self._stopping.is_set():
             deliveries = waiting or await self._source.fetch(self._settings.batch_rows, _IDLE)
-            waiting = []
             if not deliveries:
                 if self._source.exhausted:
                     self._log.info("source.ended", round=shard.facts().round)
@@ -151,6 +150,7 @@ class Daemon:
             except PlanExhaustedError:
                 exhausted = True
                 break
+            waiting = deliveries[len(outcome.commit.replies) :]  # behind the plan's last round
             await self._sink.commit(outcome.commit)  # 1.
             self._after_commit(shard, outcome)
             if outcome.phase_ended:

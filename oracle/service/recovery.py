@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from connectors.base import Committed, Delivery, Source
-from oracle.errors import LogDivergedError, SourceError, StateError
+from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
 from oracle.service.shard import CommitMark, Shard
 
 __all__ = ["catch_up", "check_order"]
@@ -71,10 +71,22 @@ async def catch_up(
         if not deliveries:
             msg = f"source: it ends before position {committed.position}, up to which answers were committed"
             raise SourceError(msg)
-        rounds += shard.process(deliveries).rounds
+        rounds += _again(shard, deliveries)
         progress(shard.position)
     if shard.position != committed.position:
         msg = f"log diverged: no record ends at position {committed.position}"
         raise LogDivergedError(msg)
     shard.check(mark)
     return rounds, behind
+
+
+def _again(shard: Shard, deliveries: Sequence[Delivery]) -> int:
+    """Re-execute deliveries and return their rounds; all of them were answered once, so the plan has them."""
+    try:
+        outcome = shard.process(deliveries)
+    except PlanExhaustedError:
+        outcome = None
+    if outcome is None or len(outcome.commit.replies) < len(deliveries):
+        msg = "log diverged: it holds more queries than the plan has rounds, so they were never answered"
+        raise LogDivergedError(msg)
+    return outcome.rounds
