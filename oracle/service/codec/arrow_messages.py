@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 from numpy.typing import NDArray
 
 from oracle.planning.plan import Plan
@@ -54,9 +55,7 @@ class ArrowCodec:
         if len(body) > self._limits.batch_bytes:
             return Rejection(Reason.OVERSIZED, "body", f"at most {self._limits.batch_bytes} bytes")
         try:
-            with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-                table = reader.read_all()
-                table.validate(full=True)
+            table = _read(body)
         except (pa.ArrowException, OSError, ValueError):
             return Rejection(Reason.MALFORMED, "body", "one Arrow IPC stream")
         if table.num_rows > self._limits.rows:
@@ -135,3 +134,18 @@ class ArrowCodec:
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         return bytes(sink.getvalue())
+
+
+def _read(body: bytes) -> pa.Table:
+    """Read a message that is one stream and nothing behind it: queries of a second one would get no answer.
+
+    Raises:
+        ValueError: It is not (pyarrow's errors are of this kind, or OSError).
+    """
+    with pa.BufferReader(body) as stream, pa.ipc.open_stream(stream) as reader:
+        table = reader.read_all()
+        table.validate(full=True)
+        if stream.tell() != len(body):
+            msg = "bytes behind the stream"
+            raise ValueError(msg)
+    return table

@@ -136,8 +136,8 @@ class JsonCodec:
             identifier = msgspec.json.decode(self._id_decoder.decode(body).id, type=Identifier)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return b"null"
-        encoded = msgspec.json.encode(identifier)
-        return encoded if len(encoded) <= self._limits.id_bytes else b"null"
+        shown = str(identifier).encode()
+        return msgspec.json.encode(identifier) if len(shown) <= self._limits.id_bytes else b"null"
 
 
 def _not_valid(error: msgspec.ValidationError) -> Rejection:
