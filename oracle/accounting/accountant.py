@@ -3,7 +3,13 @@
 import math
 from dataclasses import dataclass
 
-from oracle.accounting.between_thresholds import TABLE_REACH, laplace_log_delta, logistic_log_delta, table_slack
+from oracle.accounting.between_thresholds import (
+    TABLE_GAP,
+    TABLE_REACH,
+    laplace_log_delta,
+    logistic_log_delta,
+    table_slack,
+)
 from oracle.accounting.events import (
     BetweenThresholdsEvent,
     Composed,
@@ -94,7 +100,8 @@ def _between(event: BetweenThresholdsEvent, epsilon: float) -> float:
         return 1.0
     if event.law == "logistic":
         log_delta = logistic_log_delta(event.scale, event.gap, event.mediums, epsilon)
-        if event.scale * (event.points + 1) <= TABLE_REACH:
+        known = event.points >= event.gap > 0 and event.scale * event.gap >= TABLE_GAP
+        if known and event.scale * (event.points + 1) <= TABLE_REACH:
             return math.exp(min(log_delta + event.rounds * table_slack(event.scale), 0.0))
     else:
         log_delta = laplace_log_delta(event.scale, event.gap, event.mediums, epsilon)

@@ -16,6 +16,7 @@ from oracle.mechanisms.between_thresholds import log_answer_law
 from oracle.mechanisms.noise import EDGE_DISTANCE
 
 __all__ = [
+    "TABLE_GAP",
     "TABLE_REACH",
     "kappa",
     "laplace_log_delta",
@@ -25,7 +26,8 @@ __all__ = [
 ]
 
 _SAFE: Final = 1e-9
-"""Relative slack on kappa and absolute slack on log delta: far above the rounding of the sums (about 1e-12)."""
+"""Relative slack on kappa and absolute slack on log delta, above the rounding of the sums. (A medium's probability
+loses up to 1e-8 to cancellation for narrow gaps at tiny scales; there the tail form is the maximum, and does not.)"""
 
 _ZONE: Final = 14.0
 """Nats around the thresholds in which Theorem B' takes the explicit maximum; beyond, its tail form holds."""
@@ -33,6 +35,9 @@ _ZONE: Final = 14.0
 TABLE_REACH: Final = 65.0
 """Largest e (M + 1), in nats, for `table_slack`: there every answer at depths 0 to M has probability at least
 exp(-e (M + 1)) / 8 (for g e >= 0.3), so 2 * 2^-128 is at most a 2^-30th of it."""
+
+TABLE_GAP: Final = 0.3
+"""Least g e, in nats, for `table_slack`."""
 
 _GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 

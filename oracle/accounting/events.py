@@ -39,7 +39,7 @@ class BetweenThresholdsEvent:
         scale: Its inverse scale e (nats).
         gap: g = t_h - t_l.
         mediums: K, over all instances that the record sits in.
-        points: M, the largest depth.
+        points: M, the largest depth; 0 if it is not known.
         rounds: Answers given with noise from a table (see `NoiseDistanceEvent`); 0 for ideal noise.
     """
 

@@ -11,6 +11,9 @@ from oracle.errors import InputError
 
 __all__ = ["cap_slack", "early_slack", "log_overflow"]
 
+_SAFE = 1e-8
+"""Slack on the logarithm, above the rounding of the sums."""
+
 _TAIL = 120.0
 """Nats of rho's law kept explicitly; the mass beyond is added plainly."""
 
@@ -47,11 +50,12 @@ def log_overflow(epsilon: float, threshold: int, cap: int) -> float:
     factors = min(cap, slack + 2 * reach)
     rho = np.arange(-reach, reach + 1, dtype=np.int64)
     first, last = int(rho[0]) - slack, int(rho[-1]) - slack + factors - 1
-    below = np.concatenate(([0.0], np.cumsum(_log_below(epsilon, np.arange(first, last + 1, dtype=np.int64)))))
+    factor = _log_below(epsilon, np.arange(first, last + 1, dtype=np.int64))
+    above = np.concatenate((np.cumsum(factor[::-1])[::-1], [0.0]))  # from the small end: differences stay exact
     start = rho - slack - first
-    terms = _log_mass(epsilon, rho) + below[start + factors] - below[start]
+    terms = _log_mass(epsilon, rho) + above[start] - above[start + factors]
     beyond = -epsilon * (reach + 1)  # P(rho > reach) <= exp(-e (reach + 1)); there the product is at most 1
-    return min(float(np.logaddexp(logsumexp(terms), beyond)) + 1e-9, 0.0)
+    return min(float(np.logaddexp(logsumexp(terms), beyond)) + _SAFE, 0.0)
 
 
 def cap_slack(epsilon: float, log_delta_cap: float, threshold: int) -> int:

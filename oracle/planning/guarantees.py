@@ -18,8 +18,9 @@ from oracle.planning.plan import InstancePlan, PhasePlan, Plan
 
 __all__ = ["noise_comparisons", "noise_delta", "query_event", "query_guarantee", "training_event", "verify"]
 
-_ONE_DRAW = 1 << 24
-"""Edges of the largest table a Stopper's one threshold draw is searched in."""
+_ONE_DRAW = 1 << 27
+"""More edges than the two largest tables hold that a Stopper's threshold draw is searched in: a medium query depends on
+the draws of its own Stopper and of the one that watches its later instance."""
 
 
 def noise_comparisons(rounds: int, instances: int) -> int:
@@ -95,7 +96,7 @@ def verify(plan: Plan) -> None:
     Raises:
         PlanError: A phase's delta is below what the accountant proves, or the sum exceeds delta.
     """
-    spent = plan.declared * plan.phases[0].delta
+    spent = [plan.declared * plan.phases[0].delta, *(phase.rounds * phase.delta for phase in plan.phases)]
     for index, phase in enumerate(plan.phases):
         proved = query_guarantee(plan, index).delta
         if not proved <= phase.delta:
@@ -104,7 +105,6 @@ def verify(plan: Plan) -> None:
         if not phase.delta_noise >= noise_delta(phase.stopper.epsilon, phase.rounds, phase.start.instances):
             msg = f"plan.phases[{index}].delta_noise = {phase.delta_noise!r}: below the noise tables' distance"
             raise PlanError(msg)
-        spent = math.nextafter(spent + phase.rounds * phase.delta, math.inf)
-    if not spent <= plan.delta * (1.0 + 1e-9):
-        msg = f"plan.delta = {plan.delta!r}: the schedule spends {spent!r}"
+    if not math.fsum(spent) <= plan.delta:
+        msg = f"plan.delta = {plan.delta!r}: the schedule spends {math.fsum(spent)!r}"
         raise PlanError(msg)

@@ -64,7 +64,6 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     alpha: float = 0.1
     beta: float = 0.05
     gamma: float = 1.0
-    law: Literal["logistic", "discrete-laplace"] = "logistic"
     slicing: Literal["faces", "sequential"] = "faces"
     trim: int = 0
     share: float | None = None

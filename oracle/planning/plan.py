@@ -112,7 +112,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         gamma: Share of the stream that is honest.
         examples: Least number of training examples that this plan works with.
         declared: Declared number of training examples, at least `examples`; delta_1 is shared by these.
-        expected_error: The plan's bound on the error on honest queries.
+        expected_error: The error on honest queries that the plan stays below, but with probability beta. It takes it
+            that a side loses at most 0.9 of its stripe: an estimate that simulations support, not a proof.
         deep_error: The part of it that a query far inside pays.
         stopper_share: eps_S / epsilon.
         first_share: Part of alpha given to phase 1.

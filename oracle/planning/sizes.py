@@ -26,6 +26,12 @@ NOISE_SHARE = 0.05
 _LARGEST_SCALE = 8.0
 """Nats per point beyond which one point of depth decides everything anyway."""
 
+_SMALLEST_SCALE = 1e-5
+"""Nats per point below which no plan is made: sides of millions of points."""
+
+_SMALLEST_STOPPER = 1e-4
+"""Nats below which no Stopper is planned: see the slack of `log_overflow`."""
+
 _PRECISION = 1e-6
 """Relative precision of the search for a scale; what is found always satisfies the target."""
 
@@ -185,6 +191,9 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
         if settled:
             break
     scale = scale_at(margin, scale)
+    if scale < _SMALLEST_SCALE or stopper_epsilon < _SMALLEST_STOPPER:
+        msg = f"model.epsilon = {epsilon!r}: too small; the noise would be wider than its tables can be"
+        raise PlanError(msg)
     rearmed = _instance(scale, margin, shares.gap, 0, epsilon - stopper_epsilon)
     threshold = rearmed.points + early
     cap = threshold + over

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
+from oracle.accounting.between_thresholds import TABLE_REACH
 from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS, MAX_SIDES
+from oracle.mechanisms.noise import Law
 from oracle.planning.guarantees import noise_delta, verify
 from oracle.planning.harvest import trials_for
 from oracle.planning.model import Model
@@ -27,9 +29,18 @@ _DEEP_SHARE: Final = 0.02
 _NEAR: Final = 0.1
 """For uniform features, the chance that another feature's face is as near as the nearest (see `slicing.Faces`)."""
 
+_LAW: Final[Law] = "logistic"
+"""Law of the noise: at the same guarantee it needs about half the points that discrete Laplace noise needs."""
+
 _LONGEST: Final = 49
 """Phases are tried until one would last about 2^49 rounds; the plan keeps those that the round field and the noise's
 precision allow."""
+
+_SAFE: Final = 1.0 - 1e-9
+"""Keeps the sum of the deltas below delta_star, however it is rounded."""
+
+_CAPS: Final = 12
+"""Tries at a cap on the later phases' deltas; one is enough but for extreme numbers of examples."""
 
 _LOSS: Final = 0.9
 """Part of a side's stripe that is lost at most (utility; the privacy document estimates 0.8 for the worst adversary,
@@ -104,7 +115,7 @@ def _harvest_rounds(task: _Task, alpha: float, phase: int, points: int) -> int:
 
 def _size(task: _Task, shares: Shares, phase: int, rounds: int, delta: float) -> SizedPhase:
     return size_phase(
-        law=task.model.law,
+        law=_LAW,
         epsilon=task.model.epsilon,
         delta=delta,
         rounds=rounds,
@@ -116,19 +127,38 @@ def _size(task: _Task, shares: Shares, phase: int, rounds: int, delta: float) ->
     )
 
 
-def _last(task: _Task, shares: Shares, phase: int, alpha: float) -> tuple[int, float, SizedPhase]:
+def _later_delta(task: _Task, phase: int, rounds: int, cap: float) -> float:
+    """Return delta_p = delta_star 2^-p / t_p for p >= 2, but at most `cap`."""
+    return min(task.model.delta * 0.5**phase / rounds * _SAFE, cap)
+
+
+def _last(task: _Task, shares: Shares, phase: int, alpha: float, cap: float) -> tuple[int, float, SizedPhase]:
     """Size the last phase as if the one after it needed as many points."""
     points = 4000.0 / min(task.model.epsilon, 2.0) ** 2
     rounds = max(round(2.0 * points * task.sides / (task.model.gamma * alpha)), 1000)
     for _ in range(2):
-        delta = task.model.delta * 0.5**phase / rounds
-        sized = _size(task, shares, phase, rounds, delta)
+        sized = _size(task, shares, phase, rounds, _later_delta(task, phase, rounds, cap))
         rounds = _harvest_rounds(task, alpha / 2.0, phase, sized.start.points)
-    delta = task.model.delta * 0.5**phase / rounds
+    delta = _later_delta(task, phase, rounds, cap)
     return rounds, delta, _size(task, shares, phase, rounds, delta)
 
 
 def _draft(task: _Task, shares: Shares, count: int, examples: int | None) -> _Draft:
+    """Size `count` phases so that no phase's delta is above the first one's.
+
+    A query of phase p sits in a start instance of phase p + 1, which is sized at delta_{p+1}: that must not be above
+    delta_p. The deltas fall by themselves but for delta_1, which many declared examples make small.
+    """
+    draft = _draft_under(task, shares, count, examples, math.inf)
+    for _ in range(_CAPS):
+        if draft.deltas[0] >= max(draft.deltas[1:]):
+            return draft
+        draft = _draft_under(task, shares, count, examples, 0.97 * draft.deltas[0])
+    msg = f"model.examples = {task.model.examples}: delta_1 = {draft.deltas[0]:.3g} is too small for the later phases"
+    raise PlanError(msg)
+
+
+def _draft_under(task: _Task, shares: Shares, count: int, examples: int | None, cap: float) -> _Draft:
     """Size `count` phases, the last first: a phase lasts until the next one's sides are full.
 
     Args:
@@ -136,20 +166,21 @@ def _draft(task: _Task, shares: Shares, count: int, examples: int | None) -> _Dr
         shares: What is searched.
         count: Number of phases, at least 2.
         examples: n that delta_1 is shared by; None for the least n that works.
+        cap: Bound on the delta of every phase but the first.
     """
     alphas = _alphas(task, shares, count)
-    rounds, delta, sized = _last(task, shares, count, alphas[-1])
+    rounds, delta, sized = _last(task, shares, count, alphas[-1], cap)
     found = [(rounds, delta, sized)]
     for phase in range(count - 1, 1, -1):
         rounds = _harvest_rounds(task, alphas[phase], phase, sized.start.points)
-        delta = task.model.delta * 0.5**phase / rounds
+        delta = _later_delta(task, phase, rounds, cap)
         sized = _size(task, shares, phase, rounds, delta)
         found.append((rounds, delta, sized))
     rounds = _harvest_rounds(task, alphas[1], 1, sized.start.points)
     needed = examples or round(sized.start.points * task.sides / (alphas[0] * task.share))
     for _ in range(12):
         # delta_1 = delta_star / (2 (n + t_1)): half of delta_star for the training set and phase 1
-        delta = task.model.delta / (2.0 * ((examples or needed) + rounds))
+        delta = task.model.delta / (2.0 * ((examples or needed) + rounds)) * _SAFE
         sized = _size(task, shares, 1, rounds, delta)
         before, needed = (
             needed,
@@ -198,7 +229,8 @@ def _horizon(task: _Task, draft: _Draft) -> int:
     allowed = 0
     for rounds, delta, sized in zip(draft.rounds, draft.deltas, draft.phases, strict=True):
         fine = noise_delta(sized.stopper_epsilon, rounds, task.start_instances) <= NOISE_SHARE * delta
-        if rounds > MAX_ROUNDS or not fine:
+        reach = max(kind.scale * (kind.points + 1) for kind in (sized.start, sized.rearmed))
+        if rounds > MAX_ROUNDS or reach > TABLE_REACH or not fine:
             break
         allowed += 1
     return allowed
@@ -295,7 +327,7 @@ def _write(task: _Task, shares: Shares, draft: _Draft) -> Plan:
 
 def _write_instance(task: _Task, sized: SizedInstance, delta: float, *, start: bool) -> InstancePlan:
     return InstancePlan(
-        law=task.model.law,
+        law=_LAW,
         scale=sized.scale,
         low=sized.low,
         high=sized.high,

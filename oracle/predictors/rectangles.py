@@ -33,6 +33,8 @@ class RectanglesTrainer:
     Formal guarantees:
         * A training record sits in the start instances of phase 1 and nowhere else (Theorem 4.6 of Stemmer, 2024).
         * The result is a function of (plan, secret, rows in order), whatever the batches.
+        * Neighbours differ by one row that is there or blanked: a blanked row counts to the declared number, so no
+          other row takes its place.
 
     Args:
         plan: The plan.
@@ -309,9 +311,7 @@ def _decide(outcomes: NDArray[np.int8], present: NDArray[np.bool_]) -> tuple[NDA
 def phase_started(plan: Plan, phase: int) -> PhaseStarted:
     """Return the public event of a phase's beginning, with the delta spent on all records before it."""
     before = plan.phases[: phase - 1]
-    spent = sum(part.rounds * part.delta for part in before)
-    if phase > 1:
-        spent += plan.declared * plan.phases[0].delta
+    spent = plan.declared * plan.phases[0].delta + sum(part.rounds * part.delta for part in before)
     current = plan.phases[phase - 1]
     return PhaseStarted(
         round=sum(part.rounds for part in before),

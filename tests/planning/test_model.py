@@ -29,7 +29,7 @@ def test_defaults_are_filled_in() -> None:
     """A short file is a whole model."""
     model = parse_model(document())
     assert (model.delta, model.alpha, model.beta, model.gamma) == (1e-3, 0.1, 0.05, 1.0)
-    assert (model.law, model.slicing, model.profile, model.trim) == ("logistic", "faces", "tight", 0)
+    assert (model.slicing, model.profile, model.trim) == ("faces", "tight", 0)
     assert model.limits == Limits()
     assert model.features[0].sides == "both"
 
