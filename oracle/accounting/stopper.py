@@ -11,7 +11,7 @@ from oracle.errors import InputError
 
 __all__ = ["cap_slack", "early_slack", "log_overflow"]
 
-_SAFE = 1e-8
+_SAFE = 5e-9
 """Slack on the logarithm, above the rounding of the sums."""
 
 _TAIL = 120.0

@@ -1,5 +1,162 @@
-"""`perpetua demo`: placeholder while its parts are built."""
+"""`perpetua demo`: real flights through the real commands, with a kill -9 on the way."""
+
+import importlib.util
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from oracle.cli.flights.data import INSTALL_HINT, Prepared, prepare
+from oracle.cli.flights.model import EPSILON, least_flights, model_text
+from oracle.cli.flights.plot import draw
+from oracle.cli.flights.report import summary, what_happened, what_next
+from oracle.cli.flights.score import score_files
+from oracle.cli.status import public_status
+from oracle.errors import PerpetuaError, RefusedError, StateError
+from oracle.planning.plan import Plan
+from oracle.state.folder import read_plan
+
+__all__ = ["run"]
+
+_CRASH_AT: Final = 0.4
+"""Part of the answers after which the daemon is killed."""
+
+_PATIENCE: Final = 120.0
+"""Seconds the daemon may take to get there."""
+
+_MARK: Final = "perpetua-demo"
+"""A file of this name marks a folder as one that the demo made and may make again."""
+
+_CONFIG: Final = """\
+[state]
+folder = "{folder}/state"
+snapshot_rounds = 20000
+
+[source]
+kind = "jsonl"
+path = "{folder}/queries.jsonl"
+
+[sink]
+kind = "jsonl"
+path = "{folder}/answers.jsonl"
+ledger = "{folder}/ledger.jsonl"
+
+[service]
+batch_rows = 1024
+"""
 
 
-def run() -> None:
-    """Run the demo."""
+def run(
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Where to put the demo's files; made anew each time.")
+    ] = Path("build/demo"),
+) -> None:
+    """Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise RefusedError(INSTALL_HINT)
+    console = Console(highlight=False, soft_wrap=True)
+    folder = _fresh(folder)
+    _step(console, 1, "Joining the flights of 2013 from New York with their weather")
+    prepared = prepare(folder)
+    (folder / "flights.toml").write_text(model_text(prepared.examples), encoding="utf-8")
+    (folder / "serve.toml").write_text(_CONFIG.format(folder=folder), encoding="utf-8")
+    console.print(f"  {prepared.examples:,} labelled flights to learn from, {prepared.asked:,} queries to answer")
+    with ThreadPoolExecutor(1) as beside:
+        least = beside.submit(least_flights, prepared.examples)
+        _step(console, 2, f"Planning for epsilon {EPSILON:g} and making the state")
+        _perpetua(console, ["init", "flights.toml", "--data", "train.parquet", "--state", "state"], folder)
+        _step(console, 3, "Answering, and killing the daemon on the way (kill -9)")
+        crash, first = _serve_and_kill(console, folder, prepared)
+        _step(console, 4, "Starting it again")
+        started = time.monotonic()
+        _perpetua(console, ["serve", "serve.toml"], folder)
+        seconds = first + time.monotonic() - started
+        score = score_files(folder / "answers.jsonl", prepared.truth)
+        data = read_plan(folder / "state")
+        if data is None:
+            msg = f"{folder / 'state'}: holds no plan"
+            raise StateError(msg)
+        plan = Plan.decode(data)
+        plot = draw(score, plan.alpha, folder / "error.svg", [crash])
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for row in summary(plan, public_status(folder / "state"), score, seconds):
+            table.add_row(*row)
+        console.print()
+        console.print(table)
+        console.print(f"\nThe error over the weeks: {plot}")
+        for title, text in (
+            ("What just happened", what_happened(prepared, plan, score)),
+            (
+                "What to try next",
+                what_next(prepared, plan, least.result(), folder / "flights.toml", folder / "state"),
+            ),
+        ):
+            console.print(f"\n[bold]{title}[/bold]")
+            console.print(text, markup=False)
+
+
+def _fresh(folder: Path) -> Path:
+    """Make the demo's folder anew; never touch one that the demo did not make."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
+        msg = f"--folder = '{folder}': is not empty and not a demo's; name another"
+        raise RefusedError(msg)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / _MARK).touch()
+    return folder
+
+
+def _step(console: Console, number: int, what: str) -> None:
+    console.print(f"[bold]{number}.[/bold] {what} ...")
+
+
+def _command(arguments: Sequence[str], folder: Path) -> list[str]:
+    paths = [str(folder / part) if (folder / part).exists() or part == "state" else part for part in arguments]
+    return [sys.executable, "-m", "oracle.cli", *paths]
+
+
+def _perpetua(console: Console, arguments: Sequence[str], folder: Path) -> None:
+    """Run one of Perpetua's own commands as a user would; show its lines only if it fails."""
+    command = _command(arguments, folder)
+    console.print(f"  $ perpetua {' '.join(command[3:])}", markup=False)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 -- our own command
+    if done.returncode:
+        msg = f"perpetua {arguments[0]}: ended with {done.returncode}: {done.stderr.strip()}"
+        raise PerpetuaError(msg)
+
+
+def _serve_and_kill(console: Console, folder: Path, prepared: Prepared) -> tuple[int, float]:
+    """Serve, kill -9 after some of the answers; return how many there were, and the seconds it took."""
+    command = _command(["serve", "serve.toml"], folder)
+    console.print(f"  $ perpetua {' '.join(command[3:])}", markup=False)
+    answers, started = folder / "answers.jsonl", time.monotonic()
+    with (folder / "first-serve.log").open("wb") as log:
+        daemon = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 -- our own command
+        try:
+            while _lines(answers) < _CRASH_AT * prepared.asked:
+                if daemon.poll() is not None or time.monotonic() - started > _PATIENCE:
+                    msg = f"perpetua serve: did not come to the crash; see {log.name}"
+                    raise PerpetuaError(msg)
+                time.sleep(0.01)
+        finally:
+            daemon.send_signal(signal.SIGKILL)
+            daemon.wait()
+    there = _lines(answers)
+    console.print(f"  killed with {there:,} answers in the file")
+    return there, time.monotonic() - started
+
+
+def _lines(path: Path) -> int:
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

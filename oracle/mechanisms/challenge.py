@@ -57,7 +57,8 @@ class ArmedSide:
         Args:
             medium: bool[n], True where this side decided "medium" for the row.
             rounds: uint64[n], rounds of the phase; the Stopper of a side armed before a round is first asked before
-                the round after it (Stemmer, 2024, Alg. 5, steps a and b).
+                the round after it: its first question, at no medium, is left out, so that no round arms a side
+                twice (its threshold is addressed by the round).
             words: uint64[n, 2], the Stopper's bits for each round.
         """
         counts = self.mediums + np.cumsum(medium, dtype=np.int64) - medium

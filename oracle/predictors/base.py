@@ -64,6 +64,9 @@ class Predictor(Protocol):
         * *Batch-blind*: `answer(a + b)` equals `answer(a)` followed by `answer(b)`, bit for bit, in labels, rounds,
           tags (XORed) and events.
         * *Restorable*: a predictor restored from `export()` answers on as this one would have.
+        * *Even time*: what `answer` does before it returns does not depend on its labels; sets are brought up to date
+          by `settle`, which the caller calls when the answers have left. (Only at public moments, at the next batch,
+          when a side is armed afresh or when a phase ends, does `answer` settle by itself.)
         * *Fixed size*: `export()`'s shapes depend on the plan and the phase, never on the data.
     """
 
@@ -79,8 +82,12 @@ class Predictor(Protocol):
         """
         ...
 
+    def settle(self) -> None:
+        """Do the bookkeeping of the answers given so far; it changes no answer, and may be left out."""
+        ...
+
     def export(self) -> StateArrays:
-        """Return the whole state. It holds raw private points and keys."""
+        """Settle, and return the whole state. It holds raw private points and keys."""
         ...
 
     def facts(self) -> PublicFacts:

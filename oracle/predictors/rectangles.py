@@ -5,7 +5,7 @@ with exact keyed noise (sections 4 and 5), sizes of section 6.
 """
 
 from collections.abc import Mapping
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,24 @@ class RectanglesTrainer:
         return predictor
 
 
+class _Decided(NamedTuple):
+    """Answered rows whose bookkeeping is still to be done.
+
+    Attributes:
+        keys: float64[S, n].
+        rounds: uint64[n], rounds of the phase.
+        hashes: uint64[n].
+        mediums: bool[S, n], where each side decided "medium".
+        positive: bool[n], where every side said "high".
+    """
+
+    keys: NDArray[np.float64]
+    rounds: NDArray[np.uint64]
+    hashes: NDArray[np.uint64]
+    mediums: NDArray[np.bool_]
+    positive: NDArray[np.bool_]
+
+
 class RectanglesPERP:
     """One shard's box predictor (see `oracle.predictors.base.Predictor` for the contract).
 
@@ -111,6 +129,7 @@ class RectanglesPERP:
         self._phase_round = 0
         self._rearms = 0
         self._phase_rearms = 0
+        self._pending: list[_Decided] = []
         self._enter(key, phase)
 
     def _enter(self, key: PhaseKey, phase: int) -> None:
@@ -139,6 +158,7 @@ class RectanglesPERP:
         if self._round + count > self._plan.rounds:
             msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
             raise PlanExhaustedError(msg)
+        self.settle()
         features = np.where(present[:, None], features, 0.0) + 0.0  # -0.0 becomes 0.0, before hash and key
         labels = np.empty(count, dtype=np.int8)
         phases = np.empty(count, dtype=np.int64)
@@ -190,9 +210,10 @@ class RectanglesPERP:
             stop = start + reached
             rows = slice(start, stop)
             labels[rows] = np.where(present[rows], positive[:reached], NO_LABEL)
-            self._keep(keys[:, rows], rounds[rows], hashes[rows], mediums[:, :reached], positive[:reached])
+            self._keep(_Decided(keys[:, rows], rounds[rows], hashes[rows], mediums[:, :reached], positive[:reached]))
             if stop == count:
                 break
+            self.settle()
             for side, row in enumerate(halts):
                 if row == reached:
                     self._rearm(side, int(rounds[stop]), events, count_before=stop)
@@ -202,20 +223,21 @@ class RectanglesPERP:
         self._phase_round += count
         return self._addresses.tag(rounds, hashes, present)
 
-    def _keep(
-        self,
-        keys: NDArray[np.float64],
-        rounds: NDArray[np.uint64],
-        hashes: NDArray[np.uint64],
-        mediums: NDArray[np.bool_],
-        positive: NDArray[np.bool_],
-    ) -> None:
+    def _keep(self, decided: "_Decided") -> None:
+        """Count the mediums, and remember what `settle` has to put where it belongs."""
+        for armed, mediums in zip(self._bank.armed, decided.mediums, strict=True):
+            armed.mediums += int(np.count_nonzero(mediums))
+        self._pending.append(decided)
+
+    def settle(self) -> None:
         """Put every answered query where it belongs: one side's mediums, or the harvest, or nowhere (steps f, h)."""
-        for side, armed in enumerate(self._bank.armed):
-            mine = mediums[side]
-            self._bank.collected[side].add(keys[side, mine], rounds[mine].astype(np.int64))
-            armed.mediums += int(np.count_nonzero(mine))
-        self._harvest.add(self._addresses, keys[:, positive], rounds[positive], hashes[positive])
+        for decided in self._pending:
+            numbers = decided.rounds.astype(np.int64)
+            for side, mine in enumerate(decided.mediums):
+                self._bank.collected[side].add(decided.keys[side, mine], numbers[mine])
+            won = decided.positive
+            self._harvest.add(self._addresses, decided.keys[:, won], decided.rounds[won], decided.hashes[won])
+        self._pending.clear()
 
     def _rearm(self, side: int, phase_round: int, events: list[LedgerEvent], *, count_before: int) -> None:
         self._bank.rearm(self._addresses, side, phase_round)
@@ -225,6 +247,7 @@ class RectanglesPERP:
 
     def _end_phase(self, events: list[LedgerEvent]) -> None:
         """Step j: start the next phase on what was harvested, under a ratcheted key."""
+        self.settle()
         events.append(PhaseEnded(round=self._round, phase=self._phase, rearms=self._phase_rearms))
         if self._phase == len(self._plan.phases):
             events.append(PlanEnded(round=self._round))
@@ -240,6 +263,7 @@ class RectanglesPERP:
 
     def export(self) -> StateArrays:
         """Return the whole state as arrays whose shapes depend on the plan and the phase only."""
+        self.settle()
         bank = self._bank
         size = max(bank.start.points, bank.rearmed.points)
         points = np.full((self._geometry.sides, size), np.inf)

@@ -152,6 +152,7 @@ class Daemon:
                 break
             waiting = deliveries[len(outcome.commit.replies) :]  # behind the plan's last round
             await self._sink.commit(outcome.commit)  # 1.
+            await asyncio.to_thread(shard.settle)
             self._after_commit(shard, outcome)
             if outcome.phase_ended:
                 await self._snapshot(shard)  # 2. and 3.

@@ -135,6 +135,10 @@ class Shard:
         )
         return Outcome(commit, len(batch.features), batch.rejections, after.phase != before.phase)
 
+    def settle(self) -> None:
+        """Do the bookkeeping of what was answered; call it when the answers have left."""
+        self._predictor.settle()
+
     def _fitting(self, batch: DecodedBatch) -> DecodedBatch:
         """Return the leading deliveries whose rounds the plan still has."""
         left = self._plan.rounds - self._predictor.facts().round
