@@ -27,6 +27,8 @@ from oracle.state.folder import read_plan
 
 __all__ = ["run"]
 
+_FOLDER: Final = Path("build/demo")
+
 _CRASH_AT: Final = 0.4
 """Part of the answers after which the daemon is killed."""
 
@@ -56,14 +58,12 @@ batch_rows = 1024
 
 
 def run(
-    folder: Annotated[
-        Path, typer.Option("--folder", help="Where to put the demo's files; made anew each time.")
-    ] = Path("build/demo"),
+    folder: Annotated[Path, typer.Option("--folder", help="Where its files go; made anew each time.")] = _FOLDER,
 ) -> None:
     """Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out."""
     if importlib.util.find_spec("matplotlib") is None:
         raise RefusedError(INSTALL_HINT)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False)
     folder = _fresh(folder)
     _step(console, 1, "Joining the flights of 2013 from New York with their weather")
     prepared = prepare(folder)
