@@ -4,8 +4,8 @@ import os
 import sys
 from typing import Annotated
 
-import click
 import typer
+from typer.exceptions import Abort, TyperException
 
 from oracle.cli import check, demo, init, plan, replay, serve, status
 from oracle.cli.version import version
@@ -54,10 +54,11 @@ def main() -> None:
     except PerpetuaError as exc:
         _say(str(exc))
         sys.exit(next((number for kind, number in _EXIT_CODES if isinstance(exc, kind)), 1))
-    except click.exceptions.Abort:
+    except Abort:
         sys.exit(130)
-    except click.ClickException as exc:
-        exc.show()
+    except TyperException as exc:
+        if exc.format_message():  # empty where the help was shown instead
+            _say(f"{exc.format_message()} (perpetua --help, or perpetua COMMAND --help, tells more)")
         sys.exit(exc.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -10,11 +10,10 @@ from rich.table import Table
 
 from oracle.cli.models import read_model
 from oracle.errors import RefusedError
-from oracle.planning.model import Model
 from oracle.planning.plan import InstancePlan, Plan
-from oracle.planning.tight import least_examples, plan_tight
+from oracle.planning.tight import plan_or_wish
 
-__all__ = ["plan_or_wish", "run"]
+__all__ = ["run"]
 
 _SHOWN = 6
 _WIDTH = 96
@@ -29,32 +28,24 @@ def run(
 ) -> None:
     """Print the plan of a model: examples wanted, expected error, phases, delta schedule, memory. Reads no data."""
     model = read_model(model_file)
-    plan, enough = plan_or_wish(model)
+    plan = plan_or_wish(model)
     if as_json:
         typer.echo(msgspec.json.format(plan.encode(), indent=2).decode())
     else:
-        _print(plan)
-    if not enough:
-        msg = f"model.examples = {model.examples}: this model needs at least {plan.examples} training examples"
+        _print(plan, model.examples)
+    if plan.declared > model.examples:
+        msg = f"model.examples = {model.examples}: this model needs at least {plan.declared} training examples"
         raise RefusedError(msg)
 
 
-def plan_or_wish(model: Model) -> tuple[Plan, bool]:
-    """Return the model's plan, or where it declares too few examples the plan for just enough, and False."""
-    least = least_examples(model)
-    if least <= model.examples:
-        return plan_tight(model), True
-    return plan_tight(msgspec.structs.replace(model, examples=least)), False
-
-
-def _print(plan: Plan) -> None:
+def _print(plan: Plan, declared: int) -> None:
     console = Console(soft_wrap=True, highlight=False)
     console.width = max(console.width, _WIDTH)
     first = plan.phases[0]
     for name, value in (
         ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
         ("sides", f"{', '.join(plan.sides)}; {plan.slicing}, each side gets {plan.share:.0%} of its stripe"),
-        ("examples", f"{plan.examples:,} wanted, {plan.declared:,} declared"),
+        ("examples", f"{plan.examples:,} wanted, {declared:,} declared"),
         ("privacy", f"epsilon = {plan.epsilon:g} a record; delta sums to at most {plan.delta:g} for ever"),
         ("error", f"at most {plan.expected_error:.4f} on honest queries, but with probability {plan.beta:g}"),
         ("honest share", f"at least {plan.gamma:g} of the stream"),

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
@@ -18,7 +19,7 @@ from oracle.planning.model import Model
 from oracle.planning.plan import InstancePlan, PhasePlan, Plan, StopperPlan
 from oracle.planning.sizes import CAP_SHARE, NOISE_SHARE, Shares, SizedInstance, SizedPhase, size_phase
 
-__all__ = ["COIN", "least_examples", "plan_tight", "side_names"]
+__all__ = ["COIN", "least_examples", "plan_or_wish", "plan_tight", "side_names"]
 
 COIN: Final = 0.2
 """Probability of a uniformly random side under `faces`."""
@@ -278,6 +279,19 @@ def plan_tight(model: Model) -> Plan:
     Raises:
         PlanError: The declared examples are fewer than the least that works, or a size is out of range.
     """
+    plan = plan_or_wish(model)
+    if plan.declared > model.examples:
+        msg = f"model.examples = {model.examples}: this model needs at least {plan.declared} training examples"
+        raise PlanError(msg)
+    return plan
+
+
+def plan_or_wish(model: Model) -> Plan:
+    """Plan a run, as if just enough examples were declared where the model declares too few.
+
+    Raises:
+        PlanError: A size is out of range.
+    """
     task = _task(model)
     shares = _search(task)
     count = _count(task, shares, model.examples)
@@ -287,8 +301,8 @@ def plan_tight(model: Model) -> Plan:
     draft = _draft(task, shares, count, model.examples)
     if draft.examples > model.examples:
         least = _least(task, shares, count)
-        msg = f"model.examples = {model.examples}: this model needs at least {least} training examples"
-        raise PlanError(msg)
+        task = _Task(msgspec.structs.replace(model, examples=least), task.sides, task.share)
+        draft = _draft(task, shares, count, least)
     plan = _write(task, shares, draft)
     verify(plan)
     return plan
