@@ -1,0 +1,179 @@
+"""A small model in memory: its plan, its first snapshot, its queries, and the deliveries that carry them.
+
+The plan is one in form only (`tests.predictors.plans`): four phases of some 250 rounds, re-arms in between.
+"""
+
+import asyncio
+import io
+import itertools
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.base import ARROW_STREAM, Commit, Delivery
+from connectors.local.memory import Abort, MemoryLog, MemorySink, MemorySource
+from oracle.planning.plan import Plan
+from oracle.predictors.base import StateArrays
+from oracle.predictors.rectangles import RectanglesTrainer
+from oracle.service.daemon import Daemon, DaemonSettings
+from oracle.service.log import PublicLog
+from oracle.service.shard import CommitMark, Shard
+from oracle.state.format import Snapshot
+from oracle.state.store import MemoryStore
+from tests.predictors.plans import feature, tiny_plan
+
+__all__ = [
+    "MASTER_KEY",
+    "SECRET",
+    "Run",
+    "arrow_body",
+    "bodies",
+    "daemon_over",
+    "deliveries_of",
+    "first_snapshot",
+    "new_shard",
+    "new_store",
+    "process_in_batches",
+    "run_daemon",
+    "same_state",
+    "small_plan",
+    "state_of",
+]
+
+SECRET = bytes(range(32))
+MASTER_KEY = bytes(range(32, 64))
+
+
+@cache
+def small_plan() -> Plan:
+    """Return the plan: features a and b, four phases."""
+    return tiny_plan([feature("a"), feature("b")])
+
+
+@cache
+def first_snapshot(plan: Plan | None = None) -> Snapshot:
+    """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive."""
+    plan = plan or small_plan()
+    rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
+    trainer = RectanglesTrainer(plan, SECRET)
+    trainer.add(rows, np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
+    return Snapshot(
+        plan_digest=plan.digest,
+        generation=1,
+        position=0,
+        round=0,
+        phase=1,
+        rearms=0,
+        tag=bytes(16),
+        arrays=trainer.finish().export(),
+    )
+
+
+def new_shard(plan: Plan | None = None) -> Shard:
+    """Return a shard at its beginning."""
+    plan = plan or small_plan()
+    return Shard(plan, first_snapshot(plan))
+
+
+def new_store(plan: Plan | None = None) -> MemoryStore:
+    """Return a store that holds the first snapshot."""
+    store = MemoryStore(MASTER_KEY)
+    store.save(first_snapshot(plan or small_plan()))
+    return store
+
+
+def bodies(count: int, seed: int = 1) -> list[bytes]:
+    """Return JSON queries with ids q0, q1, ..., of which about a quarter lies near some side."""
+    rows = np.random.default_rng(seed).uniform(-0.1, 1.1, (count, 2)).tolist()
+    return [json.dumps({"id": f"q{number}", "x": row}).encode() for number, row in enumerate(rows)]
+
+
+def arrow_body(table: pa.Table) -> bytes:
+    """Return a table as an Arrow IPC stream."""
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def deliveries_of(contents: Sequence[bytes | None], content_type: str | None = None) -> list[Delivery]:
+    """Return deliveries at positions 1, 2, ...; a body that is an Arrow stream is declared as one."""
+    result = []
+    for position, body in enumerate(contents, 1):
+        kind = ARROW_STREAM if body is not None and body.startswith(b"\xff\xff\xff\xff") else "application/json"
+        result.append(Delivery(position, body, content_type or kind))
+    return result
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a stretch of processing shows."""
+
+    replies: list[bytes]
+    ledger: list[bytes]
+    mark: CommitMark
+    position: int
+
+
+def process_in_batches(shard: Shard, deliveries: Sequence[Delivery], cuts: Sequence[int] = ()) -> Run:
+    """Process deliveries cut into batches."""
+    bounds = sorted({0, *cuts, len(deliveries)})
+    commits: list[Commit] = []
+    for start, stop in itertools.pairwise(bounds):
+        commit = shard.process(deliveries[start:stop]).commit
+        assert len(commit.replies) == stop - start
+        commits.append(commit)
+    return Run(
+        [reply.body for commit in commits for reply in commit.replies],
+        [event for commit in commits for event in commit.ledger],
+        shard.mark,
+        shard.position,
+    )
+
+
+def state_of(shard: Shard) -> StateArrays:
+    """Return the predictor's whole state."""
+    return shard._predictor.export()
+
+
+def same_state(left: StateArrays, right: StateArrays) -> bool:
+    """Compare two states bit by bit."""
+    return left.keys() == right.keys() and all(
+        (array.dtype, array.shape, array.tobytes()) == (right[name].dtype, right[name].shape, right[name].tobytes())
+        for name, array in left.items()
+    )
+
+
+def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
+    log: MemoryLog | Sequence[Delivery | Abort],
+    store: MemoryStore,
+    sink: MemorySink,
+    *,
+    plan: Plan | None = None,
+    batch_rows: int = 64,
+    snapshot_rounds: int = 150,
+    snapshot_seconds: float = 1e9,
+    output: io.StringIO | None = None,
+) -> Daemon:
+    """Return a daemon over memory connectors."""
+    return Daemon(
+        plan=plan or small_plan(),
+        store=store,
+        source=MemorySource(log),
+        sink=sink,
+        log=PublicLog(output or io.StringIO(), "json", "tiny"),
+        settings=DaemonSettings(
+            batch_rows=batch_rows, snapshot_rounds=snapshot_rounds, snapshot_seconds=snapshot_seconds
+        ),
+        clock=time.monotonic,
+    )
+
+
+def run_daemon(daemon: Daemon) -> int:
+    """Run a daemon to its end."""
+    return asyncio.run(daemon.run())
