@@ -138,19 +138,19 @@ class Daemon:
         )
         exhausted = False
         while not self._stopping.is_set():
-            deliveries = waiting or await self._source.fetch(self._settings.batch_rows, _IDLE)
-            if not deliveries:
+            waiting = waiting or await self._source.fetch(self._settings.batch_rows, _IDLE)
+            if not waiting:
                 if self._source.exhausted:
                     self._log.info("source.ended", round=shard.facts().round)
                     break
                 await self._snapshot_if_due(shard)
                 continue
             try:
-                outcome = await asyncio.to_thread(shard.process, deliveries)
+                outcome = await asyncio.to_thread(shard.process, waiting[: self._settings.batch_rows])
             except PlanExhaustedError:
                 exhausted = True
                 break
-            waiting = deliveries[len(outcome.commit.replies) :]  # behind the plan's last round
+            waiting = waiting[len(outcome.commit.replies) :]  # fetched while catching up, or behind the last round
             await self._sink.commit(outcome.commit)  # 1.
             await asyncio.to_thread(shard.settle)
             self._after_commit(shard, outcome)
