@@ -37,11 +37,11 @@ def test_ledger_tells_the_whole_plan():
     events = [decode(line) for line in process_in_batches(new_shard(), _whole()).ledger]
     started = [event for event in events if isinstance(event, PhaseStarted)]
     assert [(event.phase, event.rounds) for event in started] == [(phase.phase, phase.rounds) for phase in plan.phases]
-    spent, rounds = 0.0, 0
+    spent, rounds = plan.declared * plan.phases[0].delta, 0
     for event, phase in zip(started, plan.phases, strict=True):
         assert (event.round, event.delta, event.epsilon) == (rounds, phase.delta, plan.epsilon)
         assert event.delta_spent == pytest.approx(spent)
-        spent += phase.rounds * phase.delta + (plan.declared * phase.delta if event.phase == 1 else 0)
+        spent += phase.rounds * phase.delta
         rounds += phase.rounds
     assert [event.round for event in events if isinstance(event, PhaseEnded)] == list(
         np.cumsum([phase.rounds for phase in plan.phases])
