@@ -182,7 +182,8 @@ class Daemon:
     async def _snapshot_if_due(self, shard: Shard) -> None:
         new = shard.facts().round - self._saved_round
         late = self._clock() - self._saved_at >= self._settings.snapshot_seconds
-        if new >= self._settings.snapshot_rounds or (new > 0 and late):
+        first = self._saved_round == 0  # from now on a sink that was taken away is noticed
+        if new >= self._settings.snapshot_rounds or (new > 0 and (first or late)):
             await self._snapshot(shard)
 
     async def _snapshot(self, shard: Shard) -> None:
