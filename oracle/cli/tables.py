@@ -1,5 +1,6 @@
 """Labelled rows from CSV or Parquet, in batches."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +43,9 @@ def _cause(error: Exception) -> str:
     """Say why without quoting the file's content, which is private."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    column = re.search(r"CSV column #(\d+): CSV conversion error to double", str(error))
+    if column:
+        return f"column number {int(column[1]) + 1} holds something that is not a number"
     return "not a well-formed file"
 
 

@@ -3,11 +3,11 @@
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from oracle.errors import InputError, SourceError
 
@@ -161,8 +161,15 @@ def load_config(path: Path) -> Config:
         raise InputError(str(path), "...", f"not TOML: {exc}") from exc
     try:
         return Config(**document)
+    except SettingsError as exc:  # a whole table in one variable, and it is not JSON
+        raise InputError("PERPETUA_...", "...", f"in the environment: {exc}") from exc
     except ValidationError as exc:
-        raise _clear(exc.errors()[0]) from exc
+        errors = exc.errors()
+        unknown = [error for error in errors if error["type"] == "extra_forbidden"]  # a misspelt name is missing too
+        raise _clear((unknown or errors)[0]) from exc
+
+
+_KINDS: Final = {"source": "jsonl, parquet and stdin", "sink": "jsonl, parquet and stdout"}
 
 
 def _clear(error: ErrorDetails) -> InputError:
@@ -173,15 +180,25 @@ def _clear(error: ErrorDetails) -> InputError:
     tags = {"jsonl", "parquet", "stdin", "stdout"}
     field = ".".join(part for index, part in enumerate(parts) if not (index == 1 and part in tags))
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(parts[-1], _known_names(), n=1)
+        near = difflib.get_close_matches(parts[-1], _known_names(parts), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         return InputError(field, "...", f"unknown setting{hint}")
     if error["type"] == "missing":
         return InputError(field, None, "must be set")
+    if error["type"] in {"union_tag_not_found", "union_tag_invalid"}:
+        given = error["input"].get("kind") if isinstance(error["input"], dict) else None
+        return InputError(f"{field}.kind", given, f"must be one of {_KINDS[field]}")
     shown: Any = error["input"] if isinstance(error["input"], str | int | float | bool) else "..."
     return InputError(field, shown, error["msg"][0].lower() + error["msg"][1:])
 
 
-def _known_names() -> list[str]:
-    tables = (StateTable, FileSource, FileSink, ServiceTable, Config)
-    return [name for table in tables for name in table.model_fields]
+def _known_names(parts: list[str]) -> list[str]:
+    """Return the names that a setting could have had in its place."""
+    kind = parts[1] if len(parts) > 2 else ""  # noqa: PLR2004 -- table, kind, name
+    tables: dict[str, type[BaseModel]] = {
+        "state": StateTable,
+        "source": StdinSource if kind == "stdin" else FileSource,
+        "sink": StdoutSink if kind == "stdout" else FileSink,
+        "service": ServiceTable,
+    }
+    return list((tables[parts[0]] if len(parts) > 1 else Config).model_fields)
