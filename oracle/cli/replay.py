@@ -1,19 +1,19 @@
 """`perpetua replay --verify`: re-execute a recorded log and prove that the answers are the ones that were given."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from connectors.base import Reply, Source
+from connectors.base import Delivery, Reply, Source
 from connectors.local.jsonl import JsonlSource
 from connectors.local.parquet import ParquetSource
 from oracle.cli.answers import AnswerFile, open_answers
 from oracle.cli.progress import Progress
-from oracle.errors import RefusedError, SourceError, StateError
+from oracle.errors import PlanExhaustedError, RefusedError, SourceError, StateError
 from oracle.planning.plan import Plan
 from oracle.service.shard import Shard
 from oracle.state.folder import newest_bytes, read_plan
@@ -127,8 +127,14 @@ async def _verify(shard: Shard, source: Source, answers: Path, size: int | None)
 
 
 async def _replies(shard: Shard, source: Source) -> AsyncIterator[list[Reply]]:
-    while deliveries := await source.fetch(_MESSAGES, 1.0):
-        yield list(shard.process(deliveries).commit.replies)
+    waiting: Sequence[Delivery] = []
+    while waiting := waiting or await source.fetch(_MESSAGES, 1.0):
+        try:
+            replies = list(shard.process(waiting).commit.replies)
+        except PlanExhaustedError:
+            return  # what is behind the plan's last round was not answered then either
+        yield replies
+        waiting = waiting[len(replies) :]
 
 
 def _first_difference(recorded: AnswerFile, replies: list[Reply]) -> int | None:
