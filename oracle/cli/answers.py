@@ -27,6 +27,10 @@ class AnswerFile(Protocol):
         """Return whether every recorded answer was compared."""
         ...
 
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
 
 def open_answers(path: Path) -> AnswerFile:
     """Open what a sink has written.
@@ -73,6 +77,9 @@ class _Lines:
     def ended(self) -> bool:
         return not self._file.readline()
 
+    def close(self) -> None:
+        self._file.close()
+
 
 class _Batches:
     """One record batch an answered message; messages that were rejected as a whole left none."""
@@ -97,3 +104,6 @@ class _Batches:
 
     def ended(self) -> bool:
         return self._next >= len(self._batches)
+
+    def close(self) -> None:
+        self._batches = []

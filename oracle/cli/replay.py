@@ -1,6 +1,7 @@
 """`perpetua replay --verify`: re-execute a recorded log and prove that the answers are the ones that were given."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -99,12 +100,11 @@ async def _verify(shard: Shard, source: Source, answers: Path, size: int | None)
         msg = f"--from: a verification of {answers.suffix} answers starts at a genesis file, not at a later snapshot"
         raise RefusedError(msg)
     skipped = await _messages_before(source, shard.position)
-    recorded = open_answers(answers)
-    recorded.skip(skipped)
     difference: int | None = None
     await source.open(shard.position or None)
     try:
-        with Progress("replaying", size, "bytes") as progress:
+        with contextlib.closing(open_answers(answers)) as recorded, Progress("replaying", size, "bytes") as progress:
+            recorded.skip(skipped)
             async for replies in _replies(shard, source):
                 difference = _first_difference(recorded, replies)
                 messages += len(replies)
@@ -112,10 +112,10 @@ async def _verify(shard: Shard, source: Source, answers: Path, size: int | None)
                 if difference is not None:
                     difference += skipped + messages - len(replies)
                     break
+            if difference is None and not recorded.ended():
+                difference = skipped + messages
     finally:
         await source.close()
-    if difference is None and not recorded.ended():
-        difference = skipped + messages
     rounds = shard.facts().round - first_round
     return Verdict(
         identical=difference is None,
