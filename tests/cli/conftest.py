@@ -1,0 +1,107 @@
+"""The command line within this process, which is quicker than one of its own."""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from oracle.cli import init
+from oracle.cli import plan as plan_command
+from oracle.cli.main import main
+from oracle.planning.tight import plan_or_wish, plan_tight
+from tests.support.folders import long_plan, make_state, write_config, write_log
+
+_MODEL = """
+[model]
+name = "interval"
+predictor = "rectangles"
+epsilon = 8.0
+alpha = 0.4
+examples = {examples}
+first_share = 0.5
+
+[[model.features]]
+name = "a"
+bounds = [0.0, 1.0]
+"""
+
+
+class Result(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys) -> Callable[..., Result]:
+    """Return a function that runs `perpetua` with its arguments."""
+    for name in list(os.environ):
+        if name.startswith("PERPETUA_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str | Path) -> Result:
+        monkeypatch.setattr("sys.argv", ["perpetua", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main()
+        out, err = capsys.readouterr()
+        assert isinstance(caught.value.code, int)
+        return Result(caught.value.code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def refused(cli) -> Callable[..., str]:
+    """Return a function that runs a command that must fail with one clear line, and returns the line."""
+
+    def run(code: int, *arguments: str | Path) -> str:
+        result = cli(*arguments)
+        assert result.code == code, result
+        lines = [line for line in result.err.splitlines() if not line.startswith("20")]  # the daemon's log lines
+        assert len(lines) == 1, result.err
+        assert lines[0].startswith("perpetua: ")
+        assert "Traceback" not in result.err
+        assert "internal error" not in result.err
+        return str(lines[0].removeprefix("perpetua: "))
+
+    return run
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Callable[[int], Path]:
+    """Return a function that writes a model file of an interval, whose plan takes 3,000-odd examples."""
+
+    def write(examples: int = 6_000) -> Path:
+        path = tmp_path / f"model-{examples}.toml"
+        path.write_text(_MODEL.format(examples=examples))
+        return path
+
+    return write
+
+
+_plan_once = functools.cache(plan_tight)
+_wish_once = functools.cache(plan_or_wish)
+
+
+@pytest.fixture
+def planned_once(monkeypatch) -> None:
+    """Plan each model once a session: the planner takes more than a second."""
+    monkeypatch.setattr(init, "plan_tight", _plan_once)
+    monkeypatch.setattr(plan_command, "plan_or_wish", _wish_once)
+
+
+@pytest.fixture
+def served(tmp_path: Path, cli) -> Path:
+    """Return a folder with state, genesis, log, configuration, and what `serve` wrote."""
+    make_state(tmp_path / "state", long_plan())
+    write_log(tmp_path, 700)
+    result = cli("serve", write_config(tmp_path, service={"batch_rows": 100}))
+    assert result.code == 0
+    return tmp_path

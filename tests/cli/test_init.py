@@ -1,0 +1,234 @@
+import contextlib
+import stat
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from oracle.planning.plan import Plan
+from oracle.state.folder import FolderStore, newest_bytes, read_plan
+from oracle.state.genesis import read_genesis
+from oracle.state.keys import read_key_file
+from tests.faults import Faults, SimulatedCrash
+
+pytestmark = pytest.mark.usefixtures("planned_once")
+
+_ROWS = 6_050
+
+
+def _columns(seed=1):
+    values = np.random.default_rng(seed).random(_ROWS)
+    return {"a": values.tolist(), "label": ((values > 0.1) & (values < 0.9)).tolist()}
+
+
+def _write(path, columns):
+    table = pa.table(columns)
+    if path.suffix == ".csv":
+        pyarrow.csv.write_csv(table, path)
+    else:
+        pyarrow.parquet.write_table(table, path)
+    return path
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Return a CSV file of labelled rows."""
+    return _write(tmp_path / "rows.csv", _columns())
+
+
+def _modes(folder):
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_state_is_made(cli, model, tmp_path, suffix):
+    """A snapshot under the new key, bound to the plan; folder 0700, files 0600; the words are public facts only."""
+    rows = _write(tmp_path / f"rows{suffix}", {"other": ["x"] * _ROWS, **_columns()})
+    result = cli("init", model(), "--data", rows, "--state", tmp_path / "state")
+    assert (result.code, result.err) == (0, "")
+    folder = tmp_path / "state"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert _modes(folder) == dict.fromkeys(["snapshot-00000000000000000001.perp", "plan.json", "key", "lock"], 0o600)
+    plan = Plan.decode((folder / "plan.json").read_bytes())
+    with FolderStore.open(folder, read_key_file(folder / "key")) as store:
+        snapshot = store.load_latest(plan.digest)
+    assert snapshot is not None
+    assert (snapshot.generation, snapshot.position, snapshot.round) == (1, 0, 0)
+    assert result.out.splitlines() == [
+        "interval: epsilon = 8, sum of delta <= 0.001, 6,000 examples",
+        f"state folder: {folder}",
+        f"key file:     {folder / 'key'}  (keep it apart from copies of the state folder)",
+    ]
+
+
+@pytest.mark.parametrize("labels", ["bool", "integer", "float"])
+def test_label_column(cli, model, tmp_path, labels):
+    """Another name, and booleans or the numbers 0 and 1, are one; the words do not depend on the data."""
+    columns = _columns()
+    kinds = {"bool": bool, "integer": int, "float": float}
+    rows = _write(
+        tmp_path / "rows.parquet", {"a": columns["a"], "fly": [kinds[labels](label) for label in columns["label"]]}
+    )
+    result = cli("init", model(), "--data", rows, "--state", tmp_path / "state", "--label", "fly")
+    assert result.code == 0
+    (tmp_path / "state").rename(tmp_path / "first")
+    opposite = _write(tmp_path / "rows.csv", {"a": columns["a"], "fly": [not label for label in columns["label"]]})
+    assert cli("init", model(), "--data", opposite, "--state", tmp_path / "state", "--label", "fly") == result
+
+
+def test_keys_and_secrets_are_new_each_time(cli, model, tmp_path, rows):
+    """Two states of the same rows share neither key file nor snapshot, but the plan."""
+    for name in ("one", "two"):
+        assert cli("init", model(), "--data", rows, "--state", tmp_path / name).code == 0
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert (one / "key").read_bytes() != (two / "key").read_bytes()
+    assert newest_bytes(one) != newest_bytes(two)
+    assert read_plan(one) == read_plan(two)
+
+
+def test_key_and_genesis_elsewhere(cli, model, tmp_path, rows):
+    """Both are made where asked, mode 0600; the genesis file holds key, plan and first snapshot."""
+    key, genesis, folder = tmp_path / "k", tmp_path / "g", tmp_path / "deep" / "state"
+    result = cli("init", model(), "--data", rows, "--state", folder, "--key", key, "--keep-genesis", genesis)
+    assert result.code == 0
+    assert f"genesis file: {genesis}" in result.out
+    assert not (folder / "key").exists()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (key, genesis)} == {0o600}
+    kept = read_genesis(genesis)
+    assert (kept.master_key, kept.plan) == (read_key_file(key), read_plan(folder))
+
+
+def test_existing_state_is_refused(cli, refused, model, tmp_path, rows):
+    """Nothing is overwritten: neither a state nor a genesis file."""
+    folder, genesis = tmp_path / "state", tmp_path / "g"
+    assert cli("init", model(), "--data", rows, "--state", folder, "--keep-genesis", genesis).code == 0
+    before = {path: path.read_bytes() for path in [*folder.iterdir(), genesis]}
+    message = refused(3, "init", model(), "--data", rows, "--state", folder)
+    assert message == f"{folder}: holds a state already, and nothing is ever overwritten; name another folder"
+    message = refused(3, "init", model(), "--data", rows, "--state", tmp_path / "new", "--keep-genesis", genesis)
+    assert message == f"{genesis}: exists already, and nothing is ever overwritten"
+    assert {path: path.read_bytes() for path in before} == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_smaller_set_is_refused(refused, model, tmp_path):
+    """Fewer rows than declared; the message does not say how many there are, and no folder is made."""
+    columns = {name: values[:5_999] for name, values in _columns().items()}
+    message = refused(2, "init", model(), "--data", _write(tmp_path / "r.csv", columns), "--state", tmp_path / "state")
+    assert message == "data: fewer rows than model.examples = 6000 declares"
+    assert not (tmp_path / "state").exists()
+
+
+def test_too_few_declared_examples(refused, model, tmp_path, rows):
+    """A model that no plan works for is refused before the data is read."""
+    assert "model.examples = 60" in refused(2, "init", model(60), "--data", rows, "--state", tmp_path / "state")
+
+
+_BAD = [
+    ("nan", "a", float("nan"), ".parquet", 2, "column a: every value must be a finite number"),
+    ("infinity", "a", float("inf"), ".csv", 2, "column a: every value must be a finite number"),
+    ("null", "a", None, ".csv", 2, "column a: every row must have a value"),
+    ("null", "a", None, ".parquet", 2, "column a: every row must have a value"),
+    ("no label", "label", None, ".csv", 2, "column label: every row must have a label"),
+    ("no label", "label", None, ".parquet", 2, "column label: every row must have a label"),
+]
+
+
+@pytest.mark.parametrize(("name", "column", "value", "suffix", "code", "message"), _BAD)
+def test_bad_value(refused, model, tmp_path, name, column, value, suffix, code, message):  # noqa: PLR0913, PLR0917
+    """One bad value in the last row: its column and the rule are named, and no state is made."""
+    assert name
+    columns = {key: values[:6_000] for key, values in _columns().items()}
+    columns[column] = [*columns[column][:-1], value]
+    rows = _write(tmp_path / f"rows{suffix}", columns)
+    assert message in refused(code, "init", model(), "--data", rows, "--state", tmp_path / "state")
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("a", "secret77", {".csv": "column number 1 holds something", ".parquet": "column a: must hold numbers"}),
+        ("label", "secret77", "column label: must hold booleans, or the numbers 0 and 1"),
+        ("label", 2, "column label: must hold booleans, or the numbers 0 and 1"),
+        ("label", 0.5, "column label: must hold booleans, or the numbers 0 and 1"),
+    ],
+)
+def test_column_of_the_wrong_kind(  # noqa: PLR0913, PLR0917 -- fixtures and cases
+    refused, model, tmp_path, suffix, column, value, message
+):
+    """The column is named, its content is not quoted."""
+    columns = _columns()
+    columns[column] = [value] * _ROWS
+    rows = _write(tmp_path / f"rows{suffix}", columns)
+    code = 4 if suffix == ".csv" and column == "a" else 2
+    line = refused(code, "init", model(), "--data", rows, "--state", tmp_path / "state")
+    assert (message if isinstance(message, str) else message[suffix]) in line
+    assert "secret77" not in line
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(("label", "missing"), [("label", "a"), ("fly", "fly")])
+def test_missing_column(refused, model, tmp_path, suffix, label, missing):  # noqa: PLR0913, PLR0917 -- as above
+    """Feature or label: the name that is missing is told."""
+    columns = _columns()
+    if missing == "a":
+        columns["b"] = columns.pop("a")
+    rows = _write(tmp_path / f"rows{suffix}", columns)
+    message = refused(2, "init", model(), "--data", rows, "--state", tmp_path / "state", "--label", label)
+    assert f"column {missing} is missing" in message
+
+
+def test_label_must_not_be_a_feature(refused, model, tmp_path, rows):
+    """A column cannot be both."""
+    message = refused(2, "init", model(), "--data", rows, "--state", tmp_path / "state", "--label", "a")
+    assert message == "--label = 'a': is a feature of the model"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code", "message"),
+    [
+        ("none.csv", None, 4, "No such file"),
+        ("none.parquet", None, 4, "No such file"),
+        ("rows.parquet", b"secret77", 4, "not a well-formed file"),
+        ("empty.csv", b"", 4, "not a well-formed file"),
+        ("ragged.csv", b"a,label\n0.5,true\nsecret77\n", 4, "not a well-formed file"),
+        ("rows.txt", b"", 2, "must end in .csv or .parquet"),
+    ],
+)
+def test_unreadable_data(refused, model, tmp_path, name, content, code, message):  # noqa: PLR0913, PLR0917
+    """The file and what is wrong with it are named; nothing of its content is."""
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    line = refused(code, "init", model(), "--data", path, "--state", tmp_path / "state")
+    assert name in line
+    assert message in line
+    assert "secret77" not in line
+
+
+def test_interrupted_init_can_be_run_again(cli, model, tmp_path, rows):
+    """A crash at any system call that changes a file leaves no state behind, and the same command makes one."""
+    folders = []
+    for index in range(200):
+        folder = tmp_path / f"state-{index}"
+        with Faults(crash_at=index) as faults, contextlib.suppress(SimulatedCrash):
+            cli("init", model(), "--data", rows, "--state", folder)
+        if not faults.reached:
+            break
+        finished = newest_bytes(folder) is not None if folder.exists() else False
+        result = cli("init", model(), "--data", rows, "--state", folder)
+        if result.code == 0:
+            assert not finished
+            plan = Plan.decode((folder / "plan.json").read_bytes())
+            with FolderStore.open(folder, read_key_file(folder / "key")) as store:
+                assert store.load_latest(plan.digest) is not None
+            folders.append(folder)
+        elif finished:
+            assert "holds a state already" in result.err
+        else:
+            assert "key file" in result.err, index  # cut while it was written: to be deleted by hand
+    assert len(folders) >= 8

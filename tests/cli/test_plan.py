@@ -1,0 +1,75 @@
+import msgspec
+import pytest
+
+from oracle.planning.plan import Plan
+
+pytestmark = pytest.mark.usefixtures("planned_once")
+
+
+def test_plan_prints_what_an_owner_asks(cli, model):
+    """Examples, epsilon, delta, error, memory, profile and the table of phases are there."""
+    result = cli("plan", model())
+    assert (result.code, result.err) == (0, "")
+    words: tuple[str, ...]
+    words = ("interval", "rectangles", "profile tight", "wanted", "6,000 declared", "epsilon = 8", "0.001 for ever")
+    words += ("at most 0.3", "MiB in phase 1", "logistic", "Stopper epsilon", "phases", "re-armed", "noise scale")
+    assert [word for word in words if word not in result.out] == []
+
+
+def test_plan_as_json_is_the_plan(cli, model):
+    """Every number of the plan is there, and it reads back as the plan that `init` binds the state to."""
+    result = cli("plan", model(), "--json")
+    assert (result.code, result.err) == (0, "")
+    plan = msgspec.json.decode(result.out)
+    assert Plan.decode(result.out.encode()).encode() == msgspec.json.encode(Plan.decode(result.out.encode()))
+    assert {"examples", "declared", "epsilon", "delta", "alpha", "memory_bytes", "profile", "phases"} <= plan.keys()
+    assert (plan["epsilon"], plan["declared"], plan["alpha"], plan["profile"]) == (8.0, 6_000, 0.4, "tight")
+    assert plan["examples"] <= 6_000
+    assert plan["memory_bytes"] == max(phase["memory_bytes"] for phase in plan["phases"])
+    for number, phase in enumerate(plan["phases"], 1):
+        assert phase["phase"] == number
+        assert phase["rounds"] > 0
+        assert 0 < phase["delta"] < plan["delta"]
+        assert 0 < phase["stopper"]["epsilon"] < plan["epsilon"]
+        for instance in (phase["start"], phase["rearmed"]):
+            assert instance["points"] > instance["high"] >= instance["low"] > 0
+            assert instance["mediums"] > 0
+            assert instance["scale"] > 0
+            assert instance["law"] == "logistic"
+    spent = plan["declared"] * plan["phases"][0]["delta"]
+    assert spent + sum(phase["rounds"] * phase["delta"] for phase in plan["phases"]) <= plan["delta"]
+
+
+def test_too_few_declared_examples(cli, model):
+    """The plan for just enough is printed, and one line says how many there must be; that many do."""
+    result = cli("plan", model(60))
+    assert result.code == 2
+    assert "60 declared" in result.out
+    assert result.err.startswith("perpetua: model.examples = 60: this model needs at least ")
+    assert result.err.count("\n") == 1
+    least = int(result.err.split("at least ")[1].split()[0])
+    assert cli("plan", model(least)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("epsilon = 8.0", "epsilon = -1.0", "model.epsilon = -1.0: must be above 0 and at most 50"),
+        ("alpha = 0.4", "alpha = 0.6", "model.alpha = 0.6: must be above 0 and at most 0.5"),
+        ("alpha = 0.4", "alhpa = 0.4", "alhpa"),
+        ("epsilon = 8.0", "", "epsilon"),
+        ('"rectangles"', '"squares"', "squares"),
+        ("bounds = [0.0, 1.0]", "bounds = [1.0, 0.0]", "model.features[0].bounds = [1.0, 0.0]: must be two finite"),
+        ("bounds = [0.0, 1.0]", "", "model.features[0].bounds = None: must be declared"),
+        ('name = "a"', 'name = "label"', "model.features[0].name = 'label'"),
+        ("[model]", "[modle]", "unknown table"),
+        ("epsilon = 8.0", "epsilon 8.0", "not TOML"),
+    ],
+)
+def test_wrong_model_file(refused, model, old, new, message):
+    """One line names field, value and bound."""
+    path = model()
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    assert message in refused(2, "plan", path)
