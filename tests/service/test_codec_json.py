@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from connectors.base import Delivery
+from oracle.service.codec.json_messages import JsonCodec
 from oracle.service.codec.rejections import Reason
 from tests.support.shards import bodies, new_shard, process_in_batches, same_state, small_plan, state_of
 
@@ -221,3 +222,13 @@ def test_rejection_quotes_nothing_of_the_message():
         (reply,), _, _ = _ask(body)
         assert b"secret" not in reply
         assert b"123" not in reply
+
+
+def test_infinity_past_the_parser_is_caught(monkeypatch):
+    """A JSON parser that lets infinities through, as other versions may, does not bring them to the predictor."""
+    monkeypatch.setattr(JsonCodec, "decode", lambda _, body: ("a", [0.5, float("inf")]) if body else ("b", [0.5, 0.5]))
+    replies, _, outcome = _ask(b"", b'{"id":"a"}', b"")
+    answers = [msgspec.json.decode(reply) for reply in replies]
+    assert [answer.get("round") for answer in answers] == [0, None, 1]
+    assert (answers[1]["error"], answers[1]["field"], answers[1]["id"]) == ("not-finite", "x[1]", "a")
+    assert outcome.rounds == 2
