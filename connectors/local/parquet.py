@@ -17,12 +17,32 @@ from connectors.local.filegroup import FileGroup
 from connectors.local.jsonl import join_lines
 from oracle.errors import InputError, SourceError, StorageError
 
-__all__ = ["ParquetSink", "ParquetSource"]
+__all__ = ["ParquetSink", "ParquetSource", "column_names"]
 
 _ROWS = 65_536
 _FILE_MAGIC = b"ARROW1"
 _PART = re.compile(r"part-(\d{8,})\.parquet")
 _TEMPORARY = re.compile(r"\.part-\d{8,}\.parquet\.tmp")
+
+
+def column_names(path: Path | str) -> list[str]:
+    """Return the names of the columns of a .parquet or .arrow file.
+
+    Raises:
+        InputError: The path ends in neither.
+        SourceError: The file cannot be read.
+    """
+    path = Path(path)
+    _check_suffix(path)
+    try:
+        if path.suffix == ".parquet":
+            return list(pq.read_schema(path).names)
+        with pa.OSFile(str(path)) as file:
+            return list(_arrow_reader(file).schema.names)
+    except OSError as exc:
+        raise SourceError(f"{path}: cannot be read: {exc.strerror or 'not a file of its kind'}") from exc
+    except pa.ArrowException as exc:
+        raise SourceError(f"{path}: cannot be read as what its name says") from exc
 
 
 class ParquetSource:
@@ -309,14 +329,18 @@ def _batches_from(path: Path, start: int) -> Iterator[pa.RecordBatch]:
             yield from _drop(_arrow_batches(file), start)
 
 
-def _arrow_batches(file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+def _arrow_reader(file: pa.NativeFile) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
     is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
     file.seek(0)
-    if is_file:
-        reader = pa.ipc.open_file(file)
+    return pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
+
+
+def _arrow_batches(file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    reader = _arrow_reader(file)
+    if isinstance(reader, pa.RecordBatchFileReader):
         yield from (reader.get_batch(index) for index in range(reader.num_record_batches))
     else:
-        yield from pa.ipc.open_stream(file)
+        yield from reader
 
 
 def _drop(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

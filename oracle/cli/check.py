@@ -9,13 +9,15 @@ from typing import Annotated, TypeVar
 import msgspec
 import typer
 
+from connectors.base import Source
 from oracle.errors import PerpetuaError, StateError
 from oracle.planning.guarantees import verify
 from oracle.planning.plan import Plan
-from oracle.service.assembly import open_sink, open_source
+from oracle.service.assembly import last_commit, open_sink, open_source
 from oracle.service.config import Config, FileSink, load_config
+from oracle.service.recovery import check_order
 from oracle.service.shard import Shard
-from oracle.state.folder import newest_bytes, read_plan
+from oracle.state.folder import check_mode, is_held, newest_bytes, read_plan
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file
 
@@ -59,19 +61,29 @@ def _findings(config_file: Path) -> Iterator[_Finding]:
     yield finding
     if config is None:
         return
+    finding, _ = _try("state folder is there and private", lambda: check_mode(config.state.folder))
+    yield finding
+    if finding.problem:
+        return
     finding, plan = _try("plan, re-checked by the accountant", lambda: _plan(config))
     yield finding
     finding, key = _try("key file", lambda: read_key_file(config.state.key_path))
     yield finding
-    finding, _ = _try("sink's folder can be written", lambda: _writable(config))
-    yield finding
-    if plan is None:
+    writable, _ = _try("sink's folder can be written", lambda: _writable(config))
+    yield writable
+    if plan is None or key is None:
         return
-    finding, _ = _try("source can be read from its beginning", lambda: asyncio.run(_readable(config, plan)))
+    finding, shard = _try("snapshot opens under this key and plan", lambda: _shard(config, plan, key))
     yield finding
-    if key is not None:
-        finding, _ = _try("snapshot opens under this key and plan", lambda: _snapshot(config, plan, key))
+    if shard is None:
+        return
+    if not writable.problem:
+        finding, _ = _try("sink goes with the state", lambda: check_order(shard, last_commit(config)))
         yield finding
+    finding, _ = _try("source can be read from the state's position", lambda: _read(config, plan, shard.position))
+    yield finding
+    if is_held(config.state.folder):
+        yield _Finding("a daemon is serving this state now; a second one would be refused", None)
 
 
 def _plan(config: Config) -> Plan:
@@ -84,12 +96,12 @@ def _plan(config: Config) -> Plan:
     return plan
 
 
-def _snapshot(config: Config, plan: Plan, key: bytes) -> None:
+def _shard(config: Config, plan: Plan, key: bytes) -> Shard:
     data = newest_bytes(config.state.folder)
     if data is None:
         msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
         raise StateError(msg)
-    Shard(plan, decode(data, key, plan.digest))
+    return Shard(plan, decode(data, key, plan.digest))
 
 
 def _writable(config: Config) -> None:
@@ -108,11 +120,13 @@ def _writable(config: Config) -> None:
             raise StateError(msg) from exc
 
 
-async def _readable(config: Config, plan: Plan) -> None:
-    if config.source.kind == "stdin":
-        return
-    source = open_source(config, plan)
+def _read(config: Config, plan: Plan, position: int) -> None:
+    if config.source.kind != "stdin":
+        asyncio.run(_open(open_source(config, plan), position))
+
+
+async def _open(source: Source, position: int) -> None:
     try:
-        await source.open(None)
+        await source.open(position or None)
     finally:
         await source.close()

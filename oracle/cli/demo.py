@@ -21,7 +21,7 @@ from oracle.cli.flights.plot import draw
 from oracle.cli.flights.report import summary, what_happened, what_next
 from oracle.cli.flights.score import score_files
 from oracle.cli.status import public_status
-from oracle.errors import PerpetuaError, RefusedError, StateError
+from oracle.errors import PerpetuaError, RefusedError, StateError, StorageError
 from oracle.planning.plan import Plan
 from oracle.state.folder import read_plan
 
@@ -109,9 +109,13 @@ def _fresh(folder: Path) -> Path:
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
         msg = f"--folder = '{folder}': is not empty and not a demo's; name another"
         raise RefusedError(msg)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    (folder / _MARK).touch()
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / _MARK).touch()
+    except OSError as exc:
+        msg = f"--folder = '{folder}': cannot be made: {exc.strerror}"
+        raise StorageError(msg) from exc
     return folder
 
 

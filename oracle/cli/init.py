@@ -1,5 +1,6 @@
 """`perpetua init`: from labelled rows to the first snapshot and the key file."""
 
+import os
 import secrets
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 from oracle.cli.models import read_model
 from oracle.cli.progress import Progress
 from oracle.cli.tables import labelled_batches
-from oracle.errors import RefusedError, StateError
+from oracle.errors import RefusedError, StateError, StorageError
 from oracle.mechanisms.keys import KEY_BYTES
 from oracle.planning.plan import Plan
 from oracle.planning.tight import plan_tight
@@ -40,6 +41,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         msg = f"--label = {label!r}: is a feature of the model"
         raise RefusedError(msg)
     _refuse_existing(state, keep_genesis)
+    _check_place(state)
     plan = plan_tight(model)
     predictor = _train(plan, data, label)
     key_path = key or state / "key"
@@ -70,6 +72,15 @@ def _refuse_existing(state: Path, genesis: Path | None) -> None:
         raise StateError(msg)
 
 
+def _check_place(state: Path) -> None:
+    """Find out before the work whether the folder can be made."""
+    there = next(path for path in (state, *state.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        problem = "cannot be written" if there.is_dir() else "is not a folder"
+        msg = f"--state = '{state}': {there} {problem}"
+        raise StorageError(msg)
+
+
 def _train(plan: Plan, data: Path, label: str) -> RectanglesPERP:
     trainer = RectanglesTrainer(plan, secrets.token_bytes(KEY_BYTES))
     names = tuple(feature.name for feature in plan.features)
@@ -87,7 +98,11 @@ def _write(plan: Plan, snapshot: Snapshot, state: Path, key_path: Path, genesis:
 
     1. the folder, 2. the key (an earlier try's key is used again), 3. the plan, 4. the genesis file, 5. the snapshot.
     """
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        msg = f"--state = '{state}': cannot be made: {exc.strerror}"
+        raise StorageError(msg) from exc
     master_key = read_key_file(key_path) if key_path.exists() else create_key_file(key_path)
     with FolderStore.open(state, master_key) as store:
         store.write_plan(plan.encode())

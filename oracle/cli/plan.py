@@ -41,11 +41,11 @@ def run(
 def _print(plan: Plan, declared: int) -> None:
     console = Console(soft_wrap=True, highlight=False)
     console.width = max(console.width, _WIDTH)
-    first = plan.phases[0]
+    first, enough = plan.phases[0], plan.declared == declared
     for name, value in (
         ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
         ("sides", f"{', '.join(plan.sides)}; {plan.slicing}, each side gets {plan.share:.0%} of its stripe"),
-        ("examples", f"{plan.examples:,} wanted, {declared:,} declared"),
+        ("examples", f"{plan.examples if enough else plan.declared:,} wanted, {declared:,} declared"),
         ("privacy", f"epsilon = {plan.epsilon:g} a record; delta sums to at most {plan.delta:g} for ever"),
         ("error", f"at most {plan.expected_error:.4f} on honest queries, but with probability {plan.beta:g}"),
         ("honest share", f"at least {plan.gamma:g} of the stream"),

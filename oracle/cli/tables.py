@@ -77,7 +77,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:
         msg = f"data: column {name}: must hold numbers"
         raise DataError(msg)
     if column.null_count:
-        msg = f"data: column {name}: every row must have a value"
+        msg = f"data: column {name}: every row must have a value (NaN counts as none)"
         raise DataError(msg)
     values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return values

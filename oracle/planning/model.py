@@ -1,5 +1,7 @@
 """The model file: what its owner declares before a plan is made. Nothing here is taken from private data."""
 
+import difflib
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -11,6 +13,12 @@ __all__ = ["Feature", "Limits", "Model", "parse_model"]
 
 _NAME_LIMIT = 64
 _FEATURE_LIMIT = 512
+_CHOICES = {
+    "predictor": ("rectangles",),
+    "profile": ("tight",),
+    "slicing": ("faces", "sequential"),
+    "sides": ("lower", "upper", "both", "none"),
+}
 _RESERVED = frozenset({"id", "x", "label"})
 
 
@@ -94,10 +102,32 @@ def parse_model(document: Mapping[str, object]) -> Model:
     try:
         model = msgspec.convert(document["model"], Model)
     except msgspec.ValidationError as exc:
-        raise InputError("model", "...", str(exc).replace("`$.", "`model.").replace("`$", "`model")) from exc
+        raise _clear(str(exc), document["model"]) from exc
     _check_numbers(model)
     _check_features(model)
     return model
+
+
+def _clear(text: str, table: object) -> InputError:
+    """Turn msgspec's complaint into one that names field, value and bound."""
+    what, _, path = text.partition(" - at `$")
+    path = "model" + path.rstrip("`")
+    name = re.search(r"`(.*)`$", what)
+    if what.startswith("Object contains unknown field") and name:
+        kind = Feature if ".features[" in path else Limits if path.endswith(".limits") else Model
+        near = difflib.get_close_matches(name[1], kind.__struct_fields__, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        return InputError(f"{path}.{name[1]}", "...", f"unknown setting{hint}")
+    if what.startswith("Object missing required field") and name:
+        return InputError(f"{path}.{name[1]}", None, "must be set")
+    field = path.rsplit(".", 1)[-1]
+    value: object = table
+    for step in re.findall(r"[^.\[\]]+", path)[1:]:
+        value = value[int(step)] if isinstance(value, list) else value.get(step) if isinstance(value, dict) else value
+    shown = value if isinstance(value, str | int | float | bool) else "..."
+    if what.startswith("Invalid enum value"):
+        return InputError(path, shown, f"must be one of {', '.join(_CHOICES.get(field, ()))}")
+    return InputError(path, shown, what[0].lower() + what[1:])
 
 
 def _check_numbers(model: Model) -> None:

@@ -25,7 +25,7 @@ from oracle.state.store import check_generation, check_plan
 
 _Read = TypeVar("_Read")
 
-__all__ = ["FolderStore", "newest_bytes", "peek_folder", "read_plan"]
+__all__ = ["FolderStore", "check_mode", "is_held", "newest_bytes", "peek_folder", "read_plan"]
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{20})\.perp")
 _LEFTOVER = re.compile(r"\.(snapshot-\d{20}\.perp|plan\.json)\.tmp")
@@ -210,15 +210,45 @@ def read_plan(folder: Path) -> bytes | None:
     return plan
 
 
-def _make_folder(folder: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-        sync_folder(folder.parent)
-    mode = folder.stat().st_mode
+def check_mode(folder: Path) -> None:
+    """Refuse a folder that others can open, or that is none.
+
+    Raises:
+        StateError: It is not private, or not a folder.
+        StorageError: It cannot be looked at.
+    """
+    try:
+        mode = folder.stat().st_mode
+    except FileNotFoundError as exc:
+        raise StateError(f"{folder}: holds no state; make one with `perpetua init`") from exc
+    except OSError as exc:
+        raise StorageError(f"state folder {folder}: {exc.strerror}") from exc
     if not stat.S_ISDIR(mode):
         raise StateError(f"state folder {folder}: is not a folder")
     if mode & _TOO_OPEN:
         raise StateError(f"state folder {folder}: open to others; close it with: chmod 700 {folder}")
+
+
+def is_held(folder: Path) -> bool:
+    """Return whether some process holds the folder now. It makes and changes nothing."""
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _make_folder(folder: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        sync_folder(folder.parent)
+    check_mode(folder)
 
 
 def _hold(folder: Path) -> int:

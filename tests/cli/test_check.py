@@ -1,6 +1,8 @@
 import shutil
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from oracle.planning.plan import Plan
@@ -12,11 +14,13 @@ from tests.support.shards import first_snapshot
 
 _ALL = [
     "configuration",
+    "state folder is there and private",
     "plan, re-checked by the accountant",
     "key file",
     "sink's folder can be written",
-    "source can be read from its beginning",
     "snapshot opens under this key and plan",
+    "sink goes with the state",
+    "source can be read from the state's position",
 ]
 
 
@@ -53,7 +57,9 @@ def test_good(cli, ready):
 def test_good_beside_a_running_daemon(cli, ready):
     """It does not need the state folder's lock."""
     with FolderStore.open(ready / "state", bytes(32)):
-        assert cli("check", ready / "c.toml").code == 0
+        result = cli("check", ready / "c.toml")
+    assert result.code == 0
+    assert "a daemon is serving this state now" in result.out
 
 
 def test_good_with_standard_input(cli, ready):
@@ -86,14 +92,14 @@ def test_missing_state(cli, ready):
     (ready / "state" / "key").rename(key)
     shutil.rmtree(ready / "state")
     write_config(ready, state={"key_file": str(key)})
-    assert "perpetua init" in _problem(cli, ready, "plan, re-checked by the accountant")
+    assert "perpetua init" in _problem(cli, ready, "state folder is there and private")
 
 
 def test_missing_snapshot(cli, ready):
     """A plan without a snapshot is no state."""
     for path in (ready / "state").glob("*.perp"):
         path.unlink()
-    assert "perpetua init" in _problem(cli, ready, _ALL[5])
+    assert "perpetua init" in _problem(cli, ready, "snapshot opens under this key and plan")
 
 
 def test_plan_that_the_accountant_refuses(cli, ready):
@@ -168,7 +174,39 @@ def test_bad_source(cli, ready, kind):
     (ready / "q.jsonl").unlink()
     if kind == "folder":
         (ready / "q.jsonl").mkdir()
-    assert "q.jsonl" in _problem(cli, ready, "source can be read from its beginning")
+    assert "q.jsonl" in _problem(cli, ready, _ALL[-1])
+
+
+def test_folder_open_to_others(cli, ready):
+    """The command that closes it is named."""
+    (ready / "state").chmod(0o755)
+    assert "chmod 700" in _problem(cli, ready, "state folder is there and private")
+
+
+def test_sink_that_was_taken_away_or_log_that_was_cut(cli, ready):
+    """What the daemon would refuse after a run is found before it is started again."""
+    assert cli("serve", ready / "c.toml").code == 0
+    log = (ready / "q.jsonl").read_bytes()
+    (ready / "q.jsonl").write_bytes(log[:-200])
+    assert "does not reach there" in _problem(cli, ready, _ALL[-1])
+    (ready / "q.jsonl").write_bytes(log)
+    for path in ready.glob("out.jsonl*"):
+        path.unlink()
+    assert "it has no commit" in _problem(cli, ready, "sink goes with the state")
+
+
+def test_parquet_without_a_feature(cli, ready):
+    """The column that is missing is named, by `check` and by `serve`."""
+    pyarrow.parquet.write_table(pa.table({"c": [0.5]}), ready / "q.parquet")
+    write_config(
+        ready,
+        source={"kind": "parquet", "path": str(ready / "q.parquet")},
+        sink={"kind": "parquet", "path": str(ready / "out.parquet")},
+    )
+    assert "must have one column a" in _problem(cli, ready, _ALL[-1])
+    served = cli("serve", ready / "c.toml")
+    assert served.code == 2
+    assert "must have one column a" in served.err
 
 
 def test_bad_parquet_source(cli, ready):
@@ -179,7 +217,7 @@ def test_bad_parquet_source(cli, ready):
         source={"kind": "parquet", "path": str(ready / "q.parquet")},
         sink={"kind": "parquet", "path": str(ready / "out.parquet")},
     )
-    assert "cannot be read as what its name says" in _problem(cli, ready, "source can be read from its beginning")
+    assert "cannot be read as what its name says" in _problem(cli, ready, _ALL[-1])
 
 
 def test_what_check_passes_serve_runs(cli, ready):

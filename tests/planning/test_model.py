@@ -60,12 +60,12 @@ def test_defaults_are_filled_in() -> None:
         ({"features": [{"name": "a", "bounds": [1, 1]}]}, "model.features[0].bounds = [1.0, 1.0]: must be two finite"),
         ({"features": [{"name": "a", "bounds": [0, math.inf]}]}, "model.features[0].bounds = [0.0, inf]: must be two"),
         ({"features": [{"name": "a", "sides": "none"}]}, "model.features = 'none': at least one feature must have a"),
-        ({"predictor": "oracle"}, "model = '...': Invalid enum value 'oracle' - at `model.predictor`"),
-        ({"epsilon": "much"}, "model = '...': Expected `float`, got `str` - at `model.epsilon`"),
-        ({"epsylon": 1.0}, "model = '...': Object contains unknown field `epsylon`"),
+        ({"predictor": "oracle"}, "model.predictor = 'oracle': must be one of rectangles"),
+        ({"epsilon": "much"}, "model.epsilon = 'much': expected `float`, got `str`"),
+        ({"epsylon": 1.0}, "model.epsylon = '...': unknown setting; did you mean epsilon?"),
         (
             {"features": [{"name": "a", "side": "both"}]},
-            "Object contains unknown field `side` - at `model.features[0]`",
+            "model.features[0].side = '...': unknown setting; did you mean sides?",
         ),
     ],
 )
