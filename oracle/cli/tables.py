@@ -29,6 +29,9 @@ def labelled_batches(
         SourceError: The file cannot be read.
         DataError: A column is missing or does not hold what it should. No value is ever quoted.
     """
+    if not path.is_file():
+        msg = f"{path}: there is no such file"
+        raise SourceError(msg)
     wanted = [*features, label]
     try:
         for batch in _batches(path, wanted):
