@@ -127,6 +127,14 @@ class Sink(Protocol):
         """Undo whatever a crash left half-written and return the last durable commit (None: there is none)."""
         ...
 
+    @property
+    def in_doubt(self) -> Committed | None:
+        """After `open`: a commit beyond the durable ones, parts of which somebody may have seen; else None.
+
+        Its answers must be given again before any others, and from the same messages: `metadata` tells.
+        """
+        ...
+
     async def commit(self, commit: Commit) -> None:
         """Make all of `commit` durable, or nothing of it.
 

@@ -16,7 +16,6 @@ __all__ = [
     "PlanError",
     "PlanExhaustedError",
     "RefusedError",
-    "RetryableError",
     "SourceError",
     "StateBusyError",
     "StateError",
@@ -104,7 +103,3 @@ class StorageError(PerpetuaError):
 
 class SourceError(PerpetuaError):
     """A source cannot deliver what was asked of it (position gone, file unreadable)."""
-
-
-class RetryableError(PerpetuaError):
-    """The same call may succeed later."""

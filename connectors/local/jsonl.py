@@ -26,7 +26,7 @@ class JsonlSource:
 
     An empty line is a delivery with an empty body, `null` is a tombstone, and the last line counts at the end of the
     file even without a newline. Delivery guarantee: replayable as long as nobody changes what the file holds; adding
-    lines is allowed.
+    lines is allowed once the last one has its newline.
 
     Args:
         path: The file.
@@ -164,6 +164,11 @@ class JsonlSink:
             "dead_letter": None if dead_letter_path is None else Path(dead_letter_path),
         }
         self._files = FileGroup(path.with_name(path.name + ".commit"), paths)
+
+    @property
+    def in_doubt(self) -> Committed | None:
+        """None: what is not durable is cut off."""
+        return None
 
     async def open(self) -> Committed | None:
         """See `connectors.base.Sink.open`.

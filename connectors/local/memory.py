@@ -200,6 +200,11 @@ class MemorySink:
         self._calls = 0
         self._opened = False
 
+    @property
+    def in_doubt(self) -> Committed | None:
+        """None: what is not durable is cut off."""
+        return None
+
     async def open(self) -> Committed | None:
         """See `connectors.base.Sink.open`."""
         self._opened = True

@@ -178,6 +178,11 @@ class ParquetSink:
         self._files = FileGroup(path.with_name(path.name + ".commit"), paths, ("parts",) if self._in_parts else ())
         self._schema: pa.Schema | None = None
 
+    @property
+    def in_doubt(self) -> Committed | None:
+        """None: what is not durable is cut off."""
+        return None
+
     async def open(self) -> Committed | None:
         """See `connectors.base.Sink.open`.
 
@@ -394,5 +399,8 @@ def _read_schema(path: Path) -> pa.Schema:
 
 def _parquet_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
+    # Plain encoding: a file's size must not tell what the labels are.
+    pq.write_table(
+        table, sink, compression="NONE", use_dictionary=False, write_statistics=False, column_encoding="PLAIN"
+    )
     return bytes(sink.getvalue())

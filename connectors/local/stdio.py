@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from connectors.base import Commit, Committed, Delivery
 from connectors.local.checks import check_at_least, check_metadata
+from connectors.local.commitfile import CommitRecord, DurableCommitFile
 from connectors.local.filegroup import FileGroup
 from connectors.local.jsonl import BODY_LIMIT, join_lines, reply_lines
 from connectors.local.lines import LineBuffer
@@ -116,8 +117,8 @@ class StdinSource:
 class StdoutSink:
     """Writes replies to a stream, one a line. Delivery guarantee: at least once, and repeats are byte-identical.
 
-    A commit writes the lines, flushes them, and then makes its record durable. A crash in between writes the same
-    lines again after the restart: the oracle's answers to the same rounds are the same bytes.
+    A commit makes its intent durable, writes the lines, flushes them, and makes its record durable. After a crash in
+    between, `in_doubt` tells what may have left: it must be given again, from the same stream, before anything else.
     Ledger and dead letters go to files, which are cut to the record as `JsonlSink`'s are (exactly once).
 
     Args:
@@ -143,7 +144,15 @@ class StdoutSink:
             "ledger": None if ledger_path is None else Path(ledger_path),
             "dead_letter": None if dead_letter_path is None else Path(dead_letter_path),
         }
-        self._files = FileGroup(Path(commit_path), paths)
+        commit_path = Path(commit_path)
+        self._files = FileGroup(commit_path, paths)
+        self._intent = DurableCommitFile(commit_path.with_name(commit_path.name + ".intent"))
+        self._in_doubt: Committed | None = None
+
+    @property
+    def in_doubt(self) -> Committed | None:
+        """See `connectors.base.Sink.in_doubt`."""
+        return self._in_doubt
 
     async def open(self) -> Committed | None:
         """See `connectors.base.Sink.open`.
@@ -152,7 +161,17 @@ class StdoutSink:
             InputError: A file has content that no commit record speaks of.
             StorageError: A file is shorter than what was committed, held by another sink, or cannot be opened.
         """
-        return await asyncio.to_thread(self._files.open)
+
+        def open_both() -> Committed | None:
+            committed, intent = self._files.open(), self._intent.read()
+            self._in_doubt = None
+            if intent is not None and intent.position is not None:
+                known = -1 if committed is None else committed.position
+                if intent.position > known:
+                    self._in_doubt = Committed(intent.position, intent.metadata)
+            return committed
+
+        return await asyncio.to_thread(open_both)
 
     async def commit(self, commit: Commit) -> None:
         """See `connectors.base.Sink.commit`; after a failure the lines may have been written.
@@ -170,7 +189,8 @@ class StdoutSink:
 
         def write() -> None:
             self._files.check_ready()
-            # 1. The lines, out of our hands.  2. The files and the record, so that they are not written again.
+            # 1. What is about to leave.  2. The lines, out of our hands.  3. The files and the record.
+            self._intent.write(CommitRecord(commit.position, commit.metadata))
             self._write(output)
             self._files.commit(data, commit.position, commit.metadata)
 

@@ -16,7 +16,7 @@ from oracle.mechanisms.keys import KEY_BYTES
 from oracle.planning.plan import Plan
 from oracle.planning.tight import plan_tight
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
-from oracle.state.folder import FolderStore
+from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot, encode
 from oracle.state.genesis import Genesis, write_genesis
 from oracle.state.keys import create_key_file, read_key_file
@@ -67,6 +67,11 @@ def _refuse_existing(state: Path, genesis: Path | None) -> None:
     if any(state.glob("snapshot-*.perp")):
         msg = f"{state}: holds a state already, and nothing is ever overwritten; name another folder"
         raise StateError(msg)
+    if state.is_dir():
+        check_mode(state)
+    if genesis is not None and not genesis.absolute().parent.is_dir():
+        msg = f"--keep-genesis = '{genesis}': its folder does not exist"
+        raise RefusedError(msg)
     if genesis is not None and genesis.exists():
         msg = f"{genesis}: exists already, and nothing is ever overwritten"
         raise StateError(msg)

@@ -76,7 +76,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
             "extra epsilon: 0"
         )
     else:
-        typer.echo(f"DIFFERENT: answer number {verdict.first_difference} (from 0) is not the one re-execution gives")
+        number = verdict.first_difference
+        typer.echo(f"DIFFERENT: answer number {number} (from 0) is missing, or not the one re-execution gives")
     if not verdict.identical:
         raise typer.Exit(1)
 

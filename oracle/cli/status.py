@@ -26,7 +26,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         phase: Current phase.
         phase_rounds_left: Rounds left in it.
         rearms: Times that any side was armed afresh.
-        position: Source position.
         epsilon: Per-record epsilon.
         delta: Per-record delta of the current phase.
         delta_spent: Sum of delta over the training set and all rounds so far.
@@ -41,7 +40,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     phase: int
     phase_rounds_left: int
     rearms: int
-    position: int
     epsilon: float
     delta: float
     delta_spent: float
@@ -82,7 +80,7 @@ def public_status(folder: Path) -> Status:
     in_phase = header.round - sum(phase.rounds for phase in before)
     spent = plan.declared * plan.phases[0].delta
     spent += sum(phase.rounds * phase.delta for phase in before) + in_phase * current.delta
-    written = max(path.stat().st_mtime for path in folder.glob("snapshot-*.perp"))
+    written = max((_modified(path) for path in folder.glob("snapshot-*.perp")), default=0.0)
     return Status(
         model=plan.name,
         profile=plan.profile,
@@ -90,7 +88,6 @@ def public_status(folder: Path) -> Status:
         phase=header.phase,
         phase_rounds_left=current.rounds - in_phase,
         rearms=header.rearms,
-        position=header.position,
         epsilon=plan.epsilon,
         delta=current.delta,
         delta_spent=spent,
@@ -98,3 +95,10 @@ def public_status(folder: Path) -> Status:
         snapshot_bytes=header.total_bytes,
         snapshot_age_seconds=max(time.time() - written, 0.0),
     )
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # a newer snapshot has just taken its place
+        return 0.0

@@ -30,7 +30,7 @@ def labelled_batches(
         DataError: A column is missing or does not hold what it should. No value is ever quoted.
     """
     if not path.is_file():
-        msg = f"{path}: there is no such file"
+        msg = f"{path}: cannot be read: No such file or directory"
         raise SourceError(msg)
     wanted = [*features, label]
     try:
@@ -54,10 +54,11 @@ def _cause(error: Exception) -> str:
 
 def _batches(path: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
     if path.suffix == ".csv":
-        types = {name: pa.float64() for name in wanted[:-1]}
-        options = pyarrow.csv.ConvertOptions(column_types=types)
-        with pyarrow.csv.open_csv(path, convert_options=options) as reader:
+        with pyarrow.csv.open_csv(path) as reader:
             _check_columns(path, reader.schema, wanted)
+        types = {name: pa.float64() for name in wanted[:-1]}
+        options = pyarrow.csv.ConvertOptions(column_types=types, include_columns=wanted)
+        with pyarrow.csv.open_csv(path, convert_options=options) as reader:
             yield from reader
     elif path.suffix == ".parquet":
         with pyarrow.parquet.ParquetFile(path) as file:

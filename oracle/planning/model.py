@@ -137,7 +137,8 @@ def _check_numbers(model: Model) -> None:
                 f"model.{field}", value, f"must be above {low:g} and {'at most' if closed else 'below'} {high:g}"
             )
 
-    within("epsilon", model.epsilon, 0.0, 50.0, closed=True)
+    if not 0.05 <= model.epsilon <= 50.0:  # noqa: PLR2004 -- below, no noise table is wide enough
+        raise InputError("model.epsilon", model.epsilon, "must be from 0.05 to 50")
     within("delta", model.delta, 0.0, 0.1, closed=True)
     within("alpha", model.alpha, 0.0, 0.5, closed=True)
     within("beta", model.beta, 0.0, 0.5, closed=True)

@@ -21,7 +21,7 @@ from connectors.base import Delivery, Sink, Source
 from oracle.errors import PlanExhaustedError, StorageError
 from oracle.planning.plan import Plan
 from oracle.service.log import PublicLog
-from oracle.service.recovery import catch_up
+from oracle.service.recovery import catch_up, repeat_in_doubt
 from oracle.service.shard import Outcome, Shard
 from oracle.state.store import Store
 
@@ -87,6 +87,7 @@ class Daemon:
         self._clock = clock
         self._on_progress = on_progress
         self._stopping = asyncio.Event()
+        self._serving = False
         self._saved_round = 0
         self._saved_at = 0.0
 
@@ -117,6 +118,7 @@ class Daemon:
         shard = await asyncio.to_thread(Shard, self._plan, snapshot)
         self._saved_round, self._saved_at = snapshot.round, self._clock()
         rounds, waiting = await catch_up(shard, self._source, await self._sink.open(), self._on_progress)
+        waiting = await repeat_in_doubt(shard, self._source, self._sink, waiting)
         facts = shard.facts()
         self._log.info(
             "daemon.recovered",
@@ -136,6 +138,7 @@ class Daemon:
             epsilon=self._plan.epsilon,
             delta=self._plan.phases[facts.phase - 1].delta,
         )
+        self._serving = True
         exhausted = False
         while not self._stopping.is_set():
             waiting = waiting or await self._source.fetch(self._settings.batch_rows, _IDLE)
@@ -195,9 +198,9 @@ class Daemon:
             self._saved_at = self._clock()
 
     async def _save(self, shard: Shard) -> None:
-        started = self._clock()
-        facts = shard.facts()
-        await asyncio.to_thread(self._store.save, shard.snapshot())
+        facts, snapshot = shard.facts(), shard.snapshot()
+        started = self._clock()  # not before: what a snapshot sorts is private
+        await asyncio.to_thread(self._store.save, snapshot)
         self._saved_round, self._saved_at = facts.round, self._clock()
         self._log.info(
             "snapshot.written", round=facts.round, phase=facts.phase, seconds=round(self._saved_at - started, 3)
@@ -212,7 +215,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
 
         def on_signal(number: signal.Signals) -> None:
-            if self._stopping.is_set():
+            if self._stopping.is_set() or not self._serving:  # while recovering there is nothing to drain
                 exit_now(128 + number)
                 return
             self._log.info("daemon.draining", signal=number.name)

@@ -38,7 +38,6 @@ FIELDS: Final = frozenset(
         "kind",
         "model",
         "phase",
-        "position",
         "reason",
         "rearms",
         "round",

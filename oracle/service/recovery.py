@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from connectors.base import Committed, Delivery, Source
+from connectors.base import Committed, Delivery, Sink, Source
 from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
 from oracle.service.shard import CommitMark, Shard
 
-__all__ = ["catch_up", "check_order"]
+__all__ = ["catch_up", "check_order", "repeat_in_doubt"]
 
 _ROWS: Final = 16_384
 _PATIENCE: Final = 30.0
@@ -90,3 +90,36 @@ def _again(shard: Shard, deliveries: Sequence[Delivery]) -> int:
         msg = "log diverged: it holds more queries than the plan has rounds, so they were never answered"
         raise LogDivergedError(msg)
     return outcome.rounds
+
+
+async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Sequence[Delivery]) -> Sequence[Delivery]:
+    """Give again what a crash may have let out of the sink; return the deliveries behind it that were fetched already.
+
+    Args:
+        shard: At the sink's last commit.
+        source: Open there.
+        sink: Just opened.
+        waiting: Deliveries behind the commit that were fetched already.
+
+    Raises:
+        LogDivergedError: The log is not the one that those answers belong to; nothing was given.
+        SourceError: The log ends before.
+    """
+    doubt = sink.in_doubt
+    if doubt is None:
+        return waiting
+    ahead = list(waiting)
+    while not ahead or ahead[-1].position < doubt.position:
+        fetched = await source.fetch(_ROWS, _PATIENCE)
+        if not fetched:
+            msg = f"source: it ends before position {doubt.position}, up to which answers may have left"
+            raise SourceError(msg)
+        ahead.extend(fetched)
+    again = [delivery for delivery in ahead if delivery.position <= doubt.position]
+    if not again or again[-1].position != doubt.position:
+        msg = f"log diverged: no record ends at position {doubt.position}, up to which answers may have left"
+        raise LogDivergedError(msg)
+    outcome = shard.process(again)
+    shard.check(CommitMark.unpack(doubt.metadata))
+    await sink.commit(outcome.commit)
+    return ahead[len(again) :]

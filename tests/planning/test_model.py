@@ -37,9 +37,9 @@ def test_defaults_are_filled_in() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"epsilon": 0.0}, "model.epsilon = 0.0: must be above 0 and at most 50"),
-        ({"epsilon": math.nan}, "model.epsilon = nan: must be above 0 and at most 50"),
-        ({"epsilon": 51.0}, "model.epsilon = 51.0: must be above 0 and at most 50"),
+        ({"epsilon": 0.0}, "model.epsilon = 0.0: must be from 0.05 to 50"),
+        ({"epsilon": math.nan}, "model.epsilon = nan: must be from 0.05 to 50"),
+        ({"epsilon": 51.0}, "model.epsilon = 51.0: must be from 0.05 to 50"),
         ({"delta": 0.2}, "model.delta = 0.2: must be above 0 and at most 0.1"),
         ({"alpha": 0.6}, "model.alpha = 0.6: must be above 0 and at most 0.5"),
         ({"beta": 0.0}, "model.beta = 0.0: must be above 0 and at most 0.5"),

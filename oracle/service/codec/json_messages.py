@@ -9,6 +9,7 @@
 The label takes four bytes whatever it is. An id is for correlation only; two messages with one id are two queries.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -25,6 +26,25 @@ Identifier = str | int | None
 
 _LABELS: Final = {0: b"0   ", 1: b"1   ", -1: b"null"}
 _NUMBER_LIMIT: Final = 2**63
+
+
+_DEPTH_LIMIT: Final = 64
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_TOO_DEEP: Final = Rejection(Reason.MALFORMED, "body", f"one JSON object, nested at most {_DEPTH_LIMIT} deep")
+
+
+def _too_deep(body: bytes) -> bool:
+    """Return whether brackets outside strings are nested deeper than the limit.
+
+    The decoder's own limit depends on the caller's stack, so it must never be what decides whether a message is a
+    query.
+    """
+    if body.count(b"[") + body.count(b"{") <= _DEPTH_LIMIT:
+        return False
+    brackets = np.frombuffer(_STRINGS.sub(b"", body).translate(None, _NOT_BRACKETS), dtype=np.uint8)
+    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
+    return bool(steps.size) and int(np.cumsum(steps).max()) > _DEPTH_LIMIT
 
 
 class _OnlyId(msgspec.Struct):
@@ -56,7 +76,9 @@ class JsonCodec:
         self._decoder = msgspec.json.Decoder(message)
         self._id_decoder = msgspec.json.Decoder(_OnlyId)
 
-    def decode(self, body: bytes) -> tuple[Identifier, Sequence[float]] | Rejection:
+    def decode(  # noqa: PLR0911 -- one for each reason
+        self, body: bytes
+    ) -> tuple[Identifier, Sequence[float]] | Rejection:
         """Return a query's id and its features in the plan's order, or why it is none.
 
         Finiteness is not checked here but for the whole batch (`not_finite`).
@@ -64,6 +86,8 @@ class JsonCodec:
         limit = self._limits.body_bytes
         if len(body) > limit:
             return Rejection(Reason.OVERSIZED, "body", f"at most {limit} bytes")
+        if _too_deep(body):
+            return _TOO_DEEP
         try:
             if not body.isascii():
                 body.decode()  # also where the bad bytes are in a field that is not read
@@ -130,7 +154,7 @@ class JsonCodec:
         )
 
     def _readable_id(self, body: bytes | None) -> bytes:
-        if body is None or len(body) > self._limits.body_bytes:
+        if body is None or len(body) > self._limits.body_bytes or _too_deep(body):
             return b"null"
         try:
             identifier = msgspec.json.decode(self._id_decoder.decode(body).id, type=Identifier)

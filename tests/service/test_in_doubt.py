@@ -1,0 +1,81 @@
+"""Answers that left through standard output before a crash made their round durable."""
+
+import asyncio
+import io
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from connectors.local.memory import MemoryLog, MemorySource
+from connectors.local.stdio import StdoutSink
+from oracle.errors import LogDivergedError, SourceError
+from oracle.service.daemon import Daemon, DaemonSettings
+from oracle.service.log import PublicLog
+from oracle.state.store import MemoryStore
+from tests.support.shards import bodies, new_store, small_plan
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class CrashingSink(StdoutSink):
+    """Standard output of a process that dies right after the lines of one commit have left."""
+
+    def __init__(self, path: Path, stream: io.BufferedWriter, *, at: int) -> None:
+        super().__init__(path, stream=stream)
+        self._left = at
+
+    def _write(self, output: bytes) -> None:
+        super()._write(output)
+        self._left -= 1
+        if self._left == 0:
+            raise Crash
+
+
+def serve(store: MemoryStore, contents: list[bytes], sink: StdoutSink) -> None:
+    """Run the daemon to its end, seven messages a commit."""
+
+    async def run() -> None:
+        await Daemon(
+            plan=small_plan(),
+            store=store,
+            source=MemorySource(MemoryLog.of(contents)),
+            sink=sink,
+            log=PublicLog(io.StringIO()),
+            settings=DaemonSettings(batch_rows=7),
+            clock=time.monotonic,
+        ).run()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("at", [1, 2, 9])
+def test_what_left_before_a_crash_is_given_again_from_the_same_stream_only(tmp_path: Path, at: int) -> None:
+    """The same stream gets the same lines again; another one, or a shorter one, is refused before any answer."""
+    contents, path = bodies(100), tmp_path / "record"
+    store = new_store()
+    with (tmp_path / "out").open("wb") as stream:
+        with pytest.raises(Crash):
+            serve(store, contents, CrashingSink(path, stream, at=at))
+        for other, error in (
+            (bodies(100, seed=2), LogDivergedError),
+            ([*contents[: 7 * at - 1], contents[0], *contents[7 * at :]], LogDivergedError),
+            (contents[: 7 * at - 1], SourceError),
+        ):
+            size = os.fstat(stream.fileno()).st_size
+            with pytest.raises(error):
+                serve(store, other, StdoutSink(path, stream=stream))
+            assert os.fstat(stream.fileno()).st_size == size
+        serve(store, contents, StdoutSink(path, stream=stream))
+    lines = (tmp_path / "out").read_bytes().splitlines()
+    assert lines[: 7 * (at - 1)] + lines[7 * at :] == _calm(tmp_path, contents)
+    assert lines[7 * (at - 1) : 7 * at] == lines[7 * at : 7 * (at + 1)]
+
+
+def _calm(folder: Path, contents: list[bytes]) -> list[bytes]:
+    with (folder / "calm").open("wb") as stream:
+        serve(new_store(), contents, StdoutSink(folder / "calm.record", stream=stream))
+    return (folder / "calm").read_bytes().splitlines()
