@@ -92,7 +92,7 @@ def parse_model(document: Mapping[str, object]) -> Model:
     ...     "features": [{"name": "a", "bounds": [0.0, 1.0]}]}})
     Traceback (most recent call last):
     ...
-    oracle.errors.InputError: model.epsilon = -1.0: must be above 0 and at most 50
+    oracle.errors.InputError: model.epsilon = -1.0: must be from 0.05 to 50
     """
     unknown = sorted(set(document) - {"model"})
     if unknown:
