@@ -14,7 +14,7 @@ from oracle.cli.tables import labelled_batches
 from oracle.errors import RefusedError, StateError, StorageError
 from oracle.mechanisms.keys import KEY_BYTES
 from oracle.planning.plan import Plan
-from oracle.planning.tight import plan_tight
+from oracle.planning.tight import SEARCH_STEPS, plan_tight
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot, encode
@@ -42,7 +42,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         raise RefusedError(msg)
     _refuse_existing(state, keep_genesis)
     _check_place(state)
-    plan = plan_tight(model)
+    with Progress("planning", SEARCH_STEPS, "steps") as progress:
+        plan = plan_tight(model, progress.at)
     predictor = _train(plan, data, label)
     key_path = key or state / "key"
     snapshot = Snapshot(

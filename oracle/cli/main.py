@@ -65,6 +65,9 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as exc:
+        _say(f"{exc.filename or 'output'}: {exc.strerror}")
+        sys.exit(4)
     except Exception as exc:
         if os.environ.get("PERPETUA_DEBUG") == "1":
             raise

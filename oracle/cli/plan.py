@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from oracle.cli.models import read_model
+from oracle.cli.progress import Progress
 from oracle.errors import RefusedError
 from oracle.planning.plan import InstancePlan, Plan
-from oracle.planning.tight import plan_or_wish
+from oracle.planning.tight import SEARCH_STEPS, plan_or_wish
 
 __all__ = ["run"]
 
@@ -28,7 +29,8 @@ def run(
 ) -> None:
     """Print the plan of a model: examples wanted, expected error, phases, delta schedule, memory. Reads no data."""
     model = read_model(model_file)
-    plan = plan_or_wish(model)
+    with Progress("planning", SEARCH_STEPS, "steps") as progress:
+        plan = plan_or_wish(model, progress.at)
     if as_json:
         typer.echo(msgspec.json.format(plan.encode(), indent=2).decode())
     else:

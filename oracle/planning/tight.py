@@ -1,6 +1,8 @@
 """The `tight` planner: the least number of training examples, over the shares of the privacy document's section 6."""
 
+import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +21,7 @@ from oracle.planning.model import Model
 from oracle.planning.plan import InstancePlan, PhasePlan, Plan, StopperPlan
 from oracle.planning.sizes import CAP_SHARE, NOISE_SHARE, Shares, SizedInstance, SizedPhase, size_phase
 
-__all__ = ["COIN", "least_examples", "plan_or_wish", "plan_tight", "side_names"]
+__all__ = ["COIN", "SEARCH_STEPS", "least_examples", "plan_or_wish", "plan_tight", "side_names"]
 
 COIN: Final = 0.2
 """Probability of a uniformly random side under `faces`."""
@@ -46,6 +48,9 @@ _CAPS: Final = 12
 _LOSS: Final = 0.9
 """Part of a side's stripe that is lost at most (utility; the privacy document estimates 0.8 for the worst adversary,
 and 0.40 to 0.67 were simulated). Everything beyond the stripe is answered right, but for the deep error."""
+
+SEARCH_STEPS: Final = 90
+"""Sizes that the search tries at most."""
 
 _LOWEST: Final = np.array([0.3, 0.3, 0.01, 0.3])
 _HIGHEST: Final = np.array([0.95, 10.0, 0.6, 0.97])
@@ -206,7 +211,7 @@ def _draft_under(task: _Task, shares: Shares, count: int, examples: int | None, 
     )
 
 
-def _search(task: _Task) -> Shares:
+def _search(task: _Task, progress: Callable[[int], None] = lambda _step: None) -> Shares:
     """Minimise n over the shares by Nelder-Mead in the box's logit coordinates; two phases stand for all."""
 
     def shares_at(point: NDArray[np.float64]) -> Shares:
@@ -214,13 +219,16 @@ def _search(task: _Task) -> Shares:
         contamination, gap, stopper, first = (float(round(value, 4)) for value in inside)
         return Shares(contamination, gap, stopper, task.model.first_share or first)
 
+    steps = itertools.count(1)
+
     def objective(point: NDArray[np.float64]) -> float:
+        progress(next(steps))
         return math.log(_draft(task, shares_at(point), 2, None).examples)
 
     unit = (_FIRST_GUESS - _LOWEST) / (_HIGHEST - _LOWEST)
     start = np.log(unit / (1.0 - unit))
     found = optimize.minimize(
-        objective, start, method="Nelder-Mead", options={"maxfev": 90, "xatol": 3e-2, "fatol": 3e-4}
+        objective, start, method="Nelder-Mead", options={"maxfev": SEARCH_STEPS, "xatol": 3e-2, "fatol": 3e-4}
     )
     return shares_at(found.x)
 
@@ -268,7 +276,7 @@ def _least(task: _Task, shares: Shares, count: int) -> int:
     return examples
 
 
-def plan_tight(model: Model) -> Plan:
+def plan_tight(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
     """Plan a run.
 
     Formal guarantees:
@@ -279,21 +287,25 @@ def plan_tight(model: Model) -> Plan:
     Raises:
         PlanError: The declared examples are fewer than the least that works, or a size is out of range.
     """
-    plan = plan_or_wish(model)
+    plan = plan_or_wish(model, progress)
     if plan.declared > model.examples:
         msg = f"model.examples = {model.examples}: this model needs at least {plan.declared} training examples"
         raise PlanError(msg)
     return plan
 
 
-def plan_or_wish(model: Model) -> Plan:
+def plan_or_wish(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
     """Plan a run, as if just enough examples were declared where the model declares too few.
+
+    Args:
+        model: The model.
+        progress: Called after each of about `SEARCH_STEPS` steps.
 
     Raises:
         PlanError: A size is out of range.
     """
     task = _task(model)
-    shares = _search(task)
+    shares = _search(task, progress)
     count = _count(task, shares, model.examples)
     if count < 2:  # noqa: PLR2004 -- an everlasting oracle needs a phase to go on to
         msg = f"model.delta = {model.delta!r}: a second phase would be longer than noise of 128 bits allows"

@@ -159,6 +159,9 @@ def load_config(path: Path) -> Config:
         raise SourceError(msg) from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise InputError(str(path), "...", f"not TOML: {exc}") from exc
+    for name in document:
+        if name.startswith("_"):  # pydantic-settings' own switches are no settings
+            raise InputError(name, "...", "unknown setting")
     try:
         return Config(**document)
     except SettingsError as exc:  # a whole table in one variable, and it is not JSON

@@ -93,8 +93,8 @@ _wish_once = functools.cache(plan_or_wish)
 @pytest.fixture
 def planned_once(monkeypatch) -> None:
     """Plan each model once a session: the planner takes more than a second."""
-    monkeypatch.setattr(init, "plan_tight", _plan_once)
-    monkeypatch.setattr(plan_command, "plan_or_wish", _wish_once)
+    monkeypatch.setattr(init, "plan_tight", lambda model, _progress: _plan_once(model))
+    monkeypatch.setattr(plan_command, "plan_or_wish", lambda model, _progress: _wish_once(model))
 
 
 @pytest.fixture
