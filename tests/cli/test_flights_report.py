@@ -55,7 +55,6 @@ def status(plan, **changes):
         "phase": 2,
         "phase_rounds_left": 1234,
         "rearms": 3,
-        "position": 0,
         "epsilon": plan.epsilon,
         "delta": 1.5e-9,
         "delta_spent": 0.00052,
