@@ -1,10 +1,9 @@
 """Reading a model file."""
 
-import tomllib
 from pathlib import Path
 
-from oracle.errors import InputError, SourceError
 from oracle.planning.model import Model, parse_model
+from oracle.service.documents import read_toml
 
 __all__ = ["read_model"]
 
@@ -16,11 +15,4 @@ def read_model(path: Path) -> Model:
         SourceError: It cannot be read.
         InputError: It is not TOML, or a field is wrong.
     """
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as exc:
-        msg = f"{path}: cannot be read: {exc.strerror}"
-        raise SourceError(msg) from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        raise InputError(str(path), "...", f"not TOML: {exc}") from exc
-    return parse_model(document)
+    return parse_model(read_toml(path))

@@ -1,7 +1,6 @@
 """The configuration of `perpetua serve`: a TOML file, overridden by the environment, secrets from files."""
 
 import difflib
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -9,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
-from oracle.errors import InputError, SourceError
+from oracle.errors import InputError
+from oracle.service.documents import read_toml
 
 __all__ = ["Config", "FileSink", "FileSource", "ServiceTable", "StateTable", "StdinSource", "StdoutSink", "load_config"]
 
@@ -152,13 +152,7 @@ def load_config(path: Path) -> Config:
         SourceError: The file cannot be read.
         InputError: It is not TOML, or a field is missing, unknown (the nearest name is given) or outside its bound.
     """
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as exc:
-        msg = f"{path}: cannot be read: {exc.strerror}"
-        raise SourceError(msg) from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        raise InputError(str(path), "...", f"not TOML: {exc}") from exc
+    document: dict[str, Any] = read_toml(path)
     for name in document:
         if name.startswith("_"):  # pydantic-settings' own switches are no settings
             raise InputError(name, "...", "unknown setting")

@@ -51,7 +51,7 @@ class Snapshot:
         round: Rounds answered (>= 0).
         phase: Current phase (>= 0).
         rearms: Times that any side was armed afresh (>= 0).
-        tag: The shard's running tag, 16 bytes. Private, and so encrypted.
+        tag: The shard's running tag, 16 bytes: a keyed MAC, which the sink's commits carry too.
         arrays: The predictor's state. Private, and so encrypted.
     """
 
