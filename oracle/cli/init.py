@@ -16,9 +16,10 @@ from oracle.mechanisms.keys import KEY_BYTES
 from oracle.planning.plan import Plan
 from oracle.planning.tight import SEARCH_STEPS, plan_tight
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+from oracle.state.files import erase
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot, encode
-from oracle.state.genesis import Genesis, write_genesis
+from oracle.state.genesis import Genesis, read_genesis, write_genesis
 from oracle.state.keys import create_key_file, read_key_file
 
 __all__ = ["run"]
@@ -40,7 +41,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     if label in {feature.name for feature in model.features}:
         msg = f"--label = {label!r}: is a feature of the model"
         raise RefusedError(msg)
-    _refuse_existing(state, keep_genesis)
+    _refuse_existing(state, keep_genesis, key or state / "key")
     _check_place(state)
     with Progress("planning", SEARCH_STEPS, "steps") as progress:
         plan = plan_tight(model, progress.at)
@@ -64,7 +65,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         typer.echo(f"genesis file: {keep_genesis}  (opens every round there will ever be: keep it offline)")
 
 
-def _refuse_existing(state: Path, genesis: Path | None) -> None:
+def _refuse_existing(state: Path, genesis: Path | None, key_path: Path) -> None:
     if any(state.glob("snapshot-*.perp")):
         msg = f"{state}: holds a state already, and nothing is ever overwritten; name another folder"
         raise StateError(msg)
@@ -73,9 +74,20 @@ def _refuse_existing(state: Path, genesis: Path | None) -> None:
     if genesis is not None and not genesis.absolute().parent.is_dir():
         msg = f"--keep-genesis = '{genesis}': its folder does not exist"
         raise RefusedError(msg)
-    if genesis is not None and genesis.exists():
+    if genesis is not None and genesis.exists() and not _left_over(genesis, key_path):
         msg = f"{genesis}: exists already, and nothing is ever overwritten"
         raise StateError(msg)
+
+
+def _left_over(genesis: Path, key_path: Path) -> bool:
+    """Erase a genesis file that an interrupted `init` left: its key is this state's, and there is no snapshot yet."""
+    try:
+        ours = key_path.exists() and read_genesis(genesis).master_key == read_key_file(key_path)
+    except StateError:
+        return False
+    if ours:
+        erase(genesis)
+    return ours
 
 
 def _check_place(state: Path) -> None:

@@ -1,6 +1,7 @@
 """Private files: made with mode 0600, written whole or not at all, erased before they are unlinked."""
 
 import contextlib
+import errno
 import os
 import stat
 from pathlib import Path
@@ -11,6 +12,7 @@ __all__ = ["erase", "read_private", "replace_durably", "sync_folder", "write_exc
 
 _ZEROS = bytes(1 << 20)
 _TOO_OPEN = 0o077
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS})
 
 
 def sync_folder(folder: Path) -> None:
@@ -27,14 +29,16 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_exclusive(path: Path, data: bytes) -> None:
-    """Write a new file of mode 0600 and sync it and its folder; leave nothing behind on failure.
+    """Write a new file of mode 0600, whole or not at all, and sync it and its folder; leave nothing behind on failure.
+
+    A crash may leave a temporary file beside it, which the next try erases.
 
     Raises:
         FileExistsError: There is such a file already; it is untouched.
         StorageError: It could not be written.
     """
     try:
-        _write_new(path, data)
+        _link_new(path, data)
         try:
             sync_folder(path.parent)
         except OSError:
@@ -124,6 +128,27 @@ def _write_new(path: Path, data: bytes) -> None:
     except OSError:
         _discard(path)
         raise
+
+
+def _link_new(path: Path, data: bytes) -> None:
+    """Give a whole and synced temporary file its name, unless there is such a file already."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)  # not erased: after a crash it may be the file itself, under its second name
+    _write_new(temporary, data)
+    try:
+        os.link(temporary, path)
+    except OSError as exc:
+        if exc.errno not in _NO_LINKS:
+            raise
+        _write_new(path, data)
+    finally:
+        _discard_name(temporary)
+
+
+def _discard_name(path: Path) -> None:
+    """Unlink without overwriting: the bytes may have another name."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def _discard(path: Path) -> None:
