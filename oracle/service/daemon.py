@@ -127,6 +127,8 @@ class Daemon:
             rounds=rounds,
             seconds=round(self._clock() - started, 3),
         )
+        if facts.phase != snapshot.phase:
+            await self._snapshot(shard)  # a crash came between the commit that ended a phase and its snapshot
         return shard, waiting
 
     async def _serve(self, shard: Shard, waiting: Sequence[Delivery]) -> None:
