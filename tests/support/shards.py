@@ -36,6 +36,7 @@ __all__ = [
     "daemon_over",
     "deliveries_of",
     "first_snapshot",
+    "mixed_bodies",
     "new_shard",
     "new_store",
     "process_in_batches",
@@ -91,6 +92,14 @@ def bodies(count: int, seed: int = 1) -> list[bytes]:
     """Return JSON queries with ids q0, q1, ..., of which about a quarter lies near some side."""
     rows = np.random.default_rng(seed).uniform(-0.1, 1.1, (count, 2)).tolist()
     return [json.dumps({"id": f"q{number}", "x": row}).encode() for number, row in enumerate(rows)]
+
+
+def mixed_bodies(count: int, seed: int = 1) -> list[bytes | None]:
+    """Return queries with rejects and tombstones among them."""
+    contents: list[bytes | None] = [*bodies(count, seed)]
+    contents[::9] = [None] * len(contents[::9])
+    contents[4::25] = [b"?"] * len(contents[4::25])
+    return contents
 
 
 def arrow_body(table: pa.Table) -> bytes:
