@@ -7,10 +7,11 @@ instance can be and still answer well.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from scipy.special import gammaincinv
 
-from oracle.accounting.between_thresholds import laplace_log_delta, logistic_log_delta
+from oracle.accounting.between_thresholds import laplace_log_delta, logistic_fits
 from oracle.accounting.stopper import cap_slack, early_slack, log_overflow
 from oracle.errors import PlanError
 from oracle.mechanisms.noise import Law
@@ -102,9 +103,10 @@ def largest_scale(  # noqa: PLR0913, PLR0917 -- the unknowns of one equation
         guess: Where to look first.
     """
 
+    @cache
     def within(scale: float) -> bool:
         if law == "logistic":
-            return logistic_log_delta(scale, gap(scale), mediums(scale), epsilon, exact=False) <= log_delta
+            return logistic_fits(scale, gap(scale), mediums(scale), epsilon, log_delta)
         return laplace_log_delta(scale, gap(scale), mediums(scale), epsilon) <= log_delta
 
     middle = guess or epsilon / math.sqrt(2.0 * mediums(0.01) * max(-log_delta, 1.0))

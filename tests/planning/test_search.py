@@ -1,0 +1,52 @@
+"""The planner's short cuts decide as the sums they stand for."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from oracle.accounting import between_thresholds
+from oracle.accounting.between_thresholds import logistic_fits, logistic_log_delta
+from oracle.planning.harvest import trials_for
+
+
+def instances(count: int) -> list[tuple[float, int, int, float]]:
+    """Return scales, gaps, mediums and epsilons such as plans have, and wilder ones."""
+    draws = np.random.default_rng(5)
+    scales = np.exp(draws.uniform(math.log(1e-3), math.log(2.0), count))
+    gaps = np.maximum(np.exp(draws.uniform(-1.0, 2.5, count)) / scales, 1).astype(int)
+    epsilons = np.exp(draws.uniform(math.log(0.05), math.log(50.0), count))
+    spread = np.exp(draws.uniform(-3.0, 1.0, count))
+    mediums = np.maximum(spread * epsilons / scales**2, 1).astype(int)
+    return list(zip(scales.tolist(), gaps.tolist(), mediums.tolist(), epsilons.tolist(), strict=True))
+
+
+def test_the_quick_comparison_is_the_slow_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At, just above, just below and far from the value, whatever the instance; far from it the slow one rests."""
+    asked: list[float] = []
+
+    def counted(*arguments: float, exact: bool) -> float:
+        asked.append(arguments[0])
+        return logistic_log_delta(*arguments, exact=exact)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(between_thresholds, "logistic_log_delta", counted)
+    below = 0
+    for instance in instances(400):
+        value = logistic_log_delta(*instance, exact=False)
+        for shift in (-3.0, -1e-4, -1e-5, -1e-12, 0.0, 1e-12, 1e-5, 1e-4, 3.0):
+            assert logistic_fits(*instance, value + shift) == (value <= value + shift)
+        below += value < 0.0
+    assert below > 200
+    assert len(asked) < 400 * 9 / 2
+
+
+@pytest.mark.parametrize("successes", [1, 2, 7, 300, 20_000])
+@pytest.mark.parametrize("probability", [0.9, 0.02, 1e-6, 1e-10])
+@pytest.mark.parametrize("miss", [0.2, 1e-3, 1e-9])
+def test_trials_are_the_least_that_suffice(successes: int, probability: float, miss: float) -> None:
+    """With them the chance of too few successes is small enough, and with one trial less it is not."""
+    trials = trials_for(successes, probability, miss)
+    tail = stats.binom.cdf(successes - 1, [trials - 1, trials], probability)
+    assert tail[1] <= miss
+    assert trials == successes or tail[0] > miss
