@@ -47,6 +47,6 @@ def test_the_quick_comparison_is_the_slow_one(monkeypatch: pytest.MonkeyPatch) -
 def test_trials_are_the_least_that_suffice(successes: int, probability: float, miss: float) -> None:
     """With them the chance of too few successes is small enough, and with one trial less it is not."""
     trials = trials_for(successes, probability, miss)
-    tail = stats.binom.cdf(successes - 1, [trials - 1, trials], probability)
+    tail = np.asarray(stats.binom.cdf(successes - 1, [trials - 1, trials], probability))
     assert tail[1] <= miss
     assert trials == successes or tail[0] > miss
