@@ -103,8 +103,11 @@ def _between(event: BetweenThresholdsEvent, epsilon: float) -> float:
         known = event.points >= event.gap > 0 and event.scale * event.gap >= TABLE_GAP
         if known and event.scale * (event.points + 1) <= TABLE_REACH:
             return math.exp(min(log_delta + event.rounds * table_slack(event.scale), 0.0))
-    else:
+    elif event.law == "discrete-laplace":
         log_delta = laplace_log_delta(event.scale, event.gap, event.mediums, epsilon)
+    else:
+        msg = f"event BetweenThresholdsEvent: no theorem covers the law {event.law}"
+        raise UnsupportedEventError(msg)
     return math.exp(log_delta) + (1.0 + math.exp(epsilon)) * 2.0 * event.rounds * float(EDGE_DISTANCE)
 
 

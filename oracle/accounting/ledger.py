@@ -6,7 +6,7 @@ field never changes. A reader that meets an unknown kind must refuse, not guess.
 
 import msgspec
 
-__all__ = ["LedgerEvent", "PhaseEnded", "PhaseStarted", "PlanEnded", "SideRearmed", "decode", "encode"]
+__all__ = ["LedgerEvent", "PhaseEnded", "PhaseStarted", "PlanEnded", "ReplayForked", "SideRearmed", "decode", "encode"]
 
 
 class PhaseStarted(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-started"):
@@ -19,6 +19,7 @@ class PhaseStarted(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-sta
         epsilon: Per-record epsilon of every record of the phase (nats).
         delta: Per-record delta of every record of the phase.
         delta_spent: Sum of delta over the training records and all rounds before this phase.
+        nominal: True where epsilon and the deltas are names only and no proof bounds them (the `paper` profile).
     """
 
     round: int
@@ -27,6 +28,7 @@ class PhaseStarted(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-sta
     epsilon: float
     delta: float
     delta_spent: float
+    nominal: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class PhaseEnded(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-ended"):
@@ -67,7 +69,32 @@ class PlanEnded(msgspec.Struct, frozen=True, tag_field="kind", tag="plan-ended")
     round: int
 
 
-LedgerEvent = PhaseStarted | PhaseEnded | SideRearmed | PlanEnded
+class ReplayForked(msgspec.Struct, frozen=True, tag_field="kind", tag="replay-forked"):
+    """Another log was to be answered from a snapshot, under a key of its own: a second run on the records in it.
+
+    It is written before the first answer, so a run that was broken off counts. The log's queries are records of that
+    run, at the epsilon and delta of their phases.
+
+    Attributes:
+        round: Rounds answered before the snapshot.
+        phase: The snapshot's phase.
+        fork: What the run's key was derived with, 64 hex digits; it is no secret.
+        number: 1 for the first run that was forked from this state or genesis file, then 2, ...
+        epsilon: What every record that the snapshot may hold pays for this run, beyond all it paid before (nats).
+        delta: The same, of delta.
+        delta_sum: Bound on the sum of that delta over all records that the snapshot may hold.
+    """
+
+    round: int
+    phase: int
+    fork: str
+    number: int
+    epsilon: float
+    delta: float
+    delta_sum: float
+
+
+LedgerEvent = PhaseStarted | PhaseEnded | SideRearmed | PlanEnded | ReplayForked
 
 
 def encode(event: LedgerEvent) -> bytes:

@@ -11,8 +11,8 @@ import typer
 
 from connectors.base import Source
 from oracle.errors import PerpetuaError, StateError
-from oracle.planning.guarantees import verify
 from oracle.planning.plan import Plan
+from oracle.planning.planner import verify_plan
 from oracle.service.assembly import last_commit, open_sink, open_source
 from oracle.service.config import Config, FileSink, load_config
 from oracle.service.recovery import check_order
@@ -67,6 +67,8 @@ def _findings(config_file: Path) -> Iterator[_Finding]:
         return
     finding, plan = _try("plan, re-checked by the accountant", lambda: _plan(config))
     yield finding
+    if plan is not None and plan.nominal:
+        yield _Finding("epsilon is nominal: no proof bounds what the paper profile costs", None)
     finding, key = _try("key file", lambda: read_key_file(config.state.key_path))
     yield finding
     writable, _ = _try("sink's folder can be written", lambda: _writable(config))
@@ -92,7 +94,7 @@ def _plan(config: Config) -> Plan:
         msg = f"{config.state.folder}: holds no state; make one with `perpetua init`"
         raise StateError(msg)
     plan = Plan.decode(data)
-    verify(plan)
+    verify_plan(plan)
     return plan
 
 

@@ -14,7 +14,8 @@ from oracle.cli.tables import labelled_batches
 from oracle.errors import RefusedError, StateError, StorageError
 from oracle.mechanisms.keys import KEY_BYTES
 from oracle.planning.plan import Plan
-from oracle.planning.tight import SEARCH_STEPS, plan_tight
+from oracle.planning.planner import plan_model
+from oracle.planning.tight import SEARCH_STEPS
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.state.files import erase
 from oracle.state.folder import FolderStore, check_mode
@@ -44,7 +45,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     _refuse_existing(state, keep_genesis, key or state / "key")
     _check_place(state)
     with Progress("planning", SEARCH_STEPS, "steps") as progress:
-        plan = plan_tight(model, progress.at)
+        plan = plan_model(model, progress.at)
     predictor = _train(plan, data, label)
     key_path = key or state / "key"
     snapshot = Snapshot(
@@ -58,7 +59,10 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         arrays=predictor.export(),
     )
     _write(plan, snapshot, state, key_path, keep_genesis)
-    typer.echo(f"{plan.name}: epsilon = {plan.epsilon:g}, sum of delta <= {plan.delta:g}, {plan.declared:,} examples")
+    nominal = " (nominal: no proof bounds it)" if plan.nominal else ""
+    typer.echo(
+        f"{plan.name}: epsilon = {plan.epsilon:g}{nominal}, sum of delta <= {plan.delta:g}, {plan.declared:,} examples"
+    )
     typer.echo(f"state folder: {state}")
     typer.echo(f"key file:     {key_path}  (keep it apart from copies of the state folder)")
     if keep_genesis:

@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     STOPPER = 1
     THRESHOLD = 2
     COIN = 3
+    SLICE = 4
 
 
 class _Blocks:

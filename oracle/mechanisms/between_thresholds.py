@@ -1,7 +1,8 @@
 """BetweenThresholds with integer noise: is a depth low, medium or high?
 
-Source: Stemmer (2024), Algorithm 3 (after Bun, Steinke and Ullman, 2017), with the noise and the accounting of the
-`tight` profile: fresh integer noise Z per query, low if f + Z < t_l, high if f + Z > t_h, else medium.
+Source: Stemmer (2024), Algorithm 3 (after Bun, Steinke and Ullman, 2017): fresh noise Z per query, low if f + Z < t_l,
+high if f + Z > t_h, else medium. The `tight` profile takes integer noise and accounts for it exactly; the `paper`
+profile takes Laplace's, as written.
 """
 
 from dataclasses import dataclass
@@ -56,9 +57,14 @@ class BetweenThresholds:
 
     @cached_property
     def _edges(self) -> Edges:
-        """Edges C(z), reversed: element i is C(t_h + 1 - i), so depth f finds "not high" at f, "low" at f + g + 1."""
-        table = edges(self.law, self.scale, self.low - self.points, self.high + 1)
+        """Edges C(z), reversed: element i is C(top - i), so depth f finds "not high" at f, "low" at f + top - t_l."""
+        table = edges(self.law, self.scale, self.low - self.points, self._top)
         return Edges(0, table.high[::-1].copy(), table.low[::-1].copy())
+
+    @property
+    def _top(self) -> int:
+        """The z with "not high" = (Z < z) at depth 0; Laplace noise meets t_h with probability 0, integer noise may."""
+        return self.high if self.law == "laplace" else self.high + 1
 
     def answers(self, depths: NDArray[np.intp], words: NDArray[np.uint64]) -> NDArray[np.int8]:
         """Answer a column of depths.
@@ -71,7 +77,7 @@ class BetweenThresholds:
             int8[n] of LOW, MEDIUM, HIGH.
         """
         not_high = self._edges.exceed(depths, words)  # f + Z <= t_h
-        low = self._edges.exceed(depths + (self.gap + 1), words)  # f + Z < t_l
+        low = self._edges.exceed(depths + (self._top - self.low), words)  # f + Z < t_l
         return HIGH - not_high.astype(np.int8) - low.astype(np.int8)
 
     @property
@@ -92,6 +98,8 @@ def log_answer_law(
         high: t_h.
         depths: int64[n], any integers.
     """
+    if law == "laplace":
+        raise InputError("law", law, "must be logistic or discrete-laplace: Laplace's has no accountant here")
     tail = _log_upper_logistic if law == "logistic" else _log_upper_laplace
     log_low = tail(scale, depths - low + 1)  # P(Z <= t_l - f - 1) = P(Z >= f - t_l + 1) by symmetry
     log_high = tail(scale, high - depths + 1)  # P(Z >= t_h - f + 1)

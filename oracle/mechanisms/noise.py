@@ -1,9 +1,10 @@
-"""Exact integer noise from 128 uniform bits: the logistic and the discrete Laplace law.
+"""Exact integer noise from 128 uniform bits: the logistic and the discrete Laplace law, and Laplace's, rounded down.
 
-Both laws are symmetric on the integers, with inverse scale e:
+The first two are symmetric on the integers; e is the inverse scale:
 
     logistic:          P(Z >= z) = 1 / (1 + exp(e (z - 1/2)))              for every integer z
     discrete Laplace:  P(Z >= z) = exp(-e z) / (1 + exp(-e))               for z >= 1
+    Laplace:           P(Z >= z) = exp(-e z) / 2                           for z >= 0: the floor of Lap(1/e)
 
 A table holds C(z) = round(2^128 P(Z < z)), computed with integers of 256 fractional bits from exp(-e) by mpmath; a
 double never enters but for e itself, which is an exact dyadic rational. A uniform 128-bit integer U stands for the
@@ -21,15 +22,17 @@ from numpy.typing import NDArray
 
 from oracle.errors import InputError
 
-__all__ = ["EDGE_DISTANCE", "Edges", "Law", "draw", "edges", "tail_reach"]
+__all__ = ["EDGE_DISTANCE", "SMALLEST_SCALE", "Edges", "Law", "draw", "edges", "geometric", "tail_reach"]
 
-Law = Literal["logistic", "discrete-laplace"]
+Law = Literal["logistic", "discrete-laplace", "laplace"]
 
 PRECISION: Final = 128
 """Bits of a draw."""
 
 _FRACTION: Final = 256
-_SMALLEST_SCALE: Final = 2.0**-18
+SMALLEST_SCALE: Final = 2.0**-18
+"""Nats per unit below which no table is made."""
+
 _LARGEST_SCALE: Final = 64.0
 
 EDGE_DISTANCE: Final = Fraction(1, 2**PRECISION)
@@ -90,15 +93,16 @@ def edges(law: Law, scale: float, first: int, last: int) -> Edges:
     >>> float(table.high[0]) / 2.0**64  # P(Z < 0) = exp(-1) / (1 + exp(-1))
     0.2689414213699951
     """
-    if not _SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
-        raise InputError("noise scale", scale, f"must be from {_SMALLEST_SCALE:g} to {_LARGEST_SCALE:g}")
+    if not SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
+        raise InputError("noise scale", scale, f"must be from {SMALLEST_SCALE:g} to {_LARGEST_SCALE:g}")
     reach = min(max(abs(first), abs(last)) + 1, tail_reach(scale))
     upper = _upper_tail(law, scale, reach)
     top = (1 << PRECISION) - 1
+    mirror = 0 if law == "laplace" else 1
     values = []
     for z in range(first, last + 1):
-        # P(Z < z) = 1 - P(Z >= z), and by symmetry = P(Z >= 1 - z)
-        weight = z if z >= 1 else 1 - z
+        # P(Z < z) = 1 - P(Z >= z), and by symmetry = P(Z >= 1 - z); of Laplace's law, = P(Z >= -z)
+        weight = z if z >= 1 else mirror - z
         tail = upper[weight] if weight < len(upper) else 0
         values.append(min((1 << PRECISION) - tail, top) if z >= 1 else tail)
     packed = np.frombuffer(b"".join(value.to_bytes(16, "little") for value in values), dtype="<u8").reshape(-1, 2)
@@ -109,16 +113,21 @@ def edges(law: Law, scale: float, first: int, last: int) -> Edges:
 
 
 def _upper_tail(law: Law, scale: float, reach: int) -> list[int]:
-    """Return round(2^128 P(Z >= w)) for w = 0..reach (element 0 is unused)."""
+    """Return round(2^128 P(Z >= w)) for w = 0..reach (element 0 is used for Laplace's law only)."""
     one = 1 << _FRACTION
     with mpmath.workprec(_FRACTION + 64):
         ratio = int(mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(scale)), _FRACTION)))
         half = int(mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(scale) / 2), _FRACTION)))
-    tail = [0]
+    tail = [1 << (PRECISION - 1)]
     power = half if law == "logistic" else ratio
     for _ in range(reach):
-        # logistic: q / (1 + q) with q = exp(-e (w - 1/2));  discrete Laplace: exp(-e w) / (1 + exp(-e))
-        denominator = one + (power if law == "logistic" else ratio)
+        match law:
+            case "logistic":  # q / (1 + q) with q = exp(-e (w - 1/2))
+                denominator = one + power
+            case "discrete-laplace":  # exp(-e w) / (1 + exp(-e))
+                denominator = one + ratio
+            case _:  # exp(-e w) / 2
+                denominator = 2 * one
         tail.append(((power << PRECISION) + (denominator >> 1)) // denominator)
         power = (power * ratio) >> _FRACTION
     return tail
@@ -144,3 +153,12 @@ def draw(law: Law, scale: float, words: NDArray[np.uint64]) -> NDArray[np.int64]
         run = table.low[left[row] : right[row]]
         left[row] += np.searchsorted(run, flat[row, 1], side="right")
     return (left.astype(np.int64) - reach).reshape(words.shape[:-1])
+
+
+def geometric(scale: float, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Turn uniform bits into integers G >= 0 with P(G >= g) = exp(-scale g): Geom0(1 - exp(-scale)).
+
+    The size of a Laplace draw, rounded down: |X| of X ~ Lap(1/scale) is exponential. G is below `tail_reach(scale)`.
+    """
+    floor = draw("laplace", scale, words)
+    return np.maximum(floor, -1 - floor)

@@ -1,6 +1,6 @@
-"""Which side gets which positive record: the rules `faces` and `sequential`, and the windows cut from them.
+"""Which side gets which positive record: the rules `faces`, `sequential` and `rsc`, and the windows cut from them.
 
-Source: privacy document, section 5. Both replace the noisy slices of Stemmer (2024), Algorithm 1 (RSC).
+Sources: privacy document, section 5, for the first two; `rsc` is Algorithm 1 of Stemmer (2024).
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oracle.mechanisms.windows import Window
 
-__all__ = ["Faces", "cut_window", "sequential_slices"]
+__all__ = ["Faces", "cut_window", "noisy_slices", "sequential_slices"]
 
 _NEAR = 0.1
 """A side is near the outermost one if its score is within this part of the outermost score's size."""
@@ -90,11 +90,30 @@ def sequential_slices(windows: Sequence[Window], points: int, trim: int) -> list
     Returns:
         For each side, float64[points], sorted and padded with +inf.
     """
+    taken = _take(windows, [points + trim] * len(windows))
+    return [cut_window(keys, points, trim) for keys in taken]
+
+
+def noisy_slices(windows: Sequence[Window], sizes: Sequence[int], room: int) -> list[NDArray[np.float64]]:
+    """Cut all sides one after another by Algorithm 1 of Stemmer (2024): side i takes `sizes[i]` = m + G records.
+
+    Args:
+        windows: Side i's window; it must hold the outermost (i + 1) room records of all positives.
+        sizes: How many records each side takes, with the noise G in it; at most `room`.
+        room: Length of each side's array.
+
+    Returns:
+        For each side, float64[room], sorted and padded with +inf.
+    """
+    return [cut_window(keys, room, 0) for keys in _take(windows, sizes)]
+
+
+def _take(windows: Sequence[Window], sizes: Sequence[int]) -> list[NDArray[np.float64]]:
     taken = np.empty(0, dtype=np.int64)
     slices = []
-    for window in windows:
+    for window, size in zip(windows, sizes, strict=True):
         keys, records = window.ordered()
-        free = np.flatnonzero(~np.isin(records, taken))[: points + trim]
+        free = np.flatnonzero(~np.isin(records, taken))[:size]
         taken = np.concatenate([taken, records[free]])
-        slices.append(cut_window(keys[free], points, trim))
+        slices.append(keys[free])
     return slices

@@ -2,7 +2,8 @@
 
 Source: Stemmer (2024), Algorithm 2 and Theorem 4.2 (AboveThreshold of Dwork et al., 2009), in the monotone form of the
 privacy document, Theorem C: rho ~ DLap(eps_S) once per instance, nu_i ~ DLap(eps_S) before every query; halt if
-c + nu_i >= k + rho. For adding or removing one bit this is (eps_S, 0)-DP over the instance's whole life.
+c + nu_i >= k + rho. For adding or removing one bit this is (eps_S, 0)-DP over the instance's whole life. With Laplace's
+law it is Algorithm 2 as written: nu_i ~ Lap(1/eps_S), and the threshold is k itself.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise import Edges, draw, edges, tail_reach
+from oracle.mechanisms.noise import Edges, Law, draw, edges, tail_reach
 
 __all__ = ["Stopper"]
 
@@ -23,15 +24,18 @@ class Stopper:
 
     Formal guarantees:
         * (epsilon, 0)-DP for one bit added to or removed from its stream, at any number of rounds (Theorem C;
-          absent to present: shift rho by 1; present to absent: shift the halting nu by 1).
+          absent to present: shift rho by 1; present to absent: shift the halting nu by 1). Laplace's law, with no rho,
+          has no such bound here: Theorem 4.2 of Stemmer (2024) is what there is.
 
     Args:
-        epsilon: eps_S (nats).
+        epsilon: eps_S, the noise's inverse scale (nats).
         threshold: k, at least 1.
+        law: Law of the noise; discrete Laplace noise comes with a noisy threshold, Laplace's without.
     """
 
     epsilon: float
     threshold: int
+    law: Law = "discrete-laplace"
 
     def __post_init__(self) -> None:
         """Check the threshold."""
@@ -44,7 +48,17 @@ class Stopper:
 
     @cached_property
     def _edges(self) -> Edges:
-        return edges("discrete-laplace", self.epsilon, -self._reach, self._reach)
+        return edges(self.law, self.epsilon, -self._reach, self._reach)
+
+    @property
+    def noisy_threshold(self) -> bool:
+        """True if `level` draws a rho."""
+        return self.law != "laplace"
+
+    @property
+    def most(self) -> int:
+        """Count at which it halts for certain, noisy threshold apart."""
+        return self.threshold + self._reach
 
     def level(self, words: NDArray[np.uint64]) -> int:
         """Return the noisy threshold k + rho of one instance.

@@ -15,8 +15,8 @@ _NAME_LIMIT = 64
 _FEATURE_LIMIT = 512
 _CHOICES = {
     "predictor": ("rectangles",),
-    "profile": ("tight",),
-    "slicing": ("faces", "sequential"),
+    "profile": ("tight", "paper"),
+    "slicing": ("faces", "sequential", "rsc"),
     "sides": ("lower", "upper", "both", "none"),
 }
 _RESERVED = frozenset({"id", "x", "label"})
@@ -67,12 +67,12 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     epsilon: float
     examples: int
     features: tuple[Feature, ...]
-    profile: Literal["tight"] = "tight"
+    profile: Literal["tight", "paper"] = "tight"
     delta: float = 1e-3
     alpha: float = 0.1
     beta: float = 0.05
     gamma: float = 1.0
-    slicing: Literal["faces", "sequential"] = "faces"
+    slicing: Literal["faces", "sequential", "rsc"] = "faces"
     trim: int = 0
     share: float | None = None
     first_share: float | None = None
@@ -105,6 +105,7 @@ def parse_model(document: Mapping[str, object]) -> Model:
         raise _clear(str(exc), document["model"]) from exc
     _check_numbers(model)
     _check_features(model)
+    _check_profile(model)
     return model
 
 
@@ -159,6 +160,16 @@ def _check_numbers(model: Model) -> None:
         value = getattr(model.limits, field)
         if not low <= value <= high:
             raise InputError(f"model.limits.{field}", value, f"must be from {low} to {high}")
+
+
+def _check_profile(model: Model) -> None:
+    paper = model.profile == "paper"
+    if paper != (model.slicing == "rsc"):
+        bound = 'must be "rsc" for profile = "paper"' if paper else 'is for profile = "paper" only'
+        raise InputError("model.slicing", model.slicing, bound)
+    for field, unused in (("trim", 0), ("share", None), ("first_share", None)):
+        if paper and getattr(model, field) != unused:
+            raise InputError(f"model.{field}", getattr(model, field), 'cannot be set for profile = "paper"')
 
 
 def _check_features(model: Model) -> None:

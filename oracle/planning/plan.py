@@ -1,7 +1,8 @@
 """`Plan`: every number that a run is bound to, fixed and printed before any data is read.
 
 A plan is public. Its canonical JSON is what the snapshots are bound to (`digest`), so nothing that decides
-whether a message is a query, or what a round costs, can change under a running state.
+whether a message is a query, or what a round costs, can change under a running state. Fields that came later are
+left out of it where they are not set, so that older plans keep their digest.
 """
 
 import hashlib
@@ -22,19 +23,21 @@ class InstancePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One armed side: a BetweenThresholds instance (privacy document, section 4).
 
     Attributes:
-        law: Law of the integer noise.
+        law: Law of the noise.
         scale: Its inverse scale e (nats per point of depth).
         low: Threshold t_l: the answer is low if depth + noise < low.
         high: Threshold t_h: the answer is high if depth + noise > high.
-        points: M, how many points the side holds.
+        points: M, how many points the side holds; where that is noisy, the most it can hold.
         trim: Outermost points skipped before the M kept ones.
         mediums: K, the number of medium answers the guarantee is computed for, over all instances of the record.
         instances: How many instances one record may sit in (1; S for sequential slices).
         epsilon: The (epsilon, delta_between) that the instance is accounted at.
-        delta_between: Its delta by Theorem B' (or B).
+        delta_between: Its delta by Theorem B' (or B); in the `paper` profile by Theorem 4.3 of Stemmer (2024).
+        base: Of a slice by RSC, m: it holds m + G points (`rsc` only).
+        slice_scale: Inverse scale of G, P(G >= g) = exp(-slice_scale g) (`rsc` only).
     """
 
-    law: Literal["logistic", "discrete-laplace"]
+    law: Literal["logistic", "discrete-laplace", "laplace"]
     scale: float
     low: int
     high: int
@@ -44,22 +47,28 @@ class InstancePlan(msgspec.Struct, frozen=True, kw_only=True):
     instances: int
     epsilon: float
     delta_between: float
+    base: int | msgspec.UnsetType = msgspec.UNSET
+    slice_scale: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class StopperPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The Stopper beside each instance (Theorem C).
+    """The Stopper beside each instance (Theorem C; in the `paper` profile Algorithm 2 of Stemmer, 2024).
 
     Attributes:
         epsilon: eps_S (nats); what a medium query pays.
         threshold: k, the noisy threshold on the number of mediums.
         cap: K = k + s; more mediums than K happen with probability at most delta_cap.
         delta_cap: The probability just named, for one instance.
+        law: Law of its noise, where it is not the discrete Laplace law.
+        scale: Inverse scale of its noise, where it is not `epsilon`.
     """
 
     epsilon: float
     threshold: int
     cap: int
     delta_cap: float
+    law: Literal["laplace"] | msgspec.UnsetType = msgspec.UNSET
+    scale: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class PhasePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +108,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         version: `PLAN_VERSION`.
         name: The model's name.
         predictor: Which predictor runs it.
-        profile: Which accounting it stands on.
+        profile: Which accounting it stands on: `tight` is proved; `paper` is nominal, see `nominal`.
         features: Names, sides and bounds, in the order of a query's `x`.
         sides: The sides in use, "NAME:lower" or "NAME:upper", in the order of Alg. 6 of Stemmer (2024).
         slicing: Rule that gives each positive record to a side.
@@ -126,10 +135,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     version: int = PLAN_VERSION
     name: str
     predictor: Literal["rectangles"]
-    profile: Literal["tight"]
+    profile: Literal["tight", "paper"]
     features: tuple[Feature, ...]
     sides: tuple[str, ...]
-    slicing: Literal["faces", "sequential"]
+    slicing: Literal["faces", "sequential", "rsc"]
     coin: float
     share: float
     epsilon: float
@@ -151,6 +160,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def encode(self) -> bytes:
         """Return the canonical JSON: field order as declared, shortest round-trip floats."""
         return msgspec.json.encode(self)
+
+    @property
+    def nominal(self) -> bool:
+        """True if epsilon is a name and not a bound: no theorem with explicit constants covers the `paper` profile."""
+        return self.profile == "paper"
 
     @property
     def digest(self) -> bytes:

@@ -1,13 +1,14 @@
 """RectanglesPERP: axis-aligned boxes, everlasting and robust.
 
-Source: Stemmer (2024), Algorithm 5 and Theorem 4.6, in the `tight` profile of the privacy document: BetweenThresholds
-with exact keyed noise (sections 4 and 5), sizes of section 6.
+Source: Stemmer (2024), Algorithm 5 and Theorem 4.6. A plan of the `tight` profile (the privacy document, sections 4 to
+6) runs it with exact accounting; one of the `paper` profile (section 3) runs it as written, with a nominal epsilon.
 """
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Self
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, PlanEnded, SideRearmed
@@ -86,7 +87,7 @@ class RectanglesTrainer:
             msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
             raise DataError(msg)
         predictor = RectanglesPERP(self._plan, self._key.ratchet(), phase=1)
-        predictor.arm(self._harvest.slices())
+        predictor.arm(self._harvest.slices(self._addresses))
         for window in self._harvest.windows:
             window.clear()
         return predictor
@@ -115,7 +116,7 @@ class RectanglesPERP:
 
     Formal guarantees:
         * (epsilon, delta_p) for every record of phase p, sum of delta at most `plan.delta` (Definition 3.9 of Stemmer,
-          2024; `oracle.planning.guarantees` states the events).
+          2024; `oracle.planning.guarantees` states the events), unless the plan says that it is `nominal`.
         * A query leaves its mark in at most one place: one side's collected mediums, or the harvest.
 
     Made by `RectanglesTrainer.finish` or by `restore`.
@@ -252,7 +253,7 @@ class RectanglesPERP:
         if self._phase == len(self._plan.phases):
             events.append(PlanEnded(round=self._round))
             return
-        slices = self._harvest.slices()
+        slices = self._harvest.slices(self._addresses)
         for window in (*self._harvest.windows, *self._bank.collected):
             window.clear()
         self._phase_round = 0
@@ -305,7 +306,7 @@ class RectanglesPERP:
         bank = self._bank
         for side in range(self._geometry.sides):
             kind = bank.rearmed if arrays["fresh"][side] else bank.start
-            armed = int(arrays["armed"][side])
+            armed = int(arrays["armed"][side])  # -1 where Alg. 2 is asked before round 0 too
             points = np.array(arrays["points"][side, : kind.points], dtype=np.float64)
             level = bank.level(self._addresses, side, armed)
             bank.armed[side] = ArmedSide(kind, bank.stopper, points, int(arrays["mediums"][side]), level, armed)
@@ -344,4 +345,5 @@ def phase_started(plan: Plan, phase: int) -> PhaseStarted:
         epsilon=plan.epsilon,
         delta=current.delta,
         delta_spent=spent,
+        nominal=True if plan.nominal else UNSET,
     )

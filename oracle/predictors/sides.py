@@ -4,15 +4,17 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.between_thresholds import BetweenThresholds
 from oracle.mechanisms.challenge import ArmedSide
-from oracle.mechanisms.slicing import Faces, cut_window, sequential_slices
+from oracle.mechanisms.noise import geometric
+from oracle.mechanisms.slicing import Faces, cut_window, noisy_slices, sequential_slices
 from oracle.mechanisms.stopper import Stopper
 from oracle.mechanisms.windows import Window
-from oracle.planning.plan import InstancePlan, PhasePlan, Plan
+from oracle.planning.plan import InstancePlan, PhasePlan, Plan, StopperPlan
 
 __all__ = ["Geometry", "Harvest", "SideBank"]
 
@@ -21,6 +23,11 @@ _NO_SIDE: Final = np.zeros(1, dtype=np.uint64)
 
 def _thresholds(instance: InstancePlan) -> BetweenThresholds:
     return BetweenThresholds(instance.law, instance.scale, instance.low, instance.high, instance.points)
+
+
+def _stopper(stopper: StopperPlan) -> Stopper:
+    scale = stopper.epsilon if stopper.scale is UNSET else stopper.scale
+    return Stopper(scale, stopper.threshold, "discrete-laplace" if stopper.law is UNSET else stopper.law)
 
 
 class Geometry:
@@ -57,11 +64,10 @@ class Harvest:
 
     def __init__(self, plan: Plan, geometry: Geometry, following: PhasePlan) -> None:
         self._geometry = geometry
-        self._sequential = plan.slicing == "sequential"
-        self._points = following.start.points
-        self._trim = following.start.trim
-        keep = self._points + self._trim
-        self.windows = [Window(keep * (side + 1 if self._sequential else 1)) for side in range(geometry.sides)]
+        self._one_after_another = plan.slicing != "faces"
+        self._start = following.start
+        keep = self._start.points + self._start.trim
+        self.windows = [Window(keep * (side + 1 if self._one_after_another else 1)) for side in range(geometry.sides)]
 
     def add(
         self,
@@ -79,7 +85,7 @@ class Harvest:
             hashes: uint64[n], keyed hashes of the records.
         """
         numbers = records.astype(np.int64)
-        if self._sequential:
+        if self._one_after_another:
             for window, column in zip(self.windows, keys, strict=True):
                 window.add(column, numbers)
             return
@@ -92,11 +98,21 @@ class Harvest:
             mine = sides == side
             window.add(keys[side, mine], numbers[mine])
 
-    def slices(self) -> list[NDArray[np.float64]]:
-        """Return each side's start points: float64[M], sorted and padded with +inf."""
-        if self._sequential:
-            return sequential_slices(self.windows, self._points, self._trim)
-        return [cut_window(window.ordered()[0], self._points, self._trim) for window in self.windows]
+    def slices(self, addresses: Addresses) -> list[NDArray[np.float64]]:
+        """Return each side's start points: float64[M], sorted and padded with +inf.
+
+        Args:
+            addresses: The keyed functions of the phase that ends here (for the sizes of noisy slices).
+        """
+        points, trim = self._start.points, self._start.trim
+        if not self._one_after_another:
+            return [cut_window(window.ordered()[0], points, trim) for window in self.windows]
+        if self._start.base is UNSET or self._start.slice_scale is UNSET:
+            return sequential_slices(self.windows, points, trim)
+        sides = np.arange(len(self.windows), dtype=np.uint64)
+        words = addresses.words(Purpose.SLICE, np.zeros(1, dtype=np.uint64), sides, None)[:, 0]
+        sizes = self._start.base + geometric(self._start.slice_scale, words)
+        return noisy_slices(self.windows, sizes.tolist(), points)
 
 
 @dataclass(slots=True)
@@ -123,17 +139,21 @@ class SideBank:
         bank = cls(
             _thresholds(phase.start),
             _thresholds(phase.rearmed),
-            Stopper(phase.stopper.epsilon, phase.stopper.threshold),
+            _stopper(phase.stopper),
             [],
             [Window(phase.rearmed.points) for _ in slices],
         )
+        # Alg. 2 as written asks its first question before round 0; see `ArmedSide.first_halt` for the other
+        armed = 0 if bank.stopper.noisy_threshold else -1
         for side, points in enumerate(slices):
-            level = bank.level(addresses, side, 0)
-            bank.armed.append(ArmedSide(bank.start, bank.stopper, points, 0, level, 0))
+            level = bank.level(addresses, side, armed)
+            bank.armed.append(ArmedSide(bank.start, bank.stopper, points, 0, level, armed))
         return bank
 
     def level(self, addresses: Addresses, side: int, armed: int) -> int:
-        """Return k + rho of the life of `side` that was armed before round `armed`."""
+        """Return k + rho of the life of `side` that was armed before round `armed`, or k where there is no rho."""
+        if not self.stopper.noisy_threshold:
+            return self.stopper.threshold
         words = addresses.words(
             Purpose.THRESHOLD, np.array([armed], dtype=np.uint64), np.array([side], dtype=np.uint64), None
         )

@@ -137,8 +137,7 @@ class Daemon:
             "daemon.serving",
             round=facts.round,
             phase=facts.phase,
-            epsilon=self._plan.epsilon,
-            delta=self._plan.phases[facts.phase - 1].delta,
+            **self._promise(facts.phase),
         )
         self._serving = True
         exhausted = False
@@ -179,10 +178,14 @@ class Daemon:
                 phase=facts.phase,
                 round=facts.round - facts.phase_round,
                 rearms=facts.rearms,
-                epsilon=self._plan.epsilon,
-                delta=self._plan.phases[facts.phase - 1].delta,
+                **self._promise(facts.phase),
             )
         self._on_progress(shard.position)
+
+    def _promise(self, phase: int) -> dict[str, float]:
+        """Return what a record of the phase is promised, as log fields; one that no proof bounds is called nominal."""
+        promise = {"epsilon": self._plan.epsilon, "delta": self._plan.phases[phase - 1].delta}
+        return promise | {"nominal": True} if self._plan.nominal else promise
 
     async def _snapshot_if_due(self, shard: Shard) -> None:
         new = shard.facts().round - self._saved_round

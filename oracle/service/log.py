@@ -37,6 +37,7 @@ FIELDS: Final = frozenset(
         "error",
         "kind",
         "model",
+        "nominal",
         "phase",
         "reason",
         "rearms",

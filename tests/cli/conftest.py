@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from oracle.cli import init
-from oracle.cli import plan as plan_command
 from oracle.cli.main import main
-from oracle.planning.tight import plan_or_wish, plan_tight
+from oracle.planning import planner
+from oracle.planning.tight import plan_or_wish
 from tests.support.folders import long_plan, make_state, write_config, write_log
 
 _MODEL = """
@@ -86,15 +85,13 @@ def model(tmp_path: Path) -> Callable[[int], Path]:
     return write
 
 
-_plan_once = functools.cache(plan_tight)
 _wish_once = functools.cache(plan_or_wish)
 
 
 @pytest.fixture
 def planned_once(monkeypatch) -> None:
     """Plan each model once a session: the planner takes more than a second."""
-    monkeypatch.setattr(init, "plan_tight", lambda model, _progress: _plan_once(model))
-    monkeypatch.setattr(plan_command, "plan_or_wish", lambda model, _progress: _wish_once(model))
+    monkeypatch.setattr(planner, "plan_or_wish", lambda model, _progress: _wish_once(model))
 
 
 @pytest.fixture

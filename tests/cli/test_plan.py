@@ -40,6 +40,40 @@ def test_plan_as_json_is_the_plan(cli, model):
     assert spent + sum(phase["rounds"] * phase["delta"] for phase in plan["phases"]) <= plan["delta"]
 
 
+def test_compare_prints_both_profiles_and_marks_the_papers_epsilon(cli, model):
+    """The same promises by the paper's constants, side by side, with the ratio; its epsilon is called nominal."""
+    result = cli("plan", model(), "--compare", "paper")
+    assert (result.code, result.err) == (0, "")
+    table = result.out[result.out.index("tight  ") :]
+    wanted = next(line for line in table.splitlines() if line.startswith("examples wanted")).split()
+    ours, theirs = (int(word.replace(",", "")) for word in wanted[2:4])
+    assert theirs > 1000 * ours
+    assert float(wanted[4].replace(",", "")) == pytest.approx(theirs / ours, rel=0.01)
+    assert "8 (nominal)" in table
+    assert "The paper's epsilon is nominal" in table
+
+
+def test_compare_as_json_holds_both_plans(cli, model):
+    """Each reads back as a plan."""
+    result = cli("plan", model(), "--compare", "paper", "--json")
+    plans = msgspec.json.decode(result.out)
+    read = {name: Plan.decode(msgspec.json.encode(plan)) for name, plan in plans.items()}
+    assert {name: plan.profile for name, plan in read.items()} == {"tight": "tight", "paper": "paper"}
+    assert (read["paper"].nominal, read["tight"].nominal) == (True, False)
+
+
+def test_a_model_of_the_paper_profile(cli, refused, model):
+    """Its own plan says nominal too, too few examples are refused, and it is not compared with itself."""
+    path = model()
+    path.write_text(path.read_text().replace("first_share = 0.5", 'profile = "paper"\nslicing = "rsc"'))
+    result = cli("plan", path)
+    assert result.code == 2
+    assert "epsilon = 8 (nominal)" in result.out
+    assert "The paper's epsilon is nominal" in result.out
+    assert "this model needs at least " in result.err
+    assert refused(2, "plan", path, "--compare", "paper").startswith("--compare = 'paper': ")
+
+
 def test_too_few_declared_examples(cli, model):
     """The plan for just enough is printed, and one line says how many there must be; that many do."""
     result = cli("plan", model(60))

@@ -41,6 +41,21 @@ def test_answers_are_the_definition_on_the_same_words(  # noqa: PLR0913, PLR0917
     assert np.array_equal(instance.answers(depths, words), wanted)
 
 
+def test_laplace_noise_lies_between_the_integers() -> None:
+    """With Z real and Z' its floor, f + Z > t_h if f + Z' >= t_h, and f + Z < t_l if f + Z' < t_l."""
+    instance = BetweenThresholds("laplace", 0.7, 4, 9, 15)
+    depths, words = np.random.default_rng(2).integers(0, 16, size=5000), words_for(5000, 2)
+    noisy = depths + draw("laplace", 0.7, words)
+    wanted = np.where(noisy < 4, LOW, np.where(noisy >= 9, HIGH, MEDIUM))
+    assert np.array_equal(instance.answers(depths, words), wanted)
+
+
+def test_laplace_noise_has_no_answer_law() -> None:
+    """No accountant covers it, so its law is not given out."""
+    with pytest.raises(InputError, match="law = 'laplace': must be logistic or discrete-laplace"):
+        log_answer_law("laplace", 1.0, 1, 2, np.array([0]))
+
+
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("depth", [0, 6, 9, 15])
 def test_frequencies_follow_the_stated_law(law: Law, depth: int) -> None:

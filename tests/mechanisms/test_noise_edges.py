@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise import EDGE_DISTANCE, Edges, Law, draw, edges, tail_reach
+from oracle.mechanisms.noise import EDGE_DISTANCE, Edges, Law, draw, edges, geometric, tail_reach
 
 LAWS: tuple[Law, ...] = ("logistic", "discrete-laplace")
+ALL_LAWS: tuple[Law, ...] = (*LAWS, "laplace")
 SCALES = (2.0**-18, 1e-4, 0.0137, 0.3, 1.0, 7.5, 64.0)
 WORD = 1 << 64
 
@@ -17,6 +18,8 @@ def below(law: Law, scale: float, z: int) -> mpmath.mpf:
     e = mpmath.mpf(scale)
     if law == "logistic":
         return mpmath.exp(e * (z - mpmath.mpf(0.5))) / (1 + mpmath.exp(e * (z - mpmath.mpf(0.5))))
+    if law == "laplace":
+        return mpmath.exp(e * z) / 2 if z <= 0 else 1 - mpmath.exp(-e * z) / 2
     if z >= 1:
         return 1 - mpmath.exp(-e * z) / (1 + mpmath.exp(-e))
     return mpmath.exp(-e * (1 - z)) / (1 + mpmath.exp(-e))
@@ -27,7 +30,7 @@ def as_integers(table: Edges) -> list[int]:
     return [int(high) * WORD + int(low) for high, low in zip(table.high, table.low, strict=True)]
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", ALL_LAWS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_edge_is_within_the_stated_distance(law: Law, scale: float) -> None:
     """Near 0 and out to the tails, an edge is within one unit of 2^-128 of the exact probability."""
@@ -39,7 +42,7 @@ def test_every_edge_is_within_the_stated_distance(law: Law, scale: float) -> Non
             assert error <= mpmath.mpf(EDGE_DISTANCE.numerator) / EDGE_DISTANCE.denominator
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", ALL_LAWS)
 def test_edges_stay_exact_after_many_steps_of_the_recurrence(law: Law) -> None:
     """The recurrence of a small scale is still exact two hundred thousand steps out."""
     table = edges(law, 4e-4, 199_990, 200_010)
@@ -48,7 +51,7 @@ def test_edges_stay_exact_after_many_steps_of_the_recurrence(law: Law) -> None:
             assert abs(mpmath.mpf(value) - mpmath.ldexp(below(law, 4e-4, z), 128)) <= 1
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", ALL_LAWS)
 def test_edges_rise_and_both_ends_are_closed(law: Law) -> None:
     """Edges never fall, and beyond the reach they are 0 or all ones."""
     reach = tail_reach(0.9)
@@ -58,7 +61,7 @@ def test_edges_rise_and_both_ends_are_closed(law: Law) -> None:
     assert values[-1] == 2**128 - 1
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", ALL_LAWS)
 @pytest.mark.parametrize("scale", [0.2, 3.0])
 def test_a_draw_is_below_z_exactly_if_its_bits_are_below_the_edge(law: Law, scale: float) -> None:
     """On an edge, one below and one above it, draw, exceed and integer comparison agree for every z."""
@@ -75,15 +78,30 @@ def test_a_draw_is_below_z_exactly_if_its_bits_are_below_the_edge(law: Law, scal
         assert np.array_equal(drawn < table.first + index, wanted)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", ALL_LAWS)
 def test_the_second_word_matters_only_on_an_edge(law: Law) -> None:
     """With another first word the second one changes nothing; with the edge's it decides."""
-    table = edges(law, 1.0, 0, 3)
+    table = edges(law, 1.0, 1, 4)
     index = np.arange(4).repeat(2)
     second = np.tile(np.array([0, WORD - 1], dtype=np.uint64), 4)
     for shift, wanted in ((-1, [True, True]), (0, [True, False]), (1, [False, False])):
         first = (table.high[index].astype(object) + shift).astype(np.uint64)
         assert table.exceed(index, np.stack([first, second], axis=1)).tolist() == wanted * 4
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.8])
+def test_geometric_draws_follow_their_law(scale: float) -> None:
+    """P(G >= g) = exp(-scale g), within four standard errors, and not that of a scale a twentieth off."""
+    words = np.random.default_rng(3).integers(0, 2**64, size=(200_000, 2), dtype=np.uint64)
+    drawn = geometric(scale, words)
+    assert drawn.min() == 0
+    assert drawn.max() < tail_reach(scale)
+    for quantile in (0.9, 0.5, 0.1):
+        g = max(round(-np.log(quantile) / scale), 1)
+        tail, seen = np.exp(-scale * g), np.mean(drawn >= g)
+        assert abs(seen - tail) < 4 * np.sqrt(tail / len(words))
+    g = round(1 / scale)
+    assert abs(np.mean(drawn >= g) - np.exp(-1.05 * scale * g)) > 4 * np.sqrt(np.exp(-1.0) / len(words))
 
 
 def test_draws_keep_the_shape_of_the_words() -> None:
