@@ -1,20 +1,18 @@
-"""`perpetua replay --verify`: re-execute a recorded log and prove that the answers are the ones that were given."""
+"""`perpetua replay`: prove recorded answers without cost, or answer another log from a snapshot, at a stated cost."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from connectors.base import Delivery, Reply, Source
+from connectors.base import Source
 from connectors.local.jsonl import JsonlSource
-from connectors.local.parquet import ParquetSource
-from oracle.cli.answers import AnswerFile, open_answers
-from oracle.cli.progress import Progress
-from oracle.errors import PlanExhaustedError, RefusedError, SourceError, StateError
+from connectors.local.parquet import ParquetSource, column_names
+from oracle.cli.replay_fork import Outputs, Published, check_outputs, publish, stated_cost
+from oracle.cli.replay_verify import Verdict, verify
+from oracle.errors import InputError, PlanExhaustedError, RefusedError, StateError
 from oracle.planning.plan import Plan
 from oracle.service.shard import Shard
 from oracle.state.folder import newest_bytes, read_plan
@@ -22,44 +20,35 @@ from oracle.state.format import Snapshot, decode
 from oracle.state.genesis import read_genesis
 from oracle.state.keys import read_key_file
 
-__all__ = ["Verdict", "run"]
+__all__ = ["run"]
 
-_MESSAGES = 16_384
-
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verification found.
-
-    Attributes:
-        identical: True if every recorded answer is the one that re-execution gives, byte for byte.
-        messages: Messages re-executed.
-        rounds: Rounds re-executed.
-        first_round: Round of the snapshot.
-        first_difference: Number of the first answer that differs (from 0), or None.
-        extra_epsilon: Always 0: the noise is the recorded run's own, so nothing new is released.
-    """
-
-    identical: bool
-    messages: int
-    rounds: int
-    first_round: int
-    first_difference: int | None
-    extra_epsilon: float = 0.0
+_ROWS = 65_536
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="The recorded query log: .jsonl, .parquet or .arrow.")],
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="A query log: .jsonl, .parquet or .arrow.")],
     origin: Annotated[Path, typer.Option("--from", help="A genesis file, or a state folder (its newest snapshot).")],
-    answers: Annotated[Path, typer.Option("--answers", help="The answers that were given: .jsonl, .parquet, .arrow.")],
-    verify: Annotated[bool, typer.Option("--verify", help="Compare, and publish nothing.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the answers to this new file: .jsonl, .parquet or .arrow.")
+    ] = None,
+    accept_cost: Annotated[
+        bool, typer.Option("--accept-cost", help="Spend the epsilon that another run costs; without it, it is told.")
+    ] = False,
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="Write the run's public events to this file.")] = None,
+    check: Annotated[bool, typer.Option("--verify", help="Compare with --answers, and publish nothing.")] = False,
+    answers: Annotated[
+        Path | None, typer.Option("--answers", help="With --verify: the answers that were given, as a sink wrote them.")
+    ] = None,
     key: Annotated[Path | None, typer.Option("--key", help="Key file of a state folder; by default DIR/key.")] = None,
-    rows_per_message: Annotated[int, typer.Option(help="As it was served (Parquet and Arrow logs).")] = 65_536,
+    rows_per_message: Annotated[int, typer.Option(help="As it was served (Parquet and Arrow logs).")] = _ROWS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Re-execute a log and prove the answers byte-identical. Costs no epsilon; exits 1 if they differ."""
-    if not verify:
-        msg = "--verify = False: only the recorded log can be replayed, and only to verify it; add --verify"
-        raise RefusedError(msg)
+    """Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded answers.
+
+    A verification costs no epsilon and exits with 1 if an answer differs. Without --verify LOG is always taken for
+    another log, and answered from its beginning; the state that it starts from is not changed.
+    """
+    _check_options(verifying=check, answers=answers, publishing=out is not None or ledger is not None or accept_cost)
     plan, snapshot = _origin(origin, key)
     source: Source
     if log.suffix in {".parquet", ".arrow"}:
@@ -67,7 +56,45 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     else:
         source = JsonlSource(log, body_limit=plan.limits.body_bytes)
     size = log.stat().st_size if log.suffix == ".jsonl" and log.is_file() else None
-    verdict = asyncio.run(_verify(Shard(plan, snapshot), source, answers, size))
+    if check and answers is not None:
+        _show_verdict(asyncio.run(verify(Shard(plan, snapshot), source, answers, size)), as_json=as_json)
+        return
+    if not accept_cost:
+        msg = f"--accept-cost = False: {stated_cost(plan, snapshot, origin)}. Add --accept-cost if it is worth that"
+        raise RefusedError(msg)
+    if out is None:
+        raise InputError("--out", None, "must name the file that the answers go to")
+    outputs = Outputs(origin, out, ledger)
+    check_outputs(outputs, log)
+    _check_log(plan, log, rows_per_message)
+    _show_published(asyncio.run(publish(plan, snapshot, source, outputs, size)), out, as_json=as_json)
+
+
+def _check_options(*, verifying: bool, answers: Path | None, publishing: bool) -> None:
+    if verifying and answers is None:
+        raise InputError("--answers", None, "--verify must know which answers to compare with")
+    if verifying and publishing:
+        raise InputError(
+            "--verify", verifying, "publishes nothing, so --out, --ledger and --accept-cost do not go with it"
+        )
+    if not verifying and answers is not None:
+        raise InputError("--verify", verifying, "must be added to compare with --answers; to answer a log, name --out")
+
+
+def _check_log(plan: Plan, log: Path, rows_per_message: int) -> None:
+    """Refuse a Parquet or Arrow log whose every message would be rejected."""
+    if log.suffix not in {".parquet", ".arrow"}:
+        return
+    if rows_per_message > plan.limits.rows:
+        bound = f"must be at most {plan.limits.rows}, the plan's limit on the rows of a message"
+        raise InputError("--rows-per-message", rows_per_message, bound)
+    columns = column_names(log)
+    for feature in plan.features:
+        if columns.count(feature.name) != 1:
+            raise InputError("LOG", str(log), f"must have one column {feature.name}")
+
+
+def _show_verdict(verdict: Verdict, *, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(verdict))
     elif verdict.identical:
@@ -82,6 +109,20 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         raise typer.Exit(1)
 
 
+def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.encode(done))
+    else:
+        typer.echo(
+            f"{out}: {done.messages:,} answers ({done.rejected:,} rejected), {done.rounds:,} rounds from round "
+            f"{done.first_round:,}; extra epsilon: {done.extra_epsilon:g}, extra delta: {done.extra_delta:.3g}, "
+            f"for every record that the snapshot holds (fork number {done.number} of it)"
+        )
+    if not done.complete:
+        msg = f"round {done.first_round + done.rounds}: the plan's last phase has ended before the log did"
+        raise PlanExhaustedError(msg)
+
+
 def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot]:
     if origin.is_dir():
         data, plan_data = newest_bytes(origin), read_plan(origin)
@@ -93,70 +134,3 @@ def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot]:
     genesis = read_genesis(origin)
     plan = Plan.decode(genesis.plan)
     return plan, decode(genesis.snapshot, genesis.master_key, plan.digest)
-
-
-async def _verify(shard: Shard, source: Source, answers: Path, size: int | None) -> Verdict:
-    first_round, messages = shard.facts().round, 0
-    if shard.position and answers.suffix != ".jsonl":
-        msg = f"--from: a verification of {answers.suffix} answers starts at a genesis file, not at a later snapshot"
-        raise RefusedError(msg)
-    skipped = await _messages_before(source, shard.position)
-    difference: int | None = None
-    await source.open(shard.position or None)
-    try:
-        with contextlib.closing(open_answers(answers)) as recorded, Progress("replaying", size, "bytes") as progress:
-            recorded.skip(skipped)
-            async for replies in _replies(shard, source):
-                difference = _first_difference(recorded, replies)
-                messages += len(replies)
-                progress.at(shard.position)
-                if difference is not None:
-                    difference += skipped + messages - len(replies)
-                    break
-            if difference is None and not recorded.ended():
-                difference = skipped + messages
-    finally:
-        await source.close()
-    rounds = shard.facts().round - first_round
-    return Verdict(
-        identical=difference is None,
-        messages=messages,
-        rounds=rounds,
-        first_round=first_round,
-        first_difference=difference,
-    )
-
-
-async def _replies(shard: Shard, source: Source) -> AsyncIterator[list[Reply]]:
-    waiting: Sequence[Delivery] = []
-    while waiting := waiting or await source.fetch(_MESSAGES, 1.0):
-        try:
-            replies = list(shard.process(waiting).commit.replies)
-        except PlanExhaustedError:
-            return  # what is behind the plan's last round was not answered then either
-        yield replies
-        waiting = waiting[len(replies) :]
-
-
-def _first_difference(recorded: AnswerFile, replies: list[Reply]) -> int | None:
-    for number, reply in enumerate(replies):
-        if not recorded.matches(reply):
-            return number
-    return None
-
-
-async def _messages_before(source: Source, position: int) -> int:
-    """Count the log's messages before a position: as many answers were given before it."""
-    if position == 0:
-        return 0
-    await source.open(None)
-    count = 0
-    while deliveries := await source.fetch(_MESSAGES, 1.0):
-        before = sum(delivery.position <= position for delivery in deliveries)
-        count += before
-        if before < len(deliveries):
-            break
-    if not deliveries and not source.exhausted:
-        msg = "log: cannot be read to its end"
-        raise SourceError(msg)
-    return count

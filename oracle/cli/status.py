@@ -12,6 +12,7 @@ from rich.table import Table
 from oracle.errors import StateError
 from oracle.planning.plan import Plan
 from oracle.state.folder import peek_folder, read_plan
+from oracle.state.forks import read_forks
 
 __all__ = ["Status", "public_status", "run"]
 
@@ -22,6 +23,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         model: The model's name.
         profile: Its profile.
+        proved: False where epsilon and the deltas are nominal (the `paper` profile).
         round: Rounds answered.
         phase: Current phase.
         phase_rounds_left: Rounds left in it.
@@ -29,13 +31,17 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         epsilon: Per-record epsilon.
         delta: Per-record delta of the current phase.
         delta_spent: Sum of delta over the training set and all rounds so far.
-        delta_limit: Its bound for ever.
+        delta_limit: Its bound for ever, without forks.
+        forks: Times that `perpetua replay` answered another log from this folder.
+        epsilon_with_forks: Epsilon of a record that the snapshots of all of these held, all runs together.
+        delta_of_forks: Bound on the sum of delta that these cost the records that their snapshots held.
         snapshot_bytes: Size of the newest snapshot.
         snapshot_age_seconds: Its age.
     """
 
     model: str
     profile: str
+    proved: bool
     round: int
     phase: int
     phase_rounds_left: int
@@ -44,6 +50,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     delta: float
     delta_spent: float
     delta_limit: float
+    forks: int
+    epsilon_with_forks: float
+    delta_of_forks: float
     snapshot_bytes: int
     snapshot_age_seconds: float
 
@@ -59,9 +68,20 @@ def run(
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in msgspec.structs.asdict(status).items():
-        shown = f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else value
-        table.add_row(name.replace("_", " "), shown)
+        table.add_row(name.replace("_", " "), _shown(value))
     Console(soft_wrap=True).print(table)
+
+
+def _shown(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.6g}"
+        case _:
+            return str(value)
 
 
 def public_status(folder: Path) -> Status:
@@ -80,10 +100,12 @@ def public_status(folder: Path) -> Status:
     in_phase = header.round - sum(phase.rounds for phase in before)
     spent = plan.declared * plan.phases[0].delta
     spent += sum(phase.rounds * phase.delta for phase in before) + in_phase * current.delta
+    forks = read_forks(folder)
     written = max((_modified(path) for path in folder.glob("snapshot-*.perp")), default=0.0)
     return Status(
         model=plan.name,
         profile=plan.profile,
+        proved=not plan.nominal,
         round=header.round,
         phase=header.phase,
         phase_rounds_left=current.rounds - in_phase,
@@ -92,6 +114,9 @@ def public_status(folder: Path) -> Status:
         delta=current.delta,
         delta_spent=spent,
         delta_limit=plan.delta,
+        forks=len(forks),
+        epsilon_with_forks=plan.epsilon + sum(fork.epsilon for fork in forks),
+        delta_of_forks=sum(fork.delta_sum for fork in forks),
         snapshot_bytes=header.total_bytes,
         snapshot_age_seconds=max(time.time() - written, 0.0),
     )

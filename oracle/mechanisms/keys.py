@@ -1,4 +1,4 @@
-"""The phase key: derived subkeys, and the ratchet that forgets.
+"""The phase key: derived subkeys, the ratchet that forgets, and the fork for a run of its own.
 
 Noise is a function of the phase key, so whoever holds it can undo the noise of the phase. At a phase's end the key is
 replaced by a one-way function of itself (`ratchet`); once the old key is erased, the noise of past phases is as good
@@ -12,10 +12,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from oracle.errors import InputError
 
-__all__ = ["KEY_BYTES", "PhaseKey"]
+__all__ = ["FORK_BYTES", "KEY_BYTES", "PhaseKey"]
 
 KEY_BYTES = 32
 """Length of every key, in bytes (AES-256)."""
+
+FORK_BYTES = 32
+"""Length of a fork's salt, in bytes."""
 
 
 def _derive(key: bytes, purpose: bytes) -> bytes:
@@ -48,3 +51,13 @@ class PhaseKey:
     def ratchet(self) -> "PhaseKey":
         """Return the next phase's key, from which this one cannot be computed."""
         return PhaseKey(_derive(self.secret, b"ratchet"))
+
+    def fork(self, salt: bytes) -> "PhaseKey":
+        """Return the key of another run from the same state: its noise, hashes and tags are independent of this one's.
+
+        Args:
+            salt: 32 bytes, fresh for every fork. It may be public: the secret is what the forked key is drawn from.
+        """
+        if len(salt) != FORK_BYTES:
+            raise InputError("fork salt length", len(salt), f"must be {FORK_BYTES} bytes")
+        return PhaseKey(_derive(self.secret, b"fork/" + salt))

@@ -1,0 +1,118 @@
+"""A fork: another log answered from a snapshot, by a second run with noise of its own; and what that costs.
+
+Nothing here writes. Who publishes a fork's answers first makes its ledger event durable (`oracle.state.forks`).
+"""
+
+import dataclasses
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from oracle.accounting.ledger import ReplayForked
+from oracle.errors import CorruptSnapshotError, RefusedError
+from oracle.mechanisms.keys import PhaseKey
+from oracle.planning.plan import Plan
+from oracle.state.format import Snapshot
+
+__all__ = ["ForkCost", "fork_cost", "fork_event", "fork_snapshot"]
+
+_KEY: Final = "key"
+"""Name of the phase key among a predictor's arrays; whatever else is keyed is derived from it when it is restored."""
+
+
+class ForkCost(NamedTuple):
+    """What a fork costs the records that its snapshot may hold, beyond what they have paid.
+
+    Formal guarantees:
+        Basic composition: the run and m forks of its state together are ((1 + m) epsilon, delta + m delta')-DP for each
+        of these records, delta' the `delta` here. For a fork at any moment:
+
+        * *The fork alone.* Take as given what the run showed until the snapshot, every side's low, medium and high
+          included. Then the fork is one whole life of the same mechanism, which starts where some side has counted c
+          mediums already. Its rho and nu are fresh (`fork_snapshot`), so Theorem C holds for the c bits as for those
+          to come: eps_S for a record that is one of them. The count starts at c >= 0, so the Stopper halts at least as
+          surely after each medium *of the fork* as one that starts at 0, and more than K of them come with
+          probability at most delta_cap. Theorem B' holds for K mediums from any state. So a record in an instance, in
+          a side's collected mediums or in the harvest pays in the fork at most what it was to pay in the run: the
+          plan's epsilon, and the delta of its own phase (p, or p - 1 for the members of phase p's start instances).
+        * *A query's own answer.* The run drew the hidden outcome, and the fork inherits it. The two views together are
+          close to those without the query for each outcome (low, medium, high), so their mixture is too.
+        * *Together.* Given that history the two run on independent noise (a key derived with fresh randomness). The
+          fork may be chosen by what the run showed, and the run may go on after it: (epsilon, delta) adds up under
+          concurrent composition too (Vadhan and Zhang, 2023, "Concurrent composition theorems for differential
+          privacy").
+
+        Records that came and went before, and those that the run answers later, pay nothing. The fork's queries are
+        records of the fork, at the plan's (epsilon, delta_p); a query that is asked in both is a record of each.
+
+    Attributes:
+        epsilon: In nats.
+        delta: Of one record.
+        delta_sum: Bound on the sum of `delta` over all records that the snapshot may hold.
+    """
+
+    epsilon: float
+    delta: float
+    delta_sum: float
+
+
+def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
+    """Return what a fork costs, computed from public facts only, rounded up.
+
+    Raises:
+        RefusedError: The plan's own epsilon is not proved, so nothing can be said about twice of it.
+    """
+    if plan.profile != "tight":
+        msg = f"plan.profile = {plan.profile!r}: its epsilon is nominal, so what another run costs cannot be stated"
+        raise RefusedError(msg)
+    index = snapshot.phase - 1
+    before, current = plan.phases[:index], plan.phases[index]
+    in_phase = snapshot.round - sum(phase.rounds for phase in before)
+    older = plan.phases[max(index - 1, 0)]
+    members = older.rounds if before else plan.declared
+    return ForkCost(
+        epsilon=plan.epsilon,
+        delta=max(older.delta, current.delta),
+        delta_sum=math.nextafter(math.fsum((members * older.delta, in_phase * current.delta)) * (1 + 1e-15), math.inf),
+    )
+
+
+def fork_event(plan: Plan, snapshot: Snapshot, salt: bytes, number: int) -> ReplayForked:
+    """Return the public event of a fork.
+
+    Args:
+        plan: The plan.
+        snapshot: What is forked.
+        salt: See `PhaseKey.fork`.
+        number: How many forks there are with this one.
+    """
+    return ReplayForked(
+        round=snapshot.round,
+        phase=snapshot.phase,
+        fork=salt.hex(),
+        number=number,
+        **fork_cost(plan, snapshot)._asdict(),
+    )
+
+
+def fork_snapshot(snapshot: Snapshot, salt: bytes) -> Snapshot:
+    """Return the state from which another log is answered, from that log's beginning.
+
+    Formal guarantees:
+        * All noise behind it is a function of the forked key: that of depths, Stoppers and coins, and each armed
+          side's rho, which is derived again when the state is restored. So are query hashes and the running tag.
+        * The snapshot itself is untouched.
+
+    Args:
+        snapshot: Of the run.
+        salt: 32 fresh random bytes.
+
+    Raises:
+        CorruptSnapshotError: The snapshot has no phase key.
+    """
+    if _KEY not in snapshot.arrays:
+        raise CorruptSnapshotError("snapshot: it has no phase key")
+    key = PhaseKey(snapshot.arrays[_KEY].tobytes()).fork(salt)
+    arrays = {**snapshot.arrays, _KEY: np.frombuffer(key.secret, dtype=np.uint8).copy()}
+    return dataclasses.replace(snapshot, position=0, tag=bytes(len(snapshot.tag)), arrays=arrays)
