@@ -79,10 +79,10 @@ class Addresses:
             features: float64[n, d], with -0.0 already replaced by 0.0.
             present: bool[n]; rows with no query hash to 0.
         """
-        blocks = np.empty((*features.shape, 2), dtype=np.uint64)
-        blocks[..., 0] = self._columns
-        blocks[..., 1] = np.ascontiguousarray(features).view(np.uint64)
-        mixed: NDArray[np.uint64] = np.bitwise_xor.reduce(self._hash.encrypt(blocks)[..., 0], axis=1)
+        blocks = np.empty((features.shape[1], features.shape[0], 2), dtype=np.uint64)
+        blocks[..., 0] = self._columns[:, None]
+        blocks[..., 1] = np.ascontiguousarray(features).view(np.uint64).T
+        mixed: NDArray[np.uint64] = np.bitwise_xor.reduce(self._hash.encrypt(blocks)[..., 0], axis=0)
         mixed[~present] = 0
         return mixed
 

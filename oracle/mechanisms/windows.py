@@ -30,14 +30,23 @@ class Window:
         self._keys = np.empty(self._room, dtype=np.float64)
         self._records = np.empty(self._room, dtype=np.int64)
         self._count = 0
+        self._cutoff = np.inf
 
     @property
     def capacity(self) -> int:
         """How many pairs are kept."""
         return self._capacity
 
+    @property
+    def cutoff(self) -> float:
+        """A key beyond which no further pair can be kept: so many further out were added already."""
+        return self._cutoff
+
     def add(self, keys: NDArray[np.float64], records: NDArray[np.int64]) -> None:
         """Add pairs: float64[n] finite oriented keys and int64[n] record numbers, unique over the window's life."""
+        if self._cutoff < np.inf:
+            near = keys <= self._cutoff
+            keys, records = keys[near], records[near]
         start = 0
         while start < len(keys):
             take = min(len(keys) - start, self._room - self._count)
@@ -55,6 +64,8 @@ class Window:
         self._keys[:kept] = self._keys[order]
         self._records[:kept] = self._records[order]
         self._count = kept
+        if kept == self._capacity:
+            self._cutoff = float(self._keys[kept - 1])
 
     def ordered(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the kept pairs, outermost first: at most `capacity` keys and records."""
@@ -66,6 +77,7 @@ class Window:
         self._keys.fill(0.0)
         self._records.fill(0)
         self._count = 0
+        self._cutoff = np.inf
 
     def export(self) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
         """Return the kept pairs padded to the capacity with zeros, and how many there are."""
@@ -79,5 +91,6 @@ class Window:
     def restore(self, keys: NDArray[np.float64], records: NDArray[np.int64], count: int) -> None:
         """Take back what `export` returned."""
         self._count = count
+        self._cutoff = np.inf  # found again by the next compaction; it changes nothing that is kept
         self._keys[:count] = keys[:count]
         self._records[:count] = records[:count]

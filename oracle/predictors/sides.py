@@ -92,6 +92,10 @@ class Harvest:
         if len(self.windows) == 1:
             self.windows[0].add(keys[0], numbers)
             return
+        cutoffs = np.array([window.cutoff for window in self.windows])
+        if np.isfinite(cutoffs).all():  # a record beyond every side's cutoff is kept by none, whichever it is sent to
+            near = (keys <= cutoffs[:, None]).any(axis=0)
+            keys, numbers, records, hashes = keys[:, near], numbers[near], records[near], hashes[near]
         coins = addresses.words(Purpose.COIN, records, _NO_SIDE, hashes)[0]
         sides = self._geometry.faces.choose(keys, coins)
         for side, window in enumerate(self.windows):
