@@ -45,8 +45,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
 ) -> None:
     """Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded answers.
 
-    A verification costs no epsilon and exits with 1 if an answer differs. Without --verify LOG is always taken for
-    another log, and answered from its beginning; the state that it starts from is not changed.
+    A verification costs no epsilon and exits with 1 if an answer differs. Without --verify, LOG is always taken for
+    another log, and answered from its beginning; the state is not changed, and what was spent is recorded beside it.
     """
     _check_options(verifying=check, answers=answers, publishing=out is not None or ledger is not None or accept_cost)
     plan, snapshot = _origin(origin, key)

@@ -132,13 +132,14 @@ async def publish(plan: Plan, snapshot: Snapshot, source: Source, outputs: Outpu
 
     Raises:
         PlanExhaustedError: The plan has no round left; nothing was recorded.
-        RefusedError: The log is empty; nothing was recorded.
+        RefusedError: The log is empty, or the plan's epsilon is nominal; nothing was recorded.
         StorageError: Something could not be written; what was committed stands.
         SourceError: The log cannot be read; what was committed stands.
     """
     if snapshot.round >= plan.rounds:
         msg = f"round {snapshot.round}: the plan's last phase has ended; make a new plan and state"
         raise PlanExhaustedError(msg)
+    fork_cost(plan, snapshot)
     await source.open(None)  # 1.
     try:
         waiting = await source.fetch(_MESSAGES, 1.0)

@@ -230,6 +230,16 @@ def test_plan_without_a_round_left(refused, cli, folder):
     assert read_forks(folder / "state") == []
 
 
+@pytest.mark.parametrize("more", [(), ("--accept-cost",)])
+def test_nominal_epsilon(refused, tmp_path, more):
+    """Where a plan proves nothing, no cost can be stated, so none can be accepted."""
+    make_state(tmp_path / "state", msgspec.structs.replace(small_plan(), profile="paper"))
+    _write(tmp_path / "other.jsonl", bodies(3))
+    before = _names(tmp_path)
+    assert "its epsilon is nominal" in refused(2, *_replay(tmp_path, *more))
+    assert _names(tmp_path) == before
+
+
 def test_damaged_record_of_forks(refused, folder):
     """Where nobody knows what was spent already, nothing more is."""
     forks_path(folder / "state").write_bytes(b"?\n")

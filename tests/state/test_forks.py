@@ -1,6 +1,6 @@
+import fcntl
 import os
 import stat
-import threading
 from functools import partial
 
 import pytest
@@ -43,18 +43,16 @@ def test_links_lead_to_one_record(origin, monkeypatch):
     assert len(read_forks(type(origin)())) == 2
 
 
-def test_forks_at_once_are_all_counted(origin):
-    """Whoever comes second waits, and is number two."""
-    threads = [
-        threading.Thread(target=record_fork, args=(origin, partial(_event, f"{number:02x}"))) for number in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    forks = read_forks(origin)
-    assert [fork.number for fork in forks] == list(range(1, 9))
-    assert {fork.fork for fork in forks} == {f"{number:02x}" for number in range(8)}
+def test_forks_at_once_wait_for_each_other(origin):
+    """While one is numbered and written, the file is held, so the next one counts it."""
+
+    def make(number):
+        with forks_path(origin).open("rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return _event("aa", number)
+
+    record_fork(origin, make)
+    assert record_fork(origin, partial(_event, "bb")).number == 2
 
 
 def _calls(origin):
