@@ -83,13 +83,10 @@ async def catch_up(
 def _again(shard: Shard, deliveries: Sequence[Delivery]) -> int:
     """Re-execute deliveries and return their rounds; all of them were answered once, so the plan has them."""
     try:
-        outcome = shard.process(deliveries)
-    except PlanExhaustedError:
-        outcome = None
-    if outcome is None or len(outcome.commit.replies) < len(deliveries):
+        return shard.repeat(deliveries)
+    except PlanExhaustedError as exc:
         msg = "log diverged: it holds more queries than the plan has rounds, so they were never answered"
-        raise LogDivergedError(msg)
-    return outcome.rounds
+        raise LogDivergedError(msg) from exc
 
 
 async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Sequence[Delivery]) -> Sequence[Delivery]:

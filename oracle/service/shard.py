@@ -11,7 +11,7 @@ from connectors.base import Commit, Delivery
 from oracle.accounting.ledger import LedgerEvent, encode
 from oracle.errors import CorruptSnapshotError, LogDivergedError, PlanExhaustedError
 from oracle.planning.plan import Plan
-from oracle.predictors.base import Predictor, PublicFacts
+from oracle.predictors.base import Answers, Predictor, PublicFacts
 from oracle.predictors.rectangles import RectanglesPERP, phase_started
 from oracle.service.codec.batches import BatchCodec, DecodedBatch
 from oracle.service.codec.rejections import Reason
@@ -121,11 +121,7 @@ class Shard:
             PlanExhaustedError: The plan has no round left for the first of them. (If it has for some, these are
                 answered, and the next call raises.)
         """
-        batch = self._fitting(self._codec.decode(deliveries))
-        before = self._predictor.facts()
-        answers = self._predictor.answer(batch.features, batch.present)
-        self._tag ^= answers.tag
-        self._position = batch.deliveries[-1].position
+        batch, answers, before = self._execute(deliveries)
         after = self._predictor.facts()
         events: list[LedgerEvent] = list(answers.events)
         if before.round == 0 and after.round > 0:
@@ -134,6 +130,27 @@ class Shard:
             self._codec.encode(batch, answers), [encode(event) for event in events], self._position, self.mark.pack()
         )
         return Outcome(commit, len(batch.features), batch.rejections, after.phase != before.phase)
+
+    def repeat(self, deliveries: Sequence[Delivery]) -> int:
+        """Answer again deliveries whose answers are durable already, and make no replies of them; return the rounds.
+
+        Raises:
+            PlanExhaustedError: The plan has not enough rounds for all of them.
+        """
+        batch, _, _ = self._execute(deliveries)
+        if len(batch.deliveries) < len(deliveries):
+            msg = f"round {self._plan.rounds}: the plan's last phase has ended"
+            raise PlanExhaustedError(msg)
+        return len(batch.features)
+
+    def _execute(self, deliveries: Sequence[Delivery]) -> tuple[DecodedBatch, Answers, PublicFacts]:
+        """Answer the leading deliveries whose rounds the plan still has; return the public facts before them too."""
+        batch = self._fitting(self._codec.decode(deliveries))
+        before = self._predictor.facts()
+        answers = self._predictor.answer(batch.features, batch.present)
+        self._tag ^= answers.tag
+        self._position = batch.deliveries[-1].position
+        return batch, answers, before
 
     def settle(self) -> None:
         """Do the bookkeeping of what was answered; call it when the answers have left."""
