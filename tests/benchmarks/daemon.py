@@ -1,0 +1,129 @@
+"""The real daemon on real files, in this process: what `perpetua serve` does behind the start of the interpreter."""
+
+import contextlib
+import io
+import json
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from oracle.cli import serve
+from tests.benchmarks.states import box_model, box_plan, inside, queries
+from tests.support.folders import perpetua, write_config
+
+__all__ = ["Bench", "Served"]
+
+Kind = Literal["jsonl", "parquet"]
+
+
+@dataclass(frozen=True)
+class Served:
+    """What one run of the daemon took.
+
+    Attributes:
+        seconds: From reading the configuration to the last snapshot and the closed files.
+        recovered_rounds: Rounds re-executed before it served.
+        recovered_seconds: From loading the snapshot to being where the sink had been.
+    """
+
+    seconds: float
+    recovered_rounds: int
+    recovered_seconds: float
+
+
+class Bench:
+    """A state made by `perpetua init`, a file of queries, and as many runs of the daemon as are wanted.
+
+    Args:
+        folder: An empty folder.
+        dimension: Features of the model.
+        epsilon: Of the model.
+        kind: Of source and sink.
+        rows: How many queries there are.
+    """
+
+    def __init__(self, folder: Path, dimension: int, epsilon: float, kind: Kind, rows: int) -> None:
+        self._folder, self._kind, self.rows = folder, kind, rows
+        self.plan = box_plan(dimension, epsilon)
+        self._init()
+        features = queries(rows, dimension, seed=4)
+        self._queries = folder / f"queries.{kind}"
+        if kind == "jsonl":
+            lines = (b'{"id":"q%d","x":%b}\n' % (n, msgspec.json.encode(x)) for n, x in enumerate(features.tolist()))
+            self._queries.write_bytes(b"".join(lines))
+        else:
+            pq.write_table(_table(features), self._queries)
+        source = {"kind": kind, "path": str(self._queries)}
+        sink = {"kind": kind, "path": str(self._output), "ledger": str(folder / "ledger.jsonl")}
+        self._config = write_config(folder, source=source, sink=sink, service={"log": "json"})
+
+    @property
+    def _output(self) -> Path:
+        return self._folder / f"answers.{self._kind}"
+
+    def lines(self) -> list[bytes]:
+        """Return the queries of a JSONL file."""
+        return self._queries.read_bytes().splitlines()
+
+    def _init(self) -> None:
+        declared, names = self.plan.declared, [feature.name for feature in self.plan.features]
+        features = queries(declared, len(names), seed=5)
+        pq.write_table(
+            _table(features).append_column("label", pa.array(inside(features))), self._folder / "rows.parquet"
+        )
+        model = msgspec.structs.replace(box_model(len(names), self.plan.epsilon), examples=declared)
+        tables = [f"[model]\nname = {json.dumps(model.name)}\npredictor = {json.dumps(model.predictor)}"]
+        tables.append(f"epsilon = {model.epsilon}\nexamples = {model.examples}")
+        tables += [f"[[model.features]]\nname = {json.dumps(name)}\nbounds = [0.0, 1.0]" for name in names]
+        (self._folder / "model.toml").write_text("\n".join(tables) + "\n")
+        done = perpetua(
+            "init", self._folder / "model.toml", "--data", self._folder / "rows.parquet", "--state", self._fresh
+        )
+        assert done.returncode == 0, done.stderr.decode()
+
+    @property
+    def _fresh(self) -> Path:
+        return self._folder / "fresh"
+
+    def serve(self, *, again: bool = False) -> Served:
+        """Answer the whole file, or, as if every snapshot but the first were lost, re-execute all that was answered.
+
+        Args:
+            again: Keep the answers of the run before: the daemon recovers from the first snapshot up to them.
+        """
+        shutil.rmtree(self._folder / "state", ignore_errors=True)
+        shutil.copytree(self._fresh, self._folder / "state")
+        if not again:
+            self._clear()
+        said = io.StringIO()
+        started = time.perf_counter()
+        with contextlib.redirect_stderr(said):
+            serve.run(self._config)
+        seconds = time.perf_counter() - started
+        events = [json.loads(line) for line in said.getvalue().splitlines() if line.startswith("{")]
+        recovered = next(event for event in events if event["event"] == "daemon.recovered")
+        stopped = next(event for event in events if event["event"] == "daemon.stopped")
+        assert stopped["round"] == self.rows
+        assert recovered["rounds"] == (self.rows if again else 0)
+        return Served(seconds, recovered["rounds"], recovered["seconds"])
+
+    def _clear(self) -> None:
+        for path in (
+            self._output,
+            self._output.with_name(self._output.name + ".commit"),
+            self._folder / "ledger.jsonl",
+        ):
+            if path.is_dir():
+                shutil.rmtree(path)
+            path.unlink(missing_ok=True)
+
+
+def _table(features: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> pa.Table:
+    return pa.table({f"x{index}": column for index, column in enumerate(features.T)})

@@ -1,0 +1,122 @@
+"""Paired timing: a value and its baseline in turns, so that what else the machine does meets both alike."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["Floor", "Measure", "Row", "Settings", "cpu_rate", "paired", "wall_rate"]
+
+Measure = Callable[[], float]
+"""Does a stretch of work and returns its rate (units a second), or its seconds."""
+
+_LEAST_PAIRS: Final = 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much to measure.
+
+    Attributes:
+        seconds: For each pair of a value and a baseline; one that works on files takes at least three runs.
+        parquet_rows: Rows of the Parquet file.
+        jsonl_rows: Lines of the JSONL file.
+        narrow: Features of the small model, each with two sides.
+        wide: Features of the large model, each with two sides.
+        epsilon: Of both models.
+    """
+
+    seconds: float = 4.0
+    parquet_rows: int = 1 << 20
+    jsonl_rows: int = 1 << 19
+    narrow: int = 2
+    wide: int = 20
+    epsilon: float = 4.0
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What is promised.
+
+    Attributes:
+        field: What is bounded: the value, or its ratio to the baseline.
+        bound: The bound.
+        above: True where more is better.
+    """
+
+    field: Literal["value", "ratio"]
+    bound: float
+    above: bool = True
+
+    def met(self, value: float, ratio: float | None) -> bool:
+        """Tell whether a measurement keeps the promise."""
+        figure = value if self.field == "value" else ratio
+        return figure is not None and (figure >= self.bound if self.above else figure <= self.bound)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement.
+
+    Attributes:
+        name: What was measured, and against what.
+        value: The median.
+        unit: Unit of value and baseline.
+        baseline: The median of the baseline, measured in turns with the value; None where there is no peer.
+        floor: What is promised, if anything is.
+    """
+
+    name: str
+    value: float
+    unit: str
+    baseline: float | None = None
+    floor: Floor | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Value over baseline."""
+        return None if self.baseline is None else self.value / self.baseline
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the floor is kept; None where there is none."""
+        return None if self.floor is None else self.floor.met(self.value, self.ratio)
+
+
+def paired(seconds: float, value: Measure, baseline: Measure) -> tuple[float, float]:
+    """Measure value, baseline, value, baseline, ... and return the medians.
+
+    Args:
+        seconds: How long to go on; at least three pairs are measured.
+        value: The one.
+        baseline: The other.
+    """
+    started = time.perf_counter()
+    values: list[float] = []
+    baselines: list[float] = []
+    while len(values) < _LEAST_PAIRS or time.perf_counter() - started < seconds:
+        values.append(value())
+        baselines.append(baseline())
+    return statistics.median(values), statistics.median(baselines)
+
+
+def cpu_rate(units: int, work: Callable[[], object]) -> Measure:
+    """Return a measure of work that computes only: units for each CPU second of this process, all threads counted."""
+    return _rate(units, work, time.process_time)
+
+
+def wall_rate(units: int, work: Callable[[], object]) -> Measure:
+    """Return a measure of work that also waits for the disk: units for each second on the clock."""
+    return _rate(units, work, time.perf_counter)
+
+
+def _rate(units: int, work: Callable[[], object], clock: Callable[[], float]) -> Measure:
+    work()  # caches, tables and imports are warm from the start
+
+    def measure() -> float:
+        started = clock()
+        work()
+        return units / (clock() - started)
+
+    return measure
