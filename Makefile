@@ -9,7 +9,7 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev demo test lint format lock clean
+.PHONY: help install dev demo test lint format adversaries chaos fuzz growth bench compare lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 16
@@ -39,6 +39,24 @@ lint: dev ## run the linters, the type checker and the floor contracts
 format: dev ## format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix-only --exit-zero .
 	@$(BIN)/ruff format .
+
+adversaries: dev ## play every adversary against every plan, and print a table (minutes; ARGS="--quick")
+	@$(BIN)/python -m tests.adversaries $(ARGS)
+
+chaos: dev ## kill -9 the daemon 300 times, fill its disk, set its files back (ARGS="--kills 30")
+	@$(BIN)/python -m tests.chaos $(ARGS)
+
+fuzz: dev ## a million mutated messages through the codecs, and mutated files through their readers
+	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+growth: dev ## watch memory and snapshots over many rounds (ARGS="--rounds 1e9")
+	@$(BIN)/python -m tests.growth $(ARGS)
+
+bench: dev ## measure speed beside peers in the same run; writes build/benchmarks.json
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+compare: dev ## compare with classical learners on the demo's data; writes build/comparison.md and .svg
+	@$(BIN)/python -m tests.comparison $(ARGS)
 
 lock: $(VENV)/.installed ## make the lock files again (UPGRADE=1: with the newest versions allowed)
 	@UPGRADE="$(UPGRADE)" deploy/lock.sh $(VENV)
