@@ -13,7 +13,7 @@ from tests.comparison.plot import draw
 from tests.comparison.report import advice, as_json, markdown, notes, terminal_table
 from tests.comparison.task import flights
 
-_WIDTH = 132
+_WIDTH = 150
 """Columns where standard output is no terminal."""
 
 

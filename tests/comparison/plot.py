@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -11,7 +11,7 @@ from tests.comparison.methods import EPSILONS, Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.typing import RcKeyType
+    from matplotlib.typing import LineStyleType, RcKeyType
 
 __all__ = ["draw"]
 
@@ -26,14 +26,28 @@ _LABEL: "Final[dict[str, Any]]" = {
     "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.5},
 }
 
+
+class _Look(NamedTuple):
+    """How a method is drawn; `shift` moves it sideways, so that it hides no other."""
+
+    label: str
+    color: str
+    marker: str
+    dashes: "LineStyleType" = "-"
+    shift: float = 1.0
+
+
 _LINES: Final = {
-    "best-box": ("private best box (OpenDP)", "#009E73", "s", "-"),
-    "quantile-box": ("private quantiles (OpenDP)", "#E69F00", "D", "--"),
-    "forest": ("random forest (diffprivlib)", "#CC79A7", "v", "--"),
-    "logistic": ("logistic regression (diffprivlib)", "#D55E00", "^", "--"),
-    "naive-bayes": ("naive Bayes (diffprivlib)", "#56B4E9", "P", "--"),
-    "perpetua": ("Perpetua", _BLUE, "o", "-"),
+    "best-box": _Look("private best box (OpenDP)", "#009E73", "s"),
+    "quantile-box": _Look("private quantiles (OpenDP)", "#E69F00", "D", "--"),
+    "forest": _Look("random forest (diffprivlib)", "#CC79A7", "v", (4, (4, 4)), 1.03),
+    "logistic": _Look("logistic regression (diffprivlib)", "#D55E00", "^", (0, (4, 4))),
+    "naive-bayes": _Look("naive Bayes (diffprivlib)", "#56B4E9", "P", "--", 0.97),
+    "perpetua": _Look("Perpetua", _BLUE, "o"),
 }
+
+_GAP: Final = 1.5
+"""Factor between the heights of two labels at least."""
 
 _NONE: Final = 0.002
 """Percent at which no wrong answer is drawn, as a logarithmic axis has no zero."""
@@ -62,8 +76,8 @@ def draw(outcomes: Sequence[Outcome], title: str, paths: Sequence[Path]) -> None
         figure = Figure(figsize=(10.0, 6.0), dpi=120, layout="constrained")
         axes = figure.subplots()
         _axes(axes, title)
-        for key in _LINES:
-            _line(axes, [one for one in outcomes if one.method == key])
+        ends = [_line(axes, [one for one in outcomes if one.method == key]) for key in _LINES]
+        _labels(axes, [end for end in ends if end is not None])
         _levels(axes, outcomes)
         _refusals(axes, [one for one in outcomes if one.method == "perpetua" and one.refused])
         for path in paths:
@@ -82,33 +96,44 @@ def _axes(axes: "Axes", title: str) -> None:
     axes.set_yticks(list(_TICKS), list(_TICKS.values()))
     axes.minorticks_off()
     axes.set_xlabel("epsilon (for one training row; Perpetua's also for one query)", loc="left")
-    axes.set_ylabel("wrong answers (percent of the queries)")
+    axes.set_ylabel("wrong answers (percent of the queries; mean and range)")
 
 
 def _height(error: float) -> float:
     return max(100.0 * error, _NONE)
 
 
-def _line(axes: "Axes", outcomes: Sequence[Outcome]) -> None:
+def _line(axes: "Axes", outcomes: Sequence[Outcome]) -> tuple[float, str] | None:
+    """Draw a method's line; return its last height and its key, or None where it never ran."""
     served = [one for one in outcomes if not one.refused and one.epsilon is not None]
     if not served:
-        return
-    label, color, marker, dashes = _LINES[served[0].method]
-    places = [one.epsilon or 0.0 for one in served]
+        return None
+    look = _LINES[served[0].method]
+    places = [look.shift * (one.epsilon or 0.0) for one in served]
     means = [_height(one.mean) for one in served]
     lowest = [_height(min(one.errors)) for one in served]
     highest = [_height(max(one.errors)) for one in served]
-    axes.vlines(places, lowest, highest, color=color, linewidth=1.2, alpha=0.6)
-    axes.plot(places, means, color=color, marker=marker, linestyle=dashes, linewidth=2.0, markersize=6.0)
-    axes.annotate(
-        label,
-        xy=(places[-1], means[-1]),
-        xytext=(10, 0),
-        va="center",
-        color=_BLUE if served[0].method == "perpetua" else _DARK,
-        fontweight="bold" if served[0].method == "perpetua" else "normal",
-        **_LABEL,
-    )
+    axes.vlines(places, lowest, highest, color=look.color, linewidth=1.2, alpha=0.6)
+    axes.plot(places, means, color=look.color, marker=look.marker, linestyle=look.dashes, linewidth=2.0, markersize=6.0)
+    return means[-1], served[0].method
+
+
+def _labels(axes: "Axes", ends: Sequence[tuple[float, str]]) -> None:
+    """Name the lines at their ends, each label far enough below the one before."""
+    free = float("inf")
+    for end, key in sorted(ends, reverse=True):
+        height = min(end, free)
+        free = height / _GAP
+        ours = key == "perpetua"
+        axes.annotate(
+            _LINES[key].label,
+            xy=(EPSILONS[-1], height),
+            xytext=(13, 0),
+            va="center",
+            color=_BLUE if ours else _DARK,
+            fontweight="bold" if ours else "normal",
+            **_LABEL,
+        )
 
 
 def _levels(axes: "Axes", outcomes: Sequence[Outcome]) -> None:
@@ -121,7 +146,7 @@ def _levels(axes: "Axes", outcomes: Sequence[Outcome]) -> None:
             if one.method == key:
                 level = _height(one.mean)
                 axes.axhline(level, color=_GREY, linestyle=(0, (1, 1.5)), linewidth=1.6, zorder=0)
-                axes.annotate(text, xy=(place, level), xytext=(10, up), va="center", color=_GREY, **_LABEL)
+                axes.annotate(text, xy=(place, level), xytext=(13, up), va="center", color=_GREY, **_LABEL)
 
 
 def _refusals(axes: "Axes", refused: Sequence[Outcome]) -> None:

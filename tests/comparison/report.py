@@ -56,7 +56,7 @@ def terminal_table(outcomes: Sequence[Outcome]) -> Table:
     """Return every outcome as one row."""
     table = Table(box=None, pad_edge=False)
     for name in ("method", "epsilon", "error, %", "protects", "keeps queries", "lasts", "rows wanted"):
-        table.add_column(name, justify="right" if name in {"epsilon", "rows wanted"} else "left", no_wrap=True)
+        table.add_column(name, justify="right" if name in {"epsilon", "rows wanted"} else "left", min_width=len(name))
     for method in METHODS:
         for outcome in _of(outcomes, method.key):
             table.add_row(
@@ -142,19 +142,22 @@ _OURS: Final = (
 
 def _figures(task: Task, outcomes: Sequence[Outcome]) -> str:
     best = _of(outcomes, "best-box")
+    worst = max(one.mean for one in best)
     ours = _of(outcomes, "perpetua")
     text = (
         "**If a hypothesis may be public, take a classical private learner.** On these data the private best box (one "
-        f"noisy choice among the {BOXES_A_SIDE ** len(task.sides):,} boxes of a grid) has the smaller error and the "
-        f"smaller epsilon: at most {_percent(max(one.mean for one in best))} % wrong from epsilon "
-        f"{min(one.epsilon or 0.0 for one in best):g} on"
+        f"noisy choice among the {BOXES_A_SIDE ** len(task.sides):,} boxes of a grid) gives "
+        + (f"at most {_percent(worst)} % wrong answers" if worst else "no wrong answer")
+        + f" from epsilon {min(one.epsilon or 0.0 for one in best):g} on"
     )
     few = [one for one in _of(outcomes, "best-box-few", 1.0) if not one.refused]
-    text += f", and {_percent(few[0].mean)} % at epsilon 1 from {few[0].wanted:,} random rows. " if few else ". "
+    text += (
+        f", and {_percent(few[0].mean)} % at epsilon 1 from {few[0].wanted:,} rows drawn at random. " if few else ". "
+    )
     refused = [f"{one.wanted:,} rows at epsilon {one.epsilon:g}" for one in ours if one.refused]
     text += f"Perpetua wants {' and '.join(refused)}, and refuses. " if refused else ""
-    served = [f"{_percent(one.mean)} % wrong at {one.epsilon:g}" for one in ours if not one.refused]
-    return text + (f"Where it runs, it has {', '.join(served)}." if served else "It runs at none of these.")
+    served = [f"{_percent(one.mean)} % wrong answers at {one.epsilon:g}" for one in ours if not one.refused]
+    return text + (f"Where it runs, it gives {', '.join(served)}." if served else "It runs at none of these.")
 
 
 def as_json(task: Task, outcomes: Sequence[Outcome], seeds: int) -> str:

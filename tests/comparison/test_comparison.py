@@ -81,8 +81,8 @@ def test_table_is_well_formed():
 def test_words_and_json_hold_the_figures():
     """Paragraph, notes and JSON are made of this run's figures."""
     text = advice(task(), outcomes())
-    assert f"{of('best-box-few').wanted:,} random rows" in text
-    assert f"{100.0 * of('perpetua').mean:.2f} % wrong at 8" in text
+    assert f"{of('best-box-few').wanted:,} rows drawn at random" in text
+    assert f"{100.0 * of('perpetua').mean:.2f} % wrong answers at 8" in text
     refusing = [dataclasses.replace(one, errors=()) if one.method == "perpetua" else one for one in outcomes()]
     assert f"Perpetua wants {of('perpetua').wanted:,} rows at epsilon 8, and refuses" in advice(task(), refusing)
     assert f"{QUERIES:,} queries" in notes(task(), outcomes(), len(SEEDS))
