@@ -1,11 +1,9 @@
-"""The real daemon on real files, in this process: what `perpetua serve` does behind the start of the interpreter."""
+"""The real daemon on real files: `perpetua serve` as a process of its own, from its first log line to its last."""
 
-import contextlib
-import io
 import json
 import shutil
-import time
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from oracle.cli import serve
 from tests.benchmarks.states import box_model, box_plan, inside, queries
 from tests.support.folders import perpetua, write_config
 
@@ -28,7 +25,8 @@ class Served:
     """What one run of the daemon took.
 
     Attributes:
-        seconds: From reading the configuration to the last snapshot and the closed files.
+        seconds: From the first log line, with the interpreter up and the state folder held, to the last one, with the
+            last snapshot written and every file closed.
         recovered_rounds: Rounds re-executed before it served.
         recovered_seconds: From loading the snapshot to being where the sink had been.
     """
@@ -102,16 +100,15 @@ class Bench:
         shutil.copytree(self._fresh, self._folder / "state")
         if not again:
             self._clear()
-        said = io.StringIO()
-        started = time.perf_counter()
-        with contextlib.redirect_stderr(said):
-            serve.run(self._config)
-        seconds = time.perf_counter() - started
-        events = [json.loads(line) for line in said.getvalue().splitlines() if line.startswith("{")]
+        done = perpetua("serve", self._config)
+        assert done.returncode == 0, done.stderr.decode()
+        events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith(b"{")]
         recovered = next(event for event in events if event["event"] == "daemon.recovered")
-        stopped = next(event for event in events if event["event"] == "daemon.stopped")
+        starting, stopped = events[0], events[-1]
+        assert (starting["event"], stopped["event"]) == ("daemon.starting", "daemon.stopped")
         assert stopped["round"] == self.rows
         assert recovered["rounds"] == (self.rows if again else 0)
+        seconds = (_moment(stopped) - _moment(starting)).total_seconds()
         return Served(seconds, recovered["rounds"], recovered["seconds"])
 
     def _clear(self) -> None:
@@ -123,6 +120,10 @@ class Bench:
             if path.is_dir():
                 shutil.rmtree(path)
             path.unlink(missing_ok=True)
+
+
+def _moment(event: dict[str, str]) -> datetime:
+    return datetime.fromisoformat(event["timestamp"])
 
 
 def _table(features: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> pa.Table:
