@@ -1,0 +1,28 @@
+"""A quick cut of `python -m tests.chaos`, and daemons broken on purpose, which it must find."""
+
+import pytest
+
+from tests.chaos.__main__ import main
+
+_QUICK = ("jsonl", "phase-ends", "snapshots", "calls-parquet", "disk", "state-back", "sink-back")
+
+
+@pytest.mark.slow
+def test_no_kill_shows(capsys):
+    """Kills at all kinds of moments, a full disk, files set back: identical output, or a clear stop."""
+    only = [f"--only={name}" for name in _QUICK]
+    assert main(["--kills=12", "--messages=500", *only]) == 0, capsys.readouterr().out
+    assert "every stop was clear" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_killed_init_can_be_run_again(capsys):
+    """A state whose `init` was killed is made by the next one, and serves."""
+    assert main(["--kills=20", "--only=init"]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mutant", ["drawn noise", "nothing cut"])
+def test_broken_daemons_are_found(capsys, mutant):
+    """Noise that differs from process to process, and torn output that is not cut back, are broken promises."""
+    assert main(["--kills=20", "--messages=300", "--only=jsonl", f"--mutant={mutant}"]) == 1
+    assert "BROKEN PROMISE" in capsys.readouterr().out
