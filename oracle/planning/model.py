@@ -19,6 +19,15 @@ _CHOICES = {
     "slicing": ("faces", "sequential", "rsc"),
     "sides": ("lower", "upper", "both", "none"),
 }
+_RANGES = (
+    ("epsilon", 0.05, 50.0),  # below, no noise table is wide enough
+    ("delta", 1e-18, 0.1),  # below, noise of 128 bits is too coarse for two phases
+    ("alpha", 1e-6, 0.5),
+    ("beta", 1e-12, 0.5),
+    ("gamma", 1e-6, 1.0),
+)
+"""Least and largest value of each promise: outside, a plan would be absurd or its numbers too coarse."""
+
 _RESERVED = frozenset({"id", "x", "label"})
 
 
@@ -138,12 +147,10 @@ def _check_numbers(model: Model) -> None:
                 f"model.{field}", value, f"must be above {low:g} and {'at most' if closed else 'below'} {high:g}"
             )
 
-    if not 0.05 <= model.epsilon <= 50.0:  # noqa: PLR2004 -- below, no noise table is wide enough
-        raise InputError("model.epsilon", model.epsilon, "must be from 0.05 to 50")
-    within("delta", model.delta, 0.0, 0.1, closed=True)
-    within("alpha", model.alpha, 0.0, 0.5, closed=True)
-    within("beta", model.beta, 0.0, 0.5, closed=True)
-    within("gamma", model.gamma, 0.0, 1.0, closed=True)
+    for field, least, most in _RANGES:
+        value = getattr(model, field)
+        if not least <= value <= most:  # also for NaN
+            raise InputError(f"model.{field}", value, f"must be from {least:g} to {most:g}")
     within("examples", model.examples, 0, 2**48, closed=True)
     if model.share is not None:
         within("share", model.share, 0.0, 1.0, closed=True)

@@ -23,6 +23,9 @@ _FEWEST: Final = 2
 _MOST: Final = 48
 """Phases that are written down at most: each is about twice as long as the one before."""
 
+_LARGEST_COUNT: Final = 2**62
+"""Largest count that a plan is written down with (JSON readers keep 64 bits)."""
+
 _SAFE: Final = 1.0 - 1e-9
 """Keeps the sum of the deltas below delta_star, however it is rounded."""
 
@@ -157,6 +160,10 @@ def plan_paper(model: Model) -> Plan:
         if not _addressable(longer[-1]):
             break
         phases, examples = longer, wanted
+    largest = max(examples, *(phase.rounds for phase in phases), *(phase.stopper.cap for phase in phases))
+    if largest > _LARGEST_COUNT:
+        msg = f"model.profile = 'paper': its constants ask for {largest:.3g} of something, more than a plan can say"
+        raise PlanError(msg)
     plan = Plan(
         name=model.name,
         predictor=model.predictor,

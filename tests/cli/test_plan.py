@@ -89,7 +89,7 @@ def test_too_few_declared_examples(cli, model):
     ("old", "new", "message"),
     [
         ("epsilon = 8.0", "epsilon = -1.0", "model.epsilon = -1.0: must be from 0.05 to 50"),
-        ("alpha = 0.4", "alpha = 0.6", "model.alpha = 0.6: must be above 0 and at most 0.5"),
+        ("alpha = 0.4", "alpha = 0.6", "model.alpha = 0.6: must be from 1e-06 to 0.5"),
         ("alpha = 0.4", "alhpa = 0.4", "alhpa"),
         ("epsilon = 8.0", "", "epsilon"),
         ('"rectangles"', '"squares"', "squares"),

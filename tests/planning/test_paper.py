@@ -99,6 +99,12 @@ def test_a_plan_that_cannot_be_run_is_refused_before_any_data_is_read():
         check_runnable(replace(small, memory_bytes=2**40))
 
 
+def test_counts_beyond_64_bits_are_refused():
+    """A plan that could not be written down is one clear line."""
+    with pytest.raises(PlanError, match="more than a plan can say"):
+        plan_paper(replace(paper_model(0.05, 1e-6), gamma=1e-6, beta=1e-12, delta=1e-18))
+
+
 @pytest.mark.parametrize("broken", ["k", "gap", "delta"])
 def test_a_changed_figure_is_found(broken):
     """`check_paper` compares every condition with the plan's own figures."""
