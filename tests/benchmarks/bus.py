@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from tests.benchmarks.daemon import Bench
-from tests.benchmarks.engine import ANSWERS, answering
+from tests.benchmarks.engine import alone
 from tests.benchmarks.pairs import Floor, Row, Settings, paired, wall_rate
 
 __all__ = ["measure"]
@@ -20,14 +20,14 @@ def measure(settings: Settings) -> Iterator[Row]:
     """Measure queries a second, from reading the configuration to the last file closed."""
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), settings.narrow, settings.epsilon, "parquet", settings.parquet_rows)
-        engine = wall_rate(ANSWERS, answering(bench.plan))
-        value, baseline = paired(settings.seconds, lambda: bench.rows / bench.serve().seconds, engine)
+        engine = alone(settings, bench.plan, bench.rows)
+        value, baseline = paired(settings, lambda: bench.rows / bench.serve().seconds, engine)
         name = "bus, Parquet in and out, against the engine alone"
         yield Row(name, value, _UNIT, baseline, Floor("ratio", 0.5))
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), settings.narrow, settings.epsilon, "jsonl", settings.jsonl_rows)
         lines, decode = bench.lines(), msgspec.json.decode
         parser = wall_rate(len(lines), lambda: [decode(line) for line in lines])
-        value, baseline = paired(settings.seconds, lambda: bench.rows / bench.serve().seconds, parser)
+        value, baseline = paired(settings, lambda: bench.rows / bench.serve().seconds, parser)
         name = "bus, JSONL in and out, against parsing its lines alone"
         yield Row(name, value, _UNIT, baseline, Floor("value", 150_000.0))

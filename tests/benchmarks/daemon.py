@@ -1,5 +1,7 @@
 """The real daemon on real files: `perpetua serve` as a process of its own, from its first log line to its last."""
 
+import contextlib
+import io
 import json
 import shutil
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from oracle.cli import init
 from tests.benchmarks.states import box_model, box_plan, inside, queries
 from tests.support.folders import perpetua, write_config
 
@@ -81,10 +84,8 @@ class Bench:
         tables.append(f"epsilon = {model.epsilon}\nexamples = {model.examples}")
         tables += [f"[[model.features]]\nname = {json.dumps(name)}\nbounds = [0.0, 1.0]" for name in names]
         (self._folder / "model.toml").write_text("\n".join(tables) + "\n")
-        done = perpetua(
-            "init", self._folder / "model.toml", "--data", self._folder / "rows.parquet", "--state", self._fresh
-        )
-        assert done.returncode == 0, done.stderr.decode()
+        with contextlib.redirect_stdout(io.StringIO()):
+            init.run(self._folder / "model.toml", self._folder / "rows.parquet", self._fresh)
 
     @property
     def _fresh(self) -> Path:

@@ -10,16 +10,12 @@ from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
 from oracle.planning.plan import Plan
 from tests.benchmarks.noise import DRAWS, drawing
-from tests.benchmarks.pairs import Floor, Measure, Row, Settings, cpu_rate, paired
+from tests.benchmarks.pairs import Floor, Measure, Row, Settings, cpu_rate, paired, wall_rate
 from tests.benchmarks.states import box_plan, inside, queries, trained
 
-__all__ = ["ANSWERS", "answering", "measure"]
+__all__ = ["alone", "measure"]
 
 _BATCH: Final = 16_384
-_BATCHES: Final = 16
-
-ANSWERS: Final = _BATCH * _BATCHES
-"""Answers in one call of what `answering` returns: enough that all bookkeeping has its share."""
 
 _FITTED: Final = 20_000
 """Rows that the peers are fitted on; how fast they predict does not depend on it."""
@@ -29,11 +25,11 @@ _WIDE: Final = Floor("value", 150_000.0)
 _UNIT: Final = "predictions/s"
 
 
-def answering(plan: Plan) -> Callable[[], object]:
-    """Return what answers 16 batches and does the bookkeeping."""
+def _answering(plan: Plan, count: int) -> Callable[[], object]:
+    """Return what answers so many batches, always the same, and does the bookkeeping."""
     predictor = trained(plan)
-    rows, present = queries(ANSWERS, len(plan.features), seed=2), np.ones(_BATCH, dtype=np.bool_)
-    batches = np.split(rows, _BATCHES)
+    rows, present = queries(_BATCH * count, len(plan.features), seed=2), np.ones(_BATCH, dtype=np.bool_)
+    batches = np.split(rows, count)
 
     def work() -> None:
         for batch in batches:
@@ -41,6 +37,22 @@ def answering(plan: Plan) -> Callable[[], object]:
             predictor.settle()
 
     return work
+
+
+def _engine(settings: Settings, plan: Plan) -> Measure:
+    return cpu_rate(_BATCH * settings.batches, _answering(plan, settings.batches))
+
+
+def alone(settings: Settings, plan: Plan, rows: int) -> Measure:
+    """Return the engine's rate on the clock, over a stretch of about so many rows: for pairs with the daemon."""
+    answers = _BATCH * settings.batches
+    work, times = _answering(plan, settings.batches), max(1, rows // answers)
+
+    def stretch() -> None:
+        for _ in range(times):
+            work()
+
+    return wall_rate(times * answers, stretch)
 
 
 def _box_test(rows: NDArray[np.float64]) -> Callable[[], object]:
@@ -58,14 +70,14 @@ def _predicting(model: object, rows: NDArray[np.float64]) -> Callable[[], object
 
 def _against_noise(settings: Settings, plan: Plan, engine: Measure) -> tuple[float, float]:
     """Measure against what the generator of `noise` would allow with nothing else to do: a draw for each side."""
-    value, draws = paired(settings.seconds, engine, cpu_rate(DRAWS, drawing()))
+    value, draws = paired(settings, engine, cpu_rate(DRAWS, drawing()))
     return value, draws / len(plan.sides)
 
 
 def measure(settings: Settings) -> Iterator[Row]:
     """Measure predictions a second with few sides and with many."""
     plan = box_plan(settings.narrow, settings.epsilon)
-    engine, rows = cpu_rate(ANSWERS, answering(plan)), queries(_BATCH, settings.narrow, seed=2)
+    engine, rows = _engine(settings, plan), queries(_BATCH, settings.narrow, seed=2)
     bounds = (np.zeros(settings.narrow), np.ones(settings.narrow))
     peers = {
         "NumPy's box test, not private": _box_test(rows),
@@ -76,14 +88,14 @@ def measure(settings: Settings) -> Iterator[Row]:
     }
     what = f"engine, {len(plan.sides)} sides"
     for name, peer in peers.items():
-        value, baseline = paired(settings.seconds, engine, cpu_rate(_BATCH, peer))
+        value, baseline = paired(settings, engine, cpu_rate(_BATCH, peer))
         yield Row(f"{what}, against {name}", value, _UNIT, baseline, _NARROW)
     value, baseline = _against_noise(settings, plan, engine)
     yield Row(f"{what}, share of the noise generator's rate (a draw a side)", value, _UNIT, baseline, _NARROW)
     wide = box_plan(settings.wide, settings.epsilon)
-    engine, what = cpu_rate(ANSWERS, answering(wide)), f"engine, {len(wide.sides)} sides"
+    engine, what = _engine(settings, wide), f"engine, {len(wide.sides)} sides"
     box_test = cpu_rate(_BATCH, _box_test(queries(_BATCH, settings.wide, seed=2)))
-    value, baseline = paired(settings.seconds, engine, box_test)
+    value, baseline = paired(settings, engine, box_test)
     yield Row(f"{what}, against NumPy's box test, not private", value, _UNIT, baseline, _WIDE)
     value, baseline = _against_noise(settings, wide, engine)
     yield Row(f"{what}, share of the noise generator's rate (a draw a side)", value, _UNIT, baseline, _WIDE)

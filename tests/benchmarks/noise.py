@@ -47,5 +47,5 @@ def measure(settings: Settings) -> Iterator[Row]:
     ours = cpu_rate(DRAWS, drawing())
     theirs = cpu_rate(_OPENDP_DRAWS, _opendp())
     name = "noise: exact discrete Laplace, against OpenDP's"
-    value, baseline = paired(settings.seconds, ours, theirs)
+    value, baseline = paired(settings, ours, theirs)
     yield Row(name, value, "draws/s", baseline, Floor("ratio", 60.0))

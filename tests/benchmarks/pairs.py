@@ -4,14 +4,12 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 __all__ = ["Floor", "Measure", "Row", "Settings", "cpu_rate", "paired", "wall_rate"]
 
 Measure = Callable[[], float]
 """Does a stretch of work and returns its rate (units a second), or its seconds."""
-
-_LEAST_PAIRS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -19,7 +17,9 @@ class Settings:
     """How much to measure.
 
     Attributes:
-        seconds: For each pair of a value and a baseline; one that works on files takes at least three runs.
+        seconds: For each value and its baseline together.
+        pairs: Least number of times that each is measured, however long that takes.
+        batches: Batches of 16,384 rows that the engine answers at a stretch.
         parquet_rows: Rows of the Parquet file.
         jsonl_rows: Lines of the JSONL file.
         narrow: Features of the small model, each with two sides.
@@ -28,7 +28,9 @@ class Settings:
     """
 
     seconds: float = 4.0
-    parquet_rows: int = 1 << 20
+    pairs: int = 3
+    batches: int = 16
+    parquet_rows: int = 1 << 22
     jsonl_rows: int = 1 << 19
     narrow: int = 2
     wide: int = 20
@@ -84,18 +86,18 @@ class Row:
         return None if self.floor is None else self.floor.met(self.value, self.ratio)
 
 
-def paired(seconds: float, value: Measure, baseline: Measure) -> tuple[float, float]:
+def paired(settings: Settings, value: Measure, baseline: Measure) -> tuple[float, float]:
     """Measure value, baseline, value, baseline, ... and return the medians.
 
     Args:
-        seconds: How long to go on; at least three pairs are measured.
+        settings: How long to go on, and how often at least.
         value: The one.
         baseline: The other.
     """
     started = time.perf_counter()
     values: list[float] = []
     baselines: list[float] = []
-    while len(values) < _LEAST_PAIRS or time.perf_counter() - started < seconds:
+    while len(values) < settings.pairs or time.perf_counter() - started < settings.seconds:
         values.append(value())
         baselines.append(baseline())
     return statistics.median(values), statistics.median(baselines)

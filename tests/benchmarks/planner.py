@@ -29,6 +29,6 @@ def _planning(model: Model) -> Measure:
 def measure(settings: Settings) -> Iterator[Row]:
     """Measure the seconds that a plan takes, verified."""
     many, four = (_planning(box_model(dimension, settings.epsilon)) for dimension in (settings.wide, settings.narrow))
-    value, baseline = paired(settings.seconds, many, four)
+    value, baseline = paired(settings, many, four)
     name = f"planner, {2 * settings.wide} sides, against {2 * settings.narrow} sides"
     yield Row(name, value, "s", baseline, Floor("value", 5.0, above=False))

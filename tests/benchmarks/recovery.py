@@ -10,8 +10,8 @@ from oracle.planning.plan import Plan
 from oracle.service.shard import Shard
 from oracle.state.folder import FolderStore
 from tests.benchmarks.daemon import Bench
-from tests.benchmarks.engine import ANSWERS, answering
-from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired, wall_rate
+from tests.benchmarks.engine import alone
+from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
 from tests.benchmarks.states import box_plan, snapshot_of
 from tests.support.shards import MASTER_KEY
 
@@ -26,8 +26,8 @@ def measure(settings: Settings) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), settings.narrow, settings.epsilon, "parquet", settings.parquet_rows)
         bench.serve()
-        engine = wall_rate(ANSWERS, answering(bench.plan))
-        value, baseline = paired(settings.seconds, lambda: _again(bench), engine)
+        engine = alone(settings, bench.plan, bench.rows)
+        value, baseline = paired(settings, lambda: _again(bench), engine)
         name = "recovery, re-execution from Parquet, against the engine alone"
         yield Row(name, value, "rounds/s", baseline, _RATE)
     with tempfile.TemporaryDirectory() as folder:
@@ -35,7 +35,7 @@ def measure(settings: Settings) -> Iterator[Row]:
             _restoring(Path(folder) / str(dimension), box_plan(dimension, settings.epsilon))
             for dimension in (settings.wide, settings.narrow)
         )
-        value, baseline = paired(settings.seconds, wide, narrow)
+        value, baseline = paired(settings, wide, narrow)
         name = f"recovery, state of {2 * settings.wide} sides from its file, against {2 * settings.narrow} sides"
         yield Row(name, value, "s", baseline, Floor("value", 1.0, above=False))
 

@@ -1,0 +1,68 @@
+"""The benchmarks run, and say what they found; how fast anything is, is not tested here."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.__main__ import TOPICS, run
+from tests.benchmarks.pairs import Floor, Row, Settings, paired
+from tests.benchmarks.report import table, write
+
+_TINY = Settings(seconds=0.0, pairs=1, batches=1, parquet_rows=3_000, jsonl_rows=1_000, narrow=1, wide=2, epsilon=8.0)
+
+
+def test_every_topic_is_measured_and_written(tmp_path: Path) -> None:
+    """On tiny sizes all topics have positive figures, and the file holds five keys for each."""
+    said: list[str] = []
+    rows = run(list(TOPICS), _TINY, said.append)
+    write(tmp_path / "build" / "b.json", rows)
+    entries = json.loads((tmp_path / "build" / "b.json").read_text())
+    assert [tuple(entry) for entry in entries] == [("name", "value", "unit", "baseline", "ratio")] * len(rows)
+    for entry in entries:
+        assert 0.0 < entry["value"] < math.inf
+        assert entry["ratio"] == pytest.approx(entry["value"] / entry["baseline"], rel=1e-12)
+    topics = {name: [row.name for row in rows if row.name.startswith(name)] for name in TOPICS}
+    assert {name: len(found) for name, found in topics.items()} == {
+        "noise": 1,
+        "engine": 6,
+        "recovery": 2,
+        "planner": 1,
+        "bus": 2,
+    }
+    assert len({row.name for row in rows}) == len(rows)
+    assert len(said) == len(TOPICS) + len(rows)
+
+
+def test_value_and_baseline_take_turns() -> None:
+    """They are measured one after the other, and medians are not moved by one bad stretch."""
+    order: list[str] = []
+    values, baselines = iter([5.0, 1000.0, 6.0]), iter([1.0, 2.0, 0.001])
+
+    def value() -> float:
+        order.append("value")
+        return next(values)
+
+    def baseline() -> float:
+        order.append("baseline")
+        return next(baselines)
+
+    assert paired(Settings(seconds=0.0, pairs=3), value, baseline) == (6.0, 1.0)
+    assert order == ["value", "baseline"] * 3
+
+
+def test_the_table_says_which_promises_are_kept(tmp_path: Path) -> None:
+    """A floor below which a figure lies is told, one that is met too, and no peer makes null."""
+    rows = [
+        Row("fast", 90.0, "x/s", 1.0, Floor("ratio", 60.0)),
+        Row("slow", 59.0, "x/s", 1.0, Floor("ratio", 60.0)),
+        Row("late", 6.0, "s", None, Floor("value", 5.0, above=False)),
+        Row("soon", 4.0, "s", None, Floor("value", 5.0, above=False)),
+        Row("free", 4.0, "s"),
+    ]
+    lines = table(rows).splitlines()
+    assert [line.rsplit(" ", 1)[-1] for line in lines[1:]] == ["met", "BELOW", "BELOW", "met", "s"]
+    write(tmp_path / "b.json", rows)
+    entry = json.loads((tmp_path / "b.json").read_text())[2]
+    assert entry == {"name": "late", "value": 6.0, "unit": "s", "baseline": None, "ratio": None}
