@@ -1,0 +1,209 @@
+"""Honest queries: laws of a point in a box, with uniform margins on [0, 1], and those outside of it.
+
+A law can be asked for its *outer* points alone: those in a tail of some feature. That is what lets the compressed
+driver leave out the queries far inside, which no private point can tell apart.
+"""
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import integrate, stats
+
+__all__ = ["HIGH", "LOW", "OUTSIDE", "Atoms", "Correlated", "Duplicates", "Independent", "Law"]
+
+Floats = NDArray[np.float64]
+
+LOW: Final = 0.05
+HIGH: Final = 0.95
+"""The target is the box [LOW, HIGH]^d; the declared bounds are [0, 1]."""
+
+OUTSIDE: Final = 0.04
+"""Part of the honest queries that lies outside the box."""
+
+_STEPS: Final = (0.01, 0.02, 0.04)
+"""How far outside they lie."""
+
+
+class Law:
+    """Independent uniform features; the other laws change how the features hang together.
+
+    Args:
+        dimension: d, number of features.
+    """
+
+    share: float | None = None
+    """What an operator who knows of the dependence declares as `share`; None leaves the planner's estimate."""
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+
+    @property
+    def sides(self) -> int:
+        """S = 2 d."""
+        return 2 * self.dimension
+
+    def atoms(self) -> tuple[Floats, Floats] | None:
+        """Return points float64[n, d] in [0, 1]^d and their masses, if the law has finitely many."""
+        return None
+
+    def inside(self, generator: np.random.Generator, count: int) -> Floats:
+        """Draw points in [0, 1]^d: float64[count, d]."""
+        return generator.random((count, self.dimension))
+
+    def outer_mass(self, cuts: Floats) -> float:
+        """Return the mass of the points in any tail: side s's has mass cuts[s], lower and upper by turns."""
+        return float(1.0 - np.prod(1.0 - cuts[::2] - cuts[1::2]))
+
+    def outer(self, generator: np.random.Generator, count: int, cuts: Floats) -> Floats:
+        """Draw points that lie in some tail: float64[count, d].
+
+        A tail is picked by its mass, then a point in it; a point in k tails is kept with probability 1/k.
+        """
+        found: list[Floats] = []
+        missing = count
+        while missing > 0:
+            tried = missing + missing // 10 + 16
+            sides = generator.choice(self.sides, tried, p=cuts / cuts.sum())
+            tails = generator.random(tried) * cuts[sides]
+            points = self._given(generator, sides // 2, np.where(sides % 2, 1.0 - tails, tails))
+            tails_hit = (points < cuts[::2]).sum(axis=1) + (points > 1.0 - cuts[1::2]).sum(axis=1)
+            kept = points[generator.random(tried) * np.maximum(tails_hit, 1) < 1.0][:missing]
+            found.append(kept)
+            missing -= len(kept)
+        return np.concatenate(found) if found else np.empty((0, self.dimension))
+
+    def _given(self, generator: np.random.Generator, features: NDArray[np.int64], values: Floats) -> Floats:
+        """Draw points with one feature given."""
+        points = self.inside(generator, len(values))
+        points[np.arange(len(values)), features] = values
+        return points
+
+    def outside(self) -> Floats:
+        """Return the honest queries outside the box, equally likely each: float64[n, d], in the queries' units."""
+        points = []
+        for side in range(self.sides):
+            for step in _STEPS:
+                point = np.full(self.dimension, 0.5)
+                point[side // 2] = HIGH + step if side % 2 else LOW - step
+                points.append(point)
+        return np.array(points)
+
+    def sample(self, generator: np.random.Generator, count: int) -> tuple[Floats, NDArray[np.bool_]]:
+        """Draw honest queries, in their own units, and whether each lies in the box."""
+        points = LOW + (HIGH - LOW) * self.inside(generator, count)
+        beyond = self.outside()
+        away = generator.random(count) < OUTSIDE
+        points[away] = beyond[generator.integers(0, len(beyond), int(away.sum()))]
+        return points, ~away
+
+
+Independent = Law
+
+
+class Duplicates(Law):
+    """All features are copies of the first: all lower sides compete for the same points."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__(dimension)
+        # the coin's part and an equal part of the rest: 0.8/d + 0.2/S
+        self.share = 0.9 / dimension
+
+    def inside(self, generator: np.random.Generator, count: int) -> Floats:
+        """Draw points on the diagonal."""
+        return np.repeat(generator.random((count, 1)), self.dimension, axis=1)
+
+    def outer_mass(self, cuts: Floats) -> float:
+        """Return the mass of the widest lower tail and the widest upper one."""
+        return float(cuts[::2].max() + cuts[1::2].max())
+
+    def _given(self, generator: np.random.Generator, features: NDArray[np.int64], values: Floats) -> Floats:
+        del generator, features
+        return np.repeat(values[:, None], self.dimension, axis=1)
+
+    def outside(self) -> Floats:
+        """Return points on the diagonal outside the box."""
+        values = np.array([LOW - step for step in _STEPS] + [HIGH + step for step in _STEPS])
+        return np.repeat(values[:, None], self.dimension, axis=1)
+
+
+class Correlated(Law):
+    """A Gaussian copula in which any two features have correlation 0.99.
+
+    In a stripe of small mass the other features are as near to their faces as the first: `faces` shares a stripe among
+    d sides, as with copies.
+    """
+
+    _RHO: Final = 0.99
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__(dimension)
+        self.share = 0.9 / dimension
+
+    def inside(self, generator: np.random.Generator, count: int) -> Floats:
+        """Draw points of the copula."""
+        common = generator.standard_normal((count, 1)) * math.sqrt(self._RHO)
+        own = generator.standard_normal((count, self.dimension)) * math.sqrt(1.0 - self._RHO)
+        points: Floats = stats.norm.cdf(common + own)
+        return points
+
+    def outer_mass(self, cuts: Floats) -> float:
+        """Integrate over the common part: given it, the features are independent."""
+        lower, upper = stats.norm.ppf(cuts[::2]), stats.norm.isf(cuts[1::2])
+        root, rest = math.sqrt(self._RHO), math.sqrt(1.0 - self._RHO)
+        grid = np.linspace(-9.0, 9.0, 36_001)[:, None]
+        below = stats.norm.cdf((lower - root * grid) / rest) + stats.norm.sf((upper - root * grid) / rest)
+        union = -np.expm1(np.log1p(-np.minimum(below, 1.0 - 1e-16)).sum(axis=1))
+        return float(integrate.simpson(union * stats.norm.pdf(grid[:, 0]), x=grid[:, 0]))
+
+    def _given(self, generator: np.random.Generator, features: NDArray[np.int64], values: Floats) -> Floats:
+        score = stats.norm.ppf(values)[:, None]
+        common = generator.standard_normal((len(values), 1)) * math.sqrt(self._RHO - self._RHO**2)
+        own = generator.standard_normal((len(values), self.dimension)) * math.sqrt(1.0 - self._RHO)
+        points: Floats = stats.norm.cdf(self._RHO * score + common + own)
+        points[np.arange(len(values)), features] = values
+        return points
+
+    def outside(self) -> Floats:
+        """Return points on the diagonal outside the box."""
+        return Duplicates(self.dimension).outside()
+
+
+class Atoms(Law):
+    """Few distinct values a feature, the outer ones rare: a stripe is a handful of values with many ties."""
+
+    _RARE: Final = 8
+    _BULK: Final = 8
+    _PARTNERS: Final = 16
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__(dimension)
+        generator = np.random.default_rng(77)
+        values = np.linspace(0.02, 0.98, 2 * self._RARE + self._BULK)
+        bulk = values[self._RARE : -self._RARE]
+        points = [generator.choice(bulk, (512, dimension))]
+        masses = [np.full(512, 1.0)]
+        for feature in range(dimension):
+            for rank in range(self._RARE):
+                for value in (values[rank], values[-1 - rank]):
+                    block = generator.choice(values[4:-4], (self._PARTNERS, dimension))
+                    block[:, feature] = value
+                    points.append(block)
+                    masses.append(np.full(self._PARTNERS, 1e-4 * 2.0**rank / (dimension * self._PARTNERS)))
+        masses[0] *= (1.0 - sum(float(part.sum()) for part in masses[1:])) / 512.0
+        self._points, self._masses = np.concatenate(points), np.concatenate(masses)
+
+    def atoms(self) -> tuple[Floats, Floats]:
+        """Return all points and their masses."""
+        return self._points, self._masses
+
+    def inside(self, generator: np.random.Generator, count: int) -> Floats:
+        """Draw points of the support."""
+        points: Floats = self._points[generator.choice(len(self._masses), count, p=self._masses)]
+        return points
+
+    def outer_mass(self, cuts: Floats) -> float:
+        """Return 0: every point is an atom, and none is left out."""
+        del cuts
+        return 0.0

@@ -1,0 +1,127 @@
+"""Runs every adversary at every size, and prints how far each stays below its bounds."""
+
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from oracle.cli.progress import Progress
+from tests.adversaries.compressed import Compressed
+from tests.adversaries.figures import PhaseFigures, broken_bounds, worst
+from tests.adversaries.scenarios import SCENARIOS, planned
+
+__all__ = ["DIMENSIONS", "EPSILONS", "PHASES", "Row", "cells", "run_all", "run_cell", "table"]
+
+DIMENSIONS: Final = (1, 2, 5)
+EPSILONS: Final = (1.0, 4.0)
+PHASES: Final = 6
+
+Cell = tuple[int, int, float]
+"""Scenario number, d, epsilon."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run: an adversary at one size.
+
+    Attributes:
+        adversary: Its name.
+        dimension: d.
+        epsilon: Per-record epsilon.
+        rounds: Rounds of all phases run.
+        rearms: How often sides were armed afresh.
+        error: Largest error of a phase or up to a phase's end, over alpha.
+        expected: The plan's expected error over alpha.
+        fill: Least part of M that a side was armed with.
+        contamination: Most contamination of a side, over eta M.
+        outside_ones: Hostile queries outside the box that got label 1.
+        false_ones: Honest ones.
+        broken: Names of the bounds that did not hold.
+        phases: Every phase's figures.
+    """
+
+    adversary: str
+    dimension: int
+    epsilon: float
+    rounds: int
+    rearms: int
+    error: float
+    expected: float
+    fill: float
+    contamination: float
+    outside_ones: int
+    false_ones: int
+    broken: list[str]
+    phases: list[PhaseFigures]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain data."""
+        return asdict(self)
+
+
+def cells(dimensions: Iterable[int], epsilons: Iterable[float]) -> list[Cell]:
+    """Return all runs, the longest first."""
+    found = [
+        (number, dimension, epsilon)
+        for dimension in dimensions
+        for epsilon in epsilons
+        for number, scenario in enumerate(SCENARIOS)
+        if dimension >= scenario.dimensions
+    ]
+    return sorted(found, key=lambda cell: (-cell[1], cell[2], -cell[0]))
+
+
+def run_cell(cell: Cell) -> Row:
+    """Run one adversary at one size, with a fixed seed."""
+    number, dimension, epsilon = cell
+    scenario = SCENARIOS[number]
+    plan = planned(scenario, dimension, epsilon)
+    seed = 1000 * number + 10 * dimension + int(epsilon)
+    run = Compressed(plan, scenario.law(dimension), scenario.attack(), seed, flipped=scenario.flipped)
+    figures = run.run(PHASES)
+    error, fill, contamination = worst(figures)
+    return Row(
+        scenario.name,
+        dimension,
+        epsilon,
+        sum(phase.rounds for phase in figures),
+        sum(phase.rearms for phase in figures),
+        error / plan.alpha,
+        plan.expected_error / plan.alpha,
+        fill,
+        contamination,
+        sum(phase.outside_ones for phase in figures),
+        sum(phase.false_ones for phase in figures),
+        broken_bounds(plan, figures),
+        figures,
+    )
+
+
+def run_all(wanted: list[Cell], workers: int) -> list[Row]:
+    """Run cells in parallel, with progress on standard error."""
+    rows: dict[Cell, Row] = {}
+    with (
+        Progress("adversaries", len(wanted), "runs") as progress,
+        ProcessPoolExecutor(workers, max_tasks_per_child=None) as pool,
+    ):
+        futures = {pool.submit(run_cell, cell): cell for cell in wanted}
+        for future in as_completed(futures):
+            rows[futures[future]] = future.result()
+            progress.at(len(rows))
+    return [rows[cell] for cell in sorted(rows)]
+
+
+def table(rows: list[Row]) -> str:
+    """Return the rows as text."""
+    head = (
+        f"{'adversary':<30} {'d':>2} {'eps':>4} {'phases':>6} {'rounds':>8} {'re-arms':>7} {'error/alpha':>11} "
+        f"{'fill':>5} {'contam./eta M':>13} {'wrong 1s':>8}  verdict"
+    )
+    lines = [head, "-" * len(head)]
+    lines += [
+        f"{row.adversary:<30} {row.dimension:>2} {row.epsilon:>4g} {len(row.phases):>6} {row.rounds:>8.1e} "
+        f"{row.rearms:>7} {row.error:>11.3f} {row.fill:>5.2f} {row.contamination:>13.3f} "
+        f"{row.outside_ones + row.false_ones:>8}  {'BROKEN: ' + ', '.join(row.broken) if row.broken else 'holds'}"
+        for row in rows
+    ]
+    return "\n".join(lines)
