@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from connectors.base import ARROW_STREAM, Delivery, Source
 from connectors.local.commitfile import DurableCommitFile
@@ -134,7 +134,7 @@ class Ground:
         source: dict[str, object] = {} if self.kind == "jsonl" else {"kind": "parquet", "rows_per_message": BATCH_ROWS}
         name = "q.jsonl" if self.kind == "jsonl" else "q.parquet"
         sink: dict[str, object] = {} if self.kind == "jsonl" else {"kind": "parquet"}
-        settings: dict[str, dict[str, object]] = {
+        settings: dict[str, Any] = {
             "state": {"snapshot_rounds": self._snapshot_rounds},
             "service": {"batch_rows": BATCH_ROWS},
             "source": {**source, "path": str(folder / name)},

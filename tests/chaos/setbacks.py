@@ -29,7 +29,7 @@ def state_set_back(arena: Arena, kind: Kind, count: int) -> Row:
     row = Row(f"state set back, {kind}")
     with timed(row):
         ground = arena.ground(kind)
-        copies = _copies(arena, ground, row, 6)
+        copies = _copies(arena, ground, row, min(6, count + 2))
         across = 0
         for number in range(count):
             older, newer = sorted(arena.rng.sample(range(len(copies)), 2))
@@ -51,7 +51,7 @@ def sink_set_back(arena: Arena, kind: Kind, count: int) -> Row:
     row = Row(f"sink set back, {kind}")
     with timed(row):
         ground = arena.ground(kind)
-        copies = _copies(arena, ground, row, 4)
+        copies = _copies(arena, ground, row, min(4, count + 2))
         damages = _damages()
         for number in range(count):
             while True:

@@ -11,7 +11,7 @@ _QUICK = ("jsonl", "phase-ends", "snapshots", "calls-parquet", "disk", "state-ba
 def test_no_kill_shows(capsys):
     """Kills at all kinds of moments, a full disk, files set back: identical output, or a clear stop."""
     only = [f"--only={name}" for name in _QUICK]
-    assert main(["--kills=12", "--messages=500", *only]) == 0, capsys.readouterr().out
+    assert main(["--kills=10", "--messages=400", *only]) == 0, capsys.readouterr().out
     assert "every stop was clear" in capsys.readouterr().out
 
 

@@ -1,0 +1,116 @@
+"""A quick cut of `python -m tests.fuzz`, and code broken on purpose, which it must find."""
+
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.base import Delivery
+from oracle.service.codec import json_messages
+from oracle.service.codec.batches import BatchCodec
+from oracle.service.codec.json_messages import JsonCodec
+from oracle.service.codec.rejections import Reason, Rejection
+from tests.fuzz import readers
+from tests.fuzz.codecs import fuzz_codecs
+from tests.fuzz.verdicts import BrokenPromiseError, judge
+from tests.support.shards import new_shard, small_plan
+
+_NUMBERS = st.one_of(st.floats(), st.integers(), st.integers(-(10**400), 10**400), st.booleans(), st.none())
+_VALUES = st.recursive(
+    _NUMBERS | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "x", "id", ""]), inner),
+    max_leaves=6,
+)
+_DOCUMENTS = st.one_of(
+    st.fixed_dictionaries({}, optional={"id": _VALUES, "x": _VALUES, "a": _VALUES, "b": _VALUES, "note": _VALUES}),
+    st.fixed_dictionaries({"x": st.lists(_NUMBERS, min_size=2, max_size=2)}, optional={"id": _VALUES}),
+    st.fixed_dictionaries({"a": _NUMBERS, "b": _NUMBERS}, optional={"id": _VALUES}),
+    _VALUES,
+)
+
+
+@pytest.mark.parametrize("run", range(6))
+def test_codecs(run):
+    """Of 12,000 changed messages each gets one right reply, and the rejected ones leave no trace."""
+    counts: Counter[tuple[str, str]] = Counter()
+    fuzz_codecs(5, run, counts, 2_000)
+    assert sum(counts.values()) == 2_000
+    assert counts["JSON", "accepted"] > 300
+    assert counts["Arrow", "accepted"] > 25
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(document=_DOCUMENTS)
+def test_documents(document):
+    """Any JSON document is answered if Python's own parser finds a query in it, and rejected by name if not."""
+    delivery = Delivery(1, json.dumps(document).encode())
+    shard = new_shard()
+    features = shard._codec.decode([delivery]).features.tolist()
+    outcome = shard.process([delivery])
+    assert judge(small_plan(), delivery, outcome.commit.replies[0], features).rounds == outcome.rounds
+
+
+@pytest.mark.parametrize("name", ["snapshot", "snapshot header", "snapshot payload", "genesis file", "key file"])
+def test_readers(tmp_path, name):
+    """Of 1,000 changed files none is taken for another, and each error is a documented one."""
+    counts: Counter[tuple[str, str]] = Counter()
+    readers.fuzz_reader(name, 5, 0, counts, tmp_path)
+    assert sum(counts.values()) == 1_000
+    assert len(counts) >= 2
+
+
+def _raises(*_):
+    raise KeyError("out of a codec")
+
+
+_real_decode = JsonCodec.decode
+
+
+def _takes_anything(self, body):
+    result = _real_decode(self, body)
+    return (None, [0.0] * len(self._names)) if isinstance(result, Rejection) else result
+
+
+def _quotes(self, body, rejection):
+    told = {"id": None, "error": rejection.reason, "field": "body", "bound": repr(body), "model": self._model.decode()}
+    return json.dumps(told).encode()
+
+
+_real_encode = BatchCodec.encode
+
+
+def _mixes_up(self, batch, answers):
+    replies = _real_encode(self, batch, answers)
+    return replies[::-1] if len(replies) > 100 else replies
+
+
+def _refuses_often(self, body):
+    if len(body) % 7 == 0:
+        return Rejection(Reason.MALFORMED, "body", "one JSON object")
+    return _real_decode(self, body)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken", "found"),
+    [
+        (json_messages, "_not_valid", _raises, "KeyError"),
+        (JsonCodec, "decode", _takes_anything, "an accepted message is"),
+        (JsonCodec, "encode_rejection", _quotes, "a rejection's"),
+        (BatchCodec, "encode", _mixes_up, "cut otherwise"),
+        (JsonCodec, "decode", _refuses_often, "a query is not rejected"),
+    ],
+)
+def test_broken_codecs_are_found(monkeypatch, owner, name, broken, found):
+    """A codec that raises, takes what is no query, quotes a message, mixes replies up, or refuses queries is found."""
+    monkeypatch.setattr(owner, name, broken)
+    with pytest.raises(BrokenPromiseError, match=found):
+        fuzz_codecs(5, 0, Counter(), 2_000)
+
+
+def test_broken_reader_is_found(tmp_path, monkeypatch):
+    """A reader that takes any bytes for the snapshot is found."""
+    monkeypatch.setattr(readers, "decode", lambda *_: None)
+    with pytest.raises(BrokenPromiseError, match="something else"):
+        readers.fuzz_reader("snapshot", 5, 0, Counter(), tmp_path)
