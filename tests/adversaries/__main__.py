@@ -13,11 +13,13 @@ def main() -> int:
     """Run the matrix."""
     parser = argparse.ArgumentParser(prog="python -m tests.adversaries", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="epsilon 4 and d at most 2 only")
+    parser.add_argument("--dimensions", type=int, nargs="+", default=DIMENSIONS, choices=DIMENSIONS)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS, choices=EPSILONS)
     parser.add_argument("--json", type=Path, help="also write every figure there")
     parser.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
     settings = parser.parse_args()
     started = time.monotonic()
-    wanted = cells((1, 2), (4.0,)) if settings.quick else cells(DIMENSIONS, EPSILONS)
+    wanted = cells((1, 2), (4.0,)) if settings.quick else cells(settings.dimensions, settings.epsilons)
     rows = run_all(wanted, settings.workers)
     broken = sum(bool(row.broken) for row in rows)
     took = time.monotonic() - started

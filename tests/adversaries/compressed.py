@@ -34,7 +34,7 @@ __all__ = ["Compressed", "TailsTooNarrowError"]
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-_TAIL = 1.6
+_TAIL = 1.35
 """Tails are this much wider than the next phase's points are expected to need."""
 
 
@@ -118,17 +118,23 @@ class Compressed:
         return self._cut(first)
 
     def _outer_keys(self, count: int) -> Floats:
-        points = LOW + (HIGH - LOW) * self._law.outer(self._generator, count, self._cuts)
-        return self._geometry.keys(points)
+        """Draw honest outer queries, as keys on every side: float64[S, count]."""
+        if not count:
+            return np.empty((self._sides, 0))
+        points = self._law.outer(self._generator, count, self._cuts)
+        keys = np.empty((self._sides, count))
+        keys[::2] = LOW + (HIGH - LOW) * points
+        keys[1::2] = -keys[::2]
+        return keys
 
     def _harvest_points(self, keys: Floats) -> None:
-        if not keys.shape[1]:
-            return
-        if self._sides == 1:
-            sides = np.zeros(keys.shape[1], dtype=np.intp)
-        else:
-            words = self._generator.integers(0, 2**64, (keys.shape[1], 2), dtype=np.uint64)
-            sides = self._geometry.faces.choose(keys, words)
+        useful = np.zeros(keys.shape[1], dtype=np.bool_)
+        for column, pile in zip(keys, self._harvest, strict=True):
+            useful |= column <= pile.bound
+        if not useful.all():
+            keys = keys[:, useful]
+        words = self._generator.integers(0, 2**64, (keys.shape[1], 2), dtype=np.uint64)
+        sides = self._geometry.faces.choose(keys, words)
         for side, pile in enumerate(self._harvest):
             mine = keys[side, sides == side]
             pile.add(mine, np.ones(len(mine), dtype=np.int64))
@@ -222,7 +228,7 @@ class Compressed:
 
     def _draw(self, groups: Groups, rounds: int) -> _Stretch:
         outer = int(self._generator.binomial(rounds, groups.outer_rate(self._outer)))
-        keys = self._outer_keys(outer) if outer else np.empty((self._sides, 0))
+        keys = self._outer_keys(outer)
         decider, medium = self._outcomes(keys)
         rates = groups.medium_rates
         grouped = self._generator.multinomial(rounds - outer, np.append(rates, max(1.0 - rates.sum(), 0.0)))[:-1]
@@ -297,7 +303,7 @@ class Compressed:
         figures, count = self._figures, len(stretch.decider)
         figures.honest += count
         figures.misses += int(np.count_nonzero(stretch.decider < self._sides))
-        self._harvest_points(stretch.keys[:, stretch.decider == self._sides])
+        self._harvest_points(stretch.keys[:, np.flatnonzero(stretch.decider == self._sides)])
         for side in range(self._sides):
             own = stretch.keys[side, (stretch.decider == side) & stretch.medium]
             self._collected[side].add(own, np.ones(len(own), dtype=np.int64))
