@@ -34,9 +34,6 @@ __all__ = ["Compressed", "TailsTooNarrowError"]
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-_TAIL = 1.35
-"""Tails are this much wider than the next phase's points are expected to need."""
-
 
 class TailsTooNarrowError(Exception):
     """A side's next points were not all in its tail: the simulation would not be exact."""
@@ -71,11 +68,21 @@ class Compressed:
         seed: Of all randomness.
         flipped: Part of the training labels that is wrong.
         blocks: How often a phase the adversary is asked.
+        tail: Tails are this much wider than the next phase's points are expected to need.
     """
 
     def __init__(  # noqa: PLR0913 -- each is one thing that runs vary
-        self, plan: Plan, law: Law, adversary: Adversary, seed: int, *, flipped: float = 0.0, blocks: int = 200
+        self,
+        plan: Plan,
+        law: Law,
+        adversary: Adversary,
+        seed: int,
+        *,
+        flipped: float = 0.0,
+        blocks: int = 200,
+        tail: float = 1.35,
     ) -> None:
+        self._tail = tail
         self._plan = plan
         self._law = law
         self._adversary = adversary
@@ -94,7 +101,7 @@ class Compressed:
 
     def _tails(self, start: Floats, phase: PhasePlan, positives: float) -> None:
         """Set each side's tail: beyond `start` (mass), the harvest for `phase` out of so many positives."""
-        wanted = _TAIL * (phase.start.points + phase.start.trim) / (positives * self._plan.share)
+        wanted = self._tail * (phase.start.points + phase.start.trim) / (positives * self._plan.share)
         everything = self._law.atoms() is not None
         self._cuts = np.minimum(start + wanted, 0.45)
         self._outer = self._law.outer_mass(self._cuts)
@@ -205,6 +212,8 @@ class Compressed:
             done += reached
             self._keep(groups, stretch, reached)
             if halted:
+                figures = self._figures
+                figures.first_rearm = figures.first_rearm or figures.rounds - left + done
                 for side in halted:
                     self._rearm(side)
                 break

@@ -22,6 +22,7 @@ class PhaseFigures:
         false_ones: Honest queries outside the box that got label 1.
         outside_ones: Hostile queries outside the box that got label 1.
         rearms: How often a side was armed afresh.
+        first_rearm: Round of the phase before which the first was, 0 if none.
         fill: Least part of M that a side held when it was armed.
         contamination: Most points of a side, as a multiple of eta M, that lay outside the true edge or further inside
             than all points that the side started the phase with.
@@ -34,6 +35,7 @@ class PhaseFigures:
     false_ones: int = 0
     outside_ones: int = 0
     rearms: int = 0
+    first_rearm: int = 0
     fill: float = 1.0
     contamination: float = 0.0
 

@@ -96,7 +96,11 @@ class Real:
         answers = self._predictor.answer(features, np.ones(rows, dtype=np.bool_))
         self._predictor.settle()
         self._count(figures, features, answers.labels == 1, inside, hostile)
-        return [event.side for event in answers.events if isinstance(event, SideRearmed)]
+        events = [event for event in answers.events if isinstance(event, SideRearmed)]
+        if events and not figures.rearms:
+            before = sum(phase.rounds for phase in self._plan.phases[: figures.phase - 1])
+            figures.first_rearm = events[0].round - before
+        return [event.side for event in events]
 
     @staticmethod
     def _count(

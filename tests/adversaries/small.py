@@ -1,0 +1,37 @@
+"""A plan of short phases, for the real predictor."""
+
+from functools import cache
+
+from oracle.planning.model import Feature, Model
+from oracle.planning.plan import Plan
+from oracle.planning.tight import plan_or_wish
+
+__all__ = ["small_plan"]
+
+
+@cache
+def small_plan(dimension: int, trim: int = 0, share: float | None = None, width: float = 1.0) -> Plan:
+    """Return an accounted plan whose first six phases are a million rounds (d = 1) or two and a half (d = 2).
+
+    Args:
+        dimension: d.
+        trim: Outermost points skipped.
+        share: Declared share of a stripe; None for the planner's estimate.
+        width: Width of the declared bounds of the last feature; 1 is right.
+    """
+    low, high = 0.5 - width / 2.0, 0.5 + width / 2.0
+    bounds = [(0.0, 1.0)] * (dimension - 1) + [(low, high)]
+    return plan_or_wish(
+        Model(
+            name="small",
+            predictor="rectangles",
+            epsilon=12.0,
+            alpha=0.4,
+            gamma=0.5,
+            examples=6_000,
+            first_share=0.3,
+            trim=trim,
+            share=share,
+            features=tuple(Feature(name=f"f{index}", bounds=pair) for index, pair in enumerate(bounds)),
+        )
+    )
