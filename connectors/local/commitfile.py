@@ -60,7 +60,7 @@ class DurableCommitFile:
             raise StorageError(f"commit record {self.path}: cannot be read: {exc.strerror}") from exc
         try:
             return _decode(data)
-        except (KeyError, TypeError, ValueError) as exc:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as exc:
             raise StorageError(f"commit record {self.path}: damaged, or of a newer version") from exc
 
     def write(self, record: CommitRecord) -> None:

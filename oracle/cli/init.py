@@ -17,7 +17,7 @@ from oracle.planning.plan import Plan
 from oracle.planning.planner import plan_model
 from oracle.planning.tight import SEARCH_STEPS
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
-from oracle.state.files import erase
+from oracle.state.files import erase, finish_exclusive
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot, encode
 from oracle.state.genesis import Genesis, read_genesis, write_genesis
@@ -59,10 +59,9 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         arrays=predictor.export(),
     )
     _write(plan, snapshot, state, key_path, keep_genesis)
-    nominal = " (nominal: no proof bounds it)" if plan.nominal else ""
-    typer.echo(
-        f"{plan.name}: epsilon = {plan.epsilon:g}{nominal}, sum of delta <= {plan.delta:g}, {plan.declared:,} examples"
-    )
+    nominal = "; both nominal: no proof bounds them" if plan.nominal else ""
+    spent = f"sum of delta <= {plan.delta:g}{nominal}"
+    typer.echo(f"{plan.name}: epsilon = {plan.epsilon:g}, {spent}, {plan.declared:,} examples")
     typer.echo(f"state folder: {state}")
     typer.echo(f"key file:     {key_path}  (keep it apart from copies of the state folder)")
     if keep_genesis:
@@ -125,7 +124,11 @@ def _write(plan: Plan, snapshot: Snapshot, state: Path, key_path: Path, genesis:
     except OSError as exc:
         msg = f"--state = '{state}': cannot be made: {exc.strerror}"
         raise StorageError(msg) from exc
-    master_key = read_key_file(key_path) if key_path.exists() else create_key_file(key_path)
+    if key_path.exists():
+        master_key = read_key_file(key_path)
+        finish_exclusive(key_path)  # else the key would stay under a second name
+    else:
+        master_key = create_key_file(key_path)
     with FolderStore.open(state, master_key) as store:
         store.write_plan(plan.encode())
         if genesis is not None:

@@ -179,6 +179,13 @@ def _check_profile(model: Model) -> None:
             raise InputError(f"model.{field}", getattr(model, field), 'cannot be set for profile = "paper"')
 
 
+def _check_name(where: str, name: str) -> None:
+    if not name or len(name) > _NAME_LIMIT or name in _RESERVED:
+        raise InputError(f"{where}.name", name, f"must be 1 to {_NAME_LIMIT} characters, not id, x or label")
+    if not name.isprintable() or '"' in name or "\\" in name:  # the JSON decoder takes no such name
+        raise InputError(f"{where}.name", name, "must have printable characters only, no quote and no backslash")
+
+
 def _check_features(model: Model) -> None:
     if not model.name or len(model.name) > _NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
         raise InputError("model.name", model.name, f"must be 1 to {_NAME_LIMIT} letters, digits, '-', '_' or '.'")
@@ -187,10 +194,7 @@ def _check_features(model: Model) -> None:
     seen: set[str] = set()
     for index, feature in enumerate(model.features):
         where = f"model.features[{index}]"
-        if not feature.name or len(feature.name) > _NAME_LIMIT or feature.name in _RESERVED:
-            raise InputError(
-                f"{where}.name", feature.name, f"must be 1 to {_NAME_LIMIT} characters, not id, x or label"
-            )
+        _check_name(where, feature.name)
         if feature.name in seen:
             raise InputError(f"{where}.name", feature.name, "must not be used twice")
         seen.add(feature.name)

@@ -20,5 +20,5 @@ def read_toml(path: Path) -> dict[str, object]:
     except OSError as exc:
         msg = f"{path}: cannot be read: {exc.strerror}"
         raise SourceError(msg) from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except (RecursionError, ValueError) as exc:  # TOML's and UTF-8's errors, and numbers of thousands of digits
         raise InputError(str(path), "...", f"not TOML: {exc}") from exc

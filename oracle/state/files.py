@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oracle.errors import StorageError
 
-__all__ = ["erase", "read_private", "replace_durably", "sync_folder", "write_exclusive"]
+__all__ = ["erase", "finish_exclusive", "read_private", "replace_durably", "sync_folder", "write_exclusive"]
 
 _ZEROS = bytes(1 << 20)
 _TOO_OPEN = 0o077
@@ -96,6 +96,18 @@ def erase(path: Path) -> None:
         finally:
             os.close(descriptor)
     path.unlink(missing_ok=True)
+
+
+def finish_exclusive(path: Path) -> None:
+    """Unlink the second name that a crash within `write_exclusive` may have left of a file that is there.
+
+    Raises:
+        StorageError: It could not be unlinked.
+    """
+    try:
+        path.with_name(f".{path.name}.tmp").unlink(missing_ok=True)
+    except OSError as exc:
+        raise StorageError(f"{path}: cannot be written: {exc.strerror}") from exc
 
 
 def read_private(path: Path, limit: int | None = None) -> bytes:

@@ -18,7 +18,7 @@ def test_no_kill_shows(capsys):
 @pytest.mark.slow
 def test_killed_init_can_be_run_again(capsys):
     """A state whose `init` was killed is made by the next one, and serves."""
-    assert main(["--kills=20", "--only=init"]) == 0, capsys.readouterr().out
+    assert main(["--kills=60", "--only=init"]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.parametrize("mutant", ["drawn noise", "nothing cut"])

@@ -52,7 +52,7 @@ def test_documents(document):
     assert judge(small_plan(), delivery, outcome.commit.replies[0], features).rounds == outcome.rounds
 
 
-@pytest.mark.parametrize("name", ["snapshot", "snapshot header", "snapshot payload", "genesis file", "key file"])
+@pytest.mark.parametrize("name", readers.READERS)
 def test_readers(tmp_path, name):
     """Of 1,000 changed files none is taken for another, and each error is a documented one."""
     counts: Counter[tuple[str, str]] = Counter()
