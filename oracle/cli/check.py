@@ -66,9 +66,9 @@ def _findings(config_file: Path) -> Iterator[_Finding]:
     if finding.problem:
         return
     finding, plan = _try("plan, re-checked by the accountant", lambda: _plan(config))
-    yield finding
     if plan is not None and plan.nominal:
-        yield _Finding("epsilon is nominal: no proof bounds what the paper profile costs", None)
+        finding = _Finding("plan, its figures made again: epsilon and delta are nominal, no proof bounds them", None)
+    yield finding
     finding, key = _try("key file", lambda: read_key_file(config.state.key_path))
     yield finding
     writable, _ = _try("sink's folder can be written", lambda: _writable(config))

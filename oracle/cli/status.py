@@ -16,6 +16,8 @@ from oracle.state.forks import read_forks
 
 __all__ = ["Status", "public_status", "run"]
 
+_PRIVACY = ("epsilon", "delta")
+
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Public facts as of the newest snapshot.
@@ -68,7 +70,8 @@ def run(
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in msgspec.structs.asdict(status).items():
-        table.add_row(name.replace("_", " "), _shown(value))
+        nominal = " (nominal)" if name.startswith(_PRIVACY) and not status.proved else ""
+        table.add_row(name.replace("_", " "), _shown(value) + nominal)
     Console(soft_wrap=True).print(table)
 
 

@@ -4,7 +4,7 @@ Two calls with the same address give the same 128 bits; two addresses never shar
 gives its noise again, and no draw can serve two queries (architecture document, "Keyed noise").
 """
 
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,7 @@ MAX_SIDES: Final = 1 << SIDE_BITS
 _BLOCK: Final = 16
 
 
+@unique
 class Purpose(IntEnum):
     """What a block of randomness is for; a part of every address (3 bits). Append-only."""
 

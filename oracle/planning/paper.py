@@ -1,8 +1,9 @@
 """The `paper` planner: the constants that the proofs of Stemmer (2024) assert, solved for.
 
 Sources: Algorithms 1 to 6, Definition 4.11, Lemmas 4.12 and 4.13, as the privacy document's sections 2 and 3 restate
-them. With S sides in use, 2d stands as S. The epsilon is nominal: Theorem 4.1 hides a constant, and a query may pay
-for two protocols (Theorem 4.6).
+them. With S sides in use, 2d stands as S. Epsilon and delta are nominal: Theorem 4.1 hides a constant (its delta, with
+the delta_0 below, comes to 5 delta_p), and a query may pay for two protocols (Theorem 4.6). So is the probability of
+missing alpha: Lemma 4.13 has 2 sum beta_p, and Definition 4.11 has k_p where Algorithm 4 draws with a larger k'.
 """
 
 import math
@@ -32,8 +33,15 @@ _SAFE: Final = 1.0 - 1e-9
 _PASSES: Final = 12
 """Iterations of a fixed point; each changes the sizes by less than a hundredth of the one before."""
 
-_LARGEST: Final = 2**36
-"""Bytes of private arrays above which a plan is refused as one that no machine here would hold."""
+_LARGEST_STATE: Final = 2**31 - 2**20
+"""Bytes of private arrays that fit into one snapshot."""
+
+_LARGEST_TABLE: Final = 2**24
+"""Edges of a noise table that are made in seconds: one for each point a side can hold."""
+
+
+Promise = Model | Plan
+"""What states epsilon, delta, alpha, beta and gamma."""
 
 
 class _Constants(NamedTuple):
@@ -63,7 +71,7 @@ def instance_privacy(epsilon: float, delta: float, sides: int) -> tuple[float, f
     return epsilon / math.log(1.0 / delta), 2.0 * delta / sides
 
 
-def _constants(model: Model, sides: int, rounds: int, delta: float, beta: float) -> _Constants:
+def _constants(model: Promise, sides: int, rounds: int, delta: float, beta: float) -> _Constants:
     """Return m_p with m_p >= 4 Delta_p, k_p = 2 m_p, RSC's noise below m_p, and the thresholds' distance of Alg. 4."""
     inner, part = instance_privacy(model.epsilon, delta, sides)
     extremes = math.log(4.0 * sides * rounds / beta)
@@ -81,7 +89,7 @@ def _constants(model: Model, sides: int, rounds: int, delta: float, beta: float)
     return _Constants(whole, noise(whole))
 
 
-def _rounds(model: Model, sides: int, alpha: float, beta: float, points: int) -> int:
+def _rounds(model: Promise, sides: int, alpha: float, beta: float, points: int) -> int:
     """Return t_p, half of whose mean puts 2 m_{p+1} honest points into every stripe of phase p + 1."""
     rate = model.gamma * alpha
     return math.ceil(max(8.0 * sides * points, 16.0 * sides * math.log(sides / beta)) / rate)
@@ -138,9 +146,29 @@ def _phases(model: Model, sides: int, count: int) -> tuple[tuple[PhasePlan, ...]
     return tuple(_write_phase(model, sides, index, phase) for index, phase in enumerate(sized)), examples
 
 
-def _addressable(phase: PhasePlan) -> bool:
-    """Return whether a phase's rounds can be numbered, and its noise fits into tables."""
-    return phase.rounds <= MAX_ROUNDS and phase.start.scale >= SMALLEST_SCALE
+def _state_bytes(phase: PhasePlan, sides: int) -> int:
+    """Return the bytes of the private arrays of a phase, with a harvest for another one like it."""
+    points = 8 * sides * max(phase.start.points, phase.rearmed.points)
+    return points + 16 * _pairs(phase.start, phase.rearmed, sides)
+
+
+def _pairs(start: InstancePlan, rearmed: InstancePlan, sides: int) -> int:
+    """Return how many (key, record) pairs the harvest's and the collected mediums' windows keep."""
+    return start.points * sides * (sides + 1) // 2 + rearmed.points * sides
+
+
+def _obstacle(phase: PhasePlan, sides: int) -> str | None:
+    """Say why a phase cannot be run, or None."""
+    table = max(kind.points + kind.high - kind.low for kind in (phase.start, phase.rearmed))
+    for what, figure, most in (
+        ("rounds in a phase", phase.rounds, MAX_ROUNDS),
+        ("points of depth as the noise's scale", 1.0 / phase.start.scale, 1.0 / SMALLEST_SCALE),
+        ("entries in a noise table", table, _LARGEST_TABLE),
+        ("bytes of private state", _state_bytes(phase, sides), _LARGEST_STATE),
+    ):
+        if figure > most:
+            return f"{figure:,.0f} {what}; at most {most:,.0f} can be run"
+    return None
 
 
 def plan_paper(model: Model) -> Plan:
@@ -157,13 +185,17 @@ def plan_paper(model: Model) -> Plan:
     phases, examples = _phases(model, len(names), _FEWEST)
     while len(phases) < _MOST:
         longer, wanted = _phases(model, len(names), len(phases) + 1)
-        if not _addressable(longer[-1]):
+        if _obstacle(longer[-1], len(names)):
             break
         phases, examples = longer, wanted
-    largest = max(examples, *(phase.rounds for phase in phases), *(phase.stopper.cap for phase in phases))
-    if largest > _LARGEST_COUNT:
-        msg = f"model.profile = 'paper': its constants ask for {largest:.3g} of something, more than a plan can say"
-        raise PlanError(msg)
+    for what, figure in (
+        ("examples", examples),
+        ("rounds in a phase", max(phase.rounds for phase in phases)),
+        ("bytes of memory", max(phase.memory_bytes for phase in phases)),
+    ):
+        if figure > _LARGEST_COUNT:
+            msg = f"model.profile = 'paper': its constants ask for {figure:.3g} {what}, more than a plan can say"
+            raise PlanError(msg)
     plan = Plan(
         name=model.name,
         predictor=model.predictor,
@@ -188,12 +220,13 @@ def plan_paper(model: Model) -> Plan:
         limits=model.limits,
         phases=phases,
         memory_bytes=max(phase.memory_bytes for phase in phases),
+        nominal_privacy=True,
     )
     check_paper(plan)
     return plan
 
 
-def _write_phase(model: Model, sides: int, index: int, phase: _Phase) -> PhasePlan:
+def _write_phase(model: Promise, sides: int, index: int, phase: _Phase) -> PhasePlan:
     inner, part = instance_privacy(model.epsilon, phase.delta, sides)
     points = phase.sizes.points
     threshold = 2 * points
@@ -228,7 +261,8 @@ def _write_phase(model: Model, sides: int, index: int, phase: _Phase) -> PhasePl
         epsilon=inner,
         delta_between=part / 2.0,
     )
-    pairs = start.points * sides * (sides + 1) // 2 + rearmed.points * sides
+    tables = sum(kind.points + kind.high - kind.low for kind in (start, rearmed))
+    points = sides * max(start.points, rearmed.points)
     return PhasePlan(
         phase=index + 1,
         rounds=phase.rounds,
@@ -247,29 +281,27 @@ def _write_phase(model: Model, sides: int, index: int, phase: _Phase) -> PhasePl
             law="laplace",
             scale=stopper_scale,
         ),
-        memory_bytes=32 * pairs,
+        memory_bytes=32 * _pairs(start, rearmed, sides) + 16 * tables + 8 * points,
     )
 
 
 def check_paper(plan: Plan) -> None:
-    """Check what the paper's algorithms ask of their inputs, and the schedule of the nominal deltas.
+    """Check that every figure is what the constants of the proofs make it, and the schedule of the nominal deltas.
 
     Raises:
-        PlanError: A condition of Algorithm 3 or 4 does not hold, or the deltas sum to more than `plan.delta`.
+        PlanError: A phase's figures are others, it is too short for the next one, or the deltas sum to more than
+            `plan.delta`.
     """
-    for phase in plan.phases:
-        inner, part = instance_privacy(plan.epsilon, phase.delta, len(plan.sides))
-        gap, threshold, cap = phase.start.high - phase.start.low, phase.stopper.threshold, phase.stopper.cap
-        for holds, condition in (
-            (threshold >= 4.0 * math.log(4.0 / part), "k >= 4 log(4/delta), Algorithm 4"),
-            (
-                gap >= 32.0 / inner * math.sqrt(threshold * math.log(4.0 / part)) * (1.0 - 1e-9),
-                "t_h - t_l, Algorithm 4",
-            ),
-            (gap >= 16.0 / inner * math.sqrt(cap * math.log(4.0 / part)), "t_h - t_l, Algorithm 3"),
-        ):
-            if not holds:
-                msg = f"plan.phases[{phase.phase - 1}]: does not satisfy the condition on {condition}"
+    sides = len(plan.sides)
+    for index, phase in enumerate(plan.phases):
+        sizes = _constants(plan, sides, phase.rounds, phase.delta, phase.beta)
+        if _write_phase(plan, sides, index, _Phase(phase.rounds, phase.delta, sizes)) != phase:
+            msg = f"plan.phases[{index}]: its figures are not those of the paper's constants"
+            raise PlanError(msg)
+        if index + 1 < len(plan.phases):
+            following = plan.phases[index + 1].stopper.threshold // 2
+            if phase.rounds < _rounds(plan, sides, phase.alpha, phase.beta, following):
+                msg = f"plan.phases[{index}].rounds = {phase.rounds}: too few to fill the sides of the next phase"
                 raise PlanError(msg)
     spent = [plan.declared * plan.phases[0].delta, *(phase.rounds * phase.delta for phase in plan.phases)]
     if not math.fsum(spent) <= plan.delta:
@@ -281,17 +313,11 @@ def check_runnable(plan: Plan) -> None:
     """Refuse a plan that no state can be made of.
 
     Raises:
-        PlanError: A phase is longer than rounds can be numbered, its noise is wider than its tables can be, or it
-            wants more memory than there could be.
+        PlanError: A phase is longer than rounds can be numbered, its noise is wider or its tables are longer than can
+            be, or its private arrays do not fit into a snapshot.
     """
-    longest = max(phase.rounds for phase in plan.phases)
-    if longest > MAX_ROUNDS:
-        msg = f"model.profile = 'paper': a phase of {longest:,} rounds; at most {MAX_ROUNDS:,} can be numbered"
-        raise PlanError(msg)
-    widest = min(min(phase.start.scale, phase.stopper.scale or 1.0) for phase in plan.phases)
-    if widest < SMALLEST_SCALE:
-        msg = f"model.profile = 'paper': noise of scale {1.0 / widest:,.0f}; at most {1.0 / SMALLEST_SCALE:,.0f}"
-        raise PlanError(msg)
-    if plan.memory_bytes > _LARGEST:
-        msg = f"model.profile = 'paper': sides of {plan.memory_bytes:,} bytes; at most {_LARGEST:,}"
-        raise PlanError(msg)
+    for phase in plan.phases:
+        obstacle = _obstacle(phase, len(plan.sides))
+        if obstacle:
+            msg = f"model.profile = 'paper': phase {phase.phase} asks for {obstacle}"
+            raise PlanError(msg)

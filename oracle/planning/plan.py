@@ -130,6 +130,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         limits: Size limits of a query.
         phases: The phases in order.
         memory_bytes: Largest `PhasePlan.memory_bytes`.
+        nominal_privacy: True where epsilon and delta are names and not bounds (the `paper` profile).
     """
 
     version: int = PLAN_VERSION
@@ -156,6 +157,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     phases: tuple[PhasePlan, ...]
     memory_bytes: int
+    nominal_privacy: bool | msgspec.UnsetType = msgspec.UNSET
 
     def encode(self) -> bytes:
         """Return the canonical JSON: field order as declared, shortest round-trip floats."""
@@ -163,7 +165,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def nominal(self) -> bool:
-        """True if epsilon is a name and not a bound: no theorem with explicit constants covers the `paper` profile."""
+        """True if epsilon and delta are names and not bounds: no explicit theorem covers the `paper` profile."""
         return self.profile == "paper"
 
     @property
@@ -185,7 +187,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """
         try:
             plan = msgspec.json.decode(data, type=cls)
-        except msgspec.MsgspecError as exc:
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
             msg = f"plan: cannot be read: {exc}"
             raise PlanError(msg) from exc
         if plan.version > PLAN_VERSION:

@@ -50,7 +50,8 @@ def test_compare_prints_both_profiles_and_marks_the_papers_epsilon(cli, model):
     assert theirs > 1000 * ours
     assert float(wanted[4].replace(",", "")) == pytest.approx(theirs / ours, rel=0.01)
     assert "8 (nominal)" in table
-    assert "The paper's epsilon is nominal" in table
+    assert "0.001 (nominal)" in table
+    assert "The paper's epsilon and delta are nominal" in table
 
 
 def test_compare_as_json_holds_both_plans(cli, model):
@@ -68,10 +69,22 @@ def test_a_model_of_the_paper_profile(cli, refused, model):
     path.write_text(path.read_text().replace("first_share = 0.5", 'profile = "paper"\nslicing = "rsc"'))
     result = cli("plan", path)
     assert result.code == 2
-    assert "epsilon = 8 (nominal)" in result.out
-    assert "The paper's epsilon is nominal" in result.out
+    assert "epsilon = 8 a record, sum of delta = 0.001: both nominal" in result.out
+    assert "The paper's epsilon and delta are nominal" in result.out
     assert "this model needs at least " in result.err
     assert refused(2, "plan", path, "--compare", "paper").startswith("--compare = 'paper': ")
+
+
+def test_a_narrow_terminal_crops_no_number(cli, model, monkeypatch):
+    """Every figure of the tables is there whole, however few columns there are."""
+    monkeypatch.setenv("COLUMNS", "40")
+    path = model()
+    path.write_text(path.read_text().replace("first_share = 0.5", 'profile = "paper"\nslicing = "rsc"'))
+    plan = Plan.decode(cli("plan", path, "--json").out.encode())
+    shown = cli("plan", path).out.split()
+    for phase in (*plan.phases[:6], plan.phases[-1]):
+        for figure in (f"{phase.rounds:,}", f"{phase.delta:.2e}", f"{phase.start.base:,}", f"{phase.stopper.cap:,}"):
+            assert figure in shown
 
 
 def test_too_few_declared_examples(cli, model):

@@ -47,12 +47,16 @@ def test_the_proofs_assertions_hold(model):
         assert phase.start.low >= delta_p * (1 - 1e-9)
         assert phase.start.high <= m - delta_p * (1 - 1e-9)
         assert m >= log / plan.epsilon * math.log(4 * d / beta)
+        gap, inner, part = phase.start.high - phase.start.low, plan.epsilon / log, phase.delta / d
+        assert k >= 4 * math.log(4 / part)
+        assert gap >= 32 / inner * math.sqrt(k * math.log(4 / part))
+        assert gap >= 16 / inner * math.sqrt(phase.stopper.cap * math.log(4 / part))
+        assert phase.rearmed.points > k + 88 / phase.stopper.scale  # type: ignore[operator]  # all that can be collected
         assert (phase.rearmed.low, phase.rearmed.high) == (phase.start.low, phase.start.high)
         if index + 1 < len(plan.phases):
             following = int(plan.phases[index + 1].start.base)  # type: ignore[arg-type]  # is set
             assert phase.rounds >= 16 * d / (plan.gamma * alpha) * following * (1 - 1e-9)
             assert phase.rounds >= 32 * d / (plan.gamma * alpha) * math.log(2 * d / beta)
-        inner, part = plan.epsilon / log, phase.delta / d
         assert 1 / phase.start.scale == pytest.approx(4 / inner * math.sqrt(phase.start.mediums * math.log(4 / part)))
         assert 1 / phase.stopper.scale == pytest.approx(8 / inner * math.log(2 / part))  # type: ignore[operator]
         assert phase.stopper.cap >= k + 8 / inner * math.log(2 / part) * math.log(phase.rounds / part)
@@ -71,6 +75,7 @@ def test_its_epsilon_is_nominal_and_the_accountant_refuses_it():
     """There is no theorem to price it by, so no guarantee is computed."""
     plan = plan_paper(paper_model())
     assert plan.nominal
+    assert msgspec.json.decode(plan.encode())["nominal_privacy"] is True
     with pytest.raises(UnsupportedEventError, match="no theorem covers the law laplace"):
         query_guarantee(plan, 0)
 
@@ -87,16 +92,18 @@ def test_too_few_examples_are_refused_and_the_wanted_number_suffices():
 
 def test_a_plan_that_cannot_be_run_is_refused_before_any_data_is_read():
     """Too long phases, too wide noise and too much memory are each told."""
-    plan = plan_paper(paper_model(examples=2**48))
-    with pytest.raises(PlanError, match=r"bytes; at most|noise of scale"):
-        check_runnable(plan)
-    longer = replace(plan, phases=(replace(plan.phases[0], rounds=MAX_ROUNDS + 1),))
-    with pytest.raises(PlanError, match="rounds; at most"):
-        check_runnable(longer)
+    with pytest.raises(PlanError, match="points of depth as the noise's scale; at most 262,144 can be run"):
+        check_runnable(plan_paper(paper_model(examples=2**48)))
     small = plan_paper(paper_model(50.0, 0.5, 1))
     check_runnable(small)
-    with pytest.raises(PlanError, match="bytes; at most"):
-        check_runnable(replace(small, memory_bytes=2**40))
+    assert len(small.phases) > 2
+    first = small.phases[0]
+    with pytest.raises(PlanError, match=r"rounds in a phase; at most"):
+        check_runnable(replace(small, phases=(replace(first, rounds=MAX_ROUNDS + 1),)))
+    with pytest.raises(PlanError, match=r"entries in a noise table; at most"):
+        check_runnable(replace(small, phases=(replace(first, start=replace(first.start, points=2**24)),)))
+    with pytest.raises(PlanError, match=r"bytes of private state; at most"):
+        check_runnable(replace(small, sides=small.sides * 40))
 
 
 def test_counts_beyond_64_bits_are_refused():
@@ -105,27 +112,49 @@ def test_counts_beyond_64_bits_are_refused():
         plan_paper(replace(paper_model(0.05, 1e-6), gamma=1e-6, beta=1e-12, delta=1e-18))
 
 
-@pytest.mark.parametrize("broken", ["k", "gap", "delta"])
-def test_a_changed_figure_is_found(broken):
-    """`check_paper` compares every condition with the plan's own figures."""
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"start": {"scale": 60.0}},
+        {"start": {"law": "logistic"}},
+        {"start": {"slice_scale": 60.0}},
+        {"start": {"high": 5_000_000}},
+        {"start": {"points": 10}},
+        {"rearmed": {"scale": 60.0}},
+        {"rearmed": {"points": 10}},
+        {"stopper": {"scale": 60.0}},
+        {"stopper": {"law": msgspec.UNSET}},
+        {"stopper": {"threshold": 50}},
+        {"delta": 1e-9},
+        {"rounds": 10},
+    ],
+    ids=str,
+)
+def test_a_changed_figure_is_found(change):
+    """`check_paper` makes every figure again, so no plan slips past it that has less noise or smaller sides."""
     plan = plan_paper(paper_model(4.0, features=1))
     verify_plan(plan)
     phase = plan.phases[0]
-    match broken:
-        case "k":
-            phase = replace(phase, stopper=replace(phase.stopper, threshold=50))
-        case "gap":
-            phase = replace(phase, start=replace(phase.start, high=phase.start.low + 5))
-        case _:
-            phase = replace(phase, delta=phase.delta * 3)
-    with pytest.raises(PlanError, match=r"Algorithm|schedule spends"):
+    for part, value in change.items():
+        phase = replace(phase, **{part: replace(getattr(phase, part), **value) if isinstance(value, dict) else value})
+    with pytest.raises(PlanError, match=r"plan\.phases\[0\]"):
         check_paper(replace(plan, phases=(phase, *plan.phases[1:])))
+
+
+def test_too_short_a_phase_and_an_overspent_delta_are_found():
+    """Also where each phase by itself is what the constants make it."""
+    plan = plan_paper(paper_model(4.0, features=1))
+    with pytest.raises(PlanError, match="too few to fill the sides"):
+        check_paper(replace(plan, gamma=0.1))
+    with pytest.raises(PlanError, match="the schedule spends"):
+        check_paper(replace(plan, declared=2**60))
 
 
 def test_plans_before_this_profile_keep_their_digest():
     """Fields that came with it are left out where they are not set: a state's plan reads back to the same bytes."""
     tight = replace(plan_paper(paper_model()), profile="tight")
     plain = msgspec.json.decode(tight.encode())
+    del plain["nominal_privacy"]
     for phase in plain["phases"]:
         for field in ("base", "slice_scale"):
             del phase["start"][field]

@@ -147,9 +147,10 @@ class PaperReference:
         self.copies = []
         for number, side in enumerate(self.sides):
             size = phase.points + self.chance.slice(number, self.epsilon / math.log(1.0 / phase.delta))
-            rest.sort(key=side.outwardness)  # stable: ties stay in order of arrival
-            taken, rest = rest[:size], rest[size:]
-            self.copies.append(_ChallengeBT(taken, epsilon, delta, phase))
+            order = sorted(range(len(rest)), key=lambda place, side=side: side.outwardness(rest[place]))  # type: ignore[misc]
+            taken = set(order[:size])  # ties: who came first
+            self.copies.append(_ChallengeBT([rest[place] for place in order[:size]], epsilon, delta, phase))
+            rest = [point for place, point in enumerate(rest) if place not in taken]
         self.D = []
         self.collected: list[list[Query]] = [[] for _ in self.sides]
         self.number = 0

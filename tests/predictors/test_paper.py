@@ -48,6 +48,8 @@ PLANS = {
     "one side": toy_plan((feature("a", "lower"),), HUGE, (5, 4, 6)),
     "box": toy_plan((feature("a"), feature("b")), HUGE),
     "box, noisy": toy_plan((feature("a"), feature("b")), NOISY),
+    "three features": toy_plan((feature("a", "lower"), feature("b", "lower"), feature("c", "lower")), HUGE),
+    "halts at once": toy_plan((feature("a"), feature("b")), 20.0, (8, 8, 8)),
     "some sides, noisy": toy_plan((feature("a", "upper"), feature("b", "none"), feature("c")), NOISY, (6, 4, 5)),
 }
 
@@ -140,7 +142,7 @@ def test_the_paper_profile_is_the_plain_algorithm(name):
         assert phases == len(plan.phases)
 
     check()
-    assert sum(ones for ones, _, _ in seen) >= 40 * len(seen)
+    assert name == "halts at once" or sum(ones for ones, _, _ in seen) >= 40 * len(seen)
     assert sum(zeros for _, zeros, _ in seen) >= 40 * len(seen)
     assert sum(rearms for _, _, rearms in seen) >= len(seen)
 
