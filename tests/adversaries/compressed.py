@@ -23,20 +23,17 @@ from numpy.typing import NDArray
 from oracle.planning.plan import PhasePlan, Plan
 from oracle.predictors.sides import Geometry
 from tests.adversaries.figures import PhaseFigures
-from tests.adversaries.groups import Groups, face_weights
+from tests.adversaries.groups import Groups
 from tests.adversaries.halting import can_halt, draw_level, first_halt
+from tests.adversaries.harvest import Tails, trained
 from tests.adversaries.honest import HIGH, LOW, OUTSIDE, Law
 from tests.adversaries.views import Adversary, View
 from tests.adversaries.weighted import Armed, Laws, Pile, outermost
 
-__all__ = ["Compressed", "TailsTooNarrowError"]
+__all__ = ["Compressed"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
-
-class TailsTooNarrowError(Exception):
-    """A side's next points were not all in its tail: the simulation would not be exact."""
 
 
 @dataclass
@@ -90,82 +87,18 @@ class Compressed:
         self._geometry = Geometry(plan)
         self._sides = self._geometry.sides
         self._blocks = blocks
-        self._edges = np.array([-HIGH if side % 2 else LOW for side in range(self._sides)])
-        self._slices = self._train(flipped)
+        first, rows = plan.phases[0], plan.declared
+        self._open_tails(np.zeros(self._sides), first, rows * (1.0 - OUTSIDE) * (1.0 - flipped))
+        self._slices = trained(self._tails, law, rows, flipped, self._generator)
 
     def run(self, phases: int) -> list[PhaseFigures]:
         """Run so many phases from the first."""
         return [self._phase(phase) for phase in self._plan.phases[:phases]]
 
-    # training and harvest
-
-    def _tails(self, start: Floats, phase: PhasePlan, positives: float) -> None:
-        """Set each side's tail: beyond `start` (mass), the harvest for `phase` out of so many positives."""
+    def _open_tails(self, starts: Floats, phase: PhasePlan, positives: float) -> None:
+        """Open each side's tail: beyond `starts` (mass), the harvest for `phase` out of so many positives."""
         wanted = self._tail * (phase.start.points + phase.start.trim) / (positives * self._plan.share)
-        everything = self._law.atoms() is not None
-        self._cuts = np.minimum(start + wanted, 0.45)
-        self._outer = self._law.outer_mass(self._cuts)
-        self._cut_keys = np.where(everything, np.inf, self._edges + (HIGH - LOW) * self._cuts)
-        keep = phase.start.points + phase.start.trim
-        self._harvest = [Pile(keep, float(key)) for key in self._cut_keys]
-
-    def _train(self, flipped: float) -> list[tuple[Floats, Counts]]:
-        """Take the training set's positives in, and cut the first phase's points."""
-        first, rows = self._plan.phases[0], self._plan.declared
-        self._tails(np.zeros(self._sides), first, rows * (1.0 - OUTSIDE) * (1.0 - flipped))
-        away = int(self._generator.binomial(rows, OUTSIDE))
-        positives = int(self._generator.binomial(rows - away, 1.0 - flipped))
-        self._harvest_points(self._outer_keys(int(self._generator.binomial(positives, self._outer))))
-        atoms = self._law.atoms()
-        if atoms is not None:
-            self._harvest_groups(LOW + (HIGH - LOW) * atoms[0], self._generator.multinomial(positives, atoms[1]))
-        wrong = int(self._generator.binomial(away, flipped))
-        beyond = self._law.outside()
-        self._harvest_groups(beyond, self._generator.multinomial(wrong, np.full(len(beyond), 1.0 / len(beyond))))
-        return self._cut(first)
-
-    def _outer_keys(self, count: int) -> Floats:
-        """Draw honest outer queries, as keys on every side: float64[S, count]."""
-        if not count:
-            return np.empty((self._sides, 0))
-        points = self._law.outer(self._generator, count, self._cuts)
-        keys = np.empty((self._sides, count))
-        keys[::2] = LOW + (HIGH - LOW) * points
-        keys[1::2] = -keys[::2]
-        return keys
-
-    def _harvest_points(self, keys: Floats) -> None:
-        useful = np.zeros(keys.shape[1], dtype=np.bool_)
-        for column, pile in zip(keys, self._harvest, strict=True):
-            useful |= column <= pile.bound
-        if not useful.all():
-            keys = keys[:, useful]
-        words = self._generator.integers(0, 2**64, (keys.shape[1], 2), dtype=np.uint64)
-        sides = self._geometry.faces.choose(keys, words)
-        for side, pile in enumerate(self._harvest):
-            mine = keys[side, sides == side]
-            pile.add(mine, np.ones(len(mine), dtype=np.int64))
-
-    def _harvest_groups(self, queries: Floats, counts: Counts) -> None:
-        asked = counts > 0
-        if asked.any():
-            keys = self._geometry.keys(queries[asked])
-            weights = face_weights(self._geometry.faces, keys)
-            shares = self._generator.multinomial(counts[asked], weights)
-            for side, pile in enumerate(self._harvest):
-                pile.add(keys[side], shares[:, side])
-
-    def _cut(self, phase: PhasePlan) -> list[tuple[Floats, Counts]]:
-        slices = []
-        for side, pile in enumerate(self._harvest):
-            keys, counts = pile.ordered()
-            if counts.sum() < phase.start.points + phase.start.trim and np.isfinite(self._cut_keys[side]):
-                msg = f"phase {phase.phase}, side {side}: {counts.sum()} of {phase.start.points} points in the tail"
-                raise TailsTooNarrowError(msg)
-            slices.append(outermost(keys, counts, phase.start.points, phase.start.trim))
-        return slices
-
-    # one phase
+        self._tails = Tails(self._geometry, self._law, self._generator, phase, starts, wanted)
 
     def _phase(self, phase: PhasePlan) -> PhaseFigures:
         self._figures = PhaseFigures(phase.phase, phase.rounds)
@@ -174,11 +107,11 @@ class Compressed:
         self._armed = [Armed(phase.start, self._start_laws, *cut) for cut in self._slices]
         self._lasts = [armed.last for armed in self._armed]
         starts = np.array(
-            [min(max(last - edge, 0.0), 1.0) for last, edge in zip(self._lasts, self._edges, strict=True)]
+            [min(max(last - edge, 0.0), 1.0) for last, edge in zip(self._lasts, self._tails.edges, strict=True)]
         )
         following = self._plan.phases[min(phase.phase, len(self._plan.phases) - 1)]
         honest = self._plan.gamma * phase.rounds * (1.0 - OUTSIDE)
-        self._tails(starts / (HIGH - LOW), following, honest)
+        self._open_tails(starts / (HIGH - LOW), following, honest)
         self._collected = [Pile(phase.rearmed.points) for _ in self._armed]
         self._mediums = [0] * self._sides
         self._fresh = [True] * self._sides
@@ -191,20 +124,20 @@ class Compressed:
         while left:
             block = min(left, max(phase.rounds // self._blocks, 1))
             left -= self._block(block, left)
-        self._slices = self._cut(following)
+        self._slices = self._tails.cut()
         return self._figures
 
     def _level(self) -> int:
         return draw_level(self._generator, self._current.stopper.epsilon, self._current.stopper.threshold)
 
     def _see(self, side: int) -> None:
-        self._figures.see_armed(self._plan, self._armed[side], float(self._edges[side]), self._lasts[side])
+        self._figures.see_armed(self._plan, self._armed[side], float(self._tails.edges[side]), self._lasts[side])
 
     def _block(self, rounds: int, left: int) -> int:
         """Run up to so many rounds with one mix; stop early where a side is armed afresh. Return how many."""
         view = View(self._current, left, 1.0 - self._plan.gamma, self._armed, self._mediums, self._rearms)
         groups = Groups.of(self._plan, self._geometry, self._law, self._adversary.mix(view), self._inner_keys())
-        groups.decide(self._armed, 1.0 - self._outer * self._plan.gamma * (1.0 - OUTSIDE))
+        groups.decide(self._armed, 1.0 - self._tails.mass * self._plan.gamma * (1.0 - OUTSIDE))
         done = 0
         while done < rounds:
             stretch = self._draw(groups, self._length(groups, rounds - done))
@@ -221,7 +154,7 @@ class Compressed:
 
     def _inner_keys(self) -> tuple[Floats, float]:
         """Return the outermost keys of a query inside all tails, and the mass of these."""
-        return self._cut_keys, 0.0 if self._law.atoms() is not None else 1.0 - self._outer
+        return self._tails.keys, 0.0 if self._law.atoms() is not None else 1.0 - self._tails.mass
 
     def _length(self, groups: Groups, rounds: int) -> int:
         """Choose a stretch: long while no halt is near, then a short one. Any choice is exact; some are quicker."""
@@ -236,8 +169,8 @@ class Compressed:
         return max(min(best, rounds), min(rounds, 64))
 
     def _draw(self, groups: Groups, rounds: int) -> _Stretch:
-        outer = int(self._generator.binomial(rounds, groups.outer_rate(self._outer)))
-        keys = self._outer_keys(outer)
+        outer = int(self._generator.binomial(rounds, groups.outer_rate(self._tails.mass)))
+        keys = self._tails.draw(outer)
         decider, medium = self._outcomes(keys)
         rates = groups.medium_rates
         grouped = self._generator.multinomial(rounds - outer, np.append(rates, max(1.0 - rates.sum(), 0.0)))[:-1]
@@ -312,7 +245,7 @@ class Compressed:
         figures, count = self._figures, len(stretch.decider)
         figures.honest += count
         figures.misses += int(np.count_nonzero(stretch.decider < self._sides))
-        self._harvest_points(stretch.keys[:, np.flatnonzero(stretch.decider == self._sides)])
+        self._tails.add(stretch.keys[:, np.flatnonzero(stretch.decider == self._sides)])
         for side in range(self._sides):
             own = stretch.keys[side, (stretch.decider == side) & stretch.medium]
             self._collected[side].add(own, np.ones(len(own), dtype=np.int64))
@@ -331,14 +264,14 @@ class Compressed:
         figures.false_ones += int(ones[groups.negative].sum())
         figures.outside_ones += int(ones[groups.hostile_outside].sum())
         known = groups.known
-        self._harvest_groups(groups.queries[known], ones[known])
+        self._tails.add_groups(groups.queries[known], ones[known])
 
     def _collect(self, groups: Groups, side: int, counts: Counts) -> None:
         known = groups.known
         self._collected[side].add(groups.keys[side, known], counts[known])
         deep = int(counts[~known].sum())
         if deep:
-            inner = self._edges[side] + (HIGH - LOW) * self._generator.uniform(self._cuts[side], 0.9, deep)
+            inner = self._tails.edges[side] + (HIGH - LOW) * self._generator.uniform(self._tails.cuts[side], 0.9, deep)
             self._collected[side].add(inner, np.ones(deep, dtype=np.int64))
 
     def _rearm(self, side: int) -> None:

@@ -102,7 +102,7 @@ def run_all(wanted: list[Cell], workers: int) -> list[Row]:
     rows: dict[Cell, Row] = {}
     with (
         Progress("adversaries", len(wanted), "runs") as progress,
-        ProcessPoolExecutor(workers, max_tasks_per_child=None) as pool,
+        ProcessPoolExecutor(workers) as pool,
     ):
         futures = {pool.submit(run_cell, cell): cell for cell in wanted}
         for future in as_completed(futures):

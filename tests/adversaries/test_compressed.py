@@ -161,7 +161,7 @@ def test_outer_points_are_the_laws(law):
 def test_outer_keys_are_the_geometrys():
     """The simulator's keys of a point are those of the predictor."""
     run = Compressed(small_plan(2), Law(2), Steady(), 1)
-    keys = run._outer_keys(100)
+    keys = run._tails.draw(100)
     assert np.array_equal(keys, Geometry(small_plan(2)).keys(keys[::2].T))
     assert keys[::2].min() >= LOW
     assert keys[::2].max() <= HIGH
