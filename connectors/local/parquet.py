@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import os
 import re
+from array import array
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -103,6 +105,8 @@ class ParquetSource:
             done, self._next = self._next, None
             self._ready = done.result()
             self._ended = not self._ready
+            if not self._ended:  # read on while these are answered
+                self._next = asyncio.ensure_future(asyncio.to_thread(self._take, self._messages))
         taken, self._ready = self._ready[:limit], self._ready[limit:]
         return taken
 
@@ -110,6 +114,7 @@ class ParquetSource:
         """See `connectors.base.Source.close`."""
         if self._next is not None:
             await asyncio.wait({self._next})
+            self._next.exception()  # what it met, nobody asks any more
         self._messages, self._next, self._ready, self._ended = None, None, [], False
 
     def _take(self, messages: Iterator[Delivery]) -> list[Delivery]:
@@ -367,12 +372,19 @@ def _stream_bytes(batches: list[pa.RecordBatch]) -> bytes:
     """Return the rows as an Arrow stream of one batch, the same bytes however the rows came in batches."""
     table = _plain(pa.Table.from_batches(batches))
     # `take` copies: offsets, and whatever stands in the slots of nulls, become the same for the same rows.
-    every = pa.array(range(table.num_rows), pa.int64())
+    every = _every(table.num_rows)
     columns = [column.combine_chunks().take(every) for column in table.columns]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_batch(pa.record_batch(columns, schema=table.schema))
     return bytes(sink.getvalue())
+
+
+@lru_cache(maxsize=2)
+def _every(rows: int) -> pa.Array:
+    """Return 0, 1, ..., rows - 1; all messages of a file but the last have as many rows."""
+    numbers = pa.py_buffer(array("q", range(rows)))  # `pa.array(range(rows))` would import pandas where there is one
+    return pa.Array.from_buffers(pa.int64(), rows, [None, numbers])
 
 
 def _plain(table: pa.Table) -> pa.Table:

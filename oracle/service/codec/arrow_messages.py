@@ -64,20 +64,27 @@ class ArrowCodec:
 
     def _columns(self, table: pa.Table) -> ArrowQueries | Rejection:
         features = np.zeros((table.num_rows, len(self._names)))
-        nulls = np.zeros(features.shape, dtype=np.bool_)
+        nulls: NDArray[np.bool_] | None = None  # most messages have none
         for index, name in enumerate(self._names):
             if table.schema.get_field_index(name) < 0:
                 return Rejection(Reason.MISSING_FEATURE, name, "one column of numbers")
             column = table.column(name).combine_chunks()
             if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
                 return Rejection(Reason.WRONG_TYPE, name, "one column of numbers")
-            nulls[:, index] = column.is_null().to_numpy(zero_copy_only=False)
-            values = column.cast(pa.float64(), safe=False).fill_null(0.0)
+            values = column.cast(pa.float64(), safe=False)
+            if column.null_count:
+                nulls = np.zeros(features.shape, dtype=np.bool_) if nulls is None else nulls
+                nulls[:, index] = column.is_null().to_numpy(zero_copy_only=False)
+                values = values.fill_null(0.0)
             features[:, index] = values.to_numpy(zero_copy_only=False)
-        present: NDArray[np.bool_] = np.logical_not(nulls.all(axis=1))
         rejected = np.zeros(table.num_rows, dtype=np.int8)
-        rejected[~np.isfinite(features).all(axis=1)] = 1
-        rejected[nulls.any(axis=1) & present] = 2
+        present = np.ones(table.num_rows, dtype=np.bool_)
+        finite = np.isfinite(features)
+        if not finite.all():
+            rejected[~finite.all(axis=1)] = 1
+        if nulls is not None:
+            np.logical_not(nulls.all(axis=1), out=present)
+            rejected[nulls.any(axis=1) & present] = 2
         identifiers = self._identifiers(table)
         if isinstance(identifiers, Rejection):
             return identifiers

@@ -89,7 +89,12 @@ class BatchCodec:
                 parts.append(message)
                 if isinstance(message, ArrowQueries):
                     asked = message.rejected == 0
-                    blocks.append((message.features[asked], message.present[asked]))
+                    every = bool(asked.all())
+                    blocks.append(
+                        (message.features, message.present)
+                        if every
+                        else (message.features[asked], message.present[asked])
+                    )
             else:
                 parts.append(Rejection(Reason.UNSUPPORTED_CONTENT, "content type", f"{JSON} or {ARROW_STREAM}"))
         flush()
