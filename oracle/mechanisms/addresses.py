@@ -42,15 +42,17 @@ class _Blocks:
     """AES-256 in bulk over 16-byte blocks, as a pseudo-random permutation."""
 
     def __init__(self, key: bytes) -> None:
-        self._cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305 -- a permutation of distinct addresses
+        cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305 -- a permutation of distinct addresses
+        self._encryptor = cipher.encryptor()  # whole blocks leave nothing behind in it
 
     def encrypt(self, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Encrypt uint64[..., 2] blocks (little-endian words) in one call."""
         size = blocks.nbytes
         out = np.empty(size + _BLOCK - 1, dtype=np.uint8)
-        encryptor = self._cipher.encryptor()
         if size:
-            encryptor.update_into(np.ascontiguousarray(blocks, dtype="<u8").view(np.uint8).reshape(-1).data, out.data)
+            self._encryptor.update_into(
+                np.ascontiguousarray(blocks, dtype="<u8").view(np.uint8).reshape(-1).data, out.data
+            )
         return out[:size].view("<u8").reshape(blocks.shape)
 
 
@@ -114,5 +116,5 @@ class Addresses:
         blocks = np.empty((len(rounds), 2), dtype=np.uint64)
         blocks[:, 0] = rounds | (present.astype(np.uint64) << np.uint64(63))
         blocks[:, 1] = hashes
-        tag: NDArray[np.uint64] = np.bitwise_xor.reduce(self._tag.encrypt(blocks), axis=0, initial=np.uint64(0))
-        return tag
+        words = self._tag.encrypt(blocks)
+        return np.array([np.bitwise_xor.reduce(words[:, 0]), np.bitwise_xor.reduce(words[:, 1])], dtype=np.uint64)

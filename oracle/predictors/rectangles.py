@@ -236,8 +236,8 @@ class RectanglesPERP:
             numbers = decided.rounds.astype(np.int64)
             for side, mine in enumerate(decided.mediums):
                 self._bank.collected[side].add(decided.keys[side, mine], numbers[mine])
-            won = decided.positive
-            self._harvest.add(self._addresses, decided.keys[:, won], decided.rounds[won], decided.hashes[won])
+            won = np.flatnonzero(decided.positive)
+            self._harvest.add(self._addresses, decided.keys.take(won, axis=1), decided.rounds[won], decided.hashes[won])
         self._pending.clear()
 
     def _rearm(self, side: int, phase_round: int, events: list[LedgerEvent], *, count_before: int) -> None:
