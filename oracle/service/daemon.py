@@ -11,6 +11,7 @@ snapshot is never ahead of the commits.
 """
 
 import asyncio
+import math
 import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,6 +27,9 @@ from oracle.service.shard import Outcome, Shard
 from oracle.state.store import Store
 
 __all__ = ["Daemon", "DaemonSettings"]
+
+_RETRY: Final = 5.0
+"""Seconds between tries to write a snapshot where the disk would not take the last one."""
 
 _IDLE: Final = 0.2
 """Seconds to wait for a first delivery before looking at the clock and the signals again."""
@@ -90,6 +94,7 @@ class Daemon:
         self._serving = False
         self._saved_round = 0
         self._saved_at = 0.0
+        self._retry_at = -math.inf
 
     def stop(self) -> None:
         """Ask for a clean stop: finish the running batch, commit it, snapshot, return."""
@@ -191,6 +196,8 @@ class Daemon:
         new = shard.facts().round - self._saved_round
         late = self._clock() - self._saved_at >= self._settings.snapshot_seconds
         first = self._saved_round == 0  # from now on a sink that was taken away is noticed
+        if self._clock() < self._retry_at:
+            return
         if new >= self._settings.snapshot_rounds or (new > 0 and (first or late)):
             await self._snapshot(shard)
 
@@ -201,6 +208,7 @@ class Daemon:
         except StorageError as exc:
             self._log.error("snapshot.failed", error=str(exc), round=shard.facts().round)
             self._saved_at = self._clock()
+            self._retry_at = self._saved_at + _RETRY
 
     async def _save(self, shard: Shard) -> None:
         facts, snapshot = shard.facts(), shard.snapshot()

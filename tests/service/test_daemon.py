@@ -228,12 +228,26 @@ def test_failed_snapshots_do_not_stop_the_service():
     log = MemoryLog.of(contents)
     store = _WatchedStore(log, failing=range(5))
     output = io.StringIO()
-    run_daemon(daemon_over(log, store, MemorySink(log), output=output))
+    hours = itertools.count(step=3600)
+    run_daemon(daemon_over(log, store, MemorySink(log), output=output, clock=lambda: next(hours)))
     _assert_uninterrupted(log, contents)
     failed = [line for line in _lines(output) if line["event"] == "snapshot.failed"]
     assert len(failed) == 5
     assert all(line["level"] == "error" and "no space left" in line["error"] for line in failed)
     assert store.saved
+
+
+def test_a_full_disk_is_not_tried_again_at_every_commit():
+    """While the clock stands still there is one try, and one more at each phase's end: an old key shall not stay."""
+    log = MemoryLog.of(_contents())
+    store = _WatchedStore(log, failing=range(1000))
+    output = io.StringIO()
+    with pytest.raises(StorageError):
+        run_daemon(
+            daemon_over(log, store, MemorySink(log), batch_rows=2, snapshot_rounds=2, output=output, clock=lambda: 1.0)
+        )
+    events = [line["event"] for line in _lines(output)]
+    assert 1 <= events.count("snapshot.failed") <= 1 + events.count("phase.started")
 
 
 def test_disk_full_to_the_end():

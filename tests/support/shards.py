@@ -8,7 +8,7 @@ import io
 import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -168,6 +168,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     snapshot_rounds: int = 150,
     snapshot_seconds: float = 1e9,
     output: io.StringIO | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Daemon:
     """Return a daemon over memory connectors."""
     return Daemon(
@@ -179,7 +180,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
         settings=DaemonSettings(
             batch_rows=batch_rows, snapshot_rounds=snapshot_rounds, snapshot_seconds=snapshot_seconds
         ),
-        clock=time.monotonic,
+        clock=clock,
     )
 
 
