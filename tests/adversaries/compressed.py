@@ -187,11 +187,13 @@ class Compressed:
             draws = self._generator.random(len(near))
             decider[near[draws >= armed.laws.high[depths]]] = side
             medium[near[draws >= armed.laws.high[depths] + armed.laws.low[depths]]] = True
-            deep = np.flatnonzero((keys[side] >= armed.last) & (decider == self._sides))
+            deep = (keys[side] >= armed.last) & (decider == self._sides)
             high, low = float(armed.laws.high[armed.fill]), float(armed.laws.low[armed.fill])
-            failed = self._generator.choice(deep, self._generator.binomial(len(deep), 1.0 - high), replace=False)
-            decider[failed] = side
-            medium[failed] = self._generator.random(len(failed)) * (1.0 - high) >= low
+            failures = int(self._generator.binomial(np.count_nonzero(deep), 1.0 - high))
+            if failures:
+                failed = self._generator.choice(np.flatnonzero(deep), failures, replace=False)
+                decider[failed] = side
+                medium[failed] = self._generator.random(failures) * (1.0 - high) >= low
         return decider, medium
 
     def _halt(self, stretch: _Stretch) -> tuple[int, list[int]]:
@@ -201,8 +203,9 @@ class Compressed:
             How many rounds stand, and the sides that are to be armed afresh after them.
         """
         epsilon = self._current.stopper.epsilon
-        mine = [(stretch.decider == side) & stretch.medium for side in range(self._sides)]
-        totals = [int(group) + int(own.sum()) for group, own in zip(stretch.grouped, mine, strict=True)]
+        mediums = np.flatnonzero(stretch.medium)
+        mine = [mediums[stretch.decider[mediums] == side] for side in range(self._sides)]
+        totals = [int(group) + len(own) for group, own in zip(stretch.grouped, mine, strict=True)]
         self._rates = np.array(totals) / stretch.rounds
         possible = [
             side
@@ -246,8 +249,9 @@ class Compressed:
         figures.honest += count
         figures.misses += int(np.count_nonzero(stretch.decider < self._sides))
         self._tails.add(stretch.keys[:, np.flatnonzero(stretch.decider == self._sides)])
+        mediums = np.flatnonzero(stretch.medium)
         for side in range(self._sides):
-            own = stretch.keys[side, (stretch.decider == side) & stretch.medium]
+            own = stretch.keys[side, mediums[stretch.decider[mediums] == side]]
             self._collected[side].add(own, np.ones(len(own), dtype=np.int64))
             self._mediums[side] += len(own) + int(stretch.grouped[side])
             if stretch.grouped[side]:
