@@ -24,6 +24,9 @@ __all__ = ["ParquetSink", "ParquetSource", "column_names"]
 _ROWS = 65_536
 _FILE_MAGIC = b"ARROW1"
 _PART = re.compile(r"part-(\d{8,})\.parquet")
+_PUBLIC = frozenset({"round", "phase"})
+"""Columns of replies whose numbers are public, so that a part's size may depend on them."""
+
 _TEMPORARY = re.compile(r"\.part-\d{8,}\.parquet\.tmp")
 
 
@@ -68,7 +71,7 @@ class ParquetSource:
         _check_suffix(self._path)
         self._rows = rows_per_message
         self._messages: Iterator[Delivery] | None = None
-        self._next: asyncio.Task[list[Delivery]] | None = None
+        self._next: asyncio.Future[list[Delivery]] | None = None
         self._ready: list[Delivery] = []
         self._ended = False
 
@@ -100,13 +103,13 @@ class ParquetSource:
             raise SourceError(f"{self._path}: fetch before open")
         if not self._ready and not self._ended:
             if self._next is None:
-                self._next = asyncio.ensure_future(asyncio.to_thread(self._take, self._messages))
+                self._next = self._begin(self._messages)
             await asyncio.wait({self._next})  # if cancelled, the next call finds what this one would have
             done, self._next = self._next, None
             self._ready = done.result()
             self._ended = not self._ready
             if not self._ended:  # read on while these are answered
-                self._next = asyncio.ensure_future(asyncio.to_thread(self._take, self._messages))
+                self._next = self._begin(self._messages)
         taken, self._ready = self._ready[:limit], self._ready[limit:]
         return taken
 
@@ -116,6 +119,10 @@ class ParquetSource:
             await asyncio.wait({self._next})
             self._next.exception()  # what it met, nobody asks any more
         self._messages, self._next, self._ready, self._ended = None, None, [], False
+
+    def _begin(self, messages: Iterator[Delivery]) -> "asyncio.Future[list[Delivery]]":
+        """Start to read at once, also if the caller goes on to compute without letting the loop run."""
+        return asyncio.get_running_loop().run_in_executor(None, self._take, messages)
 
     def _take(self, messages: Iterator[Delivery]) -> list[Delivery]:
         taken: list[Delivery] = []
@@ -411,8 +418,12 @@ def _read_schema(path: Path) -> pa.Schema:
 
 def _parquet_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    # Plain encoding: a file's size must not tell what the labels are.
+    # Plain encoding: a file's size must not tell what the labels are. Rounds and phases may be as small as they can.
+    encoding = {
+        field.name: "DELTA_BINARY_PACKED" if field.name in _PUBLIC and field.type == pa.int64() else "PLAIN"
+        for field in table.schema
+    }
     pq.write_table(
-        table, sink, compression="NONE", use_dictionary=False, write_statistics=False, column_encoding="PLAIN"
+        table, sink, compression="NONE", use_dictionary=False, write_statistics=False, column_encoding=encoding
     )
     return bytes(sink.getvalue())
