@@ -20,7 +20,7 @@ def measure(settings: Settings) -> Iterator[Row]:
     """Measure queries a second, from reading the configuration to the last file closed."""
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), settings.narrow, settings.epsilon, "parquet", settings.parquet_rows)
-        engine = alone(settings, bench.plan, bench.rows)
+        engine = alone(bench.plan, bench.rows)
         value, baseline = paired(settings, lambda: bench.rows / bench.serve().seconds, engine)
         name = "bus, Parquet in and out, against the engine alone"
         yield Row(name, value, _UNIT, baseline, Floor("ratio", 0.5))

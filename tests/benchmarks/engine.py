@@ -26,12 +26,12 @@ _UNIT: Final = "predictions/s"
 
 
 def _answering(plan: Plan, count: int) -> Callable[[], object]:
-    """Return what answers so many batches, always the same, and does the bookkeeping."""
-    predictor = trained(plan)
+    """Return what answers so many batches from round 0 on, no two alike, and does the bookkeeping."""
     rows, present = queries(_BATCH * count, len(plan.features), seed=2), np.ones(_BATCH, dtype=np.bool_)
     batches = np.split(rows, count)
 
     def work() -> None:
+        predictor = trained(plan)
         for batch in batches:
             predictor.answer(batch, present)
             predictor.settle()
@@ -43,16 +43,10 @@ def _engine(settings: Settings, plan: Plan) -> Measure:
     return cpu_rate(_BATCH * settings.batches, _answering(plan, settings.batches))
 
 
-def alone(settings: Settings, plan: Plan, rows: int) -> Measure:
-    """Return the engine's rate on the clock, over a stretch of about so many rows: for pairs with the daemon."""
-    answers = _BATCH * settings.batches
-    work, times = _answering(plan, settings.batches), max(1, rows // answers)
-
-    def stretch() -> None:
-        for _ in range(times):
-            work()
-
-    return wall_rate(times * answers, stretch)
+def alone(plan: Plan, rows: int) -> Measure:
+    """Return the engine's rate on the clock, from round 0 over so many rounds: for pairs with the daemon."""
+    count = -(-rows // _BATCH)
+    return wall_rate(count * _BATCH, _answering(plan, count))
 
 
 def _box_test(rows: NDArray[np.float64]) -> Callable[[], object]:

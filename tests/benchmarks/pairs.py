@@ -29,7 +29,7 @@ class Settings:
 
     seconds: float = 4.0
     pairs: int = 3
-    batches: int = 16
+    batches: int = 32
     parquet_rows: int = 1 << 22
     jsonl_rows: int = 1 << 19
     narrow: int = 2
