@@ -11,7 +11,7 @@ from connectors.base import Source
 from connectors.local.jsonl import JsonlSource
 from connectors.local.parquet import ParquetSource, column_names
 from oracle.cli.replay_fork import Outputs, Published, check_outputs, publish, stated_cost
-from oracle.cli.replay_verify import Verdict, verify
+from oracle.cli.replay_verify import Verdict, last_commit_of, verify
 from oracle.errors import InputError, PlanExhaustedError, RefusedError, StateError
 from oracle.planning.plan import Plan
 from oracle.service.shard import Shard
@@ -39,13 +39,17 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     answers: Annotated[
         Path | None, typer.Option("--answers", help="With --verify: the answers that were given, as a sink wrote them.")
     ] = None,
+    commit: Annotated[
+        Path | None, typer.Option("--commit", help="With --verify: the commit record; by default beside --answers.")
+    ] = None,
     key: Annotated[Path | None, typer.Option("--key", help="Key file of a state folder; by default DIR/key.")] = None,
     rows_per_message: Annotated[int, typer.Option(help="As it was served (Parquet and Arrow logs).")] = _ROWS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded answers.
 
-    A verification costs no epsilon and exits with 1 if an answer differs. Without --verify, LOG is always taken for
+    A verification costs no epsilon and exits with 1 if an answer differs, with 3 if LOG is not the log that was
+    answered. Without --verify, LOG is always taken for
     another log, and answered from its beginning; the state is not changed, and what was spent is recorded beside it.
     """
     _check_options(verifying=check, answers=answers, publishing=out is not None or ledger is not None or accept_cost)
@@ -57,7 +61,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         source = JsonlSource(log, body_limit=plan.limits.body_bytes)
     size = log.stat().st_size if log.suffix == ".jsonl" and log.is_file() else None
     if check and answers is not None:
-        _show_verdict(asyncio.run(verify(Shard(plan, snapshot), source, answers, size)), as_json=as_json)
+        committed = last_commit_of(answers, commit)
+        _show_verdict(asyncio.run(verify(Shard(plan, snapshot), source, answers, committed, size)), as_json=as_json)
         return
     if not accept_cost:
         msg = f"--accept-cost = False: {stated_cost(plan, snapshot, origin)}. Add --accept-cost if it is worth that"

@@ -1,4 +1,8 @@
-"""The verifying half of `perpetua replay`: re-execute a recorded log and compare; nothing is published."""
+"""The verifying half of `perpetua replay`: re-execute a recorded log and compare; nothing is published.
+
+It says nothing of any answer before the running tag has shown that the log is the one that was answered: told of
+another log under the run's own key, "this answer differs" would be an answer, and a free one.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -6,13 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from connectors.base import Delivery, Reply, Source
+from connectors.base import Committed, Delivery, Reply, Source
+from connectors.local.commitfile import DurableCommitFile
 from oracle.cli.answers import AnswerFile, open_answers
 from oracle.cli.progress import Progress
-from oracle.errors import PlanExhaustedError, RefusedError, SourceError
-from oracle.service.shard import Shard
+from oracle.errors import LogDivergedError, PlanExhaustedError, RefusedError, SourceError, StateError
+from oracle.service.shard import CommitMark, Shard
 
-__all__ = ["Verdict", "verify"]
+__all__ = ["Verdict", "last_commit_of", "verify"]
 
 _MESSAGES = 16_384
 
@@ -37,59 +42,94 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     extra_epsilon: float = 0.0
 
 
-async def verify(shard: Shard, source: Source, answers: Path, size: int | None) -> Verdict:
-    """Re-execute a log behind the shard's position and compare with what was answered.
+def last_commit_of(answers: Path, commit: Path | None) -> Committed:
+    """Return what the run last committed: how far it answered, and the tag of the queries that it answered.
+
+    Args:
+        answers: What was answered, as a sink wrote it.
+        commit: The sink's commit record; by default the one beside the answers.
+
+    Raises:
+        StateError: There is none, so nothing says which log was answered.
+        StorageError: It cannot be read.
+        SourceError: The answers cannot be read.
+    """
+    open_answers(answers).close()
+    path = commit or answers.with_name(answers.name + ".commit")
+    record = DurableCommitFile(path).read()
+    if record is None or record.position is None:
+        msg = f"{path}: no commit, so nothing says which log was answered (--commit names the record if it was moved)"
+        raise StateError(msg)
+    return Committed(record.position, record.metadata)
+
+
+async def verify(shard: Shard, source: Source, answers: Path, committed: Committed, size: int | None) -> Verdict:
+    """Re-execute a log behind the shard's position, up to the last commit, and compare with what was answered.
 
     Args:
         shard: Just restored from its snapshot.
         source: The recorded log, not yet open.
         answers: What was answered, as a sink wrote it.
+        committed: See `last_commit_of`.
         size: The log's size in bytes, where it is known: for progress only.
 
     Raises:
         RefusedError: These answers can only be compared from the beginning.
+        StateError: The commit lies before the snapshot.
+        LogDivergedError: The log is not the one that was answered; nothing is said of its answers.
         SourceError: The log or the answers cannot be read.
     """
     first_round, messages = shard.facts().round, 0
     if shard.position and answers.suffix != ".jsonl":
         msg = f"--from: a verification of {answers.suffix} answers starts at a genesis file, not at a later snapshot"
         raise RefusedError(msg)
+    if committed.position < shard.position:
+        msg = f"--answers: committed up to position {committed.position}, behind the snapshot at {shard.position}"
+        raise StateError(msg)
+    mark = CommitMark.unpack(committed.metadata)
     skipped = await _messages_before(source, shard.position)
     difference: int | None = None
     await source.open(shard.position or None)
     try:
         with contextlib.closing(open_answers(answers)) as recorded, Progress("replaying", size, "bytes") as progress:
             recorded.skip(skipped)
-            async for replies in _replies(shard, source):
-                difference = _first_difference(recorded, replies)
+            async for replies in _replies(shard, source, committed.position):
+                if difference is None:  # go on all the same: first it must be known that this is the log
+                    found = _first_difference(recorded, replies)
+                    difference = None if found is None else skipped + messages + found
                 messages += len(replies)
                 progress.at(shard.position)
-                if difference is not None:
-                    difference += skipped + messages - len(replies)
-                    break
-            if difference is None and not recorded.ended():
-                difference = skipped + messages
+            ended = recorded.ended()
     finally:
         await source.close()
-    rounds = shard.facts().round - first_round
+    if shard.position != committed.position:
+        msg = f"LOG: not the log that was answered: no record ends at position {committed.position}"
+        raise LogDivergedError(msg)
+    shard.check(mark)
+    if difference is None and not ended:
+        difference = skipped + messages
     return Verdict(
         identical=difference is None,
         messages=messages,
-        rounds=rounds,
+        rounds=shard.facts().round - first_round,
         first_round=first_round,
         first_difference=difference,
     )
 
 
-async def _replies(shard: Shard, source: Source) -> AsyncIterator[list[Reply]]:
-    waiting: Sequence[Delivery] = []
-    while waiting := waiting or await source.fetch(_MESSAGES, 1.0):
-        try:
-            replies = list(shard.process(waiting).commit.replies)
-        except PlanExhaustedError:
-            return  # what is behind the plan's last round was not answered then either
-        yield replies
-        waiting = waiting[len(replies) :]
+async def _replies(shard: Shard, source: Source, last: int) -> AsyncIterator[list[Reply]]:
+    """Re-execute what ends at the position `last` or before; what is behind it was not answered then either."""
+    while fetched := await source.fetch(_MESSAGES, 1.0):
+        waiting: Sequence[Delivery] = [delivery for delivery in fetched if delivery.position <= last]
+        while waiting:
+            try:
+                replies = list(shard.process(waiting).commit.replies)
+            except PlanExhaustedError:
+                return
+            yield replies
+            waiting = waiting[len(replies) :]
+        if fetched[-1].position >= last:
+            return
 
 
 def _first_difference(recorded: AnswerFile, replies: list[Reply]) -> int | None:

@@ -10,6 +10,8 @@ _ROWS_PER_MESSAGE = 50
 
 
 def _replay(folder, *more, log="q.jsonl", origin="state.genesis", answers="out.jsonl"):
+    if answers == "changed.jsonl":
+        more = ("--commit", folder / "out.jsonl.commit", *more)
     return ("replay", folder / log, "--from", folder / origin, "--answers", folder / answers, "--verify", *more)
 
 
@@ -38,8 +40,8 @@ def test_identical_from_a_state_folder(cli, served):
     """From a snapshot in the middle, the answers behind it are compared."""
     (served / "state").rename(served / "old")
     (served / "out.jsonl").rename(served / "old.jsonl")
-    for name in ("out.jsonl.commit", "ledger.jsonl"):
-        (served / name).unlink()
+    (served / "out.jsonl.commit").rename(served / "old.jsonl.commit")
+    (served / "ledger.jsonl").unlink()
     make_state(served / "state2", long_plan())
     lines = (served / "q.jsonl").read_bytes().splitlines(keepends=True)
     whole = (served / "q.jsonl").read_bytes()
@@ -52,8 +54,8 @@ def test_identical_from_a_state_folder(cli, served):
     assert verdict["first_round"] + verdict["rounds"] == 672
     changed = (served / "old.jsonl").read_bytes().splitlines(keepends=True)
     changed[450] = changed[451]
-    (served / "changed.jsonl").write_bytes(b"".join(changed))
-    verdict = _verdict(cli, 1, *_replay(served, origin="state2", answers="changed.jsonl"))
+    (served / "old.jsonl").write_bytes(b"".join(changed))
+    verdict = _verdict(cli, 1, *_replay(served, origin="state2", answers="old.jsonl"))
     assert verdict["first_difference"] == 450
 
 
@@ -78,10 +80,9 @@ def test_missing_and_surplus_answers_are_found(cli, served, keep, more, number):
     assert _verdict(cli, 1, *_replay(served, answers="changed.jsonl"))["first_difference"] == number
 
 
-@pytest.mark.parametrize("change", ["dropped", "inserted", "swapped", "of another plan's state"])
-def test_changed_log_is_found(cli, served, change):
-    """The first answer that does not belong to the log any more is numbered."""
-    lines = (served / "q.jsonl").read_bytes().splitlines(keepends=True)
+def _another_log(folder, change):
+    """Write a log that is not the one that was answered."""
+    lines = (folder / "q.jsonl").read_bytes().splitlines(keepends=True)
     if change == "dropped":
         lines = lines[:100] + lines[101:]
     elif change == "inserted":
@@ -89,9 +90,50 @@ def test_changed_log_is_found(cli, served, change):
     elif change == "swapped":
         lines[100], lines[101] = lines[101], lines[100]
     else:
-        lines[100:] = [line.replace(b"q", b"Q") for line in lines[100:]]
+        lines[100] = lines[100].replace(b"0.5", b"0.6")
+        lines[101:] = [line.replace(b"1", b"2") for line in lines[101:]]
+    (folder / "log.jsonl").write_bytes(b"".join(lines))
+
+
+@pytest.mark.parametrize("change", ["dropped", "inserted", "swapped", "other numbers"])
+def test_of_another_log_nothing_is_told(refused, served, change):
+    """Whether an answer to it was guessed right or wrong, all that is said is that it is another log."""
+    _another_log(served, change)
+    said = set()
+    for guess in (b"", (served / "out.jsonl").read_bytes(), b'{"id":"q0","label":1   }\n' * 700):
+        (served / "changed.jsonl").write_bytes(guess)
+        said.add(refused(3, *_replay(served, log="log.jsonl", answers="changed.jsonl")))
+    assert len(said) == 1
+    assert "log" in said.pop()
+
+
+def test_other_ids_are_found(cli, served):
+    """The queries are the answered ones, so an answer with another id is numbered."""
+    lines = (served / "q.jsonl").read_bytes().splitlines(keepends=True)
+    lines[100:] = [line.replace(b"q", b"Q") for line in lines[100:]]
     (served / "log.jsonl").write_bytes(b"".join(lines))
     assert _verdict(cli, 1, *_replay(served, log="log.jsonl"))["first_difference"] in {100, 101}
+
+
+def test_without_a_commit_record_nothing_is_verified(refused, served):
+    """Else any log could be tried; a record that was moved is named."""
+    (served / "out.jsonl.commit").rename(served / "moved")
+    assert "no commit, so nothing says which log was answered" in refused(3, *_replay(served))
+    assert "no commit" in refused(3, *_replay(served, "--commit", served / "nowhere"))
+
+
+def test_a_commit_behind_the_snapshot_is_refused(cli, refused, served):
+    """A record of an earlier run does not go with a later snapshot."""
+    make_state(served / "state2", long_plan())
+    lines = (served / "q.jsonl").read_bytes().splitlines(keepends=True)
+    (served / "q2.jsonl").write_bytes(b"".join(lines[:50]))
+    paths = {
+        "source": {"path": str(served / "q2.jsonl")},
+        "sink": {"path": str(served / "early.jsonl"), "ledger": None},
+    }
+    assert cli("serve", write_config(served, state={"folder": str(served / "state2")}, **paths)).code == 0
+    said = refused(3, *_replay(served, "--commit", served / "early.jsonl.commit", origin="state"))
+    assert "behind the snapshot" in said
 
 
 def test_log_behind_the_end_of_the_plan(cli, tmp_path):
