@@ -81,8 +81,10 @@ def stated_cost(plan: Plan, snapshot: Snapshot, origin: Path) -> str:
     return (
         f"every record that the snapshot of round {snapshot.round:,} (phase {snapshot.phase}) holds pays another "
         f"epsilon = {cost.epsilon:g} and delta = {cost.delta:.3g} for this run, after the first one's and those of "
-        f"{forks} forks: epsilon = {(forks + 2) * cost.epsilon:g} in all; the sum of delta rises by up to "
-        f"{cost.delta_sum:.3g} for these records; the log's queries pay as the plan says"
+        f"{forks} forks recorded in {forks_path(origin).name}: epsilon = {(forks + 2) * cost.epsilon:g} by these "
+        "(forks of a genesis file, of its state folder and of copies add up, each recorded beside its own origin); "
+        f"the sum of delta rises by up to {cost.delta_sum:.3g} for these records; the log's queries pay as the plan "
+        "says"
     )
 
 
@@ -109,8 +111,9 @@ def check_outputs(outputs: Outputs, log: Path) -> None:
 def _check_new(option: str, path: Path, origin: Path) -> None:
     if path.exists():
         raise InputError(option, str(path), "exists already, and nothing is ever overwritten")
-    if path.resolve().is_relative_to(origin.resolve()):
-        raise InputError(option, str(path), "lies in the state folder, which stays as it is")
+    folders = path.resolve().parents
+    if origin.resolve() in folders or any(any(folder.glob("snapshot-*.perp")) for folder in folders):
+        raise InputError(option, str(path), "lies in a state folder, which stays as it is")
     if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK | os.X_OK):
         msg = f"{option} = '{path}': its folder is missing or cannot be written"
         raise StorageError(msg)

@@ -69,7 +69,9 @@ def test_refused_without_accepting_the_cost(refused, folder):
     assert line == (
         "--accept-cost = False: every record that the snapshot of round 0 (phase 1) holds pays another "
         f"epsilon = {cost.epsilon:g} and delta = {cost.delta:.3g} for this run, after the first one's and those of "
-        f"0 forks: epsilon = {2 * cost.epsilon:g} in all; the sum of delta rises by up to {cost.delta_sum:.3g} for "
+        f"0 forks recorded in state.forks.jsonl: epsilon = {2 * cost.epsilon:g} by these "
+        "(forks of a genesis file, of its state folder and of copies add up, each recorded beside its own origin); "
+        f"the sum of delta rises by up to {cost.delta_sum:.3g} for "
         "these records; the log's queries pay as the plan says. Add --accept-cost if it is worth that"
     )
     assert _names(folder) == before
@@ -135,7 +137,9 @@ def test_forks_add_up(cli, refused, folder):
         assert f"(fork number {number} of it)" in result.out
     assert len({fork.fork for fork in read_forks(folder / "state")} | {"00" * FORK_BYTES}) == 3
     plan = small_plan()
-    assert f"those of 2 forks: epsilon = {4 * plan.epsilon:g} in all" in refused(2, *_replay(folder))
+    assert f"those of 2 forks recorded in state.forks.jsonl: epsilon = {4 * plan.epsilon:g} by these" in refused(
+        2, *_replay(folder)
+    )
     status = msgspec.json.decode(cli("status", folder / "state", "--json").out)
     assert (status["forks"], status["epsilon"], status["epsilon_with_forks"]) == (2, plan.epsilon, 3 * plan.epsilon)
     assert status["delta_of_forks"] == pytest.approx(2 * plan.declared * plan.phases[0].delta)
@@ -180,12 +184,12 @@ def test_plan_that_ends_before_the_log(cli, folder):
         ({"out": "left.jsonl"}, (), 2, "left.jsonl.commit': exists already"),
         ({"out": "new.parquet"}, (), 2, "must end in .jsonl for a log like this"),
         ({"out": "new"}, (), 2, "must end in .jsonl for a log like this"),
-        ({"out": "state/new.jsonl"}, (), 2, "lies in the state folder, which stays as it is"),
+        ({"out": "state/new.jsonl"}, (), 2, "lies in a state folder, which stays as it is"),
         ({"out": "state.forks.jsonl"}, (), 2, "each file must have a path of its own"),
         ({"out": "none/new.jsonl"}, (), 4, "its folder is missing or cannot be written"),
         ({}, ("--ledger", "new.jsonl"), 2, "each file must have a path of its own"),
         ({}, ("--ledger", "there.jsonl"), 2, "--ledger = "),
-        ({}, ("--ledger", "state/l.jsonl"), 2, "lies in the state folder"),
+        ({}, ("--ledger", "state/l.jsonl"), 2, "lies in a state folder"),
         ({"log": "empty.jsonl"}, (), 2, "LOG: holds no message"),
         ({"log": "none.jsonl"}, (), 4, "cannot be opened"),
         ({"log": "rows.parquet", "out": "new.jsonl"}, (), 2, "must end in .parquet or .arrow for a log like this"),
