@@ -198,7 +198,8 @@ class Daemon:
         first = self._saved_round == 0  # from now on a sink that was taken away is noticed
         if self._clock() < self._retry_at:
             return
-        if new >= self._settings.snapshot_rounds or (new > 0 and (first or late)):
+        failed = math.isfinite(self._retry_at)  # it may have been a phase's end: the old key shall not stay for long
+        if new >= self._settings.snapshot_rounds or (new > 0 and (first or late or failed)):
             await self._snapshot(shard)
 
     async def _snapshot(self, shard: Shard) -> None:
@@ -207,14 +208,13 @@ class Daemon:
             await self._save(shard)
         except StorageError as exc:
             self._log.error("snapshot.failed", error=str(exc), round=shard.facts().round)
-            self._saved_at = self._clock()
-            self._retry_at = self._saved_at + _RETRY
+            self._retry_at = self._clock() + _RETRY
 
     async def _save(self, shard: Shard) -> None:
         facts, snapshot = shard.facts(), shard.snapshot()
         started = self._clock()  # not before: what a snapshot sorts is private
         await asyncio.to_thread(self._store.save, snapshot)
-        self._saved_round, self._saved_at = facts.round, self._clock()
+        self._saved_round, self._saved_at, self._retry_at = facts.round, self._clock(), -math.inf
         self._log.info(
             "snapshot.written", round=facts.round, phase=facts.phase, seconds=round(self._saved_at - started, 3)
         )

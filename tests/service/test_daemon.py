@@ -250,6 +250,23 @@ def test_a_full_disk_is_not_tried_again_at_every_commit():
     assert 1 <= events.count("snapshot.failed") <= 1 + events.count("phase.started")
 
 
+def test_a_snapshot_that_failed_is_soon_tried_again():
+    """Also where none would be due for hours: it may have been a phase's end, whose old key shall not stay."""
+    log = MemoryLog.of(_contents())
+    store = _WatchedStore(log, failing={1})
+    seconds = itertools.count(step=6)
+    output = io.StringIO()
+    run_daemon(
+        daemon_over(
+            log, store, MemorySink(log), batch_rows=8, snapshot_rounds=10**9, output=output, clock=lambda: next(seconds)
+        )
+    )
+    lines = _lines(output)
+    failed = next(number for number, line in enumerate(lines) if line["event"] == "snapshot.failed")
+    again = next(line for line in lines[failed:] if line["event"] == "snapshot.written")
+    assert again["round"] <= lines[failed]["round"] + 8
+
+
 def test_disk_full_to_the_end():
     """Every answer is there, the run ends with the storage error, and the next one needs nothing but the log."""
     contents = _contents()
