@@ -25,7 +25,7 @@ _ROWS = 65_536
 _FILE_MAGIC = b"ARROW1"
 _PART = re.compile(r"part-(\d{8,})\.parquet")
 _PUBLIC = frozenset({"round", "phase"})
-"""Columns of replies whose numbers are public, so that a part's size may depend on them."""
+"""Columns of replies whose numbers are public (with them, which rows were rejected), so a part's size may tell them."""
 
 _TEMPORARY = re.compile(r"\.part-\d{8,}\.parquet\.tmp")
 
@@ -74,6 +74,7 @@ class ParquetSource:
         self._next: asyncio.Future[list[Delivery]] | None = None
         self._ready: list[Delivery] = []
         self._ended = False
+        self._error: SourceError | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -118,13 +119,15 @@ class ParquetSource:
         if self._next is not None:
             await asyncio.wait({self._next})
             self._next.exception()  # what it met, nobody asks any more
-        self._messages, self._next, self._ready, self._ended = None, None, [], False
+        self._messages, self._next, self._ready, self._ended, self._error = None, None, [], False, None
 
     def _begin(self, messages: Iterator[Delivery]) -> "asyncio.Future[list[Delivery]]":
         """Start to read at once, also if the caller goes on to compute without letting the loop run."""
         return asyncio.get_running_loop().run_in_executor(None, self._take, messages)
 
     def _take(self, messages: Iterator[Delivery]) -> list[Delivery]:
+        if self._error is not None:  # what was cut short must not be taken for the end
+            raise self._error
         taken: list[Delivery] = []
         most = max(1, _ROWS // self._rows)
         try:
@@ -133,7 +136,8 @@ class ParquetSource:
         except StopIteration:
             pass
         except (OSError, pa.ArrowException) as exc:
-            raise SourceError(f"{self._path}: cannot be read") from exc
+            self._error = SourceError(f"{self._path}: cannot be read")
+            raise self._error from exc
         return taken
 
     def _count_rows(self) -> int:

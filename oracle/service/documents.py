@@ -1,11 +1,15 @@
 """Reading TOML files with clear errors."""
 
+import re
 import tomllib
 from pathlib import Path
 
 from oracle.errors import InputError, SourceError
 
 __all__ = ["read_toml"]
+
+_NESTED = re.compile(r"(?:[^\s.=\[\]{},]+[ \t]*\.[ \t]*){50}")
+"""A dotted key of so many parts: no setting lies so deep, and the parser takes memory as the square of it."""
 
 
 def read_toml(path: Path) -> dict[str, object]:
@@ -16,7 +20,10 @@ def read_toml(path: Path) -> dict[str, object]:
         InputError: It is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if _NESTED.search(text):
+            raise InputError(str(path), "...", "not TOML that this program reads: a key of more than 50 parts")
+        return tomllib.loads(text)
     except OSError as exc:
         msg = f"{path}: cannot be read: {exc.strerror}"
         raise SourceError(msg) from exc
