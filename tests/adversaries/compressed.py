@@ -149,6 +149,7 @@ class Compressed:
                 figures.first_rearm = figures.first_rearm or figures.rounds - left + done
                 for side in halted:
                     self._rearm(side)
+                self._fresh = [True] * self._sides  # before the next query all have been asked already
                 break
         return done
 

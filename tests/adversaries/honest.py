@@ -169,17 +169,48 @@ class Correlated(Law):
             integrate.simpson(union * np.exp(-(grid[:, 0] ** 2) / 2.0) / math.sqrt(2.0 * math.pi), x=grid[:, 0])
         )
 
-    def _overlap(self, cuts: Floats) -> float:
-        del cuts
-        return 0.9 * self.dimension
+    def outer(self, generator: np.random.Generator, count: int, cuts: Floats) -> Floats:
+        """Draw points that lie in some tail: float64[d, count].
 
-    def _given(self, generator: np.random.Generator, features: NDArray[np.intp], values: Floats) -> Floats:
-        score = special.ndtri(values)
-        common = generator.standard_normal(len(values)) * math.sqrt(self._RHO - self._RHO**2)
-        own = generator.standard_normal((self.dimension, len(values))) * math.sqrt(1.0 - self._RHO)
-        points: Floats = special.ndtr(self._RHO * score + common + own)
-        points[features, np.arange(len(values))] = values
-        return points
+        A tail is picked by its mass, then a point in it; it is kept if no feature before that one is in a tail. So
+        most of the others are drawn for kept points only, which matters where tails nearly coincide.
+        """
+        found: list[Floats] = []
+        missing = count
+        shares = np.cumsum(cuts / cuts.sum())[:-1]
+        while missing > 0:
+            tried = round(missing * 0.9 * self.dimension * 1.05) + 16
+            sides = shares.searchsorted(generator.random(tried), side="right")
+            tails = generator.random(tried) * cuts[sides]
+            kept = self._first(generator, sides // 2, np.where(sides % 2, 1.0 - tails, tails), cuts)[:, :missing]
+            found.append(kept)
+            missing -= kept.shape[1]
+        return np.concatenate(found, axis=1)
+
+    def _first(
+        self, generator: np.random.Generator, features: NDArray[np.intp], values: Floats, cuts: Floats
+    ) -> Floats:
+        """Draw points with one feature given, and return those with no feature before it in a tail: float64[d, n]."""
+        common = self._RHO * special.ndtri(values)
+        common += generator.standard_normal(len(values)) * math.sqrt(self._RHO - self._RHO**2)
+        points = np.empty((self.dimension, len(values)))
+        alive = np.arange(len(values))
+        for feature in range(self.dimension):
+            later = alive[features[alive] > feature]
+            drawn = self._feature(generator, common[later])
+            points[feature, later] = drawn
+            free = (drawn >= cuts[2 * feature]) & (drawn <= 1.0 - cuts[2 * feature + 1])
+            alive = np.concatenate([alive[features[alive] <= feature], later[free]])
+        alive.sort()  # in the order they were tried: which features are given shall not depend on the place
+        for feature in range(self.dimension):
+            earlier = alive[features[alive] < feature]
+            points[feature, earlier] = self._feature(generator, common[earlier])
+        points[features[alive], alive] = values[alive]
+        return points[:, alive]
+
+    def _feature(self, generator: np.random.Generator, common: Floats) -> Floats:
+        drawn: Floats = special.ndtr(common + generator.standard_normal(len(common)) * math.sqrt(1.0 - self._RHO))
+        return drawn
 
     def outside(self) -> Floats:
         """Return points on the diagonal outside the box."""
