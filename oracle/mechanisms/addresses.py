@@ -39,7 +39,7 @@ class Purpose(IntEnum):
 
 
 class _Blocks:
-    """AES-256 in bulk over 16-byte blocks, as a pseudo-random permutation."""
+    """AES-256 in bulk over 16-byte blocks, as a pseudo-random permutation; for one thread at a time."""
 
     def __init__(self, key: bytes) -> None:
         cipher = Cipher(algorithms.AES(key), modes.ECB())  # noqa: S305 -- a permutation of distinct addresses

@@ -17,7 +17,7 @@ _UNIT: Final = "queries/s"
 
 
 def measure(settings: Settings) -> Iterator[Row]:
-    """Measure queries a second, from reading the configuration to the last file closed."""
+    """Measure queries a second, from the daemon's first log line to its last, all files closed."""
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), settings.narrow, settings.epsilon, "parquet", settings.parquet_rows)
         engine = alone(bench.plan, bench.rows)

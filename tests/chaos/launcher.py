@@ -148,7 +148,7 @@ def _child(order: dict[str, Any], errors: int | None) -> None:
     if order.get("trap"):
         Trap(*order["trap"]).set()
         if order["arguments"][0] == "init":
-            init.plan_tight = lambda *_: _plan_of(order["arguments"][1])  # type: ignore[attr-defined]  # made before
+            init.plan_model = lambda *_: _plan_of(order["arguments"][1])  # type: ignore[attr-defined]  # made before
     sys.argv = ["perpetua", *order["arguments"]]
     main()
 
