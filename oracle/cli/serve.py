@@ -1,7 +1,6 @@
 """`perpetua serve`: the daemon."""
 
 import asyncio
-import gc
 import os
 import time
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from oracle.cli.memory import settle_memory
 from oracle.cli.progress import Progress
 from oracle.cli.version import version
 from oracle.errors import PerpetuaError
@@ -28,9 +28,7 @@ def run(config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help=
     store, plan = open_store(config.state)
     log = PublicLog(layout=config.service.log, model=plan.name)
     log.info("daemon.starting", version=version(), kind=config.source.kind)
-    # A batch is some 100,000 objects without a cycle: looking through them again and again takes a third of the time.
-    gc.freeze()
-    gc.set_threshold(1_000_000)
+    settle_memory()
     try:
         with store:
             rounds = asyncio.run(_serve(config, store, plan, log))

@@ -6,43 +6,11 @@ with 0 whether or not a promise is kept: the table says which is not.
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
 
-from tests.benchmarks import bus, engine, noise, planner, recovery
-from tests.benchmarks.pairs import Row, Settings
+from tests.benchmarks.pairs import Settings
 from tests.benchmarks.report import table, write
-
-__all__ = ["TOPICS", "run"]
-
-TOPICS: Final[Mapping[str, Callable[[Settings], Iterator[Row]]]] = {
-    "noise": noise.measure,
-    "engine": engine.measure,
-    "recovery": recovery.measure,
-    "planner": planner.measure,
-    "bus": bus.measure,
-}
-"""What can be measured, in the order in which it is."""
-
-
-def run(names: list[str], settings: Settings, say: Callable[[str], object]) -> list[Row]:
-    """Measure the topics that are named.
-
-    Args:
-        names: Some of `TOPICS`.
-        settings: How much to measure.
-        say: Called with a line when a topic begins and at each measurement.
-    """
-    started = time.perf_counter()
-    rows: list[Row] = []
-    for number, name in enumerate(names, 1):
-        say(f"[{time.perf_counter() - started:5.0f} s] {name}: topic {number} of {len(names)}")
-        for row in TOPICS[name](settings):
-            say(f"[{time.perf_counter() - started:5.0f} s]   {row.name}")
-            rows.append(row)
-    return rows
+from tests.benchmarks.topics import TOPICS, run
 
 
 def main() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.__main__ import TOPICS, run
 from tests.benchmarks.pairs import Floor, Row, Settings, paired
 from tests.benchmarks.report import table, write
+from tests.benchmarks.topics import TOPICS, run
 
 _TINY = Settings(seconds=0.0, pairs=1, batches=1, parquet_rows=3_000, jsonl_rows=1_000, narrow=1, wide=2, epsilon=8.0)
 

@@ -127,11 +127,13 @@ def test_a_commit_behind_the_snapshot_is_refused(cli, refused, served):
     make_state(served / "state2", long_plan())
     lines = (served / "q.jsonl").read_bytes().splitlines(keepends=True)
     (served / "q2.jsonl").write_bytes(b"".join(lines[:50]))
-    paths = {
-        "source": {"path": str(served / "q2.jsonl")},
-        "sink": {"path": str(served / "early.jsonl"), "ledger": None},
-    }
-    assert cli("serve", write_config(served, state={"folder": str(served / "state2")}, **paths)).code == 0
+    config = write_config(
+        served,
+        state={"folder": str(served / "state2")},
+        source={"path": str(served / "q2.jsonl")},
+        sink={"path": str(served / "early.jsonl"), "ledger": None},
+    )
+    assert cli("serve", config).code == 0
     said = refused(3, *_replay(served, "--commit", served / "early.jsonl.commit", origin="state"))
     assert "behind the snapshot" in said
 
