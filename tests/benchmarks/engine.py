@@ -102,5 +102,5 @@ def measure_as_the_daemon(settings: Settings) -> Iterator[Row]:
     plan = box_plan(settings.narrow, settings.epsilon)
     box_test = cpu_rate(_BATCH, _box_test(queries(_BATCH, settings.narrow, seed=2)))
     value, baseline = paired(settings, _engine(settings, plan), box_test)
-    name = f"engine, {len(plan.sides)} sides, memory kept as the daemon does, against NumPy's box test"
+    name = f"memory kept as the daemon keeps it, engine with {len(plan.sides)} sides, against NumPy's box test"
     yield Row(name, value, _UNIT, baseline, _NARROW)

@@ -28,6 +28,7 @@ def test_every_topic_is_measured_and_written(tmp_path: Path) -> None:
         "noise": 1,
         "engine": 6,
         "recovery": 2,
+        "memory": 1,
         "planner": 1,
         "bus": 2,
     }
