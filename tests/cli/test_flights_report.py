@@ -51,6 +51,10 @@ def status(plan, **changes):
     facts = {
         "model": "flights",
         "profile": "tight",
+        "proved": True,
+        "forks": 0,
+        "epsilon_with_forks": plan.epsilon,
+        "delta_of_forks": 0.0,
         "round": 8,
         "phase": 2,
         "phase_rounds_left": 1234,
