@@ -14,8 +14,8 @@ from oracle.cli.progress import Progress
 from oracle.errors import RefusedError
 from oracle.planning.model import Model
 from oracle.planning.plan import InstancePlan, Plan
-from oracle.planning.planner import as_paper, refuse_too_few, wish_for
-from oracle.planning.tight import SEARCH_STEPS
+from oracle.planning.planner import as_paper, wish_for
+from oracle.planning.tight import SEARCH_STEPS, refuse_too_few
 
 __all__ = ["run"]
 

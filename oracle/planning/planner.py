@@ -4,14 +4,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from oracle.errors import PlanError
 from oracle.planning.guarantees import verify
 from oracle.planning.model import Model
 from oracle.planning.paper import check_paper, check_runnable, plan_paper
 from oracle.planning.plan import Plan
-from oracle.planning.tight import plan_or_wish
+from oracle.planning.tight import plan_or_wish, refuse_too_few
 
-__all__ = ["as_paper", "plan_model", "refuse_too_few", "verify_plan", "wish_for"]
+__all__ = ["as_paper", "plan_model", "verify_plan", "wish_for"]
 
 
 def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
@@ -38,17 +37,6 @@ def plan_model(model: Model, progress: Callable[[int], None] = lambda _step: Non
     if plan.nominal:
         check_runnable(plan)
     return plan
-
-
-def refuse_too_few(model: Model, plan: Plan) -> None:
-    """Refuse a plan that wants more examples than its model declares.
-
-    Raises:
-        PlanError: It does.
-    """
-    if plan.declared > model.examples:
-        msg = f"model.examples = {model.examples}: this model needs at least {plan.declared} training examples"
-        raise PlanError(msg)
 
 
 def verify_plan(plan: Plan) -> None:

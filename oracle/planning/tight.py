@@ -21,7 +21,7 @@ from oracle.planning.model import Model
 from oracle.planning.plan import InstancePlan, PhasePlan, Plan, StopperPlan
 from oracle.planning.sizes import CAP_SHARE, NOISE_SHARE, Shares, SizedInstance, SizedPhase, size_phase
 
-__all__ = ["COIN", "SEARCH_STEPS", "least_examples", "plan_or_wish", "plan_tight", "side_names"]
+__all__ = ["COIN", "SEARCH_STEPS", "least_examples", "plan_or_wish", "plan_tight", "refuse_too_few", "side_names"]
 
 COIN: Final = 0.2
 """Probability of a uniformly random side under `faces`."""
@@ -288,10 +288,19 @@ def plan_tight(model: Model, progress: Callable[[int], None] = lambda _step: Non
         PlanError: The declared examples are fewer than the least that works, or a size is out of range.
     """
     plan = plan_or_wish(model, progress)
+    refuse_too_few(model, plan)
+    return plan
+
+
+def refuse_too_few(model: Model, plan: Plan) -> None:
+    """Refuse a plan that wants more examples than its model declares.
+
+    Raises:
+        PlanError: It does.
+    """
     if plan.declared > model.examples:
         msg = f"model.examples = {model.examples}: this model needs at least {plan.declared} training examples"
         raise PlanError(msg)
-    return plan
 
 
 def plan_or_wish(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:

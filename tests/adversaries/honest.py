@@ -59,28 +59,31 @@ class Law:
     def outer(self, generator: np.random.Generator, count: int, cuts: Floats) -> Floats:
         """Draw points that lie in some tail: float64[d, count].
 
-        A tail is picked by its mass, then a point in it; a point in k tails is kept with probability 1/k.
+        A tail is picked by its mass, then a point in it; one that lies in several tails is kept for one of them.
         """
         found: list[Floats] = []
         missing = count
         shares = np.cumsum(cuts / cuts.sum())[:-1]
         while missing > 0:
-            tried = round(missing * self._overlap(cuts) * 1.05) + 16
+            tried = round(missing * self._overlap() * 1.05) + 16
             sides = shares.searchsorted(generator.random(tried), side="right")
             tails = generator.random(tried) * cuts[sides]
-            points = self._given(generator, sides // 2, np.where(sides % 2, 1.0 - tails, tails))
-            tails_hit = np.zeros(tried)
-            for feature, values in enumerate(points):
-                tails_hit += (values < cuts[2 * feature]) | (values > 1.0 - cuts[2 * feature + 1])
-            kept = points[:, np.flatnonzero(generator.random(tried) * tails_hit < 1.0)[:missing]]
+            kept = self._once(generator, sides // 2, np.where(sides % 2, 1.0 - tails, tails), cuts)[:, :missing]
             found.append(kept)
             missing -= kept.shape[1]
         return np.concatenate(found, axis=1)
 
-    def _overlap(self, cuts: Floats) -> float:
+    def _overlap(self) -> float:
         """Return about how many tails an outer point lies in: only a matter of speed."""
-        del cuts
         return 1.03
+
+    def _once(self, generator: np.random.Generator, features: NDArray[np.intp], values: Floats, cuts: Floats) -> Floats:
+        """Draw points with one feature given, and return those in k tails with probability 1/k: float64[d, n]."""
+        points = self._given(generator, features, values)
+        hit = np.zeros(len(values))
+        for feature, column in enumerate(points):
+            hit += (column < cuts[2 * feature]) | (column > 1.0 - cuts[2 * feature + 1])
+        return points[:, np.flatnonzero(generator.random(len(values)) * hit < 1.0)]
 
     def _given(self, generator: np.random.Generator, features: NDArray[np.intp], values: Floats) -> Floats:
         """Draw points with one feature given: float64[d, n]."""
@@ -169,28 +172,14 @@ class Correlated(Law):
             integrate.simpson(union * np.exp(-(grid[:, 0] ** 2) / 2.0) / math.sqrt(2.0 * math.pi), x=grid[:, 0])
         )
 
-    def outer(self, generator: np.random.Generator, count: int, cuts: Floats) -> Floats:
-        """Draw points that lie in some tail: float64[d, count].
+    def _overlap(self) -> float:
+        return 0.9 * self.dimension
 
-        A tail is picked by its mass, then a point in it; it is kept if no feature before that one is in a tail. So
-        most of the others are drawn for kept points only, which matters where tails nearly coincide.
+    def _once(self, generator: np.random.Generator, features: NDArray[np.intp], values: Floats, cuts: Floats) -> Floats:
+        """Draw points with one feature given, and return those with no feature before it in a tail: float64[d, n].
+
+        Most of the other features are drawn for these only, which matters where tails nearly coincide.
         """
-        found: list[Floats] = []
-        missing = count
-        shares = np.cumsum(cuts / cuts.sum())[:-1]
-        while missing > 0:
-            tried = round(missing * 0.9 * self.dimension * 1.05) + 16
-            sides = shares.searchsorted(generator.random(tried), side="right")
-            tails = generator.random(tried) * cuts[sides]
-            kept = self._first(generator, sides // 2, np.where(sides % 2, 1.0 - tails, tails), cuts)[:, :missing]
-            found.append(kept)
-            missing -= kept.shape[1]
-        return np.concatenate(found, axis=1)
-
-    def _first(
-        self, generator: np.random.Generator, features: NDArray[np.intp], values: Floats, cuts: Floats
-    ) -> Floats:
-        """Draw points with one feature given, and return those with no feature before it in a tail: float64[d, n]."""
         common = self._RHO * special.ndtri(values)
         common += generator.standard_normal(len(values)) * math.sqrt(self._RHO - self._RHO**2)
         points = np.empty((self.dimension, len(values)))

@@ -50,13 +50,18 @@ def at_phase_ends(arena: Arena, kind: Kind, count: int) -> Row:
             running.wait_until(lambda: place.ledger.exists() and place.ledger.stat().st_size >= wanted)
             if arena.rng.random() < 0.75:
                 record = place.commit.stat().st_ino
-                deadline = time.monotonic() + 1
-                while place.commit.stat().st_ino == record and not running.ended() and time.monotonic() < deadline:
-                    pass  # the snapshot comes sooner than the shortest sleep ends
+                _watch(running, lambda: place.commit.stat().st_ino != record, seconds=1)
 
         hits = _torment(arena, ground, row, count, moment, _phase_is_behind)
         row.note = f"{hits} between its commit and its snapshot"
     return row
+
+
+def _watch(running: Running, seen: Callable[[], bool], *, seconds: float) -> None:
+    """Look without a pause until something is seen: a snapshot takes less time than the shortest sleep."""
+    deadline = time.monotonic() + seconds
+    while not seen() and not running.ended() and time.monotonic() < deadline:
+        pass
 
 
 def in_snapshots(arena: Arena, kind: Kind, count: int) -> Row:
@@ -68,9 +73,7 @@ def in_snapshots(arena: Arena, kind: Kind, count: int) -> Row:
         def moment(running: Running, place: Place) -> None:
             target = place.output_bytes() + arena.rng.randrange(1, 2 * ground.total // _CHAIN)
             running.wait_until(lambda: place.output_bytes() >= target)
-            deadline = time.monotonic() + 10
-            while not _half_done(place) and not running.ended() and time.monotonic() < deadline:
-                pass  # a snapshot takes less time than the shortest sleep
+            _watch(running, lambda: _half_done(place), seconds=10)
 
         hits = _torment(arena, ground, row, count, moment, _half_done)
         row.note = f"{hits} left it half done"
