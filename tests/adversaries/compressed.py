@@ -26,7 +26,7 @@ from tests.adversaries.figures import PhaseFigures
 from tests.adversaries.groups import Groups
 from tests.adversaries.halting import can_halt, draw_level, first_halt
 from tests.adversaries.harvest import Tails, trained
-from tests.adversaries.honest import HIGH, LOW, OUTSIDE, Law
+from tests.adversaries.honest import HIGH, LOW, Law
 from tests.adversaries.views import Adversary, View
 from tests.adversaries.weighted import Armed, Laws, Pile, outermost
 
@@ -88,7 +88,7 @@ class Compressed:
         self._sides = self._geometry.sides
         self._blocks = blocks
         first, rows = plan.phases[0], plan.declared
-        self._open_tails(np.zeros(self._sides), first, rows * (1.0 - OUTSIDE) * (1.0 - flipped))
+        self._open_tails(np.zeros(self._sides), first, rows * (1.0 - law.negatives) * (1.0 - flipped))
         self._slices = trained(self._tails, law, rows, flipped, self._generator)
 
     def run(self, phases: int) -> list[PhaseFigures]:
@@ -110,7 +110,7 @@ class Compressed:
             [min(max(last - edge, 0.0), 1.0) for last, edge in zip(self._lasts, self._tails.edges, strict=True)]
         )
         following = self._plan.phases[min(phase.phase, len(self._plan.phases) - 1)]
-        honest = self._plan.gamma * phase.rounds * (1.0 - OUTSIDE)
+        honest = self._plan.gamma * phase.rounds * (1.0 - self._law.negatives)
         self._open_tails(starts / (HIGH - LOW), following, honest)
         self._collected = [Pile(phase.rearmed.points) for _ in self._armed]
         self._mediums = [0] * self._sides
@@ -137,7 +137,7 @@ class Compressed:
         """Run up to so many rounds with one mix; stop early where a side is armed afresh. Return how many."""
         view = View(self._current, left, 1.0 - self._plan.gamma, self._armed, self._mediums, self._rearms)
         groups = Groups.of(self._plan, self._geometry, self._law, self._adversary.mix(view), self._inner_keys())
-        groups.decide(self._armed, 1.0 - self._tails.mass * self._plan.gamma * (1.0 - OUTSIDE))
+        groups.decide(self._armed, 1.0 - self._tails.mass * self._plan.gamma * (1.0 - self._law.negatives))
         done = 0
         while done < rounds:
             stretch = self._draw(groups, self._length(groups, rounds - done))

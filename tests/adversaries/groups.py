@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from oracle.mechanisms.slicing import Faces
 from oracle.planning.plan import Plan
 from oracle.predictors.sides import Geometry
-from tests.adversaries.honest import HIGH, LOW, OUTSIDE, Law
+from tests.adversaries.honest import HIGH, LOW, Law
 from tests.adversaries.views import Mix
 from tests.adversaries.weighted import Armed
 
@@ -44,7 +44,7 @@ class Groups:
         positive: Honest and in the box.
         known: Really one query; False for the group of all honest queries inside the tails.
         hostile_outside: Hostile and outside the box.
-        gamma: Honest part of the stream.
+        inside: Part of the stream that is honest and in the box.
     """
 
     queries: Floats
@@ -54,7 +54,7 @@ class Groups:
     positive: Flags
     known: Flags
     hostile_outside: Flags
-    gamma: float
+    inside: float
     medium_rates: Floats = field(default_factory=lambda: np.empty(0))
     _mediums: Floats = field(default_factory=lambda: np.empty(0))
     _rest: Floats = field(default_factory=lambda: np.empty(0))
@@ -75,8 +75,8 @@ class Groups:
         atoms, masses = law.atoms() or (np.empty((0, law.dimension)), np.empty(0))
         parts = [
             (mix.queries, (1.0 - gamma) * mix.weights),
-            (beyond, np.full(len(beyond), gamma * OUTSIDE / len(beyond))),
-            (LOW + (HIGH - LOW) * atoms, gamma * (1.0 - OUTSIDE) * masses),
+            (beyond, np.full(len(beyond), gamma * law.negatives / len(beyond))),
+            (LOW + (HIGH - LOW) * atoms, gamma * (1.0 - law.negatives) * masses),
         ]
         kinds = [np.full(len(queries), kind) for kind, (queries, _) in enumerate(parts)]
         queries = np.concatenate([part for part, _ in parts])
@@ -85,11 +85,11 @@ class Groups:
         if inner[1] > 0.0:
             kinds.append(np.array([3]))
             queries = np.concatenate([queries, np.full((1, law.dimension), 0.5)])
-            rates = np.append(rates, gamma * (1.0 - OUTSIDE) * inner[1])
+            rates = np.append(rates, gamma * (1.0 - law.negatives) * inner[1])
             keys = np.concatenate([keys, inner[0][:, None]], axis=1)
         kind = np.concatenate(kinds)
         out = ((queries < LOW) | (queries > HIGH)).any(axis=1)
-        return cls(queries, keys, rates, kind > 0, kind > 1, kind < 3, (kind == 0) & out, gamma)
+        return cls(queries, keys, rates, kind > 0, kind > 1, kind < 3, (kind == 0) & out, gamma * (1.0 - law.negatives))
 
     @property
     def negative(self) -> Flags:
@@ -98,7 +98,7 @@ class Groups:
 
     def outer_rate(self, outer_mass: float) -> float:
         """Return the probability that a round is an honest outer query."""
-        return self.gamma * (1.0 - OUTSIDE) * outer_mass
+        return self.inside * outer_mass
 
     def decide(self, armed: list[Armed], total: float) -> None:
         """Work out what the sides say to each group, the first that does not say high deciding.

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from oracle.planning.plan import PhasePlan
 from oracle.predictors.sides import Geometry
 from tests.adversaries.groups import face_weights
-from tests.adversaries.honest import HIGH, LOW, OUTSIDE, Law
+from tests.adversaries.honest import HIGH, LOW, Law
 from tests.adversaries.weighted import Pile, outermost
 
 __all__ = ["Tails", "TailsTooNarrowError", "trained"]
@@ -104,7 +104,7 @@ def trained(
     tails: Tails, law: Law, rows: int, flipped: float, generator: np.random.Generator
 ) -> list[tuple[Floats, Counts]]:
     """Harvest a training set of so many rows, a part of whose labels is wrong, and cut the first phase's points."""
-    away = int(generator.binomial(rows, OUTSIDE))
+    away = int(generator.binomial(rows, law.negatives))
     positives = int(generator.binomial(rows - away, 1.0 - flipped))
     tails.add(tails.draw(int(generator.binomial(positives, tails.mass))))
     atoms = law.atoms()

@@ -11,16 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special
 
-__all__ = ["HIGH", "LOW", "OUTSIDE", "Atoms", "Correlated", "Duplicates", "Independent", "Law"]
+__all__ = ["HIGH", "LOW", "Atoms", "Correlated", "Duplicates", "Independent", "Law", "ManyNegatives"]
 
 Floats = NDArray[np.float64]
 
 LOW: Final = 0.05
 HIGH: Final = 0.95
 """The target is the box [LOW, HIGH]^d; the declared bounds are [0, 1]."""
-
-OUTSIDE: Final = 0.04
-"""Part of the honest queries that lies outside the box."""
 
 _STEPS: Final = (0.01, 0.02, 0.04)
 """How far outside they lie."""
@@ -35,6 +32,9 @@ class Law:
 
     share: float | None = None
     """What an operator who knows of the dependence declares as `share`; None leaves the planner's estimate."""
+
+    negatives: float = 0.04
+    """Part of the honest queries, and of the examples, that lies outside the box."""
 
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
@@ -105,12 +105,18 @@ class Law:
         """Draw honest queries, in their own units, and whether each lies in the box."""
         points = LOW + (HIGH - LOW) * self.inside(generator, count)
         beyond = self.outside()
-        away = generator.random(count) < OUTSIDE
+        away = generator.random(count) < self.negatives
         points[away] = beyond[generator.integers(0, len(beyond), int(away.sum()))]
         return points, ~away
 
 
 Independent = Law
+
+
+class ManyNegatives(Law):
+    """Three of ten honest queries, and of the examples, lie outside the box."""
+
+    negatives = 0.30
 
 
 class Duplicates(Law):

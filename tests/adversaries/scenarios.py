@@ -1,6 +1,5 @@
 """The ten adversaries by name, and the plan that an operator would make for each."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -11,7 +10,7 @@ from oracle.planning.model import Feature, Model
 from oracle.planning.plan import Plan
 from oracle.planning.tight import plan_or_wish
 from tests.adversaries import attacks
-from tests.adversaries.honest import OUTSIDE, Atoms, Correlated, Duplicates, Law
+from tests.adversaries.honest import Atoms, Correlated, Duplicates, Law, ManyNegatives
 from tests.adversaries.views import Adversary
 
 __all__ = ["SCENARIOS", "Scenario", "planned"]
@@ -33,7 +32,7 @@ class Scenario:
 
     name: str
     attack: type[Adversary]
-    law: Callable[[int], Law] = Law
+    law: type[Law] = Law
     flipped: float = 0.0
     dimensions: int = 1
 
@@ -48,7 +47,7 @@ SCENARIOS: Final = (
     Scenario("duplicate features", attacks.FloodAndPush, Duplicates, dimensions=2),
     Scenario("correlated features (0.99)", attacks.FloodAndPush, Correlated, dimensions=2),
     Scenario("atoms", attacks.FloodAndPush, Atoms),
-    Scenario("label noise 2 %", attacks.FloodAndPush, flipped=_FLIPPED),
+    Scenario("label noise 2 %", attacks.FloodAndPush, ManyNegatives, flipped=_FLIPPED),
 )
 
 
@@ -67,19 +66,19 @@ def _model(dimension: int, epsilon: float, share: float | None, trim: int, examp
 
 
 @cache
-def _noisy_plan(dimension: int, epsilon: float, flipped: float) -> Plan:
+def _noisy_plan(dimension: int, epsilon: float, flipped: float, negatives: float) -> Plan:
     """Plan against wrong labels, from declared numbers alone.
 
-    What an operator knows: at most a part OUTSIDE of the examples is negative, evenly about the sides, and a part
-    `flipped` of all labels is wrong. So a side gets Bin(n, OUTSIDE flipped / S) wrong points at most: it skips as many
-    as it gets but with probability 1e-3/S. And 1/(1 - flipped) times the examples are wanted, as some true points are
-    lost.
+    What an operator knows: at most a part `negatives` of the examples is negative, evenly about the sides, and a part
+    `flipped` of all labels is wrong. So a side gets Bin(n, negatives flipped / S) wrong points at most: it skips as
+    many as it gets but with probability 1e-3/S. And 1/(1 - flipped) times the examples are wanted, as some true points
+    are lost.
     """
     sides = 2 * dimension
     trim, plan = 0, plan_or_wish(_model(dimension, epsilon, None, 0, 1))
     for _ in range(8):
         examples = int(plan.examples / (1.0 - flipped)) + 1
-        wanted = int(stats.binom.isf(1e-3 / sides, examples, OUTSIDE * flipped / sides))
+        wanted = int(stats.binom.isf(1e-3 / sides, examples, negatives * flipped / sides))
         if wanted <= trim and plan.declared >= examples:
             return plan
         trim = max(trim, wanted + 1)
@@ -96,5 +95,5 @@ def _plan(dimension: int, epsilon: float, share: float | None) -> Plan:
 def planned(scenario: Scenario, dimension: int, epsilon: float) -> Plan:
     """Return the plan for a scenario: alpha = 0.1, gamma = 0.5, its law's share and its labels' trim."""
     if scenario.flipped:
-        return _noisy_plan(dimension, epsilon, scenario.flipped)
+        return _noisy_plan(dimension, epsilon, scenario.flipped, scenario.law.negatives)
     return _plan(dimension, epsilon, scenario.law(dimension).share)
