@@ -21,6 +21,7 @@ __all__ = [
     "Commit",
     "Committed",
     "Delivery",
+    "Rejected",
     "Reply",
     "Sink",
     "Source",
@@ -45,12 +46,28 @@ class Delivery(NamedTuple):
         body: The bytes, or None for a tombstone (a round with "no query").
         content_type: `JSON` or `ARROW_STREAM`.
         headers: Transport headers that a reply may need (correlation, reply address); empty on files.
+        key: The record's key, which its reply keeps; None on files.
     """
 
     position: int
     body: bytes | None
     content_type: str = JSON
     headers: tuple[tuple[str, bytes], ...] = ()
+    key: bytes | None = None
+
+
+class Rejected(NamedTuple):
+    """Why a whole delivery was rejected, and what it was: a sink may keep a note of it, or a copy, aside.
+
+    Attributes:
+        reason: One of a closed vocabulary.
+        position: The delivery's position.
+        body: Its body.
+    """
+
+    reason: str
+    position: int
+    body: bytes
 
 
 class Reply(NamedTuple):
@@ -60,13 +77,15 @@ class Reply(NamedTuple):
         body: The encoded answer or rejection.
         content_type: As of the delivery it answers.
         headers: The delivery's headers.
-        rejected: True where the whole delivery was rejected (a sink may keep a copy aside).
+        key: The delivery's key.
+        rejected: Set where the whole delivery was rejected.
     """
 
     body: bytes
     content_type: str = JSON
     headers: tuple[tuple[str, bytes], ...] = ()
-    rejected: bool = False
+    key: bytes | None = None
+    rejected: Rejected | None = None
 
 
 class Commit(NamedTuple):

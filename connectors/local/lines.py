@@ -68,7 +68,7 @@ class LineBuffer:
         start, end = self._taken, min(self._taken + limit, len(self._bodies))
         positions = list(accumulate(self._steps[start:end], initial=self._position))
         self._position = positions[-1]
-        taken = zip(islice(positions, 1, None), self._bodies[start:end], repeat(JSON), repeat(()))
+        taken = zip(islice(positions, 1, None), self._bodies[start:end], repeat(JSON), repeat(()), repeat(None))
         deliveries = list(map(_deliver, taken))
         self._taken = end
         if end == len(self._bodies):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import METADATA_LIMIT, Commit, Committed, Delivery, Reply, Sink, Source
+from connectors.base import METADATA_LIMIT, Commit, Committed, Delivery, Rejected, Reply, Sink, Source
 from oracle.errors import InputError, SourceError, StorageError
 from tests.faults import Faults, SimulatedCrash
 
@@ -121,7 +121,7 @@ def json_commits(count: int, *, first: int = 0) -> list[Commit]:
         Commit(
             replies=[
                 Reply(b'{"label":%d}' % number),
-                Reply(b'{"error":"oversized","n":%d}' % number, rejected=True),
+                Reply(b'{"error":"oversized","n":%d}' % number, rejected=Rejected("oversized", number, b"")),
                 Reply(b'{"label":-%d}' % number),
             ],
             ledger=[b'{"round":%d}' % number] * (number % 3),

@@ -315,7 +315,7 @@ class TestJsonlSink(FileSinkSuite):
         """A kill -9 at random moments, again and again: the output is what one uninterrupted run writes."""
         code = (
             "import asyncio, sys; from pathlib import Path\n"
-            "from connectors.base import Commit, Reply\n"
+            "from connectors.base import Commit, Rejected, Reply\n"
             "from tests.connectors.test_jsonl import TestJsonlSink\n"
             "async def main():\n"
             "    sink = TestJsonlSink().make(Path(sys.argv[1]))\n"
@@ -323,7 +323,8 @@ class TestJsonlSink(FileSinkSuite):
             "    number = committed.position if committed else 0\n"
             "    print('open', flush=True)\n"
             "    while True:\n"
-            "        replies = [Reply(b'%d' % index, rejected=index % 3 == 0)\n"
+            "        why = Rejected('malformed', number, b'')\n"
+            "        replies = [Reply(b'%d' % index, rejected=None if index % 3 else why)\n"
             "                   for index in range(number, number + 50)]\n"
             "        number += 50\n"
             "        await sink.commit(Commit(replies, [b'%d' % number], number, b'%d' % number))\n"

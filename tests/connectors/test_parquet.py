@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from connectors.base import ARROW_STREAM, Commit, Reply
+from connectors.base import ARROW_STREAM, Commit, Rejected, Reply
 from connectors.local.parquet import ParquetSink, ParquetSource, _parquet_bytes
 from oracle.errors import InputError, SourceError, StorageError
 from tests.connectors.suite import FileSinkSuite, SourceSuite, drain, read
@@ -158,7 +158,11 @@ def arrow_commits():
     """Return commits with Arrow replies and whole messages that were rejected."""
     return [
         Commit(
-            replies=[arrow_reply(100 * number), Reply(b'{"error":%d}' % number, rejected=True), arrow_reply(50)],
+            replies=[
+                arrow_reply(100 * number),
+                Reply(b'{"error":%d}' % number, rejected=Rejected("malformed", number, b"")),
+                arrow_reply(50),
+            ],
             ledger=[b'{"round":%d}' % number] * (number % 3),
             position=3 * number + 3,
             metadata=b"tag %d" % number,

@@ -3,7 +3,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from connectors.base import ARROW_STREAM, JSON, Delivery
+from connectors.base import ARROW_STREAM, JSON, Delivery, Rejected
 from oracle.planning.plan import Plan
 from oracle.service.codec.arrow_messages import ArrowCodec
 from oracle.service.codec.rejections import Reason, Rejection
@@ -88,7 +88,7 @@ def test_rejected_message_costs_nothing(body, reason, field):
     outcome = shard.process([Delivery(1, body, ARROW_STREAM)])
     (reply,) = outcome.commit.replies
     answer = msgspec.json.decode(reply.body)
-    assert (reply.content_type, reply.rejected) == (JSON, True)
+    assert (reply.content_type, reply.rejected) == (JSON, Rejected(reason, 1, body))
     assert (answer["error"], answer["field"], answer["id"], answer["model"]) == (reason, field, None, "tiny")
     assert answer["bound"]
     assert (outcome.rounds, list(outcome.rejections), outcome.commit.ledger) == (0, [Reason(reason)], [])
@@ -115,7 +115,7 @@ def _answered(body):
     before = state_of(shard)
     outcome = shard.process([Delivery(1, body, ARROW_STREAM)])
     (reply,) = outcome.commit.replies
-    assert (reply.content_type, reply.rejected) == (ARROW_STREAM, False)
+    assert (reply.content_type, reply.rejected) == (ARROW_STREAM, None)
     with pa.ipc.open_stream(reply.body) as reader:
         table = reader.read_all()
     assert table.schema.metadata == {b"model": b"tiny"}

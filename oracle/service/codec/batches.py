@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
+from connectors.base import ARROW_STREAM, JSON, Delivery, Rejected, Reply
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
 from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
@@ -133,7 +133,8 @@ class BatchCodec:
                 first = answers.first_round + start
                 bodies = self._json.encode_answers(run, labels[start:stop], first, phases[start:stop])
                 replies.extend(
-                    Reply(body, JSON, delivery.headers) for body, delivery in zip(bodies, run_deliveries, strict=True)
+                    Reply(body, JSON, delivery.headers, delivery.key)
+                    for body, delivery in zip(bodies, run_deliveries, strict=True)
                 )
                 start = stop
                 run.clear()
@@ -143,13 +144,14 @@ class BatchCodec:
             if isinstance(part, Rejection):
                 flush()
                 body = self._json.encode_rejection(delivery.body, part)
-                replies.append(Reply(body, JSON, delivery.headers, rejected=True))
+                rejected = Rejected(part.reason, delivery.position, delivery.body or b"")
+                replies.append(Reply(body, JSON, delivery.headers, delivery.key, rejected))
             elif isinstance(part, ArrowQueries):
                 flush()
                 rows = slice(start, end)
                 first = answers.first_round + start
                 body = self._arrow.encode(part, answers.labels[rows], first, answers.phases[rows])
-                replies.append(Reply(body, ARROW_STREAM, delivery.headers))
+                replies.append(Reply(body, ARROW_STREAM, delivery.headers, delivery.key))
                 start = end
             else:
                 run.append(part)
