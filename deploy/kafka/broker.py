@@ -1,0 +1,509 @@
+"""One Apache Kafka node on loopback, for tests and demonstrations: fetched once, then started and stopped by folder.
+
+It needs the standard library only, a JDK 17 or newer, and Maven the first time. All that a node owns is in its folder:
+
+- `broker.json`: its ports, listeners, properties and heap, remembered for the next start;
+- `broker.pid`: the process, as its id and the time it started;
+- `server.properties`, `log4j2.xml`: what Kafka reads, written anew at each start;
+- `data`: Kafka's own log folder; `server.log` and `console.log`: what it said.
+"""  # noqa: INP001 - a tool to run, not a package
+
+import argparse
+import base64
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import re
+import secrets
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+HOST = "127.0.0.1"
+PLAIN, CONTROLLER = "PLAINTEXT", "CONTROLLER"
+OLDEST_JAVA = 17
+FETCH_SECONDS, FORMAT_SECONDS, STOP_SECONDS = 900, 120, 30.0
+API_VERSIONS, METADATA = (18, 0), (3, 1)  # (request, version) of Kafka's protocol
+
+# One node keeps one copy; what else stands here keeps it small and quick to start.
+DEFAULTS = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "num.recovery.threads.per.data.dir": "1",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+}
+
+LOGGING = """<Configuration status="WARN" shutdownHook="disable">
+  <Appenders>
+    <RollingFile name="file" fileName="{folder}/server.log" filePattern="{folder}/server.log.%i">
+      <PatternLayout pattern="[%d] %p %m (%c{{1}})%n"/>
+      <SizeBasedTriggeringPolicy size="16MB"/>
+      <DefaultRolloverStrategy max="2"/>
+    </RollingFile>
+  </Appenders>
+  <Loggers><Root level="INFO"><AppenderRef ref="file"/></Root></Loggers>
+</Configuration>
+"""
+
+
+class BrokerError(Exception):
+    """Raised when a command cannot do what it was asked for; its text says why and what to do."""
+
+
+@dataclasses.dataclass
+class Settings:
+    """What a folder remembers of its node: ports and protocols by listener, Kafka's properties, Java's -Xmx."""
+
+    ports: dict[str, int]
+    listeners: dict[str, str]
+    properties: dict[str, str]
+    heap: str
+
+    @classmethod
+    def read(cls, folder: Path) -> "Settings":
+        """Return what the folder remembers, or the settings of a new one."""
+        path = folder / "broker.json"
+        if not path.exists():
+            return cls({}, {PLAIN: PLAIN, CONTROLLER: PLAIN}, {}, "512m")
+        return cls(**json.loads(path.read_text()))
+
+    def write(self, folder: Path) -> None:
+        """Remember, and write what Kafka reads."""
+        write_private(folder / "broker.json", json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        properties = self.kafka_properties(folder)
+        write_private(folder / "server.properties", "".join(f"{name}={properties[name]}\n" for name in properties))
+        write_private(folder / "log4j2.xml", LOGGING.format(folder=folder))
+
+    def kafka_properties(self, folder: Path) -> dict[str, str]:
+        """Return the contents of `server.properties`; those of `--property` win."""
+        addresses = {name: f"{name}://{HOST}:{port}" for name, port in self.ports.items()}
+        return {
+            **DEFAULTS,
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{HOST}:{self.ports[CONTROLLER]}",
+            "controller.listener.names": CONTROLLER,
+            "inter.broker.listener.name": PLAIN,
+            "listeners": ",".join(addresses.values()),
+            "advertised.listeners": ",".join(addresses[name] for name in addresses if name != CONTROLLER),
+            "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in self.listeners.items()),
+            "log.dirs": str(folder / "data"),
+            **self.properties,
+        }
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner reads (properties may hold passwords), whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.touch(mode=0o600)
+    partial.write_text(text)
+    partial.replace(path)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file; the kernel releases it with the process."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# The jars
+
+
+def find_java() -> str:
+    """Return the path of `java`, from JAVA_HOME or else the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if found:
+        return found
+    where = f"in JAVA_HOME ({home})" if home else "on the PATH"
+    raise BrokerError(
+        f"Kafka needs a Java {OLDEST_JAVA} or newer, and there is no `java` {where}."
+        " Install one (Debian and Ubuntu: apt-get install default-jre-headless)."
+    )
+
+
+def check_java(java: str) -> None:
+    """Refuse a Java that Kafka does not run on."""
+    text = run([java, "-version"], seconds=60, purpose="ask for the version of Java").strip()
+    version = re.search(r'version "(?:1\.)?(\d+)', text)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        first = text.partition("\n")[0]
+        raise BrokerError(
+            f"Kafka needs a Java {OLDEST_JAVA} or newer; {java} is {first}."
+            " Install one (Debian and Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
+        )
+
+
+def jar_folder() -> Path:
+    """Return the folder in the cache that is for the jars of this pom."""
+    pom = (HERE / "pom.xml").read_bytes()
+    version = re.search(rb"<kafka\.version>(.+?)</kafka\.version>", pom)
+    if version is None:
+        raise BrokerError(f"{HERE / 'pom.xml'} names no kafka.version.")
+    cache = os.environ.get("PERPETUA_CACHE")
+    if not cache:
+        cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "perpetua")  # noqa: PTH118
+    return Path(cache) / f"kafka-{version[1].decode()}-{hashlib.sha256(pom).hexdigest()[:8]}"
+
+
+def fetch() -> Path:
+    """Return the folder of jars, after copying them there with Maven if it is the first time."""
+    folder = jar_folder()
+    if folder.exists():
+        return folder
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise BrokerError(
+            "Kafka's jars are fetched with Maven, and there is no `mvn` on the PATH."
+            " Install it (Debian and Ubuntu: apt-get install maven)."
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.parent / "kafka.lock"):
+        if folder.exists():  # another process fetched them while this one waited
+            return folder
+        say(f"Fetching Kafka's jars into {folder} (43 MB, once) ...")
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as temporary:
+            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={temporary}/jars"]
+            run([maven, "-B", "-q", "-f", str(HERE / "pom.xml"), *goal], seconds=FETCH_SECONDS, purpose="fetch Kafka")
+            Path(temporary, "jars").rename(folder)
+    return folder
+
+
+# Processes
+
+
+def say(text: str) -> None:
+    """Write a line of progress."""
+    sys.stderr.write(text + "\n")
+
+
+def run(command: Sequence[str], *, seconds: float, purpose: str) -> str:
+    """Run a command to its end and return what it printed, errors included."""
+    try:
+        done = subprocess.run(  # noqa: S603 - commands of this file, with the user's own folder and options
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BrokerError(f"It took longer than {seconds} s to {purpose}.") from error
+    if done.returncode:
+        raise BrokerError(f"Could not {purpose}:\n{last_lines(done.stdout + done.stderr)}")
+    return done.stdout + done.stderr
+
+
+def detach(command: Sequence[str], output: Path) -> "subprocess.Popen[bytes]":
+    """Start a process that outlives this one and hears no Ctrl-C of its terminal."""
+    with output.open("ab") as file:
+        return subprocess.Popen(  # noqa: S603 - as in `run`
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+        )
+
+
+def started_at(pid: int) -> int | None:
+    """Return when a process started, in ticks of the kernel's clock; None if it has ended, reaped or not."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def running(folder: Path) -> int | None:
+    """Return the id of the folder's node if it runs."""
+    try:
+        pid, ticks = map(int, (folder / "broker.pid").read_text().split())
+    except (FileNotFoundError, ValueError):
+        return None
+    return pid if started_at(pid) == ticks else None
+
+
+def end(pid: int, *, kill: bool, seconds: float) -> None:
+    """End a process and wait until it has ended: SIGTERM, and SIGKILL after the deadline or if asked for."""
+    try:
+        handle = os.pidfd_open(pid)
+        try:
+            for sign, patience in ((signal.SIGTERM, 0.0 if kill else seconds), (signal.SIGKILL, STOP_SECONDS)):
+                if patience:
+                    signal.pidfd_send_signal(handle, sign)
+                    signal.pidfd_send_signal(handle, signal.SIGCONT)  # a stopped process hears SIGTERM only now
+                    if select.select([handle], [], [], patience)[0]:
+                        return
+        finally:
+            os.close(handle)
+    except ProcessLookupError:
+        return
+    raise BrokerError(f"Process {pid} did not end within {STOP_SECONDS:g} s of SIGKILL.")
+
+
+def last_lines(text: str, count: int = 15) -> str:
+    """Return the last lines of a text, indented."""
+    return "\n".join("  " + line for line in text.strip().splitlines()[-count:])
+
+
+# Readiness
+
+
+def ask(port: int, request: tuple[int, int], body: bytes = b"", seconds: float = 2.0) -> bytes | None:
+    """Send one request of Kafka's protocol; return the answer's body, or None if nothing answers yet."""
+    client = b"perpetua"
+    header = struct.pack(">hhih", *request, 1, len(client)) + client
+    try:
+        with socket.create_connection((HOST, port), timeout=seconds) as connection:
+            connection.sendall(struct.pack(">i", len(header + body)) + header + body)
+            with connection.makefile("rb") as stream:
+                size = stream.read(4)
+                answer = stream.read(struct.unpack(">i", size)[0]) if len(size) == 4 else b""  # noqa: PLR2004
+    except OSError:
+        return None
+    return answer[4:] if len(answer) > 4 else None  # noqa: PLR2004 - behind the correlation id
+
+
+def answers(port: int) -> bool:
+    """Say whether a node answers, and counts itself among the nodes that can be given partitions."""
+    if ask(port, API_VERSIONS) is None:
+        return False
+    metadata = ask(port, METADATA, struct.pack(">i", 0))  # of no topic
+    return metadata is not None and len(metadata) >= 4 and struct.unpack_from(">i", metadata)[0] > 0  # noqa: PLR2004
+
+
+def wait_until_ready(folder: Path, process: "subprocess.Popen[bytes]", port: int, seconds: float) -> None:
+    """Wait until the node answers; refuse if it ends or the deadline passes."""
+    deadline = time.monotonic() + seconds
+    while not answers(port):
+        if process.poll() is not None:
+            raise BrokerError(f"Kafka ended while it started ({folder}/server.log):\n{complaints(folder)}")
+        if time.monotonic() > deadline:
+            raise BrokerError(f"Kafka did not answer within {seconds:g} s ({folder}/server.log):\n{complaints(folder)}")
+        time.sleep(0.05)
+
+
+def complaints(folder: Path) -> str:
+    """Return the last lines of what the node said on its console and in its log."""
+    names = [folder / "console.log", folder / "server.log"]
+    texts = [name.read_text(errors="replace").strip() for name in names if name.exists()]
+    return "\n".join(last_lines(text) for text in texts if text) or "  (it said nothing)"
+
+
+# Ports
+
+
+def can_listen(port: int) -> bool:
+    """Say whether a port of loopback is free to listen on."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port(taken: Sequence[int]) -> int:
+    """Return a free port below those that the kernel gives to outgoing connections, so that it is free after a stop."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    candidates = range(10_000, lowest) if lowest > 12_000 else range(61_000, 65_536)  # noqa: PLR2004
+    for _ in range(200):
+        port = secrets.choice(candidates)
+        if port not in taken and can_listen(port):
+            return port
+    raise BrokerError(f"No free port on {HOST} between {candidates.start} and {candidates.stop - 1} in 200 tries.")
+
+
+def choose_ports(settings: Settings) -> None:
+    """Give each listener without a port a free one, and refuse those that are in use."""
+    for name, port in settings.ports.items():
+        if not can_listen(port):
+            raise BrokerError(f"Port {port} on {HOST} (listener {name}) is in use. Stop what listens there.")
+    for name in settings.listeners:
+        if name not in settings.ports:
+            settings.ports[name] = free_port(list(settings.ports.values()))
+
+
+# Commands
+
+
+def start(folder: Path, options: argparse.Namespace) -> None:
+    """Start the folder's node, wait until it answers, and print where."""
+    make_folder(folder)
+    with locked(folder / "lock"):
+        if (pid := running(folder)) is not None:
+            raise BrokerError(f"A broker runs in {folder} already (process {pid}). Stop it first.")
+        java = find_java()
+        jars = fetch()
+        settings = merged(Settings.read(folder), options)
+        choose_ports(settings)
+        settings.write(folder)
+        classes = [java, f"-Xmx{settings.heap}", "-cp", f"{jars}/*", f"-Dlog4j2.configurationFile={folder}/log4j2.xml"]
+        if not (folder / "data" / "meta.properties").exists():
+            check_java(java)
+            scram = [word for credential in options.add_scram for word in ("--add-scram", credential)]
+            identity = ["--cluster-id", cluster_id(), "--config", f"{folder}/server.properties"]
+            command = [*classes, "kafka.tools.StorageTool", "format", *identity, *scram]
+            run(command, seconds=FORMAT_SECONDS, purpose="format Kafka's log folder")
+        process = detach([*classes, "kafka.Kafka", f"{folder}/server.properties"], folder / "console.log")
+        try:
+            write_private(folder / "broker.pid", f"{process.pid} {started_at(process.pid)}\n")
+            if options.die_with is not None:
+                watch = ["watch", "--folder", str(folder), "--die-with", str(options.die_with)]
+                detach([sys.executable, "-S", str(Path(__file__).resolve()), *watch], folder / "console.log")
+            wait_until_ready(folder, process, settings.ports[PLAIN], options.deadline)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        status(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder for its owner alone, and check that it can be written."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "lock").touch()
+    except OSError as error:
+        raise BrokerError(f"Cannot write in {folder}: {error.strerror}.") from error
+
+
+def merged(settings: Settings, options: argparse.Namespace) -> Settings:
+    """Return the remembered settings under what the command line gives."""
+    given = {PLAIN: options.port, CONTROLLER: options.controller_port}
+    return Settings(
+        ports={**settings.ports, **{name: port for name, port in given.items() if port is not None}},
+        listeners={**settings.listeners, **dict(options.listener)},
+        properties={**settings.properties, **dict(options.property)},
+        heap=options.heap or settings.heap,
+    )
+
+
+def cluster_id() -> str:
+    """Return a new id in Kafka's form: 16 bytes in base64, without a sign at the front that looks like an option."""
+    return "P" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")[1:]
+
+
+def stop(folder: Path, options: argparse.Namespace) -> None:
+    """Stop the folder's node if it runs."""
+    pid = running(folder)
+    if pid is not None:
+        end(pid, kill=options.kill, seconds=STOP_SECONDS)
+    (folder / "broker.pid").unlink(missing_ok=True)
+
+
+def restart(folder: Path, options: argparse.Namespace) -> None:
+    """Stop the folder's node, and start it at the same ports."""
+    stop(folder, options)
+    start(folder, options)
+
+
+def status(folder: Path, _options: argparse.Namespace | None = None) -> None:
+    """Print addresses and process of the folder's node, if it answers."""
+    pid = running(folder)
+    if pid is None:
+        raise BrokerError(f"No broker runs in {folder}.")
+    settings = Settings.read(folder)
+    if not answers(settings.ports[PLAIN]):
+        raise BrokerError(f"The broker in {folder} (process {pid}) runs but does not answer.")
+    lines = [f"bootstrap.servers={HOST}:{settings.ports[PLAIN]}"]
+    lines += [
+        f"listener.{name}={HOST}:{port}" for name, port in settings.ports.items() if name not in (PLAIN, CONTROLLER)
+    ]
+    sys.stdout.write("\n".join([*lines, f"pid={pid}"]) + "\n")
+
+
+def watch(folder: Path, options: argparse.Namespace) -> None:
+    """Stop the folder's node as soon as another process has ended; end with the node."""
+    pid = running(folder)
+    if pid is None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        handles = [os.pidfd_open(options.die_with), os.pidfd_open(pid)]
+        select.select(handles, [], [])
+    end(pid, kill=False, seconds=5)
+
+
+def pair(text: str, separator: str) -> tuple[str, str]:
+    """Split a word of the command line in two."""
+    name, found, value = text.partition(separator)
+    if not (name and found):
+        raise argparse.ArgumentTypeError(f"{text!r} lacks {separator!r}")
+    return name, value
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    top = argparse.ArgumentParser(prog="broker.py", description=(__doc__ or "").partition("\n")[0])
+    commands = top.add_subparsers(dest="command", required=True)
+    fetching = commands.add_parser("fetch", help="copy Kafka's jars into the cache and print where")
+    fetching.set_defaults(act=lambda _folder, _options: sys.stdout.write(f"{fetch()}\n"), folder=Path())
+    for act, text in (
+        (start, "start the node of a folder, making the folder the first time"),
+        (restart, "stop it, then start it at the same ports"),
+        (stop, "stop it, and wait until it has ended"),
+        (status, "print its addresses and process; status 1 if it does not answer"),
+        (watch, argparse.SUPPRESS),
+    ):
+        command = commands.add_parser(act.__name__, help=text)
+        command.set_defaults(act=act)
+        command.add_argument("--folder", type=lambda word: Path(word).absolute(), required=True)
+        if act in (start, restart, watch):
+            command.add_argument("--die-with", type=int, metavar="PID", help="stop the node when this process ends")
+        if act in (start, restart):
+            add_settings(command)
+        if act in (stop, restart):
+            command.add_argument("--kill", action="store_true", help="SIGKILL at once")
+    return top
+
+
+def add_settings(command: argparse.ArgumentParser) -> None:
+    """Add what a start can be told; all but the last two is remembered in the folder."""
+    command.add_argument("--port", type=int, help="of the plain listener; a free one if not given")
+    command.add_argument("--controller-port", type=int, help="of the controller; a free one if not given")
+    command.add_argument("--property", type=lambda word: pair(word, "="), action="append", default=[], metavar="K=V")
+    command.add_argument(
+        "--listener",
+        type=lambda word: pair(word, ":"),
+        action="append",
+        default=[],
+        metavar="NAME:PROTOCOL",
+        help="one more listener: SSL, SASL_PLAINTEXT or SASL_SSL",
+    )
+    command.add_argument("--heap", help="as Java's -Xmx; 512m if not given")
+    command.add_argument("--add-scram", action="append", default=[], metavar="CREDENTIAL", help="at the first start")
+    command.add_argument("--deadline", type=float, default=120.0, metavar="SECONDS", help="to answer (120)")
+
+
+def main() -> int:
+    """Run the command line and return the exit status."""
+    options = parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        options.act(options.folder, options)
+    except BrokerError as error:
+        say(f"{error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""A real Apache Kafka broker for tests: starts, stops, kills and pauses it through deploy/kafka, and makes topics."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by their documentation
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+__all__ = ["TOOL", "Broker", "run_tool"]
+
+TOOL = Path(__file__).resolve().parents[2] / "deploy" / "kafka" / "broker.py"
+_ADMIN_SECONDS = 30.0
+
+# What a broker does in the background every few minutes, or refuses as too quick for a wide network.
+_IMPATIENT = {
+    "group.min.session.timeout.ms": "500",
+    "log.cleaner.backoff.ms": "500",
+    "log.initial.task.delay.ms": "500",
+    "log.retention.check.interval.ms": "500",
+    "log.segment.delete.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+
+
+def run_tool(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run deploy/kafka's tool to its end in a process of its own."""
+    command = [sys.executable, str(TOOL), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200, env=environment)
+
+
+class Broker:
+    """One Kafka node, owned by a folder; as a context manager it runs inside and is stopped at the end.
+
+    Objects over the same folder are the same node. Ports and data outlive a stop.
+
+    Args:
+        folder: Where its data, its log and its settings are.
+        properties: Kafka's properties, over those that make a broker quick to act.
+        listeners: More listeners, as protocols by name (`SSL`, `SASL_PLAINTEXT`, `SASL_SSL`).
+        scram: Credentials in Kafka's form (`SCRAM-SHA-256=[name=alice,password=secret]`), added when the folder is new.
+        die_with: The process with which the broker ends, however that ends; this one if not given.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        scram: Iterable[str] = (),
+        die_with: int | None = None,
+    ) -> None:
+        self.folder = folder
+        self._addresses: dict[str, str] = {}
+        self._client: AdminClient | None = None
+        self._options = ["--die-with", str(die_with or os.getpid())]
+        for name, value in {**_IMPATIENT, **(properties or {})}.items():
+            self._options += ["--property", f"{name}={value}"]
+        for name, protocol in (listeners or {}).items():
+            self._options += ["--listener", f"{name}:{protocol}"]
+        for credential in scram:
+            self._options += ["--add-scram", credential]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # The process
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self._tool("start", *self._options)
+
+    def stop(self) -> None:
+        """Stop it in good order; nothing happens if it does not run."""
+        self._tool("stop")
+
+    def kill(self) -> None:
+        """End it with SIGKILL, as a machine without power would."""
+        self._tool("stop", "--kill")
+
+    def restart(self, *, kill: bool = False) -> None:
+        """Stop or kill it, and start it at the same ports."""
+        self._tool("restart", *self._options, *(["--kill"] if kill else []))
+
+    def pause(self) -> None:
+        """Stop its clock with SIGSTOP: connections stay open and nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Pause it for the time of a block."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    @property
+    def pid(self) -> int:
+        """The process, by its id."""
+        return int((self.folder / "broker.pid").read_text().split()[0])
+
+    @property
+    def servers(self) -> str:
+        """The plain listener, as clients' `bootstrap.servers`."""
+        return self._address("bootstrap.servers")
+
+    def listener(self, name: str) -> str:
+        """Return the address of one of the further listeners."""
+        return self._address(f"listener.{name}")
+
+    @property
+    def log(self) -> str:
+        """What it has written to its log so far."""
+        return (self.folder / "server.log").read_text(errors="replace")
+
+    # Topics
+
+    @property
+    def admin(self) -> AdminClient:
+        """The client behind the methods below, for what they do not cover."""
+        if self._client is None:
+            self._client = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        return self._client
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        """Create a topic, wait until it is there, and return its name."""
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        _wait(self.admin.create_topics([topic], operation_timeout=_ADMIN_SECONDS))
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and wait until the broker has agreed."""
+        _wait(self.admin.delete_topics([name], operation_timeout=_ADMIN_SECONDS))
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Raise a topic's number of partitions to `total`."""
+        _wait(self.admin.create_partitions([NewPartitions(name, total)], operation_timeout=_ADMIN_SECONDS))
+
+    def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
+        """Set some of a topic's own configuration and leave the rest."""
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        _wait(self.admin.incremental_alter_configs([resource]))
+
+    def topics(self) -> set[str]:
+        """Return the names of all topics but Kafka's own."""
+        found = self.admin.list_topics(timeout=_ADMIN_SECONDS).topics
+        return {name for name in found if not name.startswith("__")}
+
+    def _address(self, name: str) -> str:
+        if not self._addresses:  # the folder remembers its ports, so that one look is enough
+            self._tool("status")
+        return self._addresses[name]
+
+    def _tool(self, command: str, *options: str) -> None:
+        done = run_tool(command, "--folder", self.folder, *options)
+        if done.returncode:
+            message = f"{command}: {done.stderr.strip()}"
+            raise RuntimeError(message)
+        if done.stdout:
+            self._addresses = dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+def _wait(futures: Mapping[Any, "Future[Any]"]) -> None:
+    for future in futures.values():
+        future.result(timeout=_ADMIN_SECONDS)
