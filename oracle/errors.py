@@ -5,8 +5,10 @@ private data: error texts end in logs, and logs are public (see ARCHITECTURE.md,
 """
 
 __all__ = [
+    "BusError",
     "CorruptSnapshotError",
     "DataError",
+    "FencedError",
     "ForeignPlanError",
     "InputError",
     "KeyFileError",
@@ -103,3 +105,11 @@ class StorageError(PerpetuaError):
 
 class SourceError(PerpetuaError):
     """A source cannot deliver what was asked of it (position gone, file unreadable)."""
+
+
+class BusError(PerpetuaError):
+    """The bus cannot be reached, or does not do as asked just now; what was committed stands, and it may pass."""
+
+
+class FencedError(BusError):
+    """Another process has taken this shard over; it goes on from our last commit, and nothing of ours counts now."""

@@ -6,7 +6,18 @@ field never changes. A reader that meets an unknown kind must refuse, not guess.
 
 import msgspec
 
-__all__ = ["LedgerEvent", "PhaseEnded", "PhaseStarted", "PlanEnded", "ReplayForked", "SideRearmed", "decode", "encode"]
+__all__ = [
+    "LedgerEvent",
+    "PhaseEnded",
+    "PhaseStarted",
+    "PlanEnded",
+    "ReplayForked",
+    "ShardStarted",
+    "ShardStopped",
+    "SideRearmed",
+    "decode",
+    "encode",
+]
 
 
 class PhaseStarted(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-started"):
@@ -94,7 +105,41 @@ class ReplayForked(msgspec.Struct, frozen=True, tag_field="kind", tag="replay-fo
     delta_sum: float
 
 
-LedgerEvent = PhaseStarted | PhaseEnded | SideRearmed | PlanEnded | ReplayForked
+class _Standing(msgspec.Struct, frozen=True, tag_field="kind"):
+    """Where a shard stands.
+
+    Attributes:
+        round: Rounds answered so far.
+        phase: The current phase.
+        rearms: Times that any side was armed afresh so far.
+        epsilon: Per-record epsilon of every record of the phase (nats).
+        delta: Per-record delta of every record of the phase.
+        delta_spent: Sum of delta over the training records and all rounds so far.
+        delta_limit: Its bound for ever.
+        version: The software's version.
+        nominal: As in `PhaseStarted`.
+    """
+
+    round: int
+    phase: int
+    rearms: int
+    epsilon: float
+    delta: float
+    delta_spent: float
+    delta_limit: float
+    version: str
+    nominal: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class ShardStarted(_Standing, frozen=True, tag="shard-started"):
+    """A process has taken over a shard on a bus, with all that was committed, and answers from here on."""
+
+
+class ShardStopped(_Standing, frozen=True, tag="shard-stopped"):
+    """It has stopped cleanly, or handed the shard over. After a crash this event is missing."""
+
+
+LedgerEvent = PhaseStarted | PhaseEnded | SideRearmed | PlanEnded | ReplayForked | ShardStarted | ShardStopped
 
 
 def encode(event: LedgerEvent) -> bytes:

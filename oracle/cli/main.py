@@ -9,7 +9,7 @@ from typer.exceptions import Abort, TyperException
 
 from oracle.cli import check, demo, init, plan, replay, serve, status
 from oracle.cli.version import version
-from oracle.errors import PerpetuaError, RefusedError, SourceError, StateError, StorageError
+from oracle.errors import BusError, PerpetuaError, RefusedError, SourceError, StateError, StorageError
 
 __all__ = ["app", "main"]
 
@@ -35,6 +35,7 @@ _EXIT_CODES: tuple[tuple[type[PerpetuaError], int], ...] = (
     (StateError, 3),
     (StorageError, 4),
     (SourceError, 4),
+    (BusError, 5),
 )
 
 
@@ -48,7 +49,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 a check failed, 2 refused, 3 state, 4 storage or source, 130 stopped."""
+    """Run the command line; exit 0 done, 1 a check failed, 2 refused, 3 state, 4 disk or source, 5 bus, 130 stopped."""
     try:
         code = app(standalone_mode=False)
     except PerpetuaError as exc:

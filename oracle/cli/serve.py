@@ -25,6 +25,11 @@ __all__ = ["run"]
 def run(config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.")]) -> None:
     """Answer queries until the source ends or a signal comes (the second one exits at once)."""
     config = load_config(config_file)
+    if config.source.kind == "kafka":
+        from oracle.cli.serve_kafka import serve_kafka
+
+        serve_kafka(config)
+        return
     store, plan = open_store(config.state)
     log = PublicLog(layout=config.service.log, model=plan.name)
     log.info("daemon.starting", version=version(), kind=config.source.kind)

@@ -11,6 +11,7 @@ from oracle.planning.plan import Plan
 from oracle.service.config import Config, FileSink, FileSource, StateTable
 from oracle.state.folder import FolderStore
 from oracle.state.keys import read_key_file
+from oracle.state.shards import refuse_sharded
 
 _STDOUT = "stdout"
 """Name of the commit record that goes with standard output, in the state folder."""
@@ -19,11 +20,12 @@ __all__ = ["last_commit", "open_sink", "open_source", "open_store", "stream_end"
 
 
 def open_store(table: StateTable) -> tuple[FolderStore, Plan]:
-    """Lock the state folder and read its plan.
+    """Lock the state folder of one shard and read its plan.
 
     Raises:
-        StateError: The folder, its key or its plan cannot be used.
+        StateError: The folder, its key or its plan cannot be used, or it holds several shards.
     """
+    refuse_sharded(table.folder)
     store = FolderStore.open(table.folder, read_key_file(table.key_path))
     data = store.read_plan()
     if data is None:

@@ -4,16 +4,33 @@ import difflib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from oracle.errors import InputError
 from oracle.service.documents import read_toml
 
-__all__ = ["Config", "FileSink", "FileSource", "ServiceTable", "StateTable", "StdinSource", "StdoutSink", "load_config"]
+__all__ = [
+    "Config",
+    "FileSink",
+    "FileSource",
+    "KafkaSink",
+    "KafkaSource",
+    "KafkaTable",
+    "SaslTable",
+    "ServiceTable",
+    "StateTable",
+    "StdinSource",
+    "StdoutSink",
+    "TlsTable",
+    "load_config",
+]
 
 _Table = ConfigDict(extra="forbid", frozen=True)
+
+Topic = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+"""A Kafka topic's or group's name."""
 
 
 class StateTable(BaseModel):
@@ -60,6 +77,103 @@ class StdinSource(BaseModel):
 
     model_config = _Table
     kind: Literal["stdin"]
+
+
+class KafkaSource(BaseModel):
+    """`[source]`: a Kafka topic, one shard for each of its partitions.
+
+    Attributes:
+        kind: "kafka".
+        topic: The model's queries.
+        group: The consumer group; by default "perpetua-" and the model's name. One model, one group.
+        first_offset: Where a state that has answered nothing begins, on every partition.
+        instance: A name for this process that outlives it: its restart then needs no rebalance.
+        session_seconds: Silence after which the group gives our partitions to others.
+    """
+
+    model_config = _Table
+    kind: Literal["kafka"]
+    topic: Topic
+    group: Topic | None = None
+    first_offset: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    instance: Topic | None = None
+    session_seconds: Annotated[float, Field(ge=0.5, le=1800)] = 10.0
+
+
+class KafkaSink(BaseModel):
+    """`[sink]`: Kafka topics, exactly once for readers of committed records.
+
+    Attributes:
+        kind: "kafka".
+        topic: The model's answers.
+        reply_topics: Topics that a query's `reply-topic` header may name.
+        ledger: Public ledger events (a compacted topic).
+        dead_letter: Notes on rejected messages.
+        dead_letter_bodies: Whether these hold the messages themselves, which are private.
+        transaction_seconds: Most time that one commit may take.
+    """
+
+    model_config = _Table
+    kind: Literal["kafka"]
+    topic: Topic
+    reply_topics: Annotated[list[Topic], Field(max_length=1000)] = []
+    ledger: Topic | None = None
+    dead_letter: Topic | None = None
+    dead_letter_bodies: bool = False
+    transaction_seconds: Annotated[float, Field(ge=1, le=900)] = 30.0
+
+
+class TlsTable(BaseModel):
+    """`[kafka.tls]`: TLS to the brokers.
+
+    Attributes:
+        ca_file: Certificates to trust; by default the system's.
+        certificate_file: Our certificate, where brokers ask for one.
+        key_file: Its private key.
+        key_password_file: Holds what the private key is encrypted with.
+        check_hostname: Whether a broker's certificate must name its host.
+    """
+
+    model_config = _Table
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    key_password_file: Path | None = None
+    check_hostname: bool = True
+
+
+class SaslTable(BaseModel):
+    """`[kafka.sasl]`: name and password for the brokers.
+
+    Attributes:
+        mechanism: How they are shown. PLAIN sends the password itself: use it with TLS.
+        username: The name.
+        password_file: Holds the password.
+        password: Only from the environment: PERPETUA_KAFKA__SASL__PASSWORD.
+    """
+
+    model_config = _Table
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    username: str
+    password_file: Path | None = None
+    password: SecretStr | None = None
+
+
+class KafkaTable(BaseModel):
+    """`[kafka]`: the cluster.
+
+    Attributes:
+        servers: Brokers to begin with, "host:port".
+        tls: TLS, if the brokers speak it.
+        sasl: Name and password, if they ask for one.
+        request_seconds: Most time for one request.
+    """
+
+    model_config = _Table
+    servers: Annotated[list[Annotated[str, Field(pattern=r"^[^\s,]+:[0-9]{1,5}$")]], Field(min_length=1)]
+    tls: TlsTable | None = None
+    sasl: SaslTable | None = None
+    request_seconds: Annotated[float, Field(ge=1, le=300)] = 15.0
 
 
 class FileSink(BaseModel):
@@ -120,16 +234,25 @@ class Config(BaseSettings):
         nested_model_default_partial_update=True,
     )
     state: StateTable
-    source: Annotated[FileSource | StdinSource, Field(discriminator="kind")]
-    sink: Annotated[FileSink | StdoutSink, Field(discriminator="kind")]
+    source: Annotated[FileSource | StdinSource | KafkaSource, Field(discriminator="kind")]
+    sink: Annotated[FileSink | StdoutSink | KafkaSink, Field(discriminator="kind")]
+    kafka: KafkaTable | None = None
     service: ServiceTable = ServiceTable()
 
     @model_validator(mode="after")
-    def _one_content(self) -> Self:
-        """Refuse to answer Arrow messages into lines, or lines into Parquet."""
+    def _fitting(self) -> Self:
+        """Refuse to answer Arrow messages into lines, lines into Parquet, or Kafka into files."""
         if (self.source.kind == "parquet") != (self.sink.kind == "parquet"):
             msg = f'must be parquet exactly if source.kind is (it is "{self.source.kind}")'
             raise PydanticCustomError("content", msg)
+        if (self.source.kind == "kafka") != (self.sink.kind == "kafka"):
+            msg = f'must be kafka exactly if source.kind is (it is "{self.source.kind}")'
+            raise PydanticCustomError("content", msg)
+        if (self.source.kind == "kafka") != (self.kafka is not None):
+            msg = "must be set, with its servers, exactly if source.kind is kafka"
+            raise PydanticCustomError("cluster", msg)
+        if isinstance(self.source, KafkaSource) and isinstance(self.sink, KafkaSink):
+            _check_topics(self.source, self.sink)
         return self
 
     @classmethod
@@ -145,6 +268,15 @@ class Config(BaseSettings):
         return env_settings, init_settings
 
 
+def _check_topics(source: KafkaSource, sink: KafkaSink) -> None:
+    """Refuse a topic that is used for two things: answers would be taken for queries, or read by the wrong ones."""
+    names = [source.topic, sink.topic, *sink.reply_topics, *filter(None, (sink.ledger, sink.dead_letter))]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        msg = f"each must be a topic of its own; {double} is named twice"
+        raise PydanticCustomError("topics", msg)
+
+
 def load_config(path: Path) -> Config:
     """Read a configuration.
 
@@ -156,6 +288,9 @@ def load_config(path: Path) -> Config:
     for name in document:
         if name.startswith("_"):  # pydantic-settings' own switches are no settings
             raise InputError(name, "...", "unknown setting")
+    if "password" in _inner(document, "kafka", "sasl"):
+        bound = "secrets come from files or the environment: set password_file, or PERPETUA_KAFKA__SASL__PASSWORD"
+        raise InputError("kafka.sasl.password", "...", bound)
     try:
         return Config(**document)
     except SettingsError as exc:  # a whole table in one variable, and it is not JSON
@@ -166,15 +301,25 @@ def load_config(path: Path) -> Config:
         raise _clear((unknown or errors)[0]) from exc
 
 
-_KINDS: Final = {"source": "jsonl, parquet and stdin", "sink": "jsonl, parquet and stdout"}
+def _inner(document: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return a table within a document, or an empty one if there is none."""
+    for name in names:
+        found = document.get(name)
+        document = found if isinstance(found, dict) else {}
+    return document
+
+
+_KINDS: Final = {"source": "jsonl, parquet, stdin and kafka", "sink": "jsonl, parquet, stdout and kafka"}
+_WHOLE: Final = {"content": "sink.kind", "cluster": "kafka", "topics": "source.topic and [sink]"}
+"""What an error of several tables together is about."""
 
 
 def _clear(error: ErrorDetails) -> InputError:
     """Turn pydantic's first complaint into one that names field, value and bound."""
     parts = [str(part) for part in error["loc"]]
-    if error["type"] == "content":
-        return InputError("sink.kind", "...", error["msg"])
-    tags = {"jsonl", "parquet", "stdin", "stdout"}
+    if error["type"] in _WHOLE:
+        return InputError(_WHOLE[error["type"]], "...", error["msg"])
+    tags = {"jsonl", "parquet", "stdin", "stdout", "kafka"}
     field = ".".join(part for index, part in enumerate(parts) if not (index == 1 and part in tags))
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(parts[-1], _known_names(parts), n=1)
@@ -186,16 +331,29 @@ def _clear(error: ErrorDetails) -> InputError:
         given = error["input"].get("kind") if isinstance(error["input"], dict) else None
         return InputError(f"{field}.kind", given, f"must be one of {_KINDS[field]}")
     shown: Any = error["input"] if isinstance(error["input"], str | int | float | bool) else "..."
+    if "password" in field:
+        shown = "..."
     return InputError(field, shown, error["msg"][0].lower() + error["msg"][1:])
 
 
 def _known_names(parts: list[str]) -> list[str]:
     """Return the names that a setting could have had in its place."""
     kind = parts[1] if len(parts) > 2 else ""  # noqa: PLR2004 -- table, kind, name
+    if len(parts) == 1:
+        return list(Config.model_fields)
+    nested: dict[tuple[str, str], type[BaseModel]] = {
+        ("source", "stdin"): StdinSource,
+        ("source", "kafka"): KafkaSource,
+        ("sink", "stdout"): StdoutSink,
+        ("sink", "kafka"): KafkaSink,
+        ("kafka", "tls"): TlsTable,
+        ("kafka", "sasl"): SaslTable,
+    }
     tables: dict[str, type[BaseModel]] = {
         "state": StateTable,
-        "source": StdinSource if kind == "stdin" else FileSource,
-        "sink": StdoutSink if kind == "stdout" else FileSink,
+        "source": FileSource,
+        "sink": FileSink,
         "service": ServiceTable,
+        "kafka": KafkaTable,
     }
-    return list((tables[parts[0]] if len(parts) > 1 else Config).model_fields)
+    return list(nested.get((parts[0], kind), tables[parts[0]]).model_fields)

@@ -16,17 +16,19 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from connectors.base import Delivery, Sink, Source
+from connectors.base import Commit, Delivery, Sink, Source
+from oracle.accounting.ledger import LedgerEvent, encode
 from oracle.errors import PlanExhaustedError, StorageError
 from oracle.planning.plan import Plan
+from oracle.predictors.base import PublicFacts
 from oracle.service.log import PublicLog
 from oracle.service.recovery import catch_up, repeat_in_doubt
 from oracle.service.shard import Outcome, Shard
 from oracle.state.store import Store
 
-__all__ = ["Daemon", "DaemonSettings"]
+__all__ = ["Announce", "Daemon", "DaemonSettings"]
 
 _RETRY: Final = 5.0
 """Seconds between tries to write a snapshot where the disk would not take the last one."""
@@ -52,6 +54,14 @@ class DaemonSettings:
     drain_seconds: float = 30.0
 
 
+class Announce(Protocol):
+    """Makes the ledger event of a shard's beginning (`started`) or end from where it stands."""
+
+    def __call__(self, facts: PublicFacts, *, started: bool) -> LedgerEvent:
+        """Return the event."""
+        ...
+
+
 class Daemon:
     """Serves one shard.
 
@@ -68,6 +78,8 @@ class Daemon:
         settings: See `DaemonSettings`.
         clock: Seconds, monotone.
         on_progress: Called with the position after every commit, and while catching up.
+        announce: Makes ledger events of the beginning and the end of serving; None for a ledger that depends on the
+            queries only.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts
@@ -81,6 +93,7 @@ class Daemon:
         settings: DaemonSettings | None = None,
         clock: Callable[[], float],
         on_progress: Callable[[int], None] = lambda _position: None,
+        announce: Announce | None = None,
     ) -> None:
         self._plan = plan
         self._store = store
@@ -90,6 +103,7 @@ class Daemon:
         self._settings = settings or DaemonSettings()
         self._clock = clock
         self._on_progress = on_progress
+        self._announce = announce
         self._stopping = asyncio.Event()
         self._serving = False
         self._saved_round = 0
@@ -99,6 +113,11 @@ class Daemon:
     def stop(self) -> None:
         """Ask for a clean stop: finish the running batch, commit it, snapshot, return."""
         self._stopping.set()
+
+    @property
+    def serving(self) -> bool:
+        """True once it answers; before, there is nothing to drain."""
+        return self._serving
 
     async def run(self) -> int:
         """Serve until the stream ends or `stop` is called; return the rounds answered in all.
@@ -144,6 +163,7 @@ class Daemon:
             phase=facts.phase,
             **self._promise(facts.phase),
         )
+        await self._say(shard, started=True)
         self._serving = True
         exhausted = False
         while not self._stopping.is_set():
@@ -167,11 +187,18 @@ class Daemon:
                 await self._snapshot(shard)  # 2. and 3.
             else:
                 await self._snapshot_if_due(shard)
+        await self._say(shard, started=False)
         if shard.facts().round > self._saved_round:
             await self._save(shard)
         if exhausted:
             msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
             raise PlanExhaustedError(msg)
+
+    async def _say(self, shard: Shard, *, started: bool) -> None:
+        """Commit the ledger event of the beginning or the end, at the position reached."""
+        if self._announce is not None:
+            event = self._announce(shard.facts(), started=started)
+            await self._sink.commit(Commit([], [encode(event)], shard.position, shard.mark.pack()))
 
     def _after_commit(self, shard: Shard, outcome: Outcome) -> None:
         facts = shard.facts()

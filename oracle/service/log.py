@@ -14,6 +14,8 @@ __all__ = ["EVENTS", "FIELDS", "PublicLog"]
 
 EVENTS: Final = frozenset(
     {
+        "bus.client",
+        "bus.unavailable",
         "daemon.starting",
         "daemon.recovered",
         "daemon.serving",
@@ -22,6 +24,10 @@ EVENTS: Final = frozenset(
         "daemon.failed",
         "phase.started",
         "queries.rejected",
+        "shard.assigned",
+        "shard.failed",
+        "shard.fenced",
+        "shard.revoked",
         "snapshot.written",
         "snapshot.failed",
         "source.ended",
@@ -38,6 +44,7 @@ FIELDS: Final = frozenset(
         "kind",
         "model",
         "nominal",
+        "partition",
         "phase",
         "reason",
         "rearms",
@@ -58,9 +65,16 @@ class PublicLog:
         stream: Where to.
         layout: "json" (one object a line) or "text".
         model: The model's name, on every line.
+        partition: The partition's number, on every line; None where there is only one stream.
     """
 
-    def __init__(self, stream: TextIO | None = None, layout: Literal["json", "text"] = "text", model: str = "") -> None:
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        layout: Literal["json", "text"] = "text",
+        model: str = "",
+        partition: int | None = None,
+    ) -> None:
         stream = stream or sys.stderr
         last = (
             structlog.processors.JSONRenderer(sort_keys=True)
@@ -75,7 +89,14 @@ class PublicLog:
                 last,
             ],
         )
-        self._model = model
+        self._stream, self._layout, self._model = stream, layout, model
+        self._always: dict[str, float | str] = {"model": model}
+        if partition is not None:
+            self._always["partition"] = partition
+
+    def of(self, partition: int) -> "PublicLog":
+        """Return the log of one partition."""
+        return PublicLog(self._stream, self._layout, self._model, partition)
 
     def info(self, event: str, **fields: float | str) -> None:
         """Log something that is as it should be.
@@ -97,4 +118,4 @@ class PublicLog:
         if event not in EVENTS or not fields.keys() <= FIELDS:
             msg = f"log event {event!r} or one of its fields is not in the closed vocabulary"
             raise KeyError(msg)
-        return {"model": self._model, **fields}
+        return {**self._always, **fields}

@@ -1,10 +1,12 @@
 """Many queries as one Arrow IPC stream, and their answers as one.
 
 In: one column a feature, by name, of any number type; optionally `id` (string or integer). A row whose features are
-all null is a round with no query. Out: `id`, `label` (int8, -1 where there is none), `round` and `phase` (int64, -1
+all null is a round with no query. Streams that are compressed, or have columns of dictionaries or views, are refused
+unread (`arrow_frames`). Out: `id`, `label` (int8, -1 where there is none), `round` and `phase` (int64, -1
 where the row was rejected), `error` (null but for rejected rows); the model's name is in the schema's metadata.
 """
 
+import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +15,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from oracle.planning.plan import Plan
+from oracle.service.codec.arrow_frames import UnsupportedFrameError, count_rows
 from oracle.service.codec.rejections import Reason, Rejection
 
 __all__ = ["ArrowCodec", "ArrowQueries"]
@@ -55,11 +58,13 @@ class ArrowCodec:
         if len(body) > self._limits.batch_bytes:
             return Rejection(Reason.OVERSIZED, "body", f"at most {self._limits.batch_bytes} bytes")
         try:
+            if count_rows(body) > self._limits.rows:
+                return Rejection(Reason.TOO_MANY_ROWS, "body", f"at most {self._limits.rows} rows")
             table = _read(body)
-        except (pa.ArrowException, OSError, ValueError):
+        except UnsupportedFrameError as exc:
+            return Rejection(Reason.UNSUPPORTED_CONTENT, "body", str(exc))
+        except (pa.ArrowException, OSError, ValueError, IndexError, struct.error):
             return Rejection(Reason.MALFORMED, "body", "one Arrow IPC stream")
-        if table.num_rows > self._limits.rows:
-            return Rejection(Reason.TOO_MANY_ROWS, "body", f"at most {self._limits.rows} rows")
         return self._columns(table)
 
     def _columns(self, table: pa.Table) -> ArrowQueries | Rejection:
@@ -68,9 +73,10 @@ class ArrowCodec:
         for index, name in enumerate(self._names):
             if table.schema.get_field_index(name) < 0:
                 return Rejection(Reason.MISSING_FEATURE, name, "one column of numbers")
-            column = table.column(name).combine_chunks()
-            if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            kind = table.schema.field(name).type
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
                 return Rejection(Reason.WRONG_TYPE, name, "one column of numbers")
+            column = table.column(name).combine_chunks()
             values = column.cast(pa.float64(), safe=False)
             if column.null_count:
                 nulls = np.zeros(features.shape, dtype=np.bool_) if nulls is None else nulls
@@ -93,15 +99,15 @@ class ArrowCodec:
     def _identifiers(self, table: pa.Table) -> pa.Array | Rejection | None:
         if table.schema.get_field_index("id") < 0:
             return None
-        column = table.column("id").combine_chunks()
-        kind = column.type
+        kind = table.schema.field("id").type
+        if pa.types.is_signed_integer(kind):
+            return table.column("id").combine_chunks().cast(pa.int64())
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            column = table.column("id").combine_chunks()
             longest = pa.compute.max(pa.compute.binary_length(column)).as_py() or 0
             if longest > self._limits.id_bytes:
                 return Rejection(Reason.BAD_ID, "id", f"at most {self._limits.id_bytes} bytes of UTF-8")
             return column.cast(pa.string())
-        if pa.types.is_signed_integer(kind):
-            return column.cast(pa.int64())
         return Rejection(Reason.BAD_ID, "id", "a column of strings or signed integers")
 
     def encode(

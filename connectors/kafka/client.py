@@ -1,0 +1,150 @@
+"""Makes the client's consumers, producers and admins, all from one `KafkaSettings`."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+
+from connectors.kafka.errors import translated
+from connectors.kafka.settings import KafkaSettings, Security, Tls
+from oracle.errors import RefusedError
+
+__all__ = ["admin", "close_quietly", "make_consumer", "make_member", "make_producer", "transactional_id"]
+
+_RETRY_MS = 20
+"""Pause before a request is tried again; the client's own default of 100 would be felt in every transaction."""
+
+_CLOSE_SECONDS = 5.0
+
+_closing: set[asyncio.Task[None]] = set()
+
+
+def transactional_id(settings: KafkaSettings, partition: int) -> str:
+    """Return the id under which one owner at a time writes a partition's answers."""
+    return f"{settings.group}-{partition}"
+
+
+def make_consumer(settings: KafkaSettings, *, wait_ms: int = 500) -> AIOKafkaConsumer:
+    """Return a consumer without a group, for one partition of the query topic; aborted transactions are left out."""
+    return AIOKafkaConsumer(
+        **_common(settings),
+        request_timeout_ms=_milliseconds(settings.request_seconds),
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        isolation_level="read_committed",
+        max_partition_fetch_bytes=settings.fetch_bytes,
+        fetch_max_wait_ms=wait_ms,
+        retry_backoff_ms=_RETRY_MS,
+    )
+
+
+def make_member(settings: KafkaSettings) -> AIOKafkaConsumer:
+    """Return a consumer that is a member of the group, and is never asked for a record."""
+    return AIOKafkaConsumer(
+        **_common(settings),
+        request_timeout_ms=_milliseconds(max(settings.request_seconds, settings.rebalance_seconds + 5.0)),
+        group_id=settings.group,
+        group_instance_id=settings.instance,
+        enable_auto_commit=False,
+        auto_offset_reset="latest",  # it decides nothing: what this consumer would fetch is not looked at
+        session_timeout_ms=_milliseconds(settings.session_seconds),
+        heartbeat_interval_ms=_milliseconds(settings.session_seconds / 4),
+        rebalance_timeout_ms=_milliseconds(settings.rebalance_seconds),
+        metadata_max_age_ms=30_000,  # a changed number of partitions is noticed this soon
+    )
+
+
+def make_producer(settings: KafkaSettings, partition: int) -> AIOKafkaProducer:
+    """Return the producer of one partition's answers; starting it fences every earlier one."""
+    return AIOKafkaProducer(
+        **_common(settings),
+        request_timeout_ms=_milliseconds(settings.request_seconds),
+        transactional_id=transactional_id(settings, partition),
+        transaction_timeout_ms=_milliseconds(settings.transaction_seconds),
+        enable_idempotence=True,
+        max_batch_size=settings.batch_bytes,
+        max_request_size=1 << 30,  # the topic's own limit is what counts
+        retry_backoff_ms=_RETRY_MS,
+    )
+
+
+@contextlib.asynccontextmanager
+async def admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Lend an admin client.
+
+    Raises:
+        BusError: No broker answers.
+        RefusedError: The brokers do not let us in.
+    """
+    client = AIOKafkaAdminClient(
+        **_common(settings), request_timeout_ms=_milliseconds(settings.request_seconds), retry_backoff_ms=_RETRY_MS
+    )
+    try:
+        with translated(f"brokers {', '.join(settings.servers)}"):
+            await client.start()
+        yield client
+    finally:
+        await close_quietly(client.close())
+
+
+async def close_quietly(closing: Any) -> None:  # noqa: ANN401 -- a coroutine of the client
+    """Close something of the client's without waiting for a broker that may be gone.
+
+    What is not closed in time is left to finish by itself: it can do no harm, as whoever comes after it fences it.
+    """
+
+    async def close() -> None:
+        with contextlib.suppress(Exception):
+            await closing
+
+    task = asyncio.ensure_future(close())
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+    await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
+
+
+def _common(settings: KafkaSettings) -> dict[str, Any]:
+    security = settings.security
+    common: dict[str, Any] = {
+        "bootstrap_servers": list(settings.servers),
+        "client_id": "perpetua",
+        "security_protocol": security.protocol,
+    }
+    if security.tls:
+        common["ssl_context"] = _tls_context(security.tls)
+    return common | _sasl(security)
+
+
+def _sasl(security: Security) -> dict[str, Any]:
+    if security.sasl is None:
+        return {}
+    return {
+        "sasl_mechanism": security.sasl.mechanism,
+        "sasl_plain_username": security.sasl.username,
+        "sasl_plain_password": security.sasl.password,
+    }
+
+
+def _tls_context(tls: Tls) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+        if tls.certificate_file is not None:
+            context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password or "")
+    except OSError as exc:  # an ssl.SSLError is one
+        reason = exc.reason if isinstance(exc, ssl.SSLError) else exc.strerror
+        raise RefusedError(f"kafka.tls: its files cannot be used: {reason}") from exc
+    context.check_hostname = tls.check_hostname
+    return context
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(round(seconds * 1000), 1)
+
+
+def partition_of(settings: KafkaSettings, partition: int) -> TopicPartition:
+    """Return one partition of the query topic."""
+    return TopicPartition(settings.topic, partition)

@@ -1,0 +1,72 @@
+"""Where a reply goes and what goes with it: pure functions of the query's headers and the allow-list."""
+
+import base64
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from connectors.base import Reply
+
+__all__ = ["REPLY_TOPIC", "dead_letter", "kept_headers", "reply_headers", "reply_topic"]
+
+Headers = tuple[tuple[str, bytes], ...]
+
+REPLY_TOPIC: Final = "reply-topic"
+"""Header of a query that asks for its answer on another topic."""
+
+_REPLY_TOPICS: Final = (REPLY_TOPIC, "kafka_replyTopic")
+_KEPT: Final = frozenset({"correlation-id", "kafka_correlationId", "traceparent", "tracestate"})
+_CLOUD_EVENTS: Final = "ce_"
+
+
+def kept_headers(headers: Sequence[tuple[str, bytes]]) -> Headers:
+    """Return what the reply will need of a query's headers; a repeated name is kept as often as it stands there."""
+    return tuple(
+        (name, value or b"")  # the bus knows headers without a value
+        for name, value in headers
+        if name in _KEPT or name.startswith(_CLOUD_EVENTS) or name in _REPLY_TOPICS
+    )
+
+
+def reply_topic(headers: Headers, allowed: Collection[str], default: str) -> str:
+    """Return the topic that a query's headers name if it is allowed, else the default.
+
+    A topic that is not allowed is passed over, not refused: the answer must go somewhere, and its asker can read the
+    default. (Otherwise anybody who may ask could write to any topic that the daemon may write to.)
+    """
+    for name, value in headers:
+        if name in _REPLY_TOPICS:
+            named = value.decode("utf-8", errors="replace")
+            return named if named in allowed else default
+    return default
+
+
+def reply_headers(reply: Reply) -> list[tuple[str, bytes]]:
+    """Return a reply's headers: its content type, and what its asker sent to know it by."""
+    kept = [(name, value) for name, value in reply.headers if name not in _REPLY_TOPICS]
+    return [("content-type", reply.content_type.encode()), *kept]
+
+
+def dead_letter(reply: Reply, topic: str, partition: int, *, bodies: bool) -> bytes:
+    """Return the note on a rejected message: one JSON object.
+
+    Args:
+        reply: The reply to it, with `rejected` set.
+        topic: The query topic.
+        partition: Its partition.
+        bodies: Whether the note holds the message itself, in base64.
+    """
+    rejected = reply.rejected
+    if rejected is None:
+        raise ValueError("reply: it was not rejected")
+    note: dict[str, Any] = {
+        "reason": rejected.reason,
+        "topic": topic,
+        "partition": partition,
+        "offset": rejected.position - 1,
+        "size": len(rejected.body),
+    }
+    if bodies:
+        note["body"] = base64.b64encode(rejected.body).decode()
+    return msgspec.json.encode(note)

@@ -1,0 +1,110 @@
+"""What a Kafka connector is told: where the brokers are, who we are, and which topics are whose."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+__all__ = ["KafkaSettings", "Sasl", "Security", "Tls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS to the brokers.
+
+    Attributes:
+        ca_file: Certificates to trust (PEM); None for the system's.
+        certificate_file: Our own certificate (PEM), where brokers ask for one.
+        key_file: Its private key (PEM).
+        key_password: What the private key is encrypted with.
+        check_hostname: Whether the broker's certificate must name its host.
+    """
+
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """Name and password for the brokers.
+
+    Attributes:
+        mechanism: How they are shown.
+        username: The name.
+        password: The password; never printed.
+    """
+
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How we talk to the brokers.
+
+    Attributes:
+        tls: Set for TLS.
+        sasl: Set for a name and password.
+    """
+
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's own name for it."""
+        return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSettings:
+    """One model on one cluster.
+
+    Attributes:
+        servers: Brokers to begin with, "host:port".
+        topic: The model's queries.
+        answers: The model's answers.
+        group: The consumer group; its committed offsets are the model's place in the log.
+        model: The model's name, in the headers of ledger events.
+        reply_topics: Topics that a query's `reply-topic` header may name.
+        ledger: Topic of public ledger events; None to drop them.
+        dead_letter: Topic of notes on rejected messages; None for none.
+        dead_letter_bodies: Whether these notes hold the message itself, which is private.
+        first_offset: Where a state that has answered nothing begins, on every partition.
+        instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
+        security: TLS and SASL.
+        session_seconds: Silence after which the group takes our partitions away.
+        rebalance_seconds: Most time for handing over partitions in a rebalance.
+        transaction_seconds: Most time for one commit; the broker aborts it then.
+        request_seconds: Most time for one request.
+        fetch_bytes: Bytes asked for at once.
+        batch_bytes: Largest batch that is written; below the topics' max.message.bytes.
+    """
+
+    servers: tuple[str, ...]
+    topic: str
+    answers: str
+    group: str
+    model: str
+    reply_topics: frozenset[str] = frozenset()
+    ledger: str | None = None
+    dead_letter: str | None = None
+    dead_letter_bodies: bool = False
+    first_offset: int = 0
+    instance: str | None = None
+    security: Security = Security()
+    session_seconds: float = 10.0
+    rebalance_seconds: float = 60.0
+    transaction_seconds: float = 30.0
+    request_seconds: float = 15.0
+    fetch_bytes: int = 4 << 20
+    batch_bytes: int = 768 << 10
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """All topics that we may write to."""
+        named = (self.answers, self.ledger, self.dead_letter)
+        return tuple(name for name in named if name is not None) + tuple(sorted(self.reply_topics))

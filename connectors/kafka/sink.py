@@ -1,0 +1,184 @@
+"""Where one partition's answers go, as a `Sink`: one transaction a commit, with the offset and the oracle's mark."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.structs import OffsetAndMetadata
+
+from connectors.base import JSON, Commit, Committed, Reply
+from connectors.kafka.client import admin, close_quietly, make_producer
+from connectors.kafka.errors import translated
+from connectors.kafka.position import Witness
+from connectors.kafka.replies import dead_letter, reply_headers, reply_topic
+from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.source import KafkaSource
+from connectors.local.checks import check_metadata
+from oracle.errors import BusError, StorageError
+
+__all__ = ["KafkaSink", "committed_offset"]
+
+
+class _Record(NamedTuple):
+    topic: str
+    key: bytes | None
+    value: bytes
+    headers: list[tuple[str, bytes]]
+
+
+class KafkaSink:
+    """Commits in transactions under the partition's own transactional id. Delivery guarantee: exactly once.
+
+    Readers must read committed records only (`isolation.level=read_committed`). `open` fences whoever wrote before:
+    from then on nothing of theirs can be committed any more.
+
+    Args:
+        settings: The cluster and the topics.
+        partition: The partition's number.
+        source: The partition's source: it knows the records' times, and is told which one to look for.
+        clock: Seconds since 1970, for the records' own times.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, partition: int, source: KafkaSource, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._settings = settings
+        self._partition = partition
+        self._source = source
+        self._clock = clock
+        self._where = f"answers of topic {settings.topic}, partition {partition}"
+        self._query = TopicPartition(settings.topic, partition)
+        self._producer: AIOKafkaProducer | None = None
+        self._counts: dict[str, int] = {}
+
+    @property
+    def in_doubt(self) -> Committed | None:
+        """None: readers of committed records see a transaction whole or not at all."""
+        return None
+
+    async def open(self) -> Committed | None:
+        """See `connectors.base.Sink.open`. First the earlier owner is fenced, then the committed offset is read.
+
+        Starting the producer waits until the transaction coordinator has ended whatever was pending, so that the
+        offset read afterwards is the last one there will ever be of an earlier owner.
+
+        Raises:
+            StateError: The group's offset was committed by something else.
+            RefusedError: The brokers do not let us.
+            BusError: The brokers do not answer.
+        """
+        await self.close()
+        producer = make_producer(self._settings, self._partition)
+        self._producer = producer
+        with translated(self._where):
+            async with asyncio.timeout(self._settings.transaction_seconds + self._settings.request_seconds):
+                await producer.start()
+            for topic in self._settings.written:
+                self._counts[topic] = len(await producer.partitions_for(topic))
+        found = await committed_offset(self._settings, self._partition)
+        if found is None:
+            return None
+        position, witness = found
+        self._source.expect(position, witness.timestamp)
+        return Committed(position, witness.mark)
+
+    async def commit(self, commit: Commit) -> None:
+        """See `connectors.base.Sink.commit`. If it fails, open the sink anew: only then is known what was committed.
+
+        Raises:
+            FencedError: Another process has taken the partition over.
+            StorageError: The sink is not open, or a message is too large for its topic.
+            BusError: The brokers do not answer; the commit may or may not stand.
+        """
+        producer = self._producer
+        if producer is None:
+            raise StorageError(f"{self._where}: commit before open")
+        check_metadata(commit.metadata)
+        witness = Witness(commit.metadata, self._source.timestamp_before(commit.position))
+        offsets = {self._query: OffsetAndMetadata(commit.position, witness.pack())}
+        with translated(self._where):
+            async with asyncio.timeout(self._settings.transaction_seconds):
+                await producer.begin_transaction()
+                sent = [
+                    await producer.send_batch(batch, topic, partition=partition)
+                    for topic, partition, batch in self._batches(producer, commit)
+                ]
+                try:
+                    await producer.send_offsets_to_transaction(offsets, self._settings.group)
+                finally:
+                    outcomes = await asyncio.gather(*sent, return_exceptions=True)
+                for outcome in outcomes:
+                    if isinstance(outcome, BaseException):
+                        raise outcome  # the transaction is left open: whoever opens the sink next aborts it
+                await producer.commit_transaction()
+
+    async def close(self) -> None:
+        """See `connectors.base.Sink.close`."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await close_quietly(producer.stop())
+
+    def _batches(self, producer: AIOKafkaProducer, commit: Commit) -> Iterable[tuple[str, int, Any]]:
+        """Yield (topic, partition, batch), each topic's in order."""
+        now = int(self._clock() * 1000)
+        builders: dict[str, Any] = {}
+        for topic, key, value, headers in self._records(commit):
+            builder = builders.get(topic)
+            if builder is None:
+                builder = builders[topic] = producer.create_batch()
+            if builder.append(timestamp=now, key=key, value=value, headers=headers) is None:
+                yield topic, self._place(topic), builder
+                builder = builders[topic] = producer.create_batch()
+                if builder.append(timestamp=now, key=key, value=value, headers=headers) is None:
+                    raise StorageError(f"{self._where}: a message of {len(value)} bytes does not fit a batch")
+        for topic, builder in builders.items():
+            yield topic, self._place(topic), builder
+
+    def _place(self, topic: str) -> int:
+        """Return the partition that this shard writes to: one, so that its answers stay in order."""
+        count = self._counts.get(topic, 0)
+        if not count:
+            raise BusError(f"{self._where}: topic {topic} has no partition")
+        return self._partition % count
+
+    def _records(self, commit: Commit) -> Iterable[_Record]:
+        settings = self._settings
+        plain = [("content-type", JSON.encode())]
+        for reply in commit.replies:
+            if not reply.headers and reply.content_type == JSON:
+                yield _Record(settings.answers, reply.key, reply.body, plain)
+            else:
+                topic = reply_topic(reply.headers, settings.reply_topics, settings.answers)
+                yield _Record(topic, reply.key, reply.body, reply_headers(reply))
+            if reply.rejected is not None and settings.dead_letter is not None:
+                yield _Record(settings.dead_letter, reply.key, self._note(reply), plain)
+        if settings.ledger is not None:
+            about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
+            for number, event in enumerate(commit.ledger):
+                key = f"{settings.topic}/{self._partition}/{commit.position}/{number}"
+                yield _Record(settings.ledger, key.encode(), event, about)
+
+    def _note(self, reply: Reply) -> bytes:
+        settings = self._settings
+        return dead_letter(reply, settings.topic, self._partition, bodies=settings.dead_letter_bodies)
+
+
+async def committed_offset(settings: KafkaSettings, partition: int) -> tuple[int, Witness] | None:
+    """Return what is committed for a partition: the offset and its metadata; None if nothing is.
+
+    Only after the partition's producer was started is it sure to be the newest.
+
+    Raises:
+        StateError: Something else committed it.
+        BusError: The brokers do not answer.
+    """
+    part = TopicPartition(settings.topic, partition)
+    async with admin(settings) as client:
+        with translated(f"group {settings.group}"):
+            found = await client.list_consumer_group_offsets(settings.group, partitions=[part])
+    offset = found.get(part)
+    if offset is None or offset.offset < 0:
+        return None
+    return offset.offset, Witness.unpack(offset.metadata)

@@ -1,0 +1,176 @@
+"""One partition of a query topic as a `Source`. A position is the offset behind a record."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+
+from connectors.base import JSON, Delivery
+from connectors.kafka.client import close_quietly, make_consumer
+from connectors.kafka.errors import translated
+from connectors.kafka.replies import kept_headers
+from connectors.kafka.settings import KafkaSettings
+from oracle.errors import LogDivergedError, SourceError
+
+__all__ = ["KafkaSource"]
+
+_CONTENT_TYPE: Final = "content-type"
+_NO_HEADERS: Final = ()
+_LOOK_SECONDS: Final = 10.0
+
+
+class KafkaSource:
+    """Reads one partition, committed records only. Delivery guarantee: replayable while the topic keeps its records.
+
+    A record without a value is a tombstone. Control records and those of aborted transactions are no deliveries. There
+    is no reset to the first or the latest record, ever: what is gone is an error.
+
+    Args:
+        settings: The cluster and the topic.
+        partition: The partition's number.
+        end: Stop behind this offset, as if the log ended there; None to go on for ever.
+    """
+
+    def __init__(self, settings: KafkaSettings, partition: int, *, end: int | None = None) -> None:
+        self._settings = settings
+        self._where = f"topic {settings.topic}, partition {partition}"
+        self._part = TopicPartition(settings.topic, partition)
+        self._end = end
+        self._next = 0
+        self._consumer: AIOKafkaConsumer | None = None
+        self._pending: deque[list[ConsumerRecord[bytes, bytes]]] = deque()
+        self._expected: tuple[int, int] | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """See `connectors.base.Source.exhausted`."""
+        return self._end is not None and self._next >= self._end
+
+    def expect(self, position: int, timestamp: int) -> None:
+        """Have `open` look whether the record before `position` has this time, if it is still there."""
+        self._expected = (position, timestamp)
+
+    def timestamp_before(self, position: int) -> int:
+        """Return the time (ms) of the delivered record that ends at `position`, -1 if it is not known.
+
+        Deliveries up to there are forgotten.
+        """
+        while self._pending:
+            records = self._pending[0]
+            if records[-1].offset + 1 > position:
+                return next((int(record.timestamp) for record in records if record.offset + 1 == position), -1)
+            self._pending.popleft()
+            if records[-1].offset + 1 == position:
+                return int(records[-1].timestamp)
+        return -1
+
+    async def open(self, position: int | None) -> None:
+        """See `connectors.base.Source.open`.
+
+        Raises:
+            SourceError: The records behind `position` are gone, or have never been there.
+            LogDivergedError: The topic is not the one that was read before.
+            BusError: The brokers do not answer.
+        """
+        await self.close()
+        start = self._settings.first_offset if position is None else position
+        self._consumer = make_consumer(self._settings)
+        with translated(self._where):
+            await self._consumer.start()
+            self._consumer.assign([self._part])
+            first = (await self._consumer.beginning_offsets([self._part]))[self._part]
+            last = (await self._consumer.end_offsets([self._part]))[self._part]
+        self._check_range(start, first, last, fresh=position is None)
+        await self._check_expected(first)
+        self._consumer.seek(self._part, start)
+        self._next = start
+
+    def _check_range(self, start: int, first: int, last: int, *, fresh: bool) -> None:
+        if start > last:
+            raise SourceError(
+                f"{self._where}: it ends at offset {last}, before {start}, up to which it was read: it was made anew, "
+                "or cut; restore it, or make a new state for the new topic"
+            )
+        if start < first and fresh:
+            raise SourceError(
+                f"{self._where}: it begins at offset {first}, not at {start}: the queries before were deleted; to "
+                f"leave them unanswered, set source.first_offset = {first}"
+            )
+        if start < first:
+            raise SourceError(
+                f"{self._where}: the records from offset {start} to {first} were deleted (retention), and are needed "
+                "to restore the state: use a newer copy of the state folder; give the topic a longer retention"
+            )
+
+    async def _check_expected(self, first: int) -> None:
+        """Look at the record before the committed position: a topic that was made anew has another one there."""
+        if self._expected is None or self._consumer is None:
+            return
+        position, timestamp = self._expected
+        if timestamp < 0 or position - 1 < first:
+            return
+        self._consumer.seek(self._part, position - 1)
+        with translated(self._where):
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    record = await self._consumer.getone(self._part)
+            except TimeoutError:
+                raise SourceError(
+                    f"{self._where}: it has no record at offset {position - 1}, up to which answers were committed: "
+                    "it was made anew, or cut"
+                ) from None
+        if record.offset == position - 1 and record.timestamp != timestamp:
+            raise LogDivergedError(
+                f"log diverged: {self._where}: the record before offset {position} is not the one that was answered; "
+                "the topic was made anew: restore it, or make a new state for the new topic"
+            )
+
+    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+        """See `connectors.base.Source.fetch`.
+
+        Raises:
+            SourceError: The source is not open, or the records were deleted while they were read.
+            BusError: The brokers do not answer as they should.
+        """
+        if self._consumer is None:
+            raise SourceError(f"{self._where}: fetch before open")
+        if self.exhausted:
+            return []
+        with translated(self._where):
+            found = await self._consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
+        records = found.get(self._part, [])
+        if self._end is not None:
+            records = self._cut(records)
+        if not records:
+            return []
+        self._next = records[-1].offset + 1
+        self._pending.append(records)
+        return [
+            Delivery(record.offset + 1, record.value, JSON, _NO_HEADERS, record.key)
+            if not record.headers
+            else _with_headers(record)
+            for record in records
+        ]
+
+    def _cut(self, records: list[ConsumerRecord[bytes, bytes]]) -> list[ConsumerRecord[bytes, bytes]]:
+        """Leave out what lies behind the end."""
+        end = self._end or 0
+        if records and records[-1].offset >= end:
+            records = [record for record in records if record.offset < end]
+            self._next = end
+        return records
+
+    async def close(self) -> None:
+        """See `connectors.base.Source.close`."""
+        consumer, self._consumer = self._consumer, None
+        self._pending.clear()
+        if consumer is not None:
+            await close_quietly(consumer.stop())
+
+
+def _with_headers(record: ConsumerRecord[bytes, bytes]) -> Delivery:
+    declared = next((value for name, value in record.headers if name.lower() == _CONTENT_TYPE), b"")
+    essence = declared.decode("latin-1").partition(";")[0].strip().lower()
+    return Delivery(record.offset + 1, record.value, essence or JSON, kept_headers(record.headers), record.key)

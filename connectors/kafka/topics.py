@@ -1,0 +1,168 @@
+"""A model's topics: what they must be like, whether they are, and making those that are missing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka import errors
+from aiokafka.admin import NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from connectors.kafka.client import admin
+from connectors.kafka.errors import translated
+from connectors.kafka.settings import KafkaSettings
+from oracle.errors import BusError, RefusedError
+
+__all__ = ["TopicFacts", "check", "describe", "make_missing", "problems"]
+
+_MAX_BYTES = "max.message.bytes"
+_POLICY = "cleanup.policy"
+_UNKNOWN_TOPIC = 3
+_COMPACT = "compact"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """One topic as the brokers have it.
+
+    Attributes:
+        partitions: How many partitions it has.
+        configs: Its settings by name.
+    """
+
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def message_bytes(self) -> int:
+        """Largest batch that it takes, and so the largest record."""
+        return int(self.configs.get(_MAX_BYTES, "1048588"))
+
+    @property
+    def compacted(self) -> bool:
+        """True if newer records of a key replace older ones."""
+        return _COMPACT in self.configs.get(_POLICY, "")
+
+
+async def describe(settings: KafkaSettings) -> dict[str, TopicFacts]:
+    """Return those of a model's topics that there are.
+
+    Raises:
+        RefusedError: The brokers do not let us look.
+        BusError: The brokers do not answer.
+    """
+    names = [settings.topic, *settings.written]
+    async with admin(settings) as client:
+        with translated("topics"):
+            found = {
+                entry["topic"]: len(entry["partitions"])
+                for entry in await client.describe_topics(names)
+                if _there(entry)
+            }
+            configs = await _configs(client, list(found))
+    return {name: TopicFacts(partitions, configs.get(name, {})) for name, partitions in found.items()}
+
+
+def _there(entry: Mapping[str, Any]) -> bool:
+    code: int = entry["error_code"]
+    if code in {0, _UNKNOWN_TOPIC}:
+        return code == 0
+    raise errors.for_code(code)
+
+
+async def _configs(client: Any, names: list[str]) -> dict[str, dict[str, str]]:  # noqa: ANN401 -- no types
+    if not names:
+        return {}
+    wanted = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    found: dict[str, dict[str, str]] = {}
+    for response in await client.describe_configs(wanted):
+        for code, _, _, name, entries in response.resources:
+            if code:
+                raise errors.for_code(code)
+            found[name] = {entry[0]: entry[1] or "" for entry in entries}
+    return found
+
+
+def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int) -> list[str]:
+    """Return what would stop the daemon, or let somebody else stop it; each with what to do.
+
+    Args:
+        settings: The topics' names.
+        facts: What `describe` returned.
+        shards: How many shards the state has; each answers one partition.
+        largest_reply: Bytes that a reply may have, given what a query may have.
+    """
+    found = [
+        f"topic {name}: there is none; make it, with `perpetua topics --create` or by hand"
+        for name in (settings.topic, *settings.written)
+        if name not in facts
+    ]
+    queries = facts.get(settings.topic)
+    if queries is not None and queries.partitions != shards:
+        found.append(
+            f"topic {settings.topic}: it has {queries.partitions} partitions, and the state has {shards} shards, one "
+            "for each partition it was made for; queries of the others would get no answer. Make a new topic of "
+            f"{shards} partitions, or a new state: perpetua init --shards {queries.partitions}"
+        )
+    found.extend(
+        f"topic {name}: max.message.bytes = {facts[name].message_bytes}: must be at least {largest_reply}, the largest "
+        "reply that a query may have; one such query would stop the shard. Raise it, or lower the plan's limits.rows, "
+        f"or max.message.bytes of {settings.topic}"
+        for name in (settings.answers, *sorted(settings.reply_topics))
+        if name in facts and facts[name].message_bytes < largest_reply
+    )
+    if settings.ledger is not None and settings.ledger in facts and not facts[settings.ledger].compacted:
+        found.append(f"topic {settings.ledger}: cleanup.policy: must be compact, so that no event is ever deleted")
+    return found
+
+
+async def make_missing(
+    settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int, replication: int
+) -> list[str]:
+    """Make the topics that are missing, and return their names.
+
+    The query topic stores records uncompressed, so that a small message cannot unpack to a large one.
+
+    Raises:
+        RefusedError: The brokers refuse one.
+        BusError: The brokers do not answer.
+    """
+    sizes = {_MAX_BYTES: str(max(largest_reply, 1_048_588))}
+    configs: dict[str, dict[str, str]] = {settings.topic: {"compression.type": "uncompressed", "retention.ms": "-1"}}
+    configs |= dict.fromkeys((settings.answers, *settings.reply_topics), sizes)
+    if settings.ledger:
+        configs[settings.ledger] = {_POLICY: _COMPACT}
+    if settings.dead_letter:
+        configs[settings.dead_letter] = {_MAX_BYTES: str(2_097_152)}
+    missing = [name for name in (settings.topic, *settings.written) if name not in facts]
+    topics = [
+        NewTopic(
+            name,
+            shards if name in {settings.topic, settings.answers} else 1,
+            replication,
+            topic_configs=configs[name],
+        )
+        for name in missing
+    ]
+    if topics:
+        async with admin(settings) as client:
+            with translated("topics"):
+                response = await client.create_topics(topics)
+        for name, code, message in response.topic_errors:
+            if code and errors.for_code(code) is not errors.TopicAlreadyExistsError:
+                raise RefusedError(f"topic {name}: cannot be made: {message or errors.for_code(code).__name__}")
+    return missing
+
+
+def check(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int) -> None:
+    """Refuse topics with a problem.
+
+    Raises:
+        RefusedError: See `problems`; the first one.
+        BusError: There is no query topic (yet).
+    """
+    found = problems(settings, facts, shards, largest_reply)
+    if settings.topic not in facts:
+        raise BusError(found[0])
+    if found:
+        raise RefusedError(found[0])

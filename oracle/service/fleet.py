@@ -1,0 +1,192 @@
+"""Many shards in one process: those of the partitions that the consumer group gives us, each on its own.
+
+What happens to one does not hold the others: each has its own task, store, source and sink, and its own pace. A shard
+that the bus fails is opened again, with growing pauses; one that another process has taken over is dropped; one that
+cannot go on without an operator stops for good, and the rest go on.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from oracle.errors import BusError, FencedError, PerpetuaError, StorageError
+from oracle.service.log import PublicLog
+
+__all__ = ["Fleet", "Membership", "Serving"]
+
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 15.0
+
+
+class Serving(Protocol):
+    """One shard being served: a `Daemon`, not yet running."""
+
+    async def run(self) -> int:
+        """Serve until stopped; return the rounds answered in all."""
+        ...
+
+    @property
+    def serving(self) -> bool:
+        """True once it answers; before, there is nothing to drain."""
+        ...
+
+    def stop(self) -> None:
+        """Ask for a clean stop."""
+        ...
+
+
+class Membership(Protocol):
+    """Who tells us which partitions are ours."""
+
+    async def run(self, on_trouble: Callable[[BusError], None]) -> None:
+        """Take part until cancelled."""
+        ...
+
+
+class Fleet:
+    """Serves the partitions that it is told are its own.
+
+    Args:
+        open_shard: Makes one partition's daemon; it may raise what `Daemon.run` may.
+        log: Where to log.
+        drain_seconds: Most time for a shard to stop cleanly; then it is cut off, which loses nothing.
+        patience: Seconds to wait before a shard that was fenced, but is ours still, is tried again: long enough for
+            the group to find out whose it is.
+        clock: Seconds, monotone.
+    """
+
+    def __init__(
+        self,
+        open_shard: Callable[[int], Serving],
+        log: PublicLog,
+        *,
+        drain_seconds: float,
+        patience: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._open_shard = open_shard
+        self._log = log
+        self._drain_seconds = drain_seconds
+        self._patience = patience
+        self._clock = clock
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._serving: dict[int, Serving] = {}
+        self._failed: dict[int, Exception] = {}
+        self._stopping = asyncio.Event()
+        self._over = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ask for a clean stop of everything."""
+        self._stopping.set()
+
+    @property
+    def failed(self) -> Mapping[int, Exception]:
+        """Partitions that cannot go on without an operator, and why."""
+        return self._failed
+
+    def assigned(self, partitions: frozenset[int]) -> None:
+        """Begin to serve partitions; those that were served already are let be."""
+        if self._stopping.is_set():
+            return
+        for partition in sorted(partitions - self._tasks.keys() - self._failed.keys()):
+            self._log.of(partition).info("shard.assigned")
+            self._tasks[partition] = asyncio.create_task(self._keep(partition))
+
+    async def revoked(self, partitions: frozenset[int]) -> None:
+        """Stop serving partitions: commit what was answered, snapshot, let go. It takes `drain_seconds` at most."""
+        ending = {partition: self._tasks.pop(partition) for partition in partitions & self._tasks.keys()}
+        for partition, task in ending.items():
+            serving = self._serving.get(partition)
+            if serving is not None and serving.serving:
+                serving.stop()
+            else:
+                task.cancel()
+        if ending:
+            await asyncio.wait(ending.values(), timeout=self._drain_seconds)
+        for partition, task in ending.items():
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=self._drain_seconds)
+            self._log.of(partition).info("shard.revoked")
+
+    async def run(self, membership: Membership) -> None:
+        """Serve until `stop` is called.
+
+        Raises:
+            PerpetuaError: The group does not let us in; or no shard of ours can go on; or some could not, to be told
+                at the end.
+        """
+        member = asyncio.create_task(membership.run(self._trouble))
+        waits = [asyncio.create_task(self._stopping.wait()), asyncio.create_task(self._over.wait())]
+        try:
+            await asyncio.wait([member, *waits], return_when=asyncio.FIRST_COMPLETED)
+            await self.revoked(frozenset(self._tasks))
+        finally:
+            for task in (member, *waits):
+                task.cancel()
+            outcomes = await asyncio.gather(member, *waits, return_exceptions=True)
+        self._stopping.set()
+        for outcome in (*outcomes, *self._failed.values()):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    def _trouble(self, error: BusError) -> None:
+        self._log.warning("bus.unavailable", error=str(error))
+
+    async def _keep(self, partition: int) -> None:
+        """Serve a partition until it is revoked, and again whenever the bus comes back."""
+        log, pause = self._log.of(partition), _FIRST_PAUSE
+        while True:
+            started = self._clock()
+            try:
+                serving = self._open_shard(partition)
+                self._serving[partition] = serving
+                await serving.run()
+            except FencedError:
+                log.warning("shard.fenced")
+                wait = self._patience
+            except BusError as exc:
+                log.warning("bus.unavailable", error=str(exc))
+                pause = _FIRST_PAUSE if self._clock() - started > _LONGEST_PAUSE else min(2 * pause, _LONGEST_PAUSE)
+                wait = pause
+            except Exception as exc:  # noqa: BLE001 -- also what nobody thought of; `run` raises it
+                self._give_up(partition, exc)
+                return
+            else:
+                return
+            finally:
+                self._serving.pop(partition, None)
+            if partition not in self._tasks:
+                return  # revoked meanwhile
+            await asyncio.sleep(wait)
+
+    def _give_up(self, partition: int, error: Exception) -> None:
+        """A shard cannot go on by itself. Of an error that is not ours the text may be private."""
+        text = str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"
+        self._log.of(partition).error("shard.failed", error=text)
+        if isinstance(error, StorageError) and partition not in self._tasks:
+            return  # it was stopping: its last snapshot could not be written, and the log suffices
+        self._failed[partition] = error
+        self._tasks.pop(partition, None)
+        if not self._tasks:
+            self._over.set()
+
+    def install_signals(self, exit_now: Callable[[int], None]) -> None:
+        """Stop cleanly at SIGTERM or SIGINT within `drain_seconds`; exit at the second one.
+
+        Args:
+            exit_now: Ends the process at once (a crash is always safe).
+        """
+        loop = asyncio.get_running_loop()
+
+        def on_signal(number: signal.Signals) -> None:
+            if self._stopping.is_set():
+                exit_now(128 + number)
+                return
+            self._log.info("daemon.draining", signal=number.name)
+            self.stop()
+            loop.call_later(2 * self._drain_seconds, exit_now, 124)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal, number)

@@ -1,0 +1,95 @@
+"""From a configuration to the Kafka connector, and what a plan asks of its topics."""
+
+from pathlib import Path
+from typing import Final
+
+from connectors.kafka.settings import KafkaSettings, Sasl, Security, Tls
+from oracle.errors import InputError, StorageError
+from oracle.planning.plan import Plan
+from oracle.service.config import Config, KafkaSink, KafkaSource, SaslTable, TlsTable
+
+__all__ = ["kafka_settings", "largest_reply"]
+
+_JSON_REPLY: Final = 2048
+"""Bytes of a JSON reply without its id: names, numbers, and the words of a rejection."""
+
+_ESCAPED: Final = 6
+"""Most bytes that JSON takes for one byte of an id."""
+
+_ARROW_ROW: Final = 32
+"""Bytes of one row of an Arrow answer without its id, rounded up: 1 + 8 + 8 + 4 + 1/8, and 8 + 1/8 for no id."""
+
+_ARROW_FRAME: Final = 4096
+_RECORD: Final = 65_536
+"""Room for a record's key, headers and frame."""
+
+
+def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
+    """Return the connector's settings.
+
+    Raises:
+        InputError: The configuration does not name a Kafka source and sink.
+        StorageError: A password file cannot be read.
+    """
+    source, sink, kafka = config.source, config.sink, config.kafka
+    if not isinstance(source, KafkaSource) or not isinstance(sink, KafkaSink) or kafka is None:
+        raise InputError("source.kind", config.source.kind, 'must be "kafka" for this')
+    return KafkaSettings(
+        servers=tuple(kafka.servers),
+        topic=source.topic,
+        answers=sink.topic,
+        group=source.group or f"perpetua-{plan.name}",
+        model=plan.name,
+        reply_topics=frozenset(sink.reply_topics),
+        ledger=sink.ledger,
+        dead_letter=sink.dead_letter,
+        dead_letter_bodies=sink.dead_letter_bodies,
+        first_offset=source.first_offset,
+        instance=source.instance,
+        security=Security(_tls(kafka.tls), _sasl(kafka.sasl)),
+        session_seconds=source.session_seconds,
+        rebalance_seconds=config.service.drain_seconds + 30.0,
+        transaction_seconds=sink.transaction_seconds,
+        request_seconds=kafka.request_seconds,
+    )
+
+
+def _tls(table: TlsTable | None) -> Tls | None:
+    if table is None:
+        return None
+    password = _secret("kafka.tls.key_password_file", table.key_password_file)
+    return Tls(table.ca_file, table.certificate_file, table.key_file, password, table.check_hostname)
+
+
+def _sasl(table: SaslTable | None) -> Sasl | None:
+    if table is None:
+        return None
+    password = table.password.get_secret_value() if table.password is not None else None
+    if password is None:
+        password = _secret("kafka.sasl.password_file", table.password_file)
+    if password is None:
+        raise InputError("kafka.sasl.password_file", None, "must name the file, or set PERPETUA_KAFKA__SASL__PASSWORD")
+    return Sasl(table.mechanism, table.username, password)
+
+
+def _secret(field: str, path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as exc:
+        raise StorageError(f"{field} = '{path}': cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise InputError(field, str(path), "must be UTF-8") from exc
+
+
+def largest_reply(plan: Plan, query_bytes: int) -> int:
+    """Return the bytes that the largest reply may have, where no query has more than `query_bytes`.
+
+    An Arrow message of r rows and d features has at least r d bytes, and its ids come back as they are.
+    """
+    limits = plan.limits
+    json = _JSON_REPLY + _ESCAPED * limits.id_bytes
+    body = min(limits.batch_bytes, query_bytes)
+    arrow = _ARROW_FRAME + _ARROW_ROW * min(limits.rows, body // len(plan.features)) + body
+    return max(json, arrow) + _RECORD

@@ -1,0 +1,79 @@
+"""`PatientStore`: a shard's folder on a bus that itself sees to it that one process at a time answers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from oracle.errors import StateBusyError, StorageError
+from oracle.state.folder import FolderStore, check_mode, newest_bytes, peek_folder, read_plan
+from oracle.state.format import PublicHeader, Snapshot, decode
+
+__all__ = ["PatientStore"]
+
+
+class PatientStore:
+    """Reads the newest snapshot without holding the folder, and holds it from the first `save` that can.
+
+    On Kafka it is the bus that lets one process answer. The process before may still hold the folder, because it was
+    stopped and does not know yet that it is fenced; then snapshots wait until it lets go, and the older one and the log
+    suffice. What it may have written meanwhile is at a committed position too, so nothing is lost where ours takes its
+    place.
+
+    Args:
+        folder: The shard's folder.
+        master_key: The key, 32 bytes.
+
+    Raises:
+        StateError: The folder is missing, or open to others.
+    """
+
+    def __init__(self, folder: Path, master_key: bytes) -> None:
+        check_mode(folder)
+        self._folder = folder
+        self._master_key = master_key
+        self._held: FolderStore | None = None
+
+    def load_latest(self, plan_digest: bytes) -> Snapshot | None:
+        """See `Store.load_latest`; older generations are left until the next `save`."""
+        data = newest_bytes(self._folder)
+        return None if data is None else decode(data, self._master_key, plan_digest)
+
+    def latest_bytes(self) -> bytes | None:
+        """See `Store.latest_bytes`."""
+        return newest_bytes(self._folder)
+
+    def save(self, snapshot: Snapshot) -> None:
+        """See `Store.save`; the generation is raised above the newest one's.
+
+        Raises:
+            StorageError: It could not be written, or another process holds the folder still.
+        """
+        if self._held is None:
+            try:
+                self._held = FolderStore.open(self._folder, self._master_key)
+            except StateBusyError as exc:
+                raise StorageError(str(exc)) from exc
+        newest = self._held.peek()
+        generation = max(snapshot.generation, newest.generation + 1 if newest else 1)
+        self._held.save(replace(snapshot, generation=generation))
+
+    def peek(self) -> PublicHeader | None:
+        """See `Store.peek`."""
+        return peek_folder(self._folder)
+
+    def write_plan(self, plan: bytes) -> None:  # noqa: ARG002 -- the protocol's
+        """Not for a folder that `init` has made.
+
+        Raises:
+            StorageError: Always.
+        """
+        raise StorageError(f"state folder {self._folder}: its plan is written by `perpetua init` only")
+
+    def read_plan(self) -> bytes | None:
+        """See `Store.read_plan`."""
+        return read_plan(self._folder)
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
