@@ -40,6 +40,8 @@ API_VERSIONS, METADATA = (18, 0), (3, 1)  # (request, version) of Kafka's protoc
 # One node keeps one copy; what else stands here keeps it small and quick to start.
 DEFAULTS = {
     "auto.create.topics.enable": "false",
+    "broker.heartbeat.interval.ms": "250",
+    "broker.session.timeout.ms": "2500",  # a node that was killed may register again only after this
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "8388608",
     "num.io.threads": "4",
@@ -54,6 +56,8 @@ DEFAULTS = {
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
 }
+
+QUICK_JAVA = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # half the processor time until it answers
 
 LOGGING = """<Configuration status="WARN" shutdownHook="disable">
   <Appenders>
@@ -356,14 +360,16 @@ def start(folder: Path, options: argparse.Namespace) -> None:
         settings = merged(Settings.read(folder), options)
         choose_ports(settings)
         settings.write(folder)
-        classes = [java, f"-Xmx{settings.heap}", "-cp", f"{jars}/*", f"-Dlog4j2.configurationFile={folder}/log4j2.xml"]
+        classes = ["-cp", f"{jars}/*", f"-Dlog4j2.configurationFile={folder}/log4j2.xml"]
         if not (folder / "data" / "meta.properties").exists():
             check_java(java)
             scram = [word for credential in options.add_scram for word in ("--add-scram", credential)]
             identity = ["--cluster-id", cluster_id(), "--config", f"{folder}/server.properties"]
-            command = [*classes, "kafka.tools.StorageTool", "format", *identity, *scram]
+            command = [java, *QUICK_JAVA, *classes, "kafka.tools.StorageTool", "format", *identity, *scram]
             run(command, seconds=FORMAT_SECONDS, purpose="format Kafka's log folder")
-        process = detach([*classes, "kafka.Kafka", f"{folder}/server.properties"], folder / "console.log")
+        flags = [f"-Xmx{settings.heap}", *(QUICK_JAVA if options.quick else [])]
+        command = [java, *flags, *classes, "kafka.Kafka", f"{folder}/server.properties"]
+        process = detach(command, folder / "console.log")
         try:
             write_private(folder / "broker.pid", f"{process.pid} {started_at(process.pid)}\n")
             if options.die_with is not None:
@@ -476,7 +482,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_settings(command: argparse.ArgumentParser) -> None:
-    """Add what a start can be told; all but the last two is remembered in the folder."""
+    """Add what a start can be told; the folder remembers the first five in the folder."""
     command.add_argument("--port", type=int, help="of the plain listener; a free one if not given")
     command.add_argument("--controller-port", type=int, help="of the controller; a free one if not given")
     command.add_argument("--property", type=lambda word: pair(word, "="), action="append", default=[], metavar="K=V")
@@ -489,6 +495,7 @@ def add_settings(command: argparse.ArgumentParser) -> None:
         help="one more listener: SSL, SASL_PLAINTEXT or SASL_SSL",
     )
     command.add_argument("--heap", help="as Java's -Xmx; 512m if not given")
+    command.add_argument("--quick", action="store_true", help="spare Java's optimizing compiler: for tests")
     command.add_argument("--add-scram", action="append", default=[], metavar="CREDENTIAL", help="at the first start")
     command.add_argument("--deadline", type=float, default=120.0, metavar="SECONDS", help="to answer (120)")
 

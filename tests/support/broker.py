@@ -1,6 +1,7 @@
 """A real Apache Kafka broker for tests: starts, stops, kills and pauses it through deploy/kafka, and makes topics."""
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by t
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["TOOL", "Broker", "run_tool"]
+__all__ = ["TOOL", "Broker", "run_tool", "shared_broker"]
 
 TOOL = Path(__file__).resolve().parents[2] / "deploy" / "kafka" / "broker.py"
 _ADMIN_SECONDS = 30.0
@@ -55,6 +56,9 @@ class Broker:
         listeners: More listeners, as protocols by name (`SSL`, `SASL_PLAINTEXT`, `SASL_SSL`).
         scram: Credentials in Kafka's form (`SCRAM-SHA-256=[name=alice,password=secret]`), added when the folder is new.
         die_with: The process with which the broker ends, however that ends; this one if not given.
+
+    Attributes:
+        quick: Whether Java spares its optimizing compiler, which starts sooner and is slower later; not for benchmarks.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Broker:
         die_with: int | None = None,
     ) -> None:
         self.folder = folder
+        self.quick = True
         self._addresses: dict[str, str] = {}
         self._client: AdminClient | None = None
         self._options = ["--die-with", str(die_with or os.getpid())]
@@ -88,7 +93,7 @@ class Broker:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        self._tool("start", *self._options)
+        self._tool("start", *self._options, *self._java())
 
     def stop(self) -> None:
         """Stop it in good order; nothing happens if it does not run."""
@@ -100,7 +105,7 @@ class Broker:
 
     def restart(self, *, kill: bool = False) -> None:
         """Stop or kill it, and start it at the same ports."""
-        self._tool("restart", *self._options, *(["--kill"] if kill else []))
+        self._tool("restart", *self._options, *self._java(), *(["--kill"] if kill else []))
 
     def pause(self) -> None:
         """Stop its clock with SIGSTOP: connections stay open and nothing answers."""
@@ -174,6 +179,9 @@ class Broker:
         found = self.admin.list_topics(timeout=_ADMIN_SECONDS).topics
         return {name for name in found if not name.startswith("__")}
 
+    def _java(self) -> list[str]:
+        return ["--quick"] if self.quick else []
+
     def _address(self, name: str) -> str:
         if not self._addresses:  # the folder remembers its ports, so that one look is enough
             self._tool("status")
@@ -186,6 +194,39 @@ class Broker:
             raise RuntimeError(message)
         if done.stdout:
             self._addresses = dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+@contextlib.contextmanager
+def shared_broker(folder: Path, *, die_with: int) -> Iterator[Broker]:
+    """Give the broker of a folder to several processes: the first starts it, the last stops it.
+
+    Args:
+        folder: Where the broker has its folder, beside the count of its users.
+        die_with: The process with which the broker ends, for users that never came to give it back.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    broker = Broker(folder / "broker", die_with=die_with)
+    with _users(folder, 1) as users:
+        if users == 1:
+            broker.start()
+    try:
+        yield broker
+    finally:
+        with _users(folder, -1) as users:
+            if users == 0:
+                broker.stop()
+
+
+@contextlib.contextmanager
+def _users(folder: Path, change: int) -> Iterator[int]:
+    """Change the count of users for the time after the block, and hold the lock on it during the block."""
+    with (folder / "users").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        users = int(file.read() or 0) + change
+        yield users  # if this fails the count stays as it was
+        file.truncate(0)
+        file.write(str(users))
 
 
 def _wait(futures: Mapping[Any, "Future[Any]"]) -> None:

@@ -1,0 +1,71 @@
+"""Certificates for tests of TLS: an authority, and what it has signed, as PEM files."""
+
+import datetime
+import ipaddress
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+__all__ = ["Authority"]
+
+
+class Authority:
+    """A certificate authority with files in a folder.
+
+    Args:
+        folder: Where its files go.
+        name: The authority's own name, and that of its certificate's file.
+    """
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        self._folder = folder
+        self._name = _name(name)
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(self._name, self._name, self._key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        self.certificate = self._write(f"{name}.pem", _pem(builder.sign(self._key, hashes.SHA256())))
+
+    def issue(self, name: str) -> Path:
+        """Sign a certificate for this name, localhost and 127.0.0.1; return a file with its key (PKCS 8) and itself.
+
+        Kafka takes the file as a keystore of type PEM; a client takes it as key and as certificate.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        builder = _builder(_name(name), self._name, key.public_key())
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return self._write(f"{name}.pem", private + _pem(builder.sign(self._key, hashes.SHA256())))
+
+    def _write(self, name: str, contents: bytes) -> Path:
+        path = self._folder / name
+        path.touch(mode=0o600)
+        path.write_bytes(contents)
+        return path
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(Encoding.PEM)
