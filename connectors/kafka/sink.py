@@ -1,6 +1,7 @@
 """Where one partition's answers go, as a `Sink`: one transaction a commit, with the offset and the oracle's mark."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -156,8 +157,8 @@ class KafkaSink:
                 yield _Record(settings.dead_letter, reply.key, self._note(reply), plain)
         if settings.ledger is not None:
             about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
-            for number, event in enumerate(commit.ledger):
-                key = f"{settings.topic}/{self._partition}/{commit.position}/{number}"
+            for event in commit.ledger:  # compaction keeps the last record of a key: each event has one of its own
+                key = f"{settings.topic}/{self._partition}/{commit.position}/{hashlib.sha256(event).hexdigest()[:16]}"
                 yield _Record(settings.ledger, key.encode(), event, about)
 
     def _note(self, reply: Reply) -> bytes:

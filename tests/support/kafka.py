@@ -1,0 +1,219 @@
+"""One model on a real broker: its topics, its state folder, its daemons as processes, its queries and answers."""
+
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from oracle.planning.plan import Plan
+from tests.support.broker import Broker
+from tests.support.folders import command, environment, long_plan, make_state
+
+__all__ = ["Answer", "KafkaModelUnderTest", "wait_until"]
+
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One committed record of a topic."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+
+    @property
+    def body(self) -> Any:
+        """Its JSON."""
+        return msgspec.json.decode(self.value)
+
+
+@dataclass
+class KafkaModelUnderTest:
+    """A model with topics of its own.
+
+    Attributes:
+        broker: The broker.
+        name: Begins the names of all its topics.
+        folder: Where its state and configurations are.
+        partitions: Of the query topic.
+        plan: The plan.
+    """
+
+    broker: Broker
+    name: str
+    folder: Path
+    partitions: int = 1
+    plan: Plan = field(default_factory=long_plan)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def queries(self) -> str:
+        """The query topic."""
+        return f"{self.name}.queries"
+
+    @property
+    def answers(self) -> str:
+        """The answer topic."""
+        return f"{self.name}.answers"
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return f"{self.name}.group"
+
+    def create(self, **query_config: str) -> "KafkaModelUnderTest":
+        """Make the topics and the state."""
+        self.broker.create_topic(self.queries, self.partitions, query_config)
+        self.broker.create_topic(self.answers, self.partitions, {"max.message.bytes": "20000000"})
+        self.broker.create_topic(f"{self.name}.ledger", 1, {"cleanup.policy": "compact"})
+        self.broker.create_topic(f"{self.name}.dead", 1)
+        make_state(self.folder / "state", self.plan)
+        return self
+
+    def config(self, name: str = "serve.toml", *, state: str = "state", extra: str = "", **sections: str) -> Path:
+        """Write a configuration; `sections` are lines added to the table of that name."""
+        text = f"""
+[state]
+folder = "{self.folder / state}"
+{sections.get("state", "snapshot_rounds = 500")}
+[kafka]
+servers = ["{self.broker.servers}"]
+{sections.get("kafka", "request_seconds = 5")}
+[source]
+kind = "kafka"
+topic = "{self.queries}"
+group = "{self.group}"
+{sections.get("source", "session_seconds = 2")}
+[sink]
+kind = "kafka"
+topic = "{self.answers}"
+ledger = "{self.name}.ledger"
+dead_letter = "{self.name}.dead"
+{sections.get("sink", "transaction_seconds = 10")}
+[service]
+log = "json"
+{sections.get("service", "drain_seconds = 5")}
+{extra}
+"""
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def serve(self, config: Path, log: str = "serve.log", *options: str) -> subprocess.Popen[bytes]:
+        """Start a daemon."""
+        with (self.folder / log).open("ab") as output:
+            process = subprocess.Popen(
+                [*command("serve"), str(config), *options], stdout=output, stderr=output, env=environment()
+            )
+        self.processes.append(process)
+        return process
+
+    def log(self, log: str = "serve.log") -> list[dict[str, Any]]:
+        """Return a daemon's log lines; what is no JSON is kept as text."""
+        path = self.folder / log
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        return [msgspec.json.decode(line) if line.startswith(b"{") else {"text": line.decode()} for line in lines]
+
+    def end(self) -> None:
+        """Kill what still runs."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def ask(
+        self,
+        bodies: Iterable[bytes | None],
+        *,
+        partition: int = 0,
+        headers: Sequence[tuple[str, bytes]] = (),
+        key: bytes | None = None,
+        transaction: str | None = None,
+        abort: bool = False,
+    ) -> None:
+        """Produce queries to one partition, in order."""
+        settings: dict[str, Any] = {"bootstrap.servers": self.broker.servers, "linger.ms": 5}
+        if transaction:
+            settings["transactional.id"] = transaction
+        producer = Producer(settings)
+        if transaction:
+            producer.init_transactions()
+            producer.begin_transaction()
+        for body in bodies:
+            while True:
+                try:
+                    producer.produce(self.queries, body, key=key, partition=partition, headers=list(headers))
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        producer.flush(_SECONDS)
+        if transaction:
+            if abort:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+
+    def read(self, topic: str | None = None, *, partitions: int | None = None) -> list[Answer]:
+        """Return all committed records of a topic, partition by partition."""
+        topic = topic or self.answers
+        count = partitions or len(self.broker.admin.list_topics(topic, timeout=20).topics[topic].partitions)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.broker.servers,
+                "group.id": "reader",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        found: list[Answer] = []
+        for partition in range(count):
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            deadline = time.monotonic() + _SECONDS
+            while time.monotonic() < deadline:
+                message = consumer.poll(1.0)
+                if message is None:
+                    continue
+                if message.error():
+                    break
+                found.append(
+                    Answer(
+                        partition,
+                        message.offset() or 0,
+                        message.key(),
+                        message.value() or b"",
+                        tuple(message.headers() or ()),
+                    )
+                )
+        consumer.close()
+        return found
+
+    def wait_for_answers(self, count: int, seconds: float = _SECONDS) -> list[Answer]:
+        """Read until there are so many answers."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.read()
+            if len(found) >= count:
+                return found
+            if time.monotonic() > deadline:
+                message = f"{len(found)} of {count} answers after {seconds} s; log: {self.log()[-5:]}"
+                raise AssertionError(message)
+            time.sleep(0.1)
+
+
+def wait_until(done: Any, seconds: float = _SECONDS) -> None:
+    """Wait until `done()` is true."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            message = f"not within {seconds} s"
+            raise AssertionError(message)
+        time.sleep(0.05)
