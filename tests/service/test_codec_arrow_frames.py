@@ -44,10 +44,10 @@ def _dictionary(batches):
 
 def _nested(levels):
     """Return a field that is 2**levels fields: on each level both children are the same one."""
-    field = field(b"", NULL)
+    one = field(b"", NULL)
     for _ in range(levels):
-        field = field(b"", 13, _5=Vector([field, field]))
-    return field
+        one = field(b"", 13, _5=Vector([one, one]))
+    return one
 
 
 def _swapped(columns):
