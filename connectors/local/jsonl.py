@@ -19,14 +19,19 @@ BODY_LIMIT = 1 << 20
 
 _CHUNK = 1 << 20
 _POLL_SECONDS = 0.05
+_NO_LINE_ENDS = (
+    "no line ends there, so this is not the log that was answered (where its last line had no newline when it was "
+    "answered, whatever is added must begin with that newline)"
+)
 
 
 class JsonlSource:
     """Reads a file of lines. Positions are byte offsets.
 
     An empty line is a delivery with an empty body, `null` is a tombstone, and the last line counts at the end of the
-    file even without a newline. Delivery guarantee: replayable as long as nobody changes what the file holds; adding
-    lines is allowed once the last one has its newline.
+    file even without a newline: its position is the one it has once it gets its newline. Delivery guarantee:
+    replayable as long as nobody changes what the file holds; lines may be added, and where the last one has no newline
+    they begin with it.
 
     Args:
         path: The file.
@@ -45,6 +50,7 @@ class JsonlSource:
         self._descriptor: int | None = None
         self._lines = LineBuffer(body_limit, 0, in_bytes=True)
         self._offset = 0
+        self._owes_newline = False
         self._ended = False
         self._reading: asyncio.Task[bytes] | None = None
 
@@ -56,10 +62,9 @@ class JsonlSource:
     async def open(self, position: int | None) -> None:
         """See `connectors.base.Source.open`."""
         await self.close()
-        start = position or 0
-        self._descriptor = await asyncio.to_thread(self._open_at, start)
+        self._descriptor, start, self._owes_newline = await asyncio.to_thread(self._open_at, position or 0)
         self._lines = LineBuffer(self._body_limit, start, in_bytes=True)
-        self._offset = start
+        self._offset = start - 1 if self._owes_newline else start
         self._ended = False
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
@@ -96,8 +101,11 @@ class JsonlSource:
         await asyncio.wait({self._reading})
         reading, self._reading = self._reading, None
         data = reading.result()
+        if self._owes_newline and data and not data.startswith(b"\n"):
+            raise SourceError(f"{self._path}: position = {self._offset + 1}: {_NO_LINE_ENDS}")
         self._offset += len(data)
-        self._lines.feed(data)
+        self._lines.feed(data[1:] if self._owes_newline else data)
+        self._owes_newline = self._owes_newline and not data
         if len(data) < _CHUNK and not self._follow:
             self._lines.finish()
             self._ended = True
@@ -112,28 +120,37 @@ class JsonlSource:
             raise SourceError(f"{self._path}: cannot be read: {exc.strerror}") from exc
         return data
 
-    def _open_at(self, position: int) -> int:
+    def _open_at(self, position: int) -> tuple[int, int, bool]:
+        """Return the file's descriptor, where its next line begins, and whether the newline before that is yet to come.
+
+        Raises:
+            SourceError: It cannot be opened, or no line ends at the position.
+        """
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as exc:
             raise SourceError(f"{self._path}: cannot be opened: {exc.strerror}") from exc
         try:
-            self._check_position(descriptor, position)
+            return descriptor, *self._next_line(descriptor, position)
         except BaseException:
             os.close(descriptor)
             raise
-        return descriptor
 
-    def _check_position(self, descriptor: int, position: int) -> None:
+    def _next_line(self, descriptor: int, position: int) -> tuple[int, bool]:
         status = os.fstat(descriptor)
+        size = status.st_size
+        where = f"{self._path}: position = {position}: "
         if not stat.S_ISREG(status.st_mode):
             raise SourceError(f"{self._path}: not a regular file, so it cannot be read again")
-        if not 0 <= position <= status.st_size:
-            raise SourceError(f"{self._path}: position = {position}: the file does not reach there")
-        # The end of a last line without a newline is a position too, unless the file has grown since.
-        at_end = position == status.st_size and not self._follow
-        if position and not at_end and os.pread(descriptor, 1, position - 1) != b"\n":
-            raise SourceError(f"{self._path}: position = {position}: no line ends there")
+        if position < 0:
+            raise SourceError(f"{where}must be at least 0")
+        if position == 0 or (position <= size and os.pread(descriptor, 1, position - 1) == b"\n"):
+            return position, False
+        if position == size + 1 and size and os.pread(descriptor, 1, size - 1) != b"\n":
+            return position, True
+        if position > size:
+            raise SourceError(f"{where}the file is shorter ({size} bytes) than what was answered; not the same log")
+        raise SourceError(where + _NO_LINE_ENDS)
 
 
 class JsonlSink:

@@ -20,7 +20,8 @@ class LineBuffer:
     """Cuts a byte stream into lines and hands them over as deliveries.
 
     A line longer than `body_limit` is handed over cut at `body_limit` + 1 bytes, so that the codec rejects it as
-    oversized; the rest of it is not kept. An empty line is a delivery with an empty body. `null` is a tombstone.
+    oversized; the rest of it is not kept. An empty line is a delivery with an empty body. `null` is a tombstone. A last
+    line without a newline has the position that it would have with one, so that it may get one later.
 
     Args:
         body_limit: Longest line that is handed over whole (bytes, without its newline).
@@ -52,14 +53,14 @@ class LineBuffer:
                 lines[0] = bytes(self._head) + lines[0]
                 self._head.clear()
                 self._length = 0
-            self._extend(lines, sizes, newline=1)
+            self._extend(lines, sizes)
         self._head += rest[: self._keep - len(self._head)]
         self._length += len(rest)
 
     def finish(self) -> None:
         """The stream has ended: a last line counts without its newline."""
         if self._length:
-            self._extend([bytes(self._head)], [self._length], newline=0)
+            self._extend([bytes(self._head)], [self._length])
             self._head.clear()
             self._length = 0
 
@@ -75,8 +76,8 @@ class LineBuffer:
             self._bodies, self._steps, self._taken = [], [], 0
         return deliveries
 
-    def _extend(self, lines: list[bytes], sizes: list[int], *, newline: int) -> None:
+    def _extend(self, lines: list[bytes], sizes: list[int]) -> None:
         if max(sizes) > self._keep:
             lines = [line[: self._keep] for line in lines]
         self._bodies += [None if line == TOMBSTONE else line for line in lines]
-        self._steps += [size + newline for size in sizes] if self._in_bytes else repeat(1, len(sizes))
+        self._steps += [size + 1 for size in sizes] if self._in_bytes else repeat(1, len(sizes))

@@ -36,14 +36,14 @@ class TestJsonlSource(SourceSuite):
         return JsonlSource(self.path)
 
     async def test_positions_are_byte_offsets(self):
-        """Each position is the offset behind the line; the last line counts without a newline."""
+        """Each position is the offset behind the line; the last line counts without a newline, as if it had one."""
         self.path.write_bytes(b"ab\nnull\n\nnullx\nc")
         assert await read(self.make()) == [
             Delivery(3, b"ab"),
             Delivery(8, None),
             Delivery(9, b""),
             Delivery(15, b"nullx"),
-            Delivery(16, b"c"),
+            Delivery(17, b"c"),
         ]
 
     @pytest.mark.parametrize("content", [b"", b"\n", b"a", b"null"])
@@ -59,14 +59,44 @@ class TestJsonlSource(SourceSuite):
             with pytest.raises(SourceError, match="no line ends there"):
                 await self.make().open(position)
 
-    async def test_end_of_an_unfinished_line_is_gone_once_the_file_grows(self):
+    async def test_last_line_may_get_its_newline_later(self):
+        """It keeps its position, and the lines behind it follow, opened before or after the file grew."""
+        first = await read(self.make())
+        end = first[-1].position
+        assert await read(self.make(), end) == []
+        source = self.make()
+        await source.open(end)
+        with self.path.open("ab") as file:
+            file.write(b"\nmore\n")
+        more = [Delivery(end + 5, b"more")]
+        assert await drain(source) == more
+        await source.close()
+        assert await read(self.make(), end) == more
+        assert await read(self.make()) == first + more
+
+    @pytest.mark.parametrize("more", [b"5", b"5\n", b"55\n", b" \n\n"])
+    async def test_end_of_an_unfinished_line_is_gone_if_the_line_goes_on(self, more):
         """The position behind a last line without a newline is refused when the line turns out longer."""
         end = (await read(self.make()))[-1].position
-        assert await read(self.make(), end) == []
+        source = self.make()
+        await source.open(end)
         with self.path.open("ab") as file:
-            file.write(b"5\n")
-        with pytest.raises(SourceError, match="no line ends there"):
+            file.write(more)
+        with pytest.raises(SourceError, match="must begin with that newline"):
+            await source.fetch(1, 0)
+        await source.close()
+        with pytest.raises(SourceError, match="must begin with that newline"):
             await self.make().open(end)
+
+    async def test_shorter_file_is_told_with_its_size(self):
+        """A log that was cut is not taken for one without its last newline."""
+        end = (await read(self.make()))[-1].position
+        os.truncate(self.path, 10)
+        with pytest.raises(SourceError, match=r"shorter \(10 bytes\) than what was answered; not the same log"):
+            await self.make().open(end)
+        for position in (11, 12):
+            with pytest.raises(SourceError, match="shorter"):
+                await self.make().open(position)
 
     async def test_missing_file_and_pipes_are_named(self, tmp_path):
         """What cannot be read again is refused."""
@@ -93,7 +123,7 @@ class TestJsonlSource(SourceSuite):
         finally:
             tracemalloc.stop()
         assert [delivery.body for delivery in deliveries] == [b"a", b"b" * 11, b"c", b"d" * 11, b"e" * 11, b"f" * 11]
-        assert deliveries[-1].position == self.path.stat().st_size
+        assert deliveries[-1].position == self.path.stat().st_size + 1
         assert await read(JsonlSource(self.path, body_limit=10), deliveries[1].position) == deliveries[2:]
         assert peak < 10 << 20
 
@@ -125,7 +155,7 @@ def test_line_buffer_agrees_with_split(data, cuts, limit):
     lines = data.split(b"\n")
     for index, line in enumerate(lines):
         last = index == len(lines) - 1
-        position += len(line) + (not last)
+        position += len(line) + 1
         if line or not last:
             cut = line[: limit + 1]
             expected.append(Delivery(position, None if cut == b"null" else cut))
@@ -149,9 +179,45 @@ async def test_follow_waits_for_whole_lines(tmp_path):
     with pytest.raises(SourceError, match="was cut"):
         await source.fetch(10, 60)
     await source.close()
-    path.write_bytes(b"a\nb")
+    path.write_bytes(b"a\nbc")
     with pytest.raises(SourceError, match="no line ends"):
         await source.open(3)
+    await source.open(5)
+    assert list(await source.fetch(10, 0.1)) == []
+    with path.open("ab") as file:
+        file.write(b"\nd\n")
+    assert list(await source.fetch(10, 60)) == [Delivery(7, b"d")]
+    await source.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lines=st.lists(st.sampled_from([b"", b"a", b"null", b"bcd"]), min_size=1, max_size=6),
+    pieces=st.lists(st.integers(0, 6), max_size=4),
+    crashes=st.lists(st.integers(0, 20), max_size=4),
+)
+def test_file_that_grows_without_its_last_newline(tmp_path_factory, lines, pieces, crashes):
+    """Grown line by line, its newline before or after a run, read on from older positions: the same deliveries."""
+    path = tmp_path_factory.getbasetemp() / "growing.jsonl"
+    whole = asyncio.run(_read_all(path, b"\n".join(lines) + b"\n"))
+    ends = [index for index in sorted(pieces) if index <= len(lines)]
+    found: list[Delivery] = []
+    for count, without in [(end, bare) for end in [*ends, len(lines)] for bare in (True, False)]:
+        content = b"".join(line + b"\n" for line in lines[:count])
+        if without and count and lines[count - 1]:
+            content = content[:-1]
+        path.write_bytes(content)
+        back = crashes.pop() if crashes else 0
+        kept = found[: max(0, len(found) - back)]  # an older snapshot: what is behind it is read again
+        again = asyncio.run(read(JsonlSource(path), kept[-1].position if kept else None))
+        assert again[: len(found) - len(kept)] == found[len(kept) :]
+        found = kept + again
+    assert found == whole
+
+
+async def _read_all(path, content):
+    path.write_bytes(content)
+    return await read(JsonlSource(path))
 
 
 async def test_cancelled_follow_loses_nothing(tmp_path):
