@@ -1,16 +1,16 @@
 """`perpetua check`: find what would stop the daemon before a restart does."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 import typer
 
 from connectors.base import Source
-from oracle.errors import PerpetuaError, StateError
+from oracle.cli.findings import Finding, attempt
+from oracle.errors import StateError
 from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
 from oracle.service.assembly import last_commit, open_sink, open_source
@@ -20,17 +20,9 @@ from oracle.service.shard import Shard
 from oracle.state.folder import check_mode, is_held, newest_bytes, read_plan
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file
+from oracle.state.shards import refuse_sharded
 
 __all__ = ["run"]
-
-
-_Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    what: str
-    problem: str | None
 
 
 def run(
@@ -49,43 +41,46 @@ def run(
         raise typer.Exit(1)
 
 
-def _try(what: str, work: Callable[[], _Result]) -> tuple[_Finding, _Result | None]:
-    try:
-        return _Finding(what, None), work()
-    except PerpetuaError as exc:
-        return _Finding(what, str(exc)), None
-
-
-def _findings(config_file: Path) -> Iterator[_Finding]:
-    finding, config = _try("configuration", lambda: load_config(config_file))
+def _findings(config_file: Path) -> Iterator[Finding]:
+    finding, config = attempt("configuration", lambda: load_config(config_file))
     yield finding
     if config is None:
         return
-    finding, _ = _try("state folder is there and private", lambda: check_mode(config.state.folder))
+    if config.source.kind == "kafka":
+        from oracle.cli.check_kafka import kafka_findings
+
+        yield from kafka_findings(config)
+        return
+    finding, _ = attempt("state folder is there and private", lambda: _check_folder(config.state.folder))
     yield finding
     if finding.problem:
         return
-    finding, plan = _try("plan, re-checked by the accountant", lambda: _plan(config))
+    finding, plan = attempt("plan, re-checked by the accountant", lambda: _plan(config))
     if plan is not None and plan.nominal:
-        finding = _Finding("plan, its figures made again: epsilon and delta are nominal, no proof bounds them", None)
+        finding = Finding("plan, its figures made again: epsilon and delta are nominal, no proof bounds them", None)
     yield finding
-    finding, key = _try("key file", lambda: read_key_file(config.state.key_path))
+    finding, key = attempt("key file", lambda: read_key_file(config.state.key_path))
     yield finding
-    writable, _ = _try("sink's folder can be written", lambda: _writable(config))
+    writable, _ = attempt("sink's folder can be written", lambda: _writable(config))
     yield writable
     if plan is None or key is None:
         return
-    finding, shard = _try("snapshot opens under this key and plan", lambda: _shard(config, plan, key))
+    finding, shard = attempt("snapshot opens under this key and plan", lambda: _shard(config, plan, key))
     yield finding
     if shard is None:
         return
     if not writable.problem:
-        finding, _ = _try("sink goes with the state", lambda: check_order(shard, last_commit(config)))
+        finding, _ = attempt("sink goes with the state", lambda: check_order(shard, last_commit(config)))
         yield finding
-    finding, _ = _try("source can be read from the state's position", lambda: _read(config, plan, shard.position))
+    finding, _ = attempt("source can be read from the state's position", lambda: _read(config, plan, shard.position))
     yield finding
     if is_held(config.state.folder):
-        yield _Finding("a daemon is serving this state now; a second one would be refused", None)
+        yield Finding("a daemon is serving this state now; a second one would be refused", None)
+
+
+def _check_folder(folder: Path) -> None:
+    check_mode(folder)
+    refuse_sharded(folder)
 
 
 def _plan(config: Config) -> Plan:

@@ -128,7 +128,7 @@ log = "json"
             process.kill()
             process.wait()
 
-    def ask(
+    def ask(  # noqa: PLR0913 -- what a producer can be asked for
         self,
         bodies: Iterable[bytes | None],
         *,
@@ -190,7 +190,7 @@ log = "json"
                         message.offset() or 0,
                         message.key(),
                         message.value() or b"",
-                        tuple(message.headers() or ()),
+                        _headers(message.headers()),
                     )
                 )
         consumer.close()
@@ -207,6 +207,10 @@ log = "json"
                 message = f"{len(found)} of {count} answers after {seconds} s; log: {self.log()[-5:]}"
                 raise AssertionError(message)
             time.sleep(0.1)
+
+
+def _headers(given: Any) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, value or b"") for name, value in given or ())
 
 
 def wait_until(done: Any, seconds: float = _SECONDS) -> None:

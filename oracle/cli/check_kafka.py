@@ -1,0 +1,64 @@
+"""What `perpetua check` looks at where the source is Kafka: topics, group and records, beside the state."""
+
+import asyncio
+from collections.abc import Iterator
+
+from connectors.base import Committed
+from connectors.kafka.sink import committed_offset
+from connectors.kafka.source import KafkaSource
+from oracle.cli.findings import Finding, attempt
+from oracle.errors import StateError
+from oracle.planning.planner import verify_plan
+from oracle.service.config import Config
+from oracle.service.kafka_fleet import KafkaModel, check_topics, open_model
+from oracle.service.recovery import check_order
+from oracle.service.shard import Shard
+from oracle.state.folder import check_mode, newest_bytes
+from oracle.state.format import decode
+from oracle.state.shards import shard_folder
+
+__all__ = ["kafka_findings"]
+
+
+def kafka_findings(config: Config) -> Iterator[Finding]:
+    """Check a state that is served from Kafka; fence nobody, change nothing."""
+    finding, _ = attempt("state folder is there and private", lambda: check_mode(config.state.folder))
+    yield finding
+    if finding.problem:
+        return
+    finding, model = attempt("state, key file and settings", lambda: open_model(config))
+    yield finding
+    if model is None:
+        return
+    finding, _ = attempt("plan, re-checked by the accountant", lambda: verify_plan(model.plan))
+    yield finding
+    finding, _ = attempt("topics are there and fit the plan", lambda: asyncio.run(check_topics(model)))
+    yield finding
+    for partition in range(model.shards):
+        what = f"shard {partition}: snapshot opens, and goes with the group's offset and the topic's records"
+        finding, _ = attempt(what, lambda number=partition: _check_shard(model, number))  # type: ignore[misc]
+        yield finding
+
+
+def _check_shard(model: KafkaModel, partition: int) -> None:
+    folder = shard_folder(model.config.state.folder, partition)
+    data = newest_bytes(folder)
+    if data is None:
+        msg = f"{folder}: holds no snapshot; make one with `perpetua init`"
+        raise StateError(msg)
+    shard = Shard(model.plan, decode(data, model.master_key, model.plan.digest))
+    asyncio.run(_check_place(model, partition, shard))
+
+
+async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> None:
+    source = KafkaSource(model.settings, partition)
+    found = await committed_offset(model.settings, partition)
+    committed = None
+    if found is not None:
+        committed = Committed(found[0], found[1].mark)
+        source.expect(found[0], found[1].timestamp)
+    check_order(shard, committed)
+    try:
+        await source.open(shard.position or None)
+    finally:
+        await source.close()
