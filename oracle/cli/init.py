@@ -1,6 +1,5 @@
 """`perpetua init`: from labelled rows to the first snapshot and the key file."""
 
-import os
 import secrets
 from pathlib import Path
 from typing import Annotated
@@ -8,20 +7,30 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from oracle.cli.init_files import (
+    check_place,
+    erase_left_over,
+    first_snapshot,
+    make_folder,
+    make_key,
+    refuse_existing_state,
+    refuse_genesis,
+    write_state,
+)
+from oracle.cli.init_shards import Rows, Targets, make_shards, refuse_genesis_folder
 from oracle.cli.models import read_model
 from oracle.cli.progress import Progress
 from oracle.cli.tables import labelled_batches
-from oracle.errors import RefusedError, StateError, StorageError
+from oracle.errors import RefusedError
 from oracle.mechanisms.keys import KEY_BYTES
+from oracle.planning.model import Model
 from oracle.planning.plan import Plan
-from oracle.planning.planner import plan_model
+from oracle.planning.sharding import plan_shards, shard_model
 from oracle.planning.tight import SEARCH_STEPS
-from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
-from oracle.state.files import erase, finish_exclusive
-from oracle.state.folder import FolderStore, check_mode
-from oracle.state.format import Snapshot, encode
-from oracle.state.genesis import Genesis, read_genesis, write_genesis
-from oracle.state.keys import create_key_file, read_key_file
+from oracle.predictors.rectangles import RectanglesTrainer
+from oracle.state.folder import FolderStore
+from oracle.state.format import Snapshot
+from oracle.state.shards import discard_unfinished
 
 __all__ = ["run"]
 
@@ -34,75 +43,60 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     key: Annotated[Path | None, typer.Option("--key", help="The key file to make; by default DIR/key.")] = None,
     keep_genesis: Annotated[
         Path | None,
-        typer.Option("--keep-genesis", help="Also keep the first snapshot and its key here, to verify old rounds."),
+        typer.Option(
+            "--keep-genesis",
+            help="Also keep the first snapshot and its key here, to verify old rounds; a folder if there are --shards.",
+        ),
     ] = None,
+    shards: Annotated[
+        int,
+        typer.Option("--shards", help="Deal the examples to so many shards, one for each partition of a Kafka topic."),
+    ] = 1,
 ) -> None:
     """Make the state of a model: plan it, read the labelled rows, write the first snapshot and the key file."""
     model = read_model(model_file)
     if label in {feature.name for feature in model.features}:
         msg = f"--label = {label!r}: is a feature of the model"
         raise RefusedError(msg)
-    _refuse_existing(state, keep_genesis, key or state / "key")
-    _check_place(state)
+    shard_model(model, shards)  # refuses a number of shards that no plan is for
+    targets = Targets(state, key or state / "key", keep_genesis)
+    _refuse_existing(targets, shards)
+    check_place(state)
     with Progress("planning", SEARCH_STEPS, "steps") as progress:
-        plan = plan_model(model, progress.at)
-    predictor = _train(plan, data, label)
-    key_path = key or state / "key"
-    snapshot = Snapshot(
-        plan_digest=plan.digest,
-        generation=1,
-        position=0,
-        round=0,
-        phase=1,
-        rearms=0,
-        tag=bytes(16),
-        arrays=predictor.export(),
-    )
-    _write(plan, snapshot, state, key_path, keep_genesis)
-    nominal = "; both nominal: no proof bounds them" if plan.nominal else ""
-    spent = f"sum of delta <= {plan.delta:g}{nominal}"
-    typer.echo(f"{plan.name}: epsilon = {plan.epsilon:g}, {spent}, {plan.declared:,} examples")
-    typer.echo(f"state folder: {state}")
-    typer.echo(f"key file:     {key_path}  (keep it apart from copies of the state folder)")
-    if keep_genesis:
-        typer.echo(f"genesis file: {keep_genesis}  (opens every round there will ever be: keep it offline)")
+        plan = plan_shards(model, shards, progress.at)
+    if shards == 1:
+        _make_one(plan, data, label, targets)
+    else:
+        make_shards(plan, shards, Rows(data, label, model.examples), targets)
+    _say_what_was_made(model, plan, shards, targets)
 
 
-def _refuse_existing(state: Path, genesis: Path | None, key_path: Path) -> None:
-    if any(state.glob("snapshot-*.perp")):
-        msg = f"{state}: holds a state already, and nothing is ever overwritten; name another folder"
-        raise StateError(msg)
-    if state.is_dir():
-        check_mode(state)
-    if genesis is not None and not genesis.absolute().parent.is_dir():
-        msg = f"--keep-genesis = '{genesis}': its folder does not exist"
-        raise RefusedError(msg)
-    if genesis is not None and genesis.exists() and not _left_over(genesis, key_path):
-        msg = f"{genesis}: exists already, and nothing is ever overwritten"
-        raise StateError(msg)
+def _refuse_existing(targets: Targets, shards: int) -> None:
+    refuse_existing_state(targets.state)
+    genesis = targets.genesis
+    if genesis is None:
+        return
+    if shards > 1:
+        refuse_genesis_folder(genesis, targets.key)
+    else:
+        refuse_genesis(genesis, left_over=genesis.exists() and erase_left_over(genesis, targets.key))
 
 
-def _left_over(genesis: Path, key_path: Path) -> bool:
-    """Erase a genesis file that an interrupted `init` left: its key is this state's, and there is no snapshot yet."""
-    try:
-        ours = key_path.exists() and read_genesis(genesis).master_key == read_key_file(key_path)
-    except StateError:
-        return False
-    if ours:
-        erase(genesis)
-    return ours
+def _make_one(plan: Plan, data: Path, label: str, targets: Targets) -> None:
+    """Train and write in an order that a crash can cut anywhere: without its snapshot a folder is no state yet.
+
+    1. the folder, 2. the key (an earlier try's key is used again), 3. the plan, 4. the genesis file, 5. the snapshot.
+    """
+    snapshot = _train(plan, data, label)
+    make_folder("--state", targets.state)
+    master_key = make_key(targets.key)
+    with FolderStore.open(targets.state, master_key) as store:
+        refuse_existing_state(targets.state)  # another `init` may have come first
+        discard_unfinished(targets.state)
+        write_state(store, master_key, plan.encode(), snapshot, targets.genesis)
 
 
-def _check_place(state: Path) -> None:
-    """Find out before the work whether the folder can be made."""
-    there = next(path for path in (state, *state.absolute().parents) if path.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        problem = "cannot be written" if there.is_dir() else "is not a folder"
-        msg = f"--state = '{state}': {there} {problem}"
-        raise StorageError(msg)
-
-
-def _train(plan: Plan, data: Path, label: str) -> RectanglesPERP:
+def _train(plan: Plan, data: Path, label: str) -> Snapshot:
     trainer = RectanglesTrainer(plan, secrets.token_bytes(KEY_BYTES))
     names = tuple(feature.name for feature in plan.features)
     with Progress("reading", plan.declared, "rows") as progress:
@@ -111,26 +105,19 @@ def _train(plan: Plan, data: Path, label: str) -> RectanglesPERP:
             progress.at(plan.declared - trainer.missing)
             if trainer.missing <= 0:
                 break
-    return trainer.finish()
+    return first_snapshot(trainer.finish(), plan.digest)
 
 
-def _write(plan: Plan, snapshot: Snapshot, state: Path, key_path: Path, genesis: Path | None) -> None:
-    """Write in an order that a crash can cut anywhere: without its snapshot a folder is no state yet.
-
-    1. the folder, 2. the key (an earlier try's key is used again), 3. the plan, 4. the genesis file, 5. the snapshot.
-    """
-    try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as exc:
-        msg = f"--state = '{state}': cannot be made: {exc.strerror}"
-        raise StorageError(msg) from exc
-    if key_path.exists():
-        master_key = read_key_file(key_path)
-        finish_exclusive(key_path)  # else the key would stay under a second name
-    else:
-        master_key = create_key_file(key_path)
-    with FolderStore.open(state, master_key) as store:
-        store.write_plan(plan.encode())
-        if genesis is not None:
-            write_genesis(genesis, Genesis(master_key, encode(snapshot, master_key), plan.encode()))
-        store.save(snapshot)
+def _say_what_was_made(model: Model, plan: Plan, shards: int, targets: Targets) -> None:
+    nominal = "; both nominal: no proof bounds them" if plan.nominal else ""
+    whole = f"sum of delta <= {model.delta:g}{nominal}"
+    typer.echo(f"{plan.name}: epsilon = {plan.epsilon:g}, {whole}, {model.examples:,} examples")
+    if shards > 1:
+        part = f"sum of delta <= {plan.delta:g}, {plan.declared:,} examples"
+        typer.echo(f"{shards} shards, each: {part}; a record is in one shard only")
+    typer.echo(f"state folder: {targets.state}")
+    typer.echo(f"key file:     {targets.key}  (keep it apart from copies of the state folder)")
+    if targets.genesis and shards == 1:
+        typer.echo(f"genesis file: {targets.genesis}  (opens every round there will ever be: keep it offline)")
+    elif targets.genesis:
+        typer.echo(f"genesis files: {targets.genesis}  (they open every round there will ever be: keep them offline)")

@@ -15,7 +15,8 @@ from oracle.errors import RefusedError
 from oracle.planning.model import Model
 from oracle.planning.plan import InstancePlan, Plan
 from oracle.planning.planner import as_paper, wish_for
-from oracle.planning.tight import SEARCH_STEPS, refuse_too_few
+from oracle.planning.sharding import refuse_small_parts, shard_model
+from oracle.planning.tight import SEARCH_STEPS
 
 __all__ = ["run"]
 
@@ -38,24 +39,31 @@ def run(
         typer.Option("--compare", help="Show the constants of the paper's own proofs beside this plan."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every number of the plan as JSON.")] = False,
+    shards: Annotated[int, typer.Option("--shards", help="Plan each of so many shards, as init --shards does.")] = 1,
 ) -> None:
     """Print the plan of a model: examples wanted, expected error, phases, delta schedule, memory. Reads no data."""
     model = read_model(model_file)
     if compare is not None and model.profile == compare:
         msg = "--compare = 'paper': this model is of the paper profile itself; compare one of profile tight with it"
         raise RefusedError(msg)
+    part = shard_model(model, shards)
     with Progress("planning", SEARCH_STEPS, "steps") as progress:
-        plan = wish_for(model, progress.at)
-    paper = None if compare is None else _paper(model)
+        plan = wish_for(part, progress.at)
+    paper = None if compare is None else _paper(part)
     if as_json:
         typer.echo(_json(plan, paper))
     else:
         console = Console(soft_wrap=True, highlight=False)
         console.width = max(console.width, _WIDTH)
-        _print(console, plan, model.examples)
+        if shards > 1:
+            console.print(
+                f"{'shards':<14}{shards}, each as follows; a record is in one of them only, and delta sums to "
+                f"at most {model.delta:g} over all"
+            )
+        _print(console, plan, part.examples)
         if paper is not None:
             _print_comparison(console, plan, paper)
-    refuse_too_few(model, plan)
+    refuse_small_parts(model, shards, plan)
 
 
 def _paper(model: Model) -> Plan:

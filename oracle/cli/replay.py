@@ -19,6 +19,7 @@ from oracle.state.folder import newest_bytes, read_plan
 from oracle.state.format import Snapshot, decode
 from oracle.state.genesis import read_genesis
 from oracle.state.keys import read_key_file
+from oracle.state.shards import refuse_sharded
 
 __all__ = ["run"]
 
@@ -130,6 +131,7 @@ def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
 
 def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot]:
     if origin.is_dir():
+        refuse_sharded(origin)
         data, plan_data = newest_bytes(origin), read_plan(origin)
         if data is None or plan_data is None:
             msg = f"{origin}: holds no state; make one with `perpetua init`"

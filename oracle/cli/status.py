@@ -1,5 +1,6 @@
-"""`perpetua status`: what anyone may know about a state folder, without its key."""
+"""`perpetua status`: what anyone may know about a state, of one shard or many, without its key."""
 
+import math
 import time
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +14,14 @@ from oracle.errors import StateError
 from oracle.planning.plan import Plan
 from oracle.state.folder import peek_folder, read_plan
 from oracle.state.forks import read_forks
+from oracle.state.shards import shard_count, shard_name
 
-__all__ = ["Status", "public_status", "run"]
+__all__ = ["ShardedStatus", "Status", "public_status", "run", "sharded_status"]
 
 _PRIVACY = ("epsilon", "delta")
+_COLUMNS = ("round", "phase", "phase_rounds_left", "rearms", "delta_spent", "forks", "snapshot_age_seconds")
+_WIDTH = 120
+"""Columns that the table fits into; a terminal may wrap what it cannot show."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,20 +65,77 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_age_seconds: float
 
 
+class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Public facts of a state of several shards: what holds for all records together, and each shard's.
+
+    Attributes:
+        model: The model's name.
+        profile: Its profile.
+        proved: As in `Status`.
+        rounds: Rounds that all shards answered.
+        rearms: Times that any side of any shard was armed afresh.
+        epsilon: Per-record epsilon; a record is in one shard only.
+        delta_spent: Sum of delta over the training set and all rounds so far, of all shards.
+        delta_limit: Its bound for ever, without forks.
+        forks: Forks of all shards.
+        epsilon_with_forks: Of a record in the shard where it is largest.
+        delta_of_forks: Sum over the shards.
+        snapshot_bytes: Size of the newest snapshots together.
+        snapshot_age_seconds: Age of the one that is oldest.
+        shards: The facts of each, from shard 0.
+    """
+
+    model: str
+    profile: str
+    proved: bool
+    rounds: int
+    rearms: int
+    epsilon: float
+    delta_spent: float
+    delta_limit: float
+    forks: int
+    epsilon_with_forks: float
+    delta_of_forks: float
+    snapshot_bytes: int
+    snapshot_age_seconds: float
+    shards: tuple[Status, ...]
+
+
 def run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The state folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print a state's public facts, as of its newest snapshot. Needs no key."""
-    status = public_status(folder)
+    shards = shard_count(folder)
+    status = public_status(folder) if shards == 1 else sharded_status(folder, shards)
     if as_json:
         typer.echo(msgspec.json.encode(status))
         return
+    console = Console(soft_wrap=True)
+    if isinstance(status, ShardedStatus):
+        console.width = max(console.width, _WIDTH)
+        console.print(_by_shard(status))
+        console.print()
+    _print_facts(console, status)
+
+
+def _print_facts(console: Console, status: "Status | ShardedStatus") -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in msgspec.structs.asdict(status).items():
+        if isinstance(value, tuple):  # a table of its own
+            continue
         nominal = " (nominal)" if name.startswith(_PRIVACY) and not status.proved else ""
         table.add_row(name.replace("_", " "), _shown(value) + nominal)
-    Console(soft_wrap=True).print(table)
+    console.print(table)
+
+
+def _by_shard(status: "ShardedStatus") -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("shard", *(name.replace("_", " ") for name in _COLUMNS)):
+        table.add_column(name, justify="right", no_wrap=True, overflow="fold")
+    for number, shard in enumerate(status.shards):
+        table.add_row(str(number), *(_shown(getattr(shard, name)) for name in _COLUMNS))
+    return table
 
 
 def _shown(value: object) -> str:
@@ -123,6 +185,32 @@ def public_status(folder: Path) -> Status:
         delta_of_forks=sum(fork.delta_sum for fork in forks),
         snapshot_bytes=header.total_bytes,
         snapshot_age_seconds=max(time.time() - written, 0.0),
+    )
+
+
+def sharded_status(folder: Path, count: int) -> ShardedStatus:
+    """Read the public facts of a state of `count` shards.
+
+    Raises:
+        StateError: A shard's state is not there, or is damaged.
+    """
+    shards = tuple(public_status(folder / shard_name(number)) for number in range(count))
+    first = shards[0]
+    return ShardedStatus(
+        model=first.model,
+        profile=first.profile,
+        proved=first.proved,
+        rounds=sum(shard.round for shard in shards),
+        rearms=sum(shard.rearms for shard in shards),
+        epsilon=first.epsilon,
+        delta_spent=math.fsum(shard.delta_spent for shard in shards),
+        delta_limit=math.fsum(shard.delta_limit for shard in shards),
+        forks=sum(shard.forks for shard in shards),
+        epsilon_with_forks=max(shard.epsilon_with_forks for shard in shards),
+        delta_of_forks=math.fsum(shard.delta_of_forks for shard in shards),
+        snapshot_bytes=sum(shard.snapshot_bytes for shard in shards),
+        snapshot_age_seconds=max(shard.snapshot_age_seconds for shard in shards),
+        shards=shards,
     )
 
 

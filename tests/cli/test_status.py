@@ -1,7 +1,22 @@
 import msgspec
 import pytest
 
-from tests.support.folders import long_plan, make_state
+from oracle.state.shards import begin_shards, finish_shards
+from tests.support.folders import long_plan, make_state, write_config, write_log
+
+
+@pytest.fixture
+def sharded(tmp_path, cli):
+    """Return a state of three shards, the second of which has answered 300 rounds or so."""
+    folder = tmp_path / "sharded"
+    folder.mkdir(mode=0o700)
+    begin_shards(folder, 3)
+    for number in range(3):
+        make_state(folder / f"shard-000{number}", long_plan())
+    finish_shards(folder)
+    write_log(tmp_path, 300)
+    assert cli("serve", write_config(tmp_path, state={"folder": str(folder / "shard-0001")})).code == 0
+    return folder
 
 
 def test_status_of_a_new_state(cli, tmp_path):
@@ -64,3 +79,50 @@ def test_damaged_snapshot(refused, served, damage):
     changed = {"cut": data[:50], "changed": data[:40] + bytes([data[40] ^ 1]) + data[41:], "not one": b"nonsense" * 50}
     snapshot.write_bytes(changed[damage])
     assert refused(3, "status", served / "state").startswith("snapshot: ")
+
+
+def test_status_of_shards(cli, sharded):
+    """Each shard's facts are those of its folder; the totals add up, and epsilon does not: a record is in one shard."""
+    for key in sharded.glob("*/key"):
+        key.unlink()
+    status = msgspec.json.decode(cli("status", sharded, "--json").out)
+    assert (status["model"], status["profile"], status["proved"]) == ("tiny", "tight", True)
+    shards = status["shards"]
+    for number, shard in enumerate(shards):
+        alone = msgspec.json.decode(cli("status", sharded / f"shard-000{number}", "--json").out)
+        assert alone.pop("snapshot_age_seconds") >= shard.pop("snapshot_age_seconds")
+        assert alone == shard
+    assert [shard["round"] for shard in shards] == [0, status["rounds"], 0]
+    assert status["rounds"] > 200
+    for name in ("rearms", "delta_spent", "delta_limit", "forks", "delta_of_forks", "snapshot_bytes"):
+        assert status[name] == pytest.approx(sum(shard[name] for shard in shards)), name
+    assert status["delta_limit"] == pytest.approx(3 * long_plan().delta)
+    assert (status["epsilon"], status["epsilon_with_forks"]) == (long_plan().epsilon, long_plan().epsilon)
+
+
+def test_forks_of_one_shard(cli, sharded, tmp_path):
+    """Its records pay for it and no others do: the largest epsilon is told, and the deltas are added up."""
+    command = ["replay", tmp_path / "q.jsonl", "--from", sharded / "shard-0002", "--accept-cost", "--out"]
+    for name in ("one.jsonl", "two.jsonl"):
+        assert cli(*command, tmp_path / name).code == 0
+    status = msgspec.json.decode(cli("status", sharded, "--json").out)
+    assert status["forks"] == 2
+    assert status["epsilon_with_forks"] == pytest.approx(3 * long_plan().epsilon)
+    assert status["delta_of_forks"] == pytest.approx(status["shards"][2]["delta_of_forks"]) != 0.0
+
+
+def test_shards_in_words(cli, sharded):
+    """A table with a line a shard, then each of the totals on a line."""
+    facts = msgspec.json.decode(cli("status", sharded, "--json").out)
+    lines = cli("status", sharded).out.splitlines()
+    assert lines[0].split()[:3] == ["shard", "round", "phase"]
+    assert [line.split()[:2] for line in lines[1:4]] == [
+        [str(number), f"{shard['round']:,}"] for number, shard in enumerate(facts.pop("shards"))
+    ]
+    assert [line.split("  ")[0].strip() for line in lines[5:]] == [name.replace("_", " ") for name in facts]
+
+
+def test_a_shard_is_missing(refused, sharded):
+    """Status says so, and does not add up the rest."""
+    (sharded / "shard-0001").rename(sharded / "gone")
+    assert refused(3, "status", sharded) == f"{sharded}: shards.json says 3 shards, and shard-0001 is missing"

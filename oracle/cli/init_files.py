@@ -1,0 +1,103 @@
+"""What `perpetua init` looks for before the work, and the steps that one shard and many have in common."""
+
+import os
+from pathlib import Path
+
+from oracle.errors import RefusedError, StateError, StorageError
+from oracle.predictors.rectangles import RectanglesPERP
+from oracle.state.files import erase, finish_exclusive
+from oracle.state.folder import FolderStore, check_mode
+from oracle.state.format import Snapshot, encode
+from oracle.state.genesis import Genesis, read_genesis, write_genesis
+from oracle.state.keys import create_key_file, read_key_file
+from oracle.state.shards import holds_state
+
+__all__ = [
+    "check_place",
+    "erase_left_over",
+    "first_snapshot",
+    "make_folder",
+    "make_key",
+    "refuse_existing_state",
+    "refuse_genesis",
+    "write_state",
+]
+
+
+def refuse_existing_state(state: Path) -> None:
+    """Refuse a folder that holds a state, or that others can open."""
+    if holds_state(state):
+        msg = f"{state}: holds a state already, and nothing is ever overwritten; name another folder"
+        raise StateError(msg)
+    if state.is_dir():
+        check_mode(state)
+
+
+def refuse_genesis(genesis: Path, *, left_over: bool) -> None:
+    """Refuse a place for a genesis file, or a folder of them, that is not there or is taken."""
+    if not genesis.absolute().parent.is_dir():
+        msg = f"--keep-genesis = '{genesis}': its folder does not exist"
+        raise RefusedError(msg)
+    if genesis.exists() and not left_over:
+        msg = f"{genesis}: exists already, and nothing is ever overwritten"
+        raise StateError(msg)
+
+
+def erase_left_over(genesis: Path, key_path: Path) -> bool:
+    """Erase a genesis file that an interrupted `init` left: its key is this state's, and there is no state yet."""
+    try:
+        ours = key_path.exists() and read_genesis(genesis).master_key == read_key_file(key_path)
+    except StateError:
+        return False
+    if ours:
+        erase(genesis)
+    return ours
+
+
+def check_place(state: Path) -> None:
+    """Find out before the work whether the folder can be made."""
+    there = next(path for path in (state, *state.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        problem = "cannot be written" if there.is_dir() else "is not a folder"
+        msg = f"--state = '{state}': {there} {problem}"
+        raise StorageError(msg)
+
+
+def make_folder(option: str, folder: Path) -> None:
+    """Make a private folder, and those above it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        msg = f"{option} = '{folder}': cannot be made: {exc.strerror}"
+        raise StorageError(msg) from exc
+
+
+def make_key(key_path: Path) -> bytes:
+    """Return the key of an earlier try, or of a new key file."""
+    if not key_path.exists():
+        return create_key_file(key_path)
+    master_key = read_key_file(key_path)
+    finish_exclusive(key_path)  # else the key would stay under a second name
+    return master_key
+
+
+def first_snapshot(predictor: RectanglesPERP, plan_digest: bytes) -> Snapshot:
+    """Return the snapshot of a predictor that has answered nothing yet."""
+    return Snapshot(
+        plan_digest=plan_digest,
+        generation=1,
+        position=0,
+        round=0,
+        phase=1,
+        rearms=0,
+        tag=bytes(16),
+        arrays=predictor.export(),
+    )
+
+
+def write_state(store: FolderStore, master_key: bytes, plan: bytes, snapshot: Snapshot, genesis: Path | None) -> None:
+    """Write the plan, the genesis file, and last the snapshot: without it a folder is no state yet."""
+    store.write_plan(plan)
+    if genesis is not None:
+        write_genesis(genesis, Genesis(master_key, encode(snapshot, master_key), plan))
+    store.save(snapshot)

@@ -1,0 +1,95 @@
+"""Training many shards in one reading of the rows: each record goes to exactly one of them."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.errors import DataError
+from oracle.mechanisms.dealing import Deal
+from oracle.planning.plan import Plan
+from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+
+__all__ = ["SplitTrainer"]
+
+_BLOCKS = 64
+"""Blocks of N rows that are dealt at once at least: fewer would not pay for the calls."""
+
+
+class SplitTrainer:
+    """Deals rows to N shards and trains some of them; several of these, with one deal, train all in several readings.
+
+    Formal guarantees:
+        * `Deal` states why the shards compose in parallel; each has a secret of its own, so their noise is independent.
+        * Every value is checked, also of rows that go to other shards, so what is refused does not depend on the deal.
+
+    Args:
+        plan: The plan of each shard; each gets `plan.declared` rows.
+        deal: Who gets which row.
+        secrets: By shard that is to be trained, 32 uniformly random bytes: its genesis key.
+    """
+
+    def __init__(self, plan: Plan, deal: Deal, secrets: Mapping[int, bytes]) -> None:
+        self._plan = plan
+        self._deal = deal
+        self._trainers = {shard: RectanglesTrainer(plan, secret) for shard, secret in secrets.items()}
+        self._waiting: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
+        self._waiting_rows = 0
+        self._blocks = 0
+
+    @property
+    def missing(self) -> int:
+        """Rows still wanted for all shards together."""
+        return (self._plan.declared - self._blocks) * self._deal.shards - self._waiting_rows
+
+    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+        """Take rows in; those beyond the shards' parts are not used.
+
+        Args:
+            features: float64[n, d], finite.
+            labels: bool[n], True for a positive example.
+
+        Raises:
+            DataError: A value is not finite.
+        """
+        features, labels = features[: self.missing], labels[: self.missing]
+        bad = ~np.isfinite(features).all(axis=0)
+        if bad.any():
+            name = self._plan.features[int(bad.argmax())].name
+            msg = f"data: column {name}: every value must be a finite number"
+            raise DataError(msg)
+        self._waiting.append((features, labels))
+        self._waiting_rows += len(features)
+        if self._waiting_rows >= _BLOCKS * self._deal.shards:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Deal all whole blocks; the rows of the last, unfinished one go on waiting."""
+        features = np.concatenate([part for part, _ in self._waiting])
+        labels = np.concatenate([part for _, part in self._waiting])
+        shards = self._deal.shards
+        blocks = len(features) // shards
+        orders = self._deal.orders(self._blocks, blocks)
+        starts = np.arange(blocks, dtype=np.intp) * shards
+        for shard, trainer in self._trainers.items():
+            rows = starts + orders[:, shard]
+            trainer.add(features[rows], labels[rows])
+        self._blocks += blocks
+        self._waiting = [(features[blocks * shards :].copy(), labels[blocks * shards :].copy())]
+        self._waiting_rows -= blocks * shards
+
+    def finish(self) -> Iterator[tuple[int, RectanglesPERP]]:
+        """Arm the shards one after another, forgetting the rows of each; yield their numbers and predictors.
+
+        Raises:
+            DataError: Fewer rows came than all parts together have.
+        """
+        if self._waiting_rows:
+            self._hand_out()
+        self._waiting.clear()
+        if self.missing:
+            msg = f"data: fewer rows than {self._deal.shards} shards of {self._plan.declared} examples each want"
+            raise DataError(msg)
+        while self._trainers:
+            shard = min(self._trainers)
+            yield shard, self._trainers.pop(shard).finish()
