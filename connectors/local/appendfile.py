@@ -1,6 +1,8 @@
 """`AppendFile`: a file that grows, and can be cut back to a length that is known to be good."""
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 from connectors.local.commitfile import write_all
@@ -29,6 +31,22 @@ class AppendFile:
         self.close()
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         return os.fstat(self._descriptor).st_size
+
+    def size(self) -> int:
+        """Return the size of the file, 0 if it is missing, without opening or making it.
+
+        Raises:
+            OSError: `open` would fail, as far as can be told.
+        """
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return 0
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(self.path))
+        if not os.access(self.path, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.path))
+        return status.st_size
 
     def cut(self, length: int) -> None:
         """Cut the file to `length` bytes, and go on from there.

@@ -13,9 +13,19 @@ from connectors.base import Committed
 from connectors.local.appendfile import AppendFile
 from connectors.local.checks import check_metadata
 from connectors.local.commitfile import CommitRecord, DurableCommitFile, InDoubtError, sync_folder
+from connectors.local.paths import refuse_shared
 from oracle.errors import InputError, StorageError
 
 __all__ = ["FileGroup"]
+
+_BESIDE = {
+    "the commit record": "",
+    "the commit record's lock": ".lock",
+    "the commit record's temporary file": ".tmp",
+    "the record of what is about to leave": ".intent",
+    "that record's temporary file": ".intent.tmp",
+}
+"""What stands beside the files, by what is behind the commit record's name."""
 
 
 class FileGroup:
@@ -40,9 +50,13 @@ class FileGroup:
         self._ready = False
         self._lock: int | None = None
         self._mutex = threading.RLock()  # a cancelled commit goes on in its thread
-        every = [commit_path.absolute(), *(file.path.absolute() for file in self._files.values())]
-        if len(set(every)) < len(every):
-            raise InputError("path", str(commit_path), "each file of a sink must have a path of its own")
+        refuse_shared(self.paths())
+
+    def paths(self) -> Mapping[str, Path]:
+        """Return every file that may be written or cut, by what it is called where the user sets it."""
+        record = self._record_file.path
+        beside = {name: record.with_name(record.name + suffix) for name, suffix in _BESIDE.items()}
+        return {_setting(role): file.path for role, file in self._files.items()} | beside
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -57,6 +71,30 @@ class FileGroup:
         """Return the committed length of the role's file."""
         return self._files[role].length
 
+    def inspect(self) -> Committed | None:
+        """Do the checks of `open` and return what it would, but cut, hold and make nothing.
+
+        Raises:
+            InputError: See `open`.
+            StorageError: See `open`.
+        """
+        record = self._record_file.read()
+        try:
+            sizes = {role: file.size() for role, file in self._files.items()}
+        except OSError as exc:
+            raise self._cannot_open(exc) from exc
+        self._check(record, sizes)
+        return None if record is None or record.position is None else Committed(record.position, record.metadata)
+
+    def recorded(self, role: str) -> int:
+        """Return the length or count that the record has for a role, without opening anything.
+
+        Raises:
+            StorageError: The record cannot be read.
+        """
+        record = self._record_file.read()
+        return 0 if record is None else record.lengths.get(role, 0)
+
     def open(self) -> Committed | None:
         """Cut the files to the last durable commit and return it, or None before the first one.
 
@@ -69,23 +107,29 @@ class FileGroup:
 
     def _open(self) -> Committed | None:
         self.close()
+        self.inspect()  # what cannot be opened leaves no new file behind
         try:
             self._hold()
             record = self._record_file.read()
             sizes = {role: file.open() for role, file in self._files.items()}
+            self._check(record, sizes)
             if record is None:
                 self._begin(sizes)
                 record = CommitRecord()
             else:
-                self._restore(record, sizes)
+                self._restore(record)
         except OSError as exc:
             self.close()
-            raise StorageError(f"{self._record_file.path}: the sink cannot be opened: {exc}") from exc
+            raise self._cannot_open(exc) from exc
         except BaseException:
             self.close()
             raise
         self._ready = True
         return None if record.position is None else Committed(record.position, record.metadata)
+
+    def _cannot_open(self, error: OSError) -> StorageError:
+        where = error.filename or self._record_file.path
+        return StorageError(f"{where}: the sink cannot be opened: {error.strerror}")
 
     def commit(
         self, data: Mapping[str, bytes], position: int, metadata: bytes, counts: Mapping[str, int] | None = None
@@ -176,34 +220,38 @@ class FileGroup:
         except BlockingIOError as exc:
             raise StorageError(f"{path}: another process writes to this sink") from exc
 
-    def _begin(self, sizes: Mapping[str, int]) -> None:
+    def _check(self, record: CommitRecord | None, sizes: Mapping[str, int]) -> None:
+        """Refuse files that do not go with the record."""
+        where = self._record_file.path
+        if record is None:
+            for role, size in sizes.items():
+                if size:
+                    raise InputError(
+                        _setting(role),
+                        str(self._files[role].path),
+                        f"the file has content but {where} is missing, so nobody knows what of it counts; "
+                        "give a new path, or move the file away",
+                    )
+            return
+        for role, length in record.lengths.items():
+            if length and role not in sizes and role not in self._counts:
+                raise InputError(_setting(role), None, f"{where} speaks of such a file; give its path again")
         for role, size in sizes.items():
-            if size:
-                raise InputError(
-                    role,
-                    str(self._files[role].path),
-                    f"the file has content but {self._record_file.path} is missing, so nobody knows what of it counts; "
-                    "give a new path, or move the file away",
-                )
+            path = self._files[role].path
+            if size < record.lengths.get(role, 0):
+                raise StorageError(f"{path}: shorter than what was committed; it was cut or replaced")
+            if size and role not in record.lengths:
+                raise InputError(_setting(role), str(path), f"the file has content that {where} does not know")
+
+    def _begin(self, sizes: Mapping[str, int]) -> None:
         self._sync_folders()
         # The record comes before the first byte, so that after a crash the files are known to be ours.
         self._record_file.write(CommitRecord(None, b"", {**sizes, **self._counts}))
         for file in self._files.values():
             file.cut(0)
 
-    def _restore(self, record: CommitRecord, sizes: Mapping[str, int]) -> None:
-        for role, length in record.lengths.items():
-            if role in self._counts:
-                self._counts[role] = length
-            elif length and role not in sizes:
-                raise InputError(role, None, f"{self._record_file.path} speaks of such a file; give its path again")
-        for role, size in sizes.items():
-            length = record.lengths.get(role, 0)
-            path = self._files[role].path
-            if size < length:
-                raise StorageError(f"{path}: shorter than what was committed; it was cut or replaced")
-            if size and role not in record.lengths:
-                raise InputError(role, str(path), f"the file has content that {self._record_file.path} does not know")
+    def _restore(self, record: CommitRecord) -> None:
+        self._counts = {role: record.lengths.get(role, count) for role, count in self._counts.items()}
         for role, file in self._files.items():
             file.cut(record.lengths.get(role, 0))
         self._sync_folders()
@@ -217,3 +265,8 @@ class FileGroup:
             for file in self._files.values():
                 file.cut(file.length)
             self._ready = True
+
+
+def _setting(role: str) -> str:
+    """Return what the user calls a role's file."""
+    return "sink.path" if role == "output" else f"sink.{role}"

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from connectors.base import JSON, Commit, Committed, Delivery, Reply
@@ -186,6 +186,14 @@ class JsonlSink:
     def in_doubt(self) -> Committed | None:
         """None: what is not durable is cut off."""
         return None
+
+    def paths(self) -> Mapping[str, Path]:
+        """Return every file that may be written or cut, by what it is called where the user sets it."""
+        return self._files.paths()
+
+    def inspect(self) -> Committed | None:
+        """Do the checks of `open`, raise and return what it would, but cut, hold and make nothing."""
+        return self._files.inspect()
 
     async def open(self) -> Committed | None:
         """See `connectors.base.Sink.open`.

@@ -5,7 +5,7 @@ import contextlib
 import os
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from connectors.local.filegroup import FileGroup
 from connectors.local.jsonl import join_lines
 from oracle.errors import InputError, SourceError, StorageError
 
-__all__ = ["ParquetSink", "ParquetSource", "column_names"]
+__all__ = ["ParquetSink", "ParquetSource", "empty_message"]
 
 _ROWS = 65_536
 _FILE_MAGIC = b"ARROW1"
@@ -30,8 +30,8 @@ _PUBLIC = frozenset({"round", "phase"})
 _TEMPORARY = re.compile(r"\.part-\d{8,}\.parquet\.tmp")
 
 
-def column_names(path: Path | str) -> list[str]:
-    """Return the names of the columns of a .parquet or .arrow file.
+def empty_message(path: Path | str) -> bytes:
+    """Return a message of no rows, with the columns that every message of a .parquet or .arrow file has.
 
     Raises:
         InputError: The path ends in neither.
@@ -41,9 +41,11 @@ def column_names(path: Path | str) -> list[str]:
     _check_suffix(path)
     try:
         if path.suffix == ".parquet":
-            return list(pq.read_schema(path).names)
-        with pa.OSFile(str(path)) as file:
-            return list(_arrow_reader(file).schema.names)
+            schema = pq.read_schema(path)
+        else:
+            with pa.OSFile(str(path)) as file:
+                schema = _arrow_reader(file).schema
+        return _stream_of(schema.empty_table())
     except OSError as exc:
         raise SourceError(f"{path}: cannot be read: {exc.strerror or 'not a file of its kind'}") from exc
     except pa.ArrowException as exc:
@@ -90,7 +92,10 @@ class ParquetSource:
         except (OSError, pa.ArrowException) as exc:
             raise SourceError(f"{self._path}: cannot be read as what its name says") from exc
         if not 0 <= start <= total or (start % self._rows and start != total):
-            raise SourceError(f"{self._path}: position = {position}: no message of {self._rows} rows ends there")
+            where = f"{self._path}: position = {position}: "
+            if start > total:
+                raise SourceError(f"{where}the file is shorter ({total} rows) than what was answered; not the same log")
+            raise SourceError(f"{where}no message of {self._rows} rows ends there")
         self._messages = self._read_from(start)
         self._ended = start == total
 
@@ -199,6 +204,24 @@ class ParquetSink:
         """None: what is not durable is cut off."""
         return None
 
+    def paths(self) -> Mapping[str, Path]:
+        """Return every file or folder that may be written or cut, by what it is called where the user sets it."""
+        return {"sink.path": self._path, **self._files.paths()}
+
+    def inspect(self) -> Committed | None:
+        """Do the checks of `open`, raise and return what it would, but cut, hold and make nothing."""
+        try:
+            if self._in_parts:
+                self._refuse_foreign_parts()
+            committed = self._files.inspect()
+            if self._in_parts:
+                self._refuse_missing_parts(self._files.recorded("parts"))
+            elif self._files.recorded("output"):
+                _read_schema(self._path)
+        except (OSError, pa.ArrowException) as exc:
+            raise StorageError(f"{self._path}: cannot be opened") from exc
+        return committed
+
     async def open(self) -> Committed | None:
         """See `connectors.base.Sink.open`.
 
@@ -223,6 +246,7 @@ class ParquetSink:
         await asyncio.to_thread(self._files.close)
 
     def _open(self) -> Committed | None:
+        self.inspect()  # what cannot be opened leaves no new file behind
         if self._in_parts:
             self._make_folder()
         committed = self._files.open()
@@ -299,27 +323,30 @@ class ParquetSink:
             with contextlib.suppress(FileExistsError):
                 self._path.mkdir(mode=0o700)
                 sync_folder(self._path.parent)
-            present = self._parts()
         except OSError as exc:
             raise StorageError(f"{self._path}: cannot be opened: {exc.strerror}") from exc
+
+    def _refuse_foreign_parts(self) -> None:
         record = self._path.with_name(self._path.name + ".commit")
-        if present and not record.exists():
+        if not record.exists() and self._path.exists() and self._parts():
             raise InputError(
-                "output",
+                "sink.path",
                 str(self._path),
                 f"the folder has parts but {record} is missing, so nobody knows which of them count; "
                 "give a new path, or move the folder away",
             )
+
+    def _refuse_missing_parts(self, count: int) -> None:
+        if count and not (self._path.exists() and set(range(count)) <= self._parts().keys()):
+            raise StorageError(f"{self._path}: a committed part is missing; it was deleted or moved")
 
     def _parts(self) -> dict[int, Path]:
         matches = ((_PART.fullmatch(path.name), path) for path in self._path.iterdir())
         return {int(match[1]): path for match, path in matches if match is not None}
 
     def _delete_parts(self, count: int) -> None:
-        parts = self._parts()
-        if not set(range(count)) <= parts.keys():
-            raise StorageError(f"{self._path}: a committed part is missing; it was deleted or moved")
-        for number, path in parts.items():
+        self._refuse_missing_parts(count)
+        for number, path in self._parts().items():
             if number >= count:
                 path.unlink()
         for path in self._path.iterdir():
@@ -381,7 +408,11 @@ def _split(batches: list[pa.RecordBatch], rows: int) -> tuple[list[pa.RecordBatc
 
 def _stream_bytes(batches: list[pa.RecordBatch]) -> bytes:
     """Return the rows as an Arrow stream of one batch, the same bytes however the rows came in batches."""
-    table = _plain(pa.Table.from_batches(batches))
+    return _stream_of(pa.Table.from_batches(batches))
+
+
+def _stream_of(table: pa.Table) -> bytes:
+    table = _plain(table)
     # `take` copies: offsets, and whatever stands in the slots of nulls, become the same for the same rows.
     every = _every(table.num_rows)
     columns = [column.combine_chunks().take(every) for column in table.columns]

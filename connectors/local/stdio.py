@@ -4,7 +4,7 @@ import asyncio
 import os
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -153,6 +153,15 @@ class StdoutSink:
     def in_doubt(self) -> Committed | None:
         """See `connectors.base.Sink.in_doubt`."""
         return self._in_doubt
+
+    def paths(self) -> Mapping[str, Path]:
+        """Return every file that may be written or cut, by what it is called where the user sets it."""
+        return self._files.paths()
+
+    def inspect(self) -> Committed | None:
+        """Do the checks of `open`, raise and return what it would, but cut, hold and make nothing."""
+        self._intent.read()
+        return self._files.inspect()
 
     async def open(self) -> Committed | None:
         """See `connectors.base.Sink.open`.

@@ -9,11 +9,12 @@ import typer
 
 from connectors.base import Source
 from connectors.local.jsonl import JsonlSource
-from connectors.local.parquet import ParquetSource, column_names
+from connectors.local.parquet import ParquetSource
 from oracle.cli.replay_fork import Outputs, Published, check_outputs, publish, stated_cost
 from oracle.cli.replay_verify import Verdict, last_commit_of, verify
 from oracle.errors import InputError, PlanExhaustedError, RefusedError, StateError
 from oracle.planning.plan import Plan
+from oracle.service.messages import MessageSettings, check_messages
 from oracle.service.shard import Shard
 from oracle.state.folder import newest_bytes, read_plan
 from oracle.state.format import Snapshot, decode
@@ -91,13 +92,7 @@ def _check_log(plan: Plan, log: Path, rows_per_message: int) -> None:
     """Refuse a Parquet or Arrow log whose every message would be rejected."""
     if log.suffix not in {".parquet", ".arrow"}:
         return
-    if rows_per_message > plan.limits.rows:
-        bound = f"must be at most {plan.limits.rows}, the plan's limit on the rows of a message"
-        raise InputError("--rows-per-message", rows_per_message, bound)
-    columns = column_names(log)
-    for feature in plan.features:
-        if columns.count(feature.name) != 1:
-            raise InputError("LOG", str(log), f"must have one column {feature.name}")
+    check_messages(plan, log, rows_per_message, MessageSettings("LOG", "--rows-per-message"))
 
 
 def _show_verdict(verdict: Verdict, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from oracle.cli.progress import Progress
 from oracle.cli.version import version
 from oracle.errors import PerpetuaError
 from oracle.planning.plan import Plan
-from oracle.service.assembly import open_sink, open_source, open_store, stream_end
+from oracle.service.assembly import inspect_sink, open_sink, open_source, open_store, stream_end
 from oracle.service.config import Config, load_config
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
@@ -36,6 +36,9 @@ def run(config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help=
     settle_memory()
     try:
         with store:
+            header = store.peek()
+            if header is not None:
+                inspect_sink(config, header)
             rounds = asyncio.run(_serve(config, store, plan, log))
     except PerpetuaError as exc:
         log.error(  # noqa: TRY400 -- a traceback may hold private data

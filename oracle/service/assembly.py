@@ -3,12 +3,15 @@
 from connectors.base import Committed, Sink, Source
 from connectors.local.commitfile import DurableCommitFile
 from connectors.local.jsonl import JsonlSink, JsonlSource
-from connectors.local.parquet import ParquetSink, ParquetSource, column_names
+from connectors.local.parquet import ParquetSink, ParquetSource
 from connectors.local.stdio import StdinSource as StandardInput
 from connectors.local.stdio import StdoutSink as StandardOutput
 from oracle.errors import InputError, StateError
 from oracle.planning.plan import Plan
-from oracle.service.config import Config, FileSink, FileSource, StateTable
+from oracle.service.config import Config, FileSink, FileSource, StateTable, StdoutSink
+from oracle.service.messages import MessageSettings, check_messages
+from oracle.service.overlaps import refuse_overlap
+from oracle.service.recovery import Placed, check_order
 from oracle.state.folder import FolderStore
 from oracle.state.keys import read_key_file
 from oracle.state.shards import refuse_sharded
@@ -16,7 +19,7 @@ from oracle.state.shards import refuse_sharded
 _STDOUT = "stdout"
 """Name of the commit record that goes with standard output, in the state folder."""
 
-__all__ = ["last_commit", "open_sink", "open_source", "open_store", "stream_end"]
+__all__ = ["inspect_sink", "last_commit", "open_sink", "open_source", "open_store", "stream_end"]
 
 
 def open_store(table: StateTable) -> tuple[FolderStore, Plan]:
@@ -44,38 +47,54 @@ def open_source(config: Config, plan: Plan) -> Source:
         case FileSource(kind="jsonl"):
             return JsonlSource(config.source.path, follow=config.source.follow, body_limit=plan.limits.body_bytes)
         case FileSource():
-            _check_messages(config.source, plan)
-            return ParquetSource(config.source.path, rows_per_message=config.source.rows_per_message)
+            path, rows = config.source.path, config.source.rows_per_message
+            check_messages(plan, path, rows, MessageSettings())
+            return ParquetSource(path, rows_per_message=rows)
         case _:
             return StandardInput(body_limit=plan.limits.body_bytes)
 
 
-def _check_messages(source: FileSource, plan: Plan) -> None:
-    """Refuse a file whose every message would be rejected."""
-    if source.rows_per_message > plan.limits.rows:
-        bound = f"must be at most {plan.limits.rows}, the plan's limit on the rows of a message"
-        raise InputError("source.rows_per_message", source.rows_per_message, bound)
-    columns = column_names(source.path)
-    for feature in plan.features:
-        if columns.count(feature.name) != 1:
-            raise InputError("source.path", str(source.path), f"must have one column {feature.name}")
-
-
 def open_sink(config: Config) -> Sink:
-    """Return the sink that the configuration names, not yet open."""
-    match config.sink:
+    """Return the sink that the configuration names, not yet open.
+
+    Raises:
+        InputError: It would write over itself, its source or its state.
+    """
+    return _sink(config)
+
+
+def inspect_sink(config: Config, reached: Placed) -> None:
+    """Find, without changing anything, what stands in the way of opening the sink beside a snapshot.
+
+    Args:
+        config: Names the sink.
+        reached: Where the snapshot is.
+
+    Raises:
+        StateError: The snapshot is ahead of the sink.
+        InputError: A file has content that no commit record speaks of, or another path is needed.
+        StorageError: A file is shorter than what was committed, or cannot be opened.
+    """
+    sink = _sink(config)
+    check_order(reached, last_commit(config))
+    sink.inspect()
+
+
+def _sink(config: Config) -> JsonlSink | ParquetSink | StandardOutput:
+    table = config.sink
+    sink: JsonlSink | ParquetSink | StandardOutput
+    match table:
         case FileSink(kind="jsonl"):
-            return JsonlSink(config.sink.path, ledger_path=config.sink.ledger, dead_letter_path=config.sink.dead_letter)
+            sink = JsonlSink(table.path, ledger_path=table.ledger, dead_letter_path=table.dead_letter)
         case FileSink():
-            return ParquetSink(
-                config.sink.path, ledger_path=config.sink.ledger, dead_letter_path=config.sink.dead_letter
-            )
+            sink = ParquetSink(table.path, ledger_path=table.ledger, dead_letter_path=table.dead_letter)
+        case StdoutSink():
+            record = config.state.folder / _STDOUT
+            sink = StandardOutput(record, ledger_path=table.ledger, dead_letter_path=table.dead_letter)
         case _:
-            return StandardOutput(
-                config.state.folder / _STDOUT,
-                ledger_path=config.sink.ledger,
-                dead_letter_path=config.sink.dead_letter,
-            )
+            raise InputError("sink.kind", table.kind, "must be a file or standard output for this")
+    refuse_overlap(config, sink.paths())
+    return sink
 
 
 def stream_end(config: Config) -> int | None:

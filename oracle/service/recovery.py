@@ -1,20 +1,29 @@
 """From a snapshot and the sink's last commit back to the very state that made it."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from connectors.base import Committed, Delivery, Sink, Source
 from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
 from oracle.service.shard import CommitMark, Shard
 
-__all__ = ["catch_up", "check_order", "repeat_in_doubt"]
+__all__ = ["Placed", "catch_up", "check_order", "repeat_in_doubt"]
 
 _ROWS: Final = 16_384
 _PATIENCE: Final = 30.0
 """Seconds a replayable source may take to hand over a record that it once delivered."""
 
 
-def check_order(shard: Shard, committed: Committed | None) -> None:
+class Placed(Protocol):
+    """What has a place in the stream: a shard, or a snapshot's header."""
+
+    @property
+    def position(self) -> int:
+        """Position after the last delivery; 0 before the first."""
+        ...
+
+
+def check_order(shard: Placed, committed: Committed | None) -> None:
     """Refuse to go on where the snapshot is ahead of the commits: its answers would be missing, or given twice.
 
     Raises:
