@@ -1,8 +1,10 @@
 #!/bin/sh
 # Makes a virtual environment and installs the locked packages in it.
-#   deploy/bootstrap.sh VENV run    the project with all it needs to run, the demonstration included
-#   deploy/bootstrap.sh VENV dev    the tools for tests and checks, into a VENV that has `run`
-# PYTHON names the interpreter. On Debian and Ubuntu the missing parts of Python are installed with apt-get.
+#   deploy/bootstrap.sh VENV run     the project with all it needs to run, the demonstration included
+#   deploy/bootstrap.sh VENV dev     the tools for tests and checks, into a VENV that has `run`
+#   deploy/bootstrap.sh VENV broker  what the Kafka broker of tests and demonstrations needs: Java, Maven, Kafka's jars
+# PYTHON names the interpreter. On Debian and Ubuntu the missing parts of Python, and Java and Maven, are
+# installed with apt-get.
 set -eu
 
 venv=$1
@@ -35,25 +37,58 @@ find_python() {
   fail "Perpetua needs Python 3.11 or newer. Install it, or name it: make PYTHON=/path/to/python3.12"
 }
 
-# Debian keeps venv and ensurepip in a package of their own.
-ensure_venv_module() {
-  if "$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then return; fi
-  package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
-  command -v apt-get >/dev/null || fail "$python lacks the modules venv and ensurepip. Install them, then run make again."
-  by_hand="Run this as root, then run make again:
-  apt-get update && apt-get install -y $package"
+# apt_get PROBLEM PACKAGE...: installs Debian packages. A list of alternatives (a|b) stands for the first on offer.
+apt_get() {
+  problem=$1
+  shift
+  command -v apt-get >/dev/null || fail "$problem Install it, then run make again."
   if [ "$(id -u)" = 0 ]; then
     as_root="env"
   elif command -v sudo >/dev/null; then
     as_root="sudo env"
   else
-    fail "$python lacks the modules venv and ensurepip. $by_hand"
+    as_root=""
   fi
-  say "Installing the Debian package $package ..."
   apt="$as_root DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120"
   # An outdated list of some other repository need not stop the installation.
-  $apt update >/dev/null 2>&1 </dev/null || say "apt-get update failed; going on with the package lists at hand."
-  (quietly $apt install --no-install-recommends "$package") || fail "$by_hand"
+  if [ -n "$as_root" ]; then
+    $apt update >/dev/null 2>&1 </dev/null || say "apt-get update failed; going on with the package lists at hand."
+  fi
+  packages=""
+  for package in "$@"; do packages="$packages $(first_on_offer "$package")"; done
+  by_hand="Run this as root, then run make again:
+  apt-get update && apt-get install -y$packages"
+  [ -n "$as_root" ] || fail "$problem $by_hand"
+  say "Installing the Debian packages$packages ..."
+  # shellcheck disable=SC2086 # a list of names
+  (quietly $apt install --no-install-recommends $packages) || fail "$by_hand"
+}
+
+first_on_offer() {
+  for package in $(printf '%s' "$1" | tr '|' ' '); do
+    if apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then break; fi
+  done
+  printf '%s' "$package"
+}
+
+# Debian keeps venv and ensurepip in a package of their own.
+ensure_venv_module() {
+  if "$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then return; fi
+  package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+  apt_get "$python lacks the modules venv and ensurepip." "$package"
+}
+
+java_is_new_enough() {
+  major=$("${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p')
+  [ "${major:-0}" -ge 17 ]
+}
+
+ensure_java_and_maven() {
+  set --
+  java_is_new_enough || set -- "openjdk-17-jre-headless|openjdk-21-jre-headless|default-jre-headless"
+  command -v mvn >/dev/null || set -- "$@" maven
+  [ $# = 0 ] || apt_get "The Kafka broker of the tests needs a Java 17 or newer, and Maven." "$@"
+  java_is_new_enough || fail "\`java\` is still older than 17. Set JAVA_HOME to a newer one, then run make again."
 }
 
 pip_install() { quietly "$venv/bin/python" -m pip install --disable-pip-version-check "$@"; }
@@ -77,8 +112,15 @@ install_dev() {
   pip_install --require-hashes --no-build-isolation --use-pep517 -r "$here/requirements-dev.lock"
 }
 
+install_broker() {
+  find_python
+  ensure_java_and_maven
+  "$python" "$here/kafka/broker.py" fetch >/dev/null || fail "Kafka's jars could not be fetched."
+}
+
 case $set_name in
   run) install_run ;;
   dev) install_dev ;;
-  *) fail "usage: deploy/bootstrap.sh VENV run|dev" ;;
+  broker) install_broker ;;
+  *) fail "usage: deploy/bootstrap.sh VENV run|dev|broker" ;;
 esac

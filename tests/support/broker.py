@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import psutil
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by their documentation
     AdminClient,
     AlterConfigOpType,
@@ -109,7 +111,9 @@ class Broker:
 
     def pause(self) -> None:
         """Stop its clock with SIGSTOP: connections stay open and nothing answers."""
-        os.kill(self.pid, signal.SIGSTOP)
+        pid = self.pid
+        os.kill(pid, signal.SIGSTOP)
+        _until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the broker is paused")
 
     def resume(self) -> None:
         """Let it go on after `pause`."""
@@ -156,15 +160,18 @@ class Broker:
         """Create a topic, wait until it is there, and return its name."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         _wait(self.admin.create_topics([topic], operation_timeout=_ADMIN_SECONDS))
+        _until(lambda: self._leaders(name) == partitions, f"topic {name} is there")
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and wait until the broker has agreed."""
+        """Delete a topic and wait until it is gone."""
         _wait(self.admin.delete_topics([name], operation_timeout=_ADMIN_SECONDS))
+        _until(lambda: name not in self.topics(), f"topic {name} is gone")
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Raise a topic's number of partitions to `total`."""
+        """Raise a topic's number of partitions to `total`, and wait until they are there."""
         _wait(self.admin.create_partitions([NewPartitions(name, total)], operation_timeout=_ADMIN_SECONDS))
+        _until(lambda: self._leaders(name) == total, f"topic {name} has {total} partitions")
 
     def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
         """Set some of a topic's own configuration and leave the rest."""
@@ -178,6 +185,10 @@ class Broker:
         """Return the names of all topics but Kafka's own."""
         found = self.admin.list_topics(timeout=_ADMIN_SECONDS).topics
         return {name for name in found if not name.startswith("__")}
+
+    def _leaders(self, name: str) -> int:
+        topic = self.admin.list_topics(timeout=_ADMIN_SECONDS).topics.get(name)
+        return sum(part.leader >= 0 for part in topic.partitions.values()) if topic else 0
 
     def _java(self) -> list[str]:
         return ["--quick"] if self.quick else []
@@ -227,6 +238,15 @@ def _users(folder: Path, change: int) -> Iterator[int]:
         yield users  # if this fails the count stays as it was
         file.truncate(0)
         file.write(str(users))
+
+
+def _until(condition: Callable[[], bool], name: str) -> None:
+    deadline = time.monotonic() + _ADMIN_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            message = f"not within {_ADMIN_SECONDS:g} s: {name}"
+            raise TimeoutError(message)
+        time.sleep(0.02)
 
 
 def _wait(futures: Mapping[Any, "Future[Any]"]) -> None:

@@ -1,6 +1,6 @@
 """Certificates for tests of TLS: an authority, and what it has signed, as PEM files."""
 
-import datetime
+import datetime as dt
 import ipaddress
 from pathlib import Path
 
@@ -11,6 +11,18 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 __all__ = ["Authority"]
+
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class Authority:
@@ -25,8 +37,9 @@ class Authority:
         self._folder = folder
         self._name = _name(name)
         self._key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(self._name, self._name, self._key.public_key())
+        builder = _builder(self._name, self._name, self._key.public_key(), self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(_SIGNS_CERTIFICATES, critical=True)
         self.certificate = self._write(f"{name}.pem", _pem(builder.sign(self._key, hashes.SHA256())))
 
     def issue(self, name: str) -> Path:
@@ -37,7 +50,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        builder = _builder(_name(name), self._name, key.public_key())
+        builder = _builder(_name(name), self._name, key.public_key(), self._key.public_key())
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -54,16 +67,21 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, signer: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        # From Python 3.13 on, TLS refuses certificates without the two identifiers.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
     )
 
 
