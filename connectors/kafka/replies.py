@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from connectors.base import Reply
+from connectors.base import JSON, Reply
 
-__all__ = ["REPLY_TOPIC", "dead_letter", "kept_headers", "reply_headers", "reply_topic"]
+__all__ = ["REPLY_TOPIC", "content_type", "dead_letter", "kept_headers", "reply_headers", "reply_topic"]
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -18,9 +18,20 @@ REPLY_TOPIC: Final = "reply-topic"
 _REPLY_TOPICS: Final = (REPLY_TOPIC, "kafka_replyTopic")
 _KEPT: Final = frozenset({"correlation-id", "kafka_correlationId", "traceparent", "tracestate"})
 _CLOUD_EVENTS: Final = "ce_"
+_CONTENT_TYPE: Final = "content-type"
 
 
-def kept_headers(headers: Sequence[tuple[str, bytes]]) -> Headers:
+def content_type(headers: Sequence[tuple[str, bytes | None]]) -> str:
+    """Return the content type that a query's headers declare, in lower case and without parameters; else JSON.
+
+    >>> content_type([("Content-Type", b"Application/JSON; charset=utf-8")])
+    'application/json'
+    """
+    declared = next((value for name, value in headers if name.lower() == _CONTENT_TYPE), None)
+    return (declared or b"").decode("latin-1").partition(";")[0].strip().lower() or JSON
+
+
+def kept_headers(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
     """Return what the reply will need of a query's headers; a repeated name is kept as often as it stands there."""
     return tuple(
         (name, value or b"")  # the bus knows headers without a value
@@ -45,7 +56,7 @@ def reply_topic(headers: Headers, allowed: Collection[str], default: str) -> str
 def reply_headers(reply: Reply) -> list[tuple[str, bytes]]:
     """Return a reply's headers: its content type, and what its asker sent to know it by."""
     kept = [(name, value) for name, value in reply.headers if name not in _REPLY_TOPICS]
-    return [("content-type", reply.content_type.encode()), *kept]
+    return [(_CONTENT_TYPE, reply.content_type.encode()), *kept]
 
 
 def dead_letter(reply: Reply, topic: str, partition: int, *, bodies: bool) -> bytes:

@@ -1,7 +1,6 @@
 """Where one partition's answers go, as a `Sink`: one transaction a commit, with the offset and the oracle's mark."""
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -125,7 +124,7 @@ class KafkaSink:
         """Yield (topic, partition, batch), each topic's in order."""
         now = int(self._clock() * 1000)
         builders: dict[str, Any] = {}
-        for topic, key, value, headers in self._records(commit):
+        for topic, key, value, headers in self._records(commit, now):
             builder = builders.get(topic)
             if builder is None:
                 builder = builders[topic] = producer.create_batch()
@@ -144,7 +143,7 @@ class KafkaSink:
             raise BusError(f"{self._where}: topic {topic} has no partition")
         return self._partition % count
 
-    def _records(self, commit: Commit) -> Iterable[_Record]:
+    def _records(self, commit: Commit, now: int) -> Iterable[_Record]:
         settings = self._settings
         plain = [("content-type", JSON.encode())]
         for reply in commit.replies:
@@ -154,12 +153,15 @@ class KafkaSink:
                 topic = reply_topic(reply.headers, settings.reply_topics, settings.answers)
                 yield _Record(topic, reply.key, reply.body, reply_headers(reply))
             if reply.rejected is not None and settings.dead_letter is not None:
-                yield _Record(settings.dead_letter, reply.key, self._note(reply), plain)
+                key = reply.key if settings.dead_letter_bodies else None  # it may be as private as the body
+                yield _Record(settings.dead_letter, key, self._note(reply), plain)
         if settings.ledger is not None:
             about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
-            for event in commit.ledger:  # compaction keeps the last record of a key: each event has one of its own
-                key = f"{settings.topic}/{self._partition}/{commit.position}/{hashlib.sha256(event).hexdigest()[:16]}"
-                yield _Record(settings.ledger, key.encode(), event, about)
+            # Compaction keeps the last record of a key: each event has one of its own, also those of two starts that no
+            # query came between, which are equal but for the time.
+            place = f"{settings.topic}/{self._partition}/{commit.position}/{now}"
+            for index, event in enumerate(commit.ledger):
+                yield _Record(settings.ledger, f"{place}-{index}".encode(), event, about)
 
     def _note(self, reply: Reply) -> bytes:
         settings = self._settings
@@ -180,6 +182,8 @@ async def committed_offset(settings: KafkaSettings, partition: int) -> tuple[int
         with translated(f"group {settings.group}"):
             found = await client.list_consumer_group_offsets(settings.group, partitions=[part])
     offset = found.get(part)
-    if offset is None or offset.offset < 0:
+    if offset is None:  # the client passes over the error of a coordinator that is still loading the group's offsets
+        raise BusError(f"group {settings.group}: its offsets cannot be read yet")
+    if offset.offset < 0:
         return None
     return offset.offset, Witness.unpack(offset.metadata)

@@ -10,13 +10,12 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from connectors.base import JSON, Delivery
 from connectors.kafka.client import close_quietly, make_consumer
 from connectors.kafka.errors import translated
-from connectors.kafka.replies import kept_headers
+from connectors.kafka.replies import content_type, kept_headers
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import LogDivergedError, SourceError
 
 __all__ = ["KafkaSource"]
 
-_CONTENT_TYPE: Final = "content-type"
 _NO_HEADERS: Final = ()
 _LOOK_SECONDS: Final = 10.0
 
@@ -113,19 +112,28 @@ class KafkaSource:
             return
         self._consumer.seek(self._part, position - 1)
         with translated(self._where):
-            try:
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    record = await self._consumer.getone(self._part)
-            except TimeoutError:
-                raise SourceError(
-                    f"{self._where}: it has no record at offset {position - 1}, up to which answers were committed: "
-                    "it was made anew, or cut"
-                ) from None
-        if record.offset == position - 1 and record.timestamp != timestamp:
+            record = await self._next_record(position)
+        if record is not None and record.offset == position - 1 and record.timestamp != timestamp:
             raise LogDivergedError(
                 f"log diverged: {self._where}: the record before offset {position} is not the one that was answered; "
                 "the topic was made anew: restore it, or make a new state for the new topic"
             )
+
+    async def _next_record(self, end: int) -> ConsumerRecord[bytes, bytes] | None:
+        """Return the next record, None if there is none before offset `end` (compaction took it).
+
+        Raises:
+            TimeoutError: The brokers do not say.
+        """
+        consumer = self._consumer
+        deadline = asyncio.get_running_loop().time() + _LOOK_SECONDS
+        while consumer is not None and await consumer.position(self._part) < end:
+            found = await consumer.getmany(self._part, timeout_ms=200, max_records=1)
+            if self._part in found:
+                return found[self._part][0]
+            if asyncio.get_running_loop().time() > deadline:
+                raise TimeoutError
+        return None
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
         """See `connectors.base.Source.fetch`.
@@ -171,6 +179,5 @@ class KafkaSource:
 
 
 def _with_headers(record: ConsumerRecord[bytes, bytes]) -> Delivery:
-    declared = next((value for name, value in record.headers if name.lower() == _CONTENT_TYPE), b"")
-    essence = declared.decode("latin-1").partition(";")[0].strip().lower()
-    return Delivery(record.offset + 1, record.value, essence or JSON, kept_headers(record.headers), record.key)
+    headers = record.headers
+    return Delivery(record.offset + 1, record.value, content_type(headers), kept_headers(headers), record.key)
