@@ -9,11 +9,22 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
+from connectors.kafka.access import refusal
 from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings, Security, Tls
-from oracle.errors import RefusedError
+from connectors.kafka.tolerance import install as install_tolerance
+from oracle.errors import BusError, FencedError, RefusedError
 
-__all__ = ["admin", "close_quietly", "make_consumer", "make_member", "make_producer", "transactional_id"]
+__all__ = [
+    "admin",
+    "close_quietly",
+    "make_consumer",
+    "make_member",
+    "make_producer",
+    "make_sender",
+    "start",
+    "transactional_id",
+]
 
 _RETRY_MS = 20
 """Pause before a request is tried again; the client's own default of 100 would be felt in every transaction."""
@@ -21,6 +32,8 @@ _RETRY_MS = 20
 _CLOSE_SECONDS = 5.0
 
 _closing: set[asyncio.Task[None]] = set()
+
+install_tolerance()
 
 
 def transactional_id(settings: KafkaSettings, partition: int) -> str:
@@ -54,7 +67,7 @@ def make_member(settings: KafkaSettings) -> AIOKafkaConsumer:
         session_timeout_ms=_milliseconds(settings.session_seconds),
         heartbeat_interval_ms=_milliseconds(settings.session_seconds / 4),
         rebalance_timeout_ms=_milliseconds(settings.rebalance_seconds),
-        metadata_max_age_ms=30_000,  # a changed number of partitions is noticed this soon
+        metadata_max_age_ms=_milliseconds(settings.metadata_seconds),
     )
 
 
@@ -72,6 +85,16 @@ def make_producer(settings: KafkaSettings, partition: int) -> AIOKafkaProducer:
     )
 
 
+def make_sender(settings: KafkaSettings) -> AIOKafkaProducer:
+    """Return a producer without transactions, as an asker has one."""
+    return AIOKafkaProducer(
+        **_common(settings),
+        request_timeout_ms=_milliseconds(settings.request_seconds),
+        enable_idempotence=True,
+        max_batch_size=settings.batch_bytes,
+    )
+
+
 @contextlib.asynccontextmanager
 async def admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
     """Lend an admin client.
@@ -84,11 +107,31 @@ async def admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
         **_common(settings), request_timeout_ms=_milliseconds(settings.request_seconds), retry_backoff_ms=_RETRY_MS
     )
     try:
-        with translated(f"brokers {', '.join(settings.servers)}"):
-            await client.start()
+        await start(client, settings, f"brokers {', '.join(settings.servers)}")
         yield client
     finally:
         await close_quietly(client.close())
+
+
+async def start(client: Any, settings: KafkaSettings, what: str) -> None:  # noqa: ANN401 -- no types
+    """Start a consumer, a producer or an admin client; `what` begins the message of whatever goes wrong.
+
+    Where it cannot begin, the client says so but not why; then each server is tried by itself.
+
+    Raises:
+        RefusedError: The brokers do not let us in, or are not who they should be.
+        BusError: No broker answers.
+    """
+    try:
+        with translated(what):
+            await client.start()
+    except FencedError:
+        raise
+    except BusError as exc:
+        refused = await refusal(settings.servers, _common(settings))
+        if refused is not None:
+            raise refused from exc
+        raise
 
 
 async def close_quietly(closing: Any) -> None:  # noqa: ANN401 -- a coroutine of the client

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Iterator
+from typing import Final
 
 from aiokafka import errors
 
@@ -21,6 +23,9 @@ _REFUSED = (
     errors.AuthenticationMethodNotSupported,
     errors.UnsupportedSaslMechanismError,
 )
+_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "ALERT")
+"""In the names of TLS's own errors: what is said by a server that speaks no TLS, or that does not want us."""
+
 _TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
 
 
@@ -42,7 +47,7 @@ def translated(what: str) -> Iterator[None]:
     except _FENCED as exc:
         raise FencedError(f"{what}: another process has taken over, or a transaction ran out of time") from exc
     except _REFUSED as exc:
-        raise RefusedError(f"{what}: the brokers refuse it: {_name(exc)}") from exc
+        raise RefusedError(f"{what}: the brokers refuse it: {_name(exc)}{_about(exc)}") from exc
     except errors.OffsetOutOfRangeError as exc:
         raise SourceError(f"{what}: the records to read next were deleted (retention), or the topic was cut") from exc
     except _TOO_LARGE as exc:
@@ -50,6 +55,9 @@ def translated(what: str) -> Iterator[None]:
     except TimeoutError as exc:
         raise BusError(f"{what}: no answer in time") from exc
     except (errors.KafkaError, errors.IllegalOperation, errors.ConsumerStoppedError, OSError) as exc:
+        reason = _tls_refusal(exc) or _tls_refusal(exc.__cause__)
+        if reason is not None:
+            raise RefusedError(f"{what}: kafka.tls: {reason}") from exc
         raise BusError(f"{what}: {_name(exc)}") from exc
     except asyncio.InvalidStateError as exc:  # the client's own race when its sender has died
         raise BusError(f"{what}: the client has failed") from exc
@@ -57,3 +65,19 @@ def translated(what: str) -> Iterator[None]:
 
 def _name(error: BaseException) -> str:
     return type(error).__name__.removesuffix("Error")
+
+
+def _about(error: BaseException) -> str:
+    """Return which topics an error of access is about, if it says so."""
+    named = error.args[0] if error.args and isinstance(error, errors.TopicAuthorizationFailedError) else ()
+    names = sorted(map(str, named)) if isinstance(named, set | frozenset | list | tuple) else [str(named)]
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _tls_refusal(error: BaseException | None) -> str | None:
+    """Return why TLS will never succeed as it is set up, if this error says so; a lost connection may pass."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the broker's certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and any(word in (error.reason or "") for word in _NOT_TLS):
+        return f"the broker refuses it: {error.reason}"
+    return None

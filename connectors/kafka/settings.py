@@ -73,13 +73,15 @@ class KafkaSettings:
         ledger: Topic of public ledger events; None to drop them.
         dead_letter: Topic of notes on rejected messages; None for none.
         dead_letter_bodies: Whether these notes hold the message itself, which is private.
-        first_offset: Where a state that has answered nothing begins, on every partition.
+        first_offset: Where a state that has answered nothing begins, on every partition; unanswered queries before it may
+            be missing.
         instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
         security: TLS and SASL.
         session_seconds: Silence after which the group takes our partitions away.
         rebalance_seconds: Most time for handing over partitions in a rebalance.
         transaction_seconds: Most time for one commit; the broker aborts it then.
         request_seconds: Most time for one request.
+        metadata_seconds: How soon a changed number of partitions is noticed.
         fetch_bytes: Bytes asked for at once.
         batch_bytes: Largest batch that is written; below the topics' max.message.bytes.
     """
@@ -100,6 +102,7 @@ class KafkaSettings:
     rebalance_seconds: float = 60.0
     transaction_seconds: float = 30.0
     request_seconds: float = 15.0
+    metadata_seconds: float = 30.0
     fetch_bytes: int = 4 << 20
     batch_bytes: int = 768 << 10
 

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import JSON, Commit, Committed, Reply
-from connectors.kafka.client import admin, close_quietly, make_producer
+from connectors.kafka.client import admin, close_quietly, make_producer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.position import Witness
 from connectors.kafka.replies import dead_letter, reply_headers, reply_topic
@@ -74,7 +74,7 @@ class KafkaSink:
         self._producer = producer
         with translated(self._where):
             async with asyncio.timeout(self._settings.transaction_seconds + self._settings.request_seconds):
-                await producer.start()
+                await start(producer, self._settings, self._where)
             for topic in self._settings.written:
                 self._counts[topic] = len(await producer.partitions_for(topic))
         found = await committed_offset(self._settings, self._partition)

@@ -8,7 +8,7 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from connectors.base import JSON, Delivery
-from connectors.kafka.client import close_quietly, make_consumer
+from connectors.kafka.client import close_quietly, make_consumer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.replies import content_type, kept_headers
 from connectors.kafka.settings import KafkaSettings
@@ -74,17 +74,17 @@ class KafkaSource:
             BusError: The brokers do not answer.
         """
         await self.close()
-        start = self._settings.first_offset if position is None else position
+        begin = self._settings.first_offset if position is None else position
         self._consumer = make_consumer(self._settings)
         with translated(self._where):
-            await self._consumer.start()
+            await start(self._consumer, self._settings, self._where)
             self._consumer.assign([self._part])
             first = (await self._consumer.beginning_offsets([self._part]))[self._part]
             last = (await self._consumer.end_offsets([self._part]))[self._part]
-        self._check_range(start, first, last, fresh=position is None)
+        self._check_range(begin, first, last, fresh=position is None)
         await self._check_expected(first)
-        self._consumer.seek(self._part, start)
-        self._next = start
+        self._consumer.seek(self._part, begin)
+        self._next = begin
 
     def _check_range(self, start: int, first: int, last: int, *, fresh: bool) -> None:
         if start > last:

@@ -13,10 +13,16 @@ from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, RefusedError
 
-__all__ = ["TopicFacts", "check", "describe", "make_missing", "problems"]
+__all__ = ["DEFAULT_MESSAGE_BYTES", "TopicFacts", "check", "describe", "make_missing", "other_partitions", "problems"]
+
+DEFAULT_MESSAGE_BYTES = 1_048_588
+"""What a topic takes if it does not say otherwise: Kafka's own default of max.message.bytes."""
 
 _MAX_BYTES = "max.message.bytes"
 _POLICY = "cleanup.policy"
+_COMPRESSION = "compression.type"
+_UNCOMPRESSED = "uncompressed"
+_NOTE_BYTES = 2048
 _UNKNOWN_TOPIC = 3
 _COMPACT = "compact"
 
@@ -36,7 +42,12 @@ class TopicFacts:
     @property
     def message_bytes(self) -> int:
         """Largest batch that it takes, and so the largest record."""
-        return int(self.configs.get(_MAX_BYTES, "1048588"))
+        return int(self.configs.get(_MAX_BYTES, str(DEFAULT_MESSAGE_BYTES)))
+
+    @property
+    def uncompressed(self) -> bool:
+        """True if its records are stored as they are, so that `message_bytes` bounds them."""
+        return self.configs.get(_COMPRESSION) == _UNCOMPRESSED
 
     @property
     def compacted(self) -> bool:
@@ -67,7 +78,7 @@ def _there(entry: Mapping[str, Any]) -> bool:
     code: int = entry["error_code"]
     if code in {0, _UNKNOWN_TOPIC}:
         return code == 0
-    raise errors.for_code(code)
+    raise errors.for_code(code)(entry["topic"])
 
 
 async def _configs(client: Any, names: list[str]) -> dict[str, dict[str, str]]:  # noqa: ANN401 -- no types
@@ -78,9 +89,18 @@ async def _configs(client: Any, names: list[str]) -> dict[str, dict[str, str]]: 
     for response in await client.describe_configs(wanted):
         for code, _, _, name, entries in response.resources:
             if code:
-                raise errors.for_code(code)
+                raise errors.for_code(code)(name)
             found[name] = {entry[0]: entry[1] or "" for entry in entries}
     return found
+
+
+def other_partitions(settings: KafkaSettings, partitions: int, shards: int) -> str:
+    """Return what to do where the query topic has another number of partitions than the state has shards."""
+    return (
+        f"topic {settings.topic}: it has {partitions} partitions, and the state has {shards} shards, one for each "
+        "partition it was made for; queries of the others would get no answer. Make a new topic of "
+        f"{shards} partitions, or a new state: perpetua init --shards {partitions}"
+    )
 
 
 def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int) -> list[str]:
@@ -99,10 +119,11 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
     ]
     queries = facts.get(settings.topic)
     if queries is not None and queries.partitions != shards:
+        found.append(other_partitions(settings, queries.partitions, shards))
+    if queries is not None and not queries.uncompressed:
         found.append(
-            f"topic {settings.topic}: it has {queries.partitions} partitions, and the state has {shards} shards, one "
-            "for each partition it was made for; queries of the others would get no answer. Make a new topic of "
-            f"{shards} partitions, or a new state: perpetua init --shards {queries.partitions}"
+            f"topic {settings.topic}: {_COMPRESSION} = {queries.configs.get(_COMPRESSION)}: must be {_UNCOMPRESSED}: a "
+            "small message could unpack to one whose answer no topic takes, and would stop the shard"
         )
     found.extend(
         f"topic {name}: max.message.bytes = {facts[name].message_bytes}: must be at least {largest_reply}, the largest "
@@ -111,9 +132,21 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
         for name in (settings.answers, *sorted(settings.reply_topics))
         if name in facts and facts[name].message_bytes < largest_reply
     )
+    letters = facts.get(settings.dead_letter or "")
+    if letters is not None and queries is not None and letters.message_bytes < _largest_note(settings, queries):
+        found.append(
+            f"topic {settings.dead_letter}: {_MAX_BYTES} = {letters.message_bytes}: must be at least "
+            f"{_largest_note(settings, queries)}, for notes on the largest query; raise it, or leave out "
+            "sink.dead_letter_bodies"
+        )
     if settings.ledger is not None and settings.ledger in facts and not facts[settings.ledger].compacted:
         found.append(f"topic {settings.ledger}: cleanup.policy: must be compact, so that no event is ever deleted")
     return found
+
+
+def _largest_note(settings: KafkaSettings, queries: TopicFacts) -> int:
+    """Return the bytes of the largest dead letter: with bodies it holds a query in base64."""
+    return _NOTE_BYTES + (queries.message_bytes * 4 // 3 if settings.dead_letter_bodies else 0)
 
 
 async def make_missing(
@@ -127,13 +160,14 @@ async def make_missing(
         RefusedError: The brokers refuse one.
         BusError: The brokers do not answer.
     """
-    sizes = {_MAX_BYTES: str(max(largest_reply, 1_048_588))}
-    configs: dict[str, dict[str, str]] = {settings.topic: {"compression.type": "uncompressed", "retention.ms": "-1"}}
+    sizes = {_MAX_BYTES: str(max(largest_reply, DEFAULT_MESSAGE_BYTES))}
+    configs: dict[str, dict[str, str]] = {settings.topic: {_COMPRESSION: _UNCOMPRESSED, "retention.ms": "-1"}}
     configs |= dict.fromkeys((settings.answers, *settings.reply_topics), sizes)
     if settings.ledger:
         configs[settings.ledger] = {_POLICY: _COMPACT}
     if settings.dead_letter:
-        configs[settings.dead_letter] = {_MAX_BYTES: str(2_097_152)}
+        note = _largest_note(settings, facts.get(settings.topic, TopicFacts(shards)))
+        configs[settings.dead_letter] = {_MAX_BYTES: str(max(note, DEFAULT_MESSAGE_BYTES))}
     missing = [name for name in (settings.topic, *settings.written) if name not in facts]
     topics = [
         NewTopic(

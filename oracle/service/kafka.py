@@ -16,12 +16,13 @@ _JSON_REPLY: Final = 2048
 _ESCAPED: Final = 6
 """Most bytes that JSON takes for one byte of an id."""
 
-_ARROW_ROW: Final = 32
-"""Bytes of one row of an Arrow answer without its id, rounded up: 1 + 8 + 8 + 4 + 1/8, and 8 + 1/8 for no id."""
+_ARROW_ROW: Final = 48
+"""Bytes of one row of an Arrow answer, rounded up: label 1, round 8, phase 8, error 4 + 15 + 1/8, and id 8 + 1/8 (an
+integer, or where a text begins)."""
 
 _ARROW_FRAME: Final = 4096
-_RECORD: Final = 65_536
-"""Room for a record's key, headers and frame."""
+_FRAME: Final = 1024
+"""Bytes of a Kafka batch with one record, without key, value and the headers that were asked with."""
 
 
 def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
@@ -84,12 +85,12 @@ def _secret(field: str, path: Path | None) -> str | None:
 
 
 def largest_reply(plan: Plan, query_bytes: int) -> int:
-    """Return the bytes that the largest reply may have, where no query has more than `query_bytes`.
+    """Return the bytes that the largest reply's record may have, where no query's has more than `query_bytes`.
 
-    An Arrow message of r rows and d features has at least r d bytes, and its ids come back as they are.
+    Key and headers come back as they are, and may take nearly all of a query's bytes. An Arrow message of r rows and d
+    features has at least r d bytes, and texts in its ids come back as they are.
     """
     limits = plan.limits
     json = _JSON_REPLY + _ESCAPED * limits.id_bytes
-    body = min(limits.batch_bytes, query_bytes)
-    arrow = _ARROW_FRAME + _ARROW_ROW * min(limits.rows, body // len(plan.features)) + body
-    return max(json, arrow) + _RECORD
+    rows = min(limits.rows, min(limits.batch_bytes, query_bytes) // len(plan.features))
+    return max(json, _ARROW_FRAME + _ARROW_ROW * rows) + query_bytes + _FRAME

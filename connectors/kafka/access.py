@@ -1,0 +1,42 @@
+"""Why the brokers do not let us in: the client tells nobody, so each server is tried by itself."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiokafka.conn import create_conn
+
+from connectors.kafka.errors import translated
+from oracle.errors import BusError, RefusedError
+
+__all__ = ["refusal"]
+
+
+async def refusal(servers: Sequence[str], connection: Mapping[str, Any]) -> RefusedError | None:
+    """Return why no server takes us for who we are, if one says so and none takes us.
+
+    Args:
+        servers: "host:port".
+        connection: How the client is told to connect; its own names.
+    """
+    how = {name: value for name, value in connection.items() if name != "bootstrap_servers"}
+    outcomes = await asyncio.gather(*(_try(server, how) for server in servers), return_exceptions=True)
+    if any(outcome is None for outcome in outcomes):
+        return None
+    return next((outcome for outcome in outcomes if isinstance(outcome, RefusedError)), None)
+
+
+async def _try(server: str, how: Mapping[str, Any]) -> None:
+    """Connect once.
+
+    Raises:
+        RefusedError: See `refusal`.
+        BusError: The server does not answer.
+    """
+    host, _, port = server.rpartition(":")
+    try:
+        with translated(f"broker {server}"):
+            connection = await create_conn(host.strip("[]"), int(port), request_timeout_ms=5000, **how)
+    except ValueError as exc:
+        raise BusError(f"broker {server}: its certificate does not fit") from exc
+    connection.close()
