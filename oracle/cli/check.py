@@ -8,15 +8,16 @@ from typing import Annotated
 import msgspec
 import typer
 
-from connectors.base import Source
+from connectors.base import Committed, Source
 from oracle.cli.findings import Finding, attempt
+from oracle.cli.progress import Progress
 from oracle.errors import StateError
 from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
-from oracle.service.assembly import last_commit, open_sink, open_source
-from oracle.service.config import Config, FileSink, load_config
-from oracle.service.recovery import check_order
-from oracle.service.shard import Shard
+from oracle.service.assembly import inspect_sink, last_commit, open_sink, open_source
+from oracle.service.config import Config, FileSink, StdoutSink, load_config
+from oracle.service.recovery import catch_up
+from oracle.service.shard import CommitMark, Shard
 from oracle.state.folder import check_mode, is_held, newest_bytes, read_plan
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file
@@ -69,11 +70,16 @@ def _findings(config_file: Path) -> Iterator[Finding]:
     yield finding
     if shard is None:
         return
-    if not writable.problem:
-        finding, _ = attempt("sink goes with the state", lambda: check_order(shard, last_commit(config)))
+    sink, _ = attempt("sink goes with the state", lambda: inspect_sink(config, shard))
+    if not writable.problem:  # else it says the same
+        yield sink
+    source, _ = attempt("source can be read from the state's position", lambda: _read(config, plan, shard.position))
+    yield source
+    if not (writable.problem or sink.problem or source.problem) and (committed := last_commit(config)) is not None:
+        finding, _ = attempt(
+            "log is the one that was answered since the snapshot", lambda: _again(config, plan, shard, committed)
+        )
         yield finding
-    finding, _ = attempt("source can be read from the state's position", lambda: _read(config, plan, shard.position))
-    yield finding
     if is_held(config.state.folder):
         yield Finding("a daemon is serving this state now; a second one would be refused", None)
 
@@ -103,9 +109,10 @@ def _shard(config: Config, plan: Plan, key: bytes) -> Shard:
 
 def _writable(config: Config) -> None:
     open_sink(config)
-    if not isinstance(config.sink, FileSink):
+    if not isinstance(config.sink, FileSink | StdoutSink):
         return
-    for path in (config.sink.path, config.sink.ledger, config.sink.dead_letter):
+    answers = config.sink.path if isinstance(config.sink, FileSink) else None
+    for path in (answers, config.sink.ledger, config.sink.dead_letter):
         if path is None:
             continue
         try:
@@ -120,6 +127,23 @@ def _writable(config: Config) -> None:
 def _read(config: Config, plan: Plan, position: int) -> None:
     if config.source.kind != "stdin":
         asyncio.run(_open(open_source(config, plan), position))
+
+
+def _again(config: Config, plan: Plan, shard: Shard, committed: Committed) -> None:
+    """Re-execute, in memory, what a restart would; of standard input nothing can be read."""
+    if shard.position == committed.position:
+        shard.check(CommitMark.unpack(committed.metadata))
+    elif config.source.kind != "stdin":
+        _read(config, plan, committed.position)  # a log that ends before is told at once
+        asyncio.run(_catch_up(shard, open_source(config, plan), committed))
+
+
+async def _catch_up(shard: Shard, source: Source, committed: Committed) -> None:
+    with Progress("re-executing", committed.position, "of the source") as progress:
+        try:
+            await catch_up(shard, source, committed, progress.at)
+        finally:
+            await source.close()
 
 
 async def _open(source: Source, position: int) -> None:
