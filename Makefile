@@ -9,20 +9,26 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev demo test lint format adversaries chaos fuzz growth bench compare lock clean
+.PHONY: help install dev broker demo kafka-demo test lint format adversaries chaos chaos-kafka fuzz growth bench compare \
+	lock clean
 
 help: ## list the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
 
 install: $(VENV)/.installed ## make .venv with the command in .venv/bin/perpetua
 	@echo "Ready: $(BIN)/perpetua"
 
 dev: $(VENV)/.installed-dev ## add the tools for tests and checks to .venv
 
+broker: $(VENV)/.broker ## install what a Kafka broker of tests and demonstrations needs: Java, Maven, Kafka itself
+
 demo: $(VENV)/.installed ## run the demonstration
 	@$(BIN)/perpetua demo
 
-test: lint ## run all checks, then all tests; the first failure stops
+kafka-demo: $(VENV)/.installed broker ## run the demonstration over a Kafka broker of its own
+	@deploy/kafka/demo.sh $(VENV)
+
+test: lint broker ## run all checks, then all tests; the first failure stops
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
 
@@ -46,13 +52,16 @@ adversaries: dev ## play every adversary against every plan, and print a table (
 chaos: dev ## kill -9 the daemon 300 times, fill its disk, set its files back (ARGS="--kills 30")
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
+chaos-kafka: dev broker ## kill -9 two daemons 200 times, restart the broker 10 times (ARGS="--kills 20 --restarts 2")
+	@$(BIN)/python -m tests.chaos_kafka $(ARGS)
+
 fuzz: dev ## a million mutated messages through the codecs, and mutated files through their readers
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 growth: dev ## watch memory and snapshots over many rounds (ARGS="--rounds 1e9")
 	@$(BIN)/python -m tests.growth $(ARGS)
 
-bench: dev ## measure speed beside peers in the same run; writes build/benchmarks.json
+bench: dev broker ## measure speed beside peers in the same run; writes build/benchmarks.json
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 compare: dev ## compare with classical learners on the demo's data; writes build/comparison.md and .svg
@@ -67,6 +76,10 @@ clean: ## remove .venv and all that the tools left behind
 
 $(VENV)/.installed: $(RUN_LOCKS) pyproject.toml deploy/bootstrap.sh
 	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) run
+	@touch $@
+
+$(VENV)/.broker: $(VENV)/.installed deploy/kafka/pom.xml deploy/kafka/broker.py deploy/bootstrap.sh
+	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) broker
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed $(DEV_LOCK)

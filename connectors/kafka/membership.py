@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable, Collection
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 
-from connectors.kafka.client import close_quietly, make_member
+from connectors.kafka.client import close_quietly, make_member, start
 from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings
-from oracle.errors import BusError
+from connectors.kafka.topics import other_partitions
+from oracle.errors import BusError, RefusedError
 
 __all__ = ["KafkaMembership"]
 
@@ -29,12 +30,14 @@ class KafkaMembership:
 
     Args:
         settings: The cluster, the topic and the group.
+        shards: How many partitions the topic must have.
         assigned: Called with the partitions that are ours from now on; it must not wait.
         revoked: Awaited with the partitions that are ours no more.
     """
 
-    def __init__(self, settings: KafkaSettings, assigned: Assigned, revoked: Revoked) -> None:
+    def __init__(self, settings: KafkaSettings, shards: int, assigned: Assigned, revoked: Revoked) -> None:
         self._settings = settings
+        self._shards = shards
         self._assigned = assigned
         self._revoked = revoked
 
@@ -45,7 +48,7 @@ class KafkaMembership:
             on_trouble: Told of what will be tried again.
 
         Raises:
-            RefusedError: The brokers do not let us.
+            RefusedError: The brokers do not let us, or the topic's number of partitions has changed.
         """
         while True:
             try:
@@ -56,14 +59,37 @@ class KafkaMembership:
 
     async def _join(self) -> None:
         consumer = make_member(self._settings)
+        listener = _Listener(consumer, self._assigned_of(consumer), self._revoked)
         try:
             with translated(f"group {self._settings.group}"):
-                await consumer.start()
-                consumer.subscribe([self._settings.topic], listener=_Listener(consumer, self._assigned, self._revoked))
+                await start(consumer, self._settings, f"group {self._settings.group}")
+                consumer.subscribe([self._settings.topic], listener=listener)
                 while True:
                     await consumer.getmany(timeout_ms=_POLL_MS)  # all are paused: it only shows that we are alive
+                    self._check_partitions(consumer)
         finally:
             await close_quietly(consumer.stop())
+
+    def _assigned_of(self, consumer: AIOKafkaConsumer) -> Assigned:
+        """Return what is called at an assignment; one of partitions that we have no shard for is passed over."""
+
+        def assigned(partitions: frozenset[int]) -> None:
+            if self._partitions(consumer) <= self._shards:
+                self._assigned(partitions)
+
+        return assigned
+
+    def _partitions(self, consumer: AIOKafkaConsumer) -> int:
+        """Return how many partitions the topic has, by what we were told of it and by what we were given of it."""
+        known = consumer.partitions_for_topic(self._settings.topic)
+        if not known:
+            return 0
+        return max(len(known), *(part.partition + 1 for part in consumer.assignment()), 0)
+
+    def _check_partitions(self, consumer: AIOKafkaConsumer) -> None:
+        partitions = self._partitions(consumer)
+        if partitions not in {0, self._shards}:
+            raise RefusedError(other_partitions(self._settings, partitions, self._shards))
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the client has no types

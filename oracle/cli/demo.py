@@ -15,7 +15,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from oracle.cli.flights.data import INSTALL_HINT, Prepared, prepare
+from oracle.cli.flights.bus import Bus, FileBus, KafkaBus
+from oracle.cli.flights.data import INSTALL_HINT, prepare
 from oracle.cli.flights.model import EPSILON, least_flights, model_text
 from oracle.cli.flights.plot import draw
 from oracle.cli.flights.report import summary, what_happened, what_next
@@ -38,29 +39,20 @@ _PATIENCE: Final = 120.0
 _MARK: Final = "perpetua-demo"
 """A file of this name marks a folder as one that the demo made and may make again."""
 
-_CONFIG: Final = """\
-[state]
-folder = "{folder}/state"
-snapshot_rounds = 20000
-
-[source]
-kind = "jsonl"
-path = "{folder}/queries.jsonl"
-
-[sink]
-kind = "jsonl"
-path = "{folder}/answers.jsonl"
-ledger = "{folder}/ledger.jsonl"
-
-[service]
-batch_rows = 1024
-"""
+_LOOK: Final = 0.01
+"""Seconds between looks at how many answers there are."""
 
 
 def run(
     folder: Annotated[Path, typer.Option("--folder", help="Where its files go; made anew each time.")] = _FOLDER,
+    servers: Annotated[
+        str | None, typer.Option("--kafka", metavar="HOST:PORT", help="Serve over this Kafka broker instead of files.")
+    ] = None,
 ) -> None:
-    """Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out."""
+    """Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out.
+
+    With --kafka the queries come from a topic and the answers go to one, exactly once, crash included.
+    """
     if importlib.util.find_spec("matplotlib") is None:
         raise RefusedError(INSTALL_HINT)
     console = Console(highlight=False)
@@ -68,19 +60,26 @@ def run(
     _step(console, 1, "Joining the flights of 2013 from New York with their weather")
     prepared = prepare(folder)
     (folder / "flights.toml").write_text(model_text(prepared.examples), encoding="utf-8")
-    (folder / "serve.toml").write_text(_CONFIG.format(folder=folder), encoding="utf-8")
+    bus: Bus = KafkaBus(servers, folder) if servers else FileBus(folder)
+    (folder / "serve.toml").write_text(bus.config(folder), encoding="utf-8")
     console.print(f"  {prepared.examples:,} labelled flights to learn from, {prepared.asked:,} queries to answer")
     with ThreadPoolExecutor(1) as beside:
         least = beside.submit(least_flights, prepared.examples)
         _step(console, 2, f"Planning for epsilon {EPSILON:g} and making the state")
         _perpetua(console, ["init", "flights.toml", "--data", "train.parquet", "--state", "state"], folder)
+        bus.prepare(folder / "serve.toml", prepared.queries, lambda done: console.print(f"  {done}"))
         _step(console, 3, "Answering, and killing the daemon on the way (kill -9)")
-        crash, first = _serve_and_kill(console, folder, prepared)
+        crash, first = _serve_until(console, folder, bus, int(_CRASH_AT * prepared.asked), signal.SIGKILL)
+        console.print(f"  killed with {crash:,} answers {'in the file' if bus.ends else 'committed'}")
         _step(console, 4, "Starting it again")
-        started = time.monotonic()
-        _perpetua(console, ["serve", "serve.toml"], folder)
-        seconds = first + time.monotonic() - started
-        score = score_files(folder / "answers.jsonl", prepared.truth)
+        if bus.ends:
+            started = time.monotonic()
+            _perpetua(console, ["serve", "serve.toml"], folder)
+            second = time.monotonic() - started
+        else:
+            _, second = _serve_until(console, folder, bus, prepared.asked, signal.SIGTERM)
+        seconds = first + second
+        score = score_files(bus.collect(), prepared.truth)
         data = read_plan(folder / "state")
         if data is None:
             msg = f"{folder / 'state'}: holds no plan"
@@ -138,29 +137,22 @@ def _perpetua(console: Console, arguments: Sequence[str], folder: Path) -> None:
         raise PerpetuaError(msg)
 
 
-def _serve_and_kill(console: Console, folder: Path, prepared: Prepared) -> tuple[int, float]:
-    """Serve, kill -9 after some of the answers; return how many there were, and the seconds it took."""
+def _serve_until(console: Console, folder: Path, bus: Bus, wanted: int, number: signal.Signals) -> tuple[int, float]:
+    """Serve until there are so many answers, send a signal; return how many there were, and the seconds it took."""
     command = _command(["serve", "serve.toml"], folder)
     console.print(f"  $ perpetua {' '.join(command[3:])}", markup=False)
-    answers, started = folder / "answers.jsonl", time.monotonic()
-    with (folder / "first-serve.log").open("wb") as log:
+    started = time.monotonic()
+    with (folder / f"serve-{number.name}.log").open("wb") as log:
         daemon = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 -- our own command
         try:
-            while _lines(answers) < _CRASH_AT * prepared.asked:
-                if daemon.poll() is not None or time.monotonic() - started > _PATIENCE:
-                    msg = f"perpetua serve: did not come to the crash; see {log.name}"
-                    raise PerpetuaError(msg)
-                time.sleep(0.01)
+            while (there := bus.answered()) < wanted and daemon.poll() is None:
+                if time.monotonic() - started > _PATIENCE:
+                    break
+                time.sleep(_LOOK)
         finally:
-            daemon.send_signal(signal.SIGKILL)
+            daemon.send_signal(number)
             daemon.wait()
-    there = _lines(answers)
-    console.print(f"  killed with {there:,} answers in the file")
-    return there, time.monotonic() - started
-
-
-def _lines(path: Path) -> int:
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    if there < wanted:
+        msg = f"perpetua serve: did not give {wanted:,} answers; see {log.name}"
+        raise PerpetuaError(msg)
+    return bus.answered(), time.monotonic() - started

@@ -10,7 +10,7 @@ from connectors.kafka.membership import KafkaMembership
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
-from connectors.kafka.topics import check, describe
+from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
 from oracle.accounting.ledger import LedgerEvent
 from oracle.errors import StateError
 from oracle.planning.plan import Plan
@@ -77,7 +77,10 @@ async def check_topics(model: KafkaModel) -> None:
     facts = await describe(model.settings)
     queries = facts.get(model.settings.topic)
     check(
-        model.settings, facts, model.shards, largest_reply(model.plan, queries.message_bytes if queries else 1_048_588)
+        model.settings,
+        facts,
+        model.shards,
+        largest_reply(model.plan, queries.message_bytes if queries else DEFAULT_MESSAGE_BYTES),
     )
 
 
@@ -95,7 +98,7 @@ def make_fleet(model: KafkaModel, log: PublicLog, version: str) -> tuple[Fleet, 
         patience=model.settings.session_seconds,
         clock=time.monotonic,
     )
-    return fleet, KafkaMembership(model.settings, fleet.assigned, fleet.revoked)
+    return fleet, KafkaMembership(model.settings, model.shards, fleet.assigned, fleet.revoked)
 
 
 class _ServedShard:

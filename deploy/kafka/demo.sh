@@ -1,0 +1,16 @@
+#!/bin/sh
+# Runs the demonstration over a Kafka broker of its own: deploy/kafka/demo.sh VENV
+set -eu
+
+venv=$1
+here=$(cd "$(dirname "$0")" && pwd)
+broker=build/kafka-demo-broker
+tool() { "$venv/bin/python" "$here/broker.py" "$@" --folder "$broker"; }
+
+rm -rf "$broker"
+mkdir -p build
+trap 'tool stop >/dev/null 2>&1 || true' EXIT
+trap 'exit 130' INT TERM
+printf 'Starting a Kafka broker on this machine ...\n'
+servers=$(tool start --die-with $$ | sed -n 's/^bootstrap.servers=//p')
+"$venv/bin/perpetua" demo --kafka "$servers" --folder build/kafka-demo
