@@ -170,7 +170,7 @@ class KafkaTable(BaseModel):
     """
 
     model_config = _Table
-    servers: Annotated[list[Annotated[str, Field(pattern=r"^[^\s,]+:[0-9]{1,5}$")]], Field(min_length=1)]
+    servers: Annotated[list[Annotated[str, Field(pattern=r"^[^\s,@/]+:[0-9]{1,5}$")]], Field(min_length=1)]
     tls: TlsTable | None = None
     sasl: SaslTable | None = None
     request_seconds: Annotated[float, Field(ge=1, le=300)] = 15.0
@@ -269,8 +269,15 @@ class Config(BaseSettings):
 
 
 def _check_topics(source: KafkaSource, sink: KafkaSink) -> None:
-    """Refuse a topic that is used for two things: answers would be taken for queries, or read by the wrong ones."""
+    """Refuse a topic that is used for two things: answers would be taken for queries, or read by the wrong ones.
+
+    Refuse Kafka's own topics too: what is written there could change who has which offset.
+    """
     names = [source.topic, sink.topic, *sink.reply_topics, *filter(None, (sink.ledger, sink.dead_letter))]
+    internal = next((name for name in names if name.startswith("__") or not name.strip(".")), None)
+    if internal is not None:
+        msg = f"{internal} is Kafka's own, or no name"
+        raise PydanticCustomError("topics", msg)
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         msg = f"each must be a topic of its own; {double} is named twice"
@@ -313,6 +320,9 @@ _KINDS: Final = {"source": "jsonl, parquet, stdin and kafka", "sink": "jsonl, pa
 _WHOLE: Final = {"content": "sink.kind", "cluster": "kafka", "topics": "source.topic and [sink]"}
 """What an error of several tables together is about."""
 
+_SHOWN: Final = frozenset({"mechanism", "request_seconds", "check_hostname"})
+"""Settings of the cluster whose values are shown in errors; in the others somebody may have written a password."""
+
 
 def _clear(error: ErrorDetails) -> InputError:
     """Turn pydantic's first complaint into one that names field, value and bound."""
@@ -331,7 +341,7 @@ def _clear(error: ErrorDetails) -> InputError:
         given = error["input"].get("kind") if isinstance(error["input"], dict) else None
         return InputError(f"{field}.kind", given, f"must be one of {_KINDS[field]}")
     shown: Any = error["input"] if isinstance(error["input"], str | int | float | bool) else "..."
-    if "password" in field:
+    if parts[0] == "kafka" and parts[-1] not in _SHOWN:
         shown = "..."
     return InputError(field, shown, error["msg"][0].lower() + error["msg"][1:])
 
