@@ -85,16 +85,17 @@ def refuse_small_parts(model: Model, shards: int, plan: Plan) -> None:
 def _most_shards(model: Model, refused: int, needed: int) -> int:
     """Return the largest number of shards whose parts are large enough, 0 if not even one is.
 
-    Fewer shards have more of delta each and need fewer examples: examples // needed of them do, and those then
-    say what no more of them can do with. What is returned was planned.
+    Fewer shards have more of delta each and need fewer examples: examples // needed of them do, and the least that
+    those could do with bounds the number from above. What is returned was planned.
     """
 
     def wanted(shards: int) -> int:
         return wish_for(shard_model(model, shards)).declared
 
     low = max(model.examples // needed, 1)
-    if model.examples < low * (least := wanted(low)):
+    if wanted(low) > model.examples // low:
         return 0
+    least = wish_for(msgspec.structs.replace(shard_model(model, low), examples=1)).declared
     high = min(model.examples // least + 1, refused)
     while high - low > 1:
         middle = (low + high) // 2

@@ -79,22 +79,24 @@ def _refusal(examples, shards):
 
 def test_small_parts_are_refused_with_what_would_do():
     """It says what each shard needs and gets; the examples and the shards it names do, and one shard more does not."""
-    words = _refusal(12_000, 8)
+    examples, shards = 11_000, 200
+    words = _refusal(examples, shards)
     assert words[:2] == ["--shards", "="]
     needed, gets = (int(words[words.index(word) + 1]) for word in ("least", "gets"))
-    assert gets == 1_500 < needed
+    assert gets == examples // shards < needed
     enough = int(words[words.index("declare") + 3])
-    assert enough == 8 * needed
-    assert plan_shards(_model(enough), 8).declared == needed
+    assert enough == shards * needed
+    assert plan_shards(_model(enough), shards).declared == needed
     most = int(words[words.index("take") + 2])
-    assert plan_shards(_model(12_000), most).declared == 12_000 // most
-    assert int(_refusal(12_000, most + 1)[-3]) == most
+    assert most == 3
+    assert plan_shards(_model(examples), most).declared == examples // most
+    assert int(_refusal(examples, most + 1)[-3]) == most
 
 
 def test_not_enough_for_one_shard():
     """Only examples would help, so no number of shards is named."""
     assert "take" not in _refusal(3_000, 2)
-    with pytest.raises(PlanError, match=r"model.examples = 3000: this model needs at least"):
+    with pytest.raises(PlanError, match=r"model.examples = 3000: too few training examples"):
         plan_shards(_model(3_000), 1)
 
 
