@@ -6,7 +6,7 @@ from oracle.cli.version import version
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.shards import deliveries_of, new_shard, process_in_batches
 
-_COMMANDS = ("plan", "init", "serve", "status", "check", "replay", "demo")
+_COMMANDS = ("plan", "init", "serve", "status", "check", "topics", "replay", "demo")
 
 
 @pytest.mark.parametrize("name", _COMMANDS)
