@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate, repeat
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,14 @@ from oracle.service.codec.rejections import Reason, Rejection
 __all__ = ["BatchCodec", "DecodedBatch"]
 
 Part = Identifier | ArrowQueries | Rejection
+_Block = tuple[NDArray[np.float64], NDArray[np.bool_]]
+
+_RUN: Final = 256
+"""So many deliveries are decoded together; where one of them is no query, all of them are decoded one by one."""
+
+_SHORTEST_RUN: Final = 32
+_reply = partial(tuple.__new__, Reply)
+"""`Reply._make` without its check of the length."""
 
 
 @dataclass(slots=True)
@@ -28,6 +39,7 @@ class DecodedBatch:
         deliveries: The deliveries.
         parts: For each delivery: the id of its one row, the rows of an Arrow message, or a rejection.
         ends: For each delivery: how many rows there are up to and with it.
+        plain: Whether each delivery is known to be one row of JSON.
     """
 
     features: NDArray[np.float64]
@@ -35,10 +47,13 @@ class DecodedBatch:
     deliveries: Sequence[Delivery]
     parts: list[Part] = field(repr=False)
     ends: list[int] = field(repr=False)
+    plain: bool
 
     @property
     def rejections(self) -> list[Reason]:
         """Why each wholly rejected delivery was rejected."""
+        if self.plain:
+            return []
         return [part.reason for part in self.parts if isinstance(part, Rejection)]
 
 
@@ -56,12 +71,50 @@ class BatchCodec:
 
     def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
         """Decode deliveries in order. A rejected one has no row."""
+        parts: list[Part] = []
+        sizes: list[int] = []
+        blocks: list[_Block] = []
+        plain = True
+        for start in range(0, len(deliveries), _RUN):
+            some = deliveries[start : start + _RUN]
+            run = self._decode_run(some)
+            if run is None:
+                plain = False
+                singly = self._decode_singly(some, blocks)
+                sizes += map(_rows_of, singly)
+                parts += singly
+            else:
+                blocks.append(run[1])
+                sizes += repeat(1, len(some))
+                parts += run[0]
+        features = np.concatenate([block for block, _ in blocks]) if blocks else np.empty((0, self._dimension))
+        present = np.concatenate([there for _, there in blocks]) if blocks else np.empty(0, dtype=np.bool_)
+        return DecodedBatch(features, present, deliveries, parts, list(accumulate(sizes)), plain)
+
+    def _decode_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block] | None:
+        """Decode deliveries that are all JSON queries or tombstones, many of them together; else return None."""
+        bodies = [delivery[1] for delivery in deliveries]
+        asked = [body for body in bodies if body is not None]
+        if len(asked) < _SHORTEST_RUN or any(delivery[2] != JSON for delivery in deliveries if delivery[1] is not None):
+            return None
+        run = self._json.decode_run(asked)
+        if run is None:
+            return None
+        identifiers, block = run
+        if len(asked) == len(bodies):
+            return identifiers, (block, np.ones(len(bodies), dtype=np.bool_))
+        present = np.array([body is not None for body in bodies])
+        features = np.zeros((len(bodies), self._dimension))
+        features[present] = block
+        given = iter(identifiers)
+        return [None if body is None else next(given) for body in bodies], (features, present)
+
+    def _decode_singly(self, deliveries: Sequence[Delivery], blocks: list[_Block]) -> list[Part]:
+        """Decode deliveries one by one; return their parts and append their rows to `blocks`."""
         blank = [0.0] * self._dimension
         parts: list[Part] = []
-        ends: list[int] = []
         rows: list[Sequence[float]] = []
         owners: list[int] = []  # the part of each row of the current run of JSON rows; -1 for a tombstone
-        blocks: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
 
         def flush() -> None:
             if rows:
@@ -98,13 +151,7 @@ class BatchCodec:
             else:
                 parts.append(Rejection(Reason.UNSUPPORTED_CONTENT, "content type", f"{JSON} or {ARROW_STREAM}"))
         flush()
-        total = 0
-        for part in parts:
-            total += _rows_of(part)
-            ends.append(total)
-        features = np.concatenate([block for block, _ in blocks]) if blocks else np.empty((0, self._dimension))
-        present = np.concatenate([there for _, there in blocks]) if blocks else np.empty(0, dtype=np.bool_)
-        return DecodedBatch(features, present, deliveries, parts, ends)
+        return parts
 
     def _checked(
         self, rows: list[Sequence[float]], owners: list[int], parts: list[Part]
@@ -119,6 +166,8 @@ class BatchCodec:
 
     def encode(self, batch: DecodedBatch, answers: Answers) -> list[Reply]:
         """Encode one reply for each delivery."""
+        if batch.plain:
+            return self._encode_plain(batch, answers)
         labels = answers.labels.tolist()
         phases = answers.phases.tolist()
         replies: list[Reply] = []
@@ -158,6 +207,15 @@ class BatchCodec:
                 run_deliveries.append(delivery)
         flush()
         return replies
+
+    def _encode_plain(self, batch: DecodedBatch, answers: Answers) -> list[Reply]:
+        identifiers = cast("list[Identifier]", batch.parts)
+        bodies = self._json.encode_answers(
+            identifiers, answers.labels.tolist(), answers.first_round, answers.phases.tolist()
+        )
+        headers = [delivery[3] for delivery in batch.deliveries]
+        keys = [delivery[4] for delivery in batch.deliveries]
+        return list(map(_reply, zip(bodies, repeat(JSON), headers, keys, repeat(None), strict=False)))
 
 
 def _rows_of(part: Part) -> int:

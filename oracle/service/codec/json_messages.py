@@ -10,14 +10,17 @@ The label takes four bytes whatever it is. An id is for correlation only; two me
 """
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
+from operator import attrgetter, itemgetter
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.planning.plan import Plan
+from oracle.service.codec.json_runs import encode_rounds, read_together, split_texts
 from oracle.service.codec.rejections import Reason, Rejection
 
 __all__ = ["Identifier", "JsonCodec"]
@@ -27,8 +30,8 @@ Identifier = str | int | None
 _LABELS: Final = {0: b"0   ", 1: b"1   ", -1: b"null"}
 _NUMBER_LIMIT: Final = 2**63
 
-
 _DEPTH_LIMIT: Final = 64
+_SHALLOW_BYTES: Final = 2 * _DEPTH_LIMIT  # JSON that is nested deeper than the limit is longer
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _TOO_DEEP: Final = Rejection(Reason.MALFORMED, "body", f"one JSON object, nested at most {_DEPTH_LIMIT} deep")
@@ -74,7 +77,62 @@ class JsonCodec:
         )
         self._attributes = [name for name, _, _ in attributes]
         self._decoder = msgspec.json.Decoder(message)
+        self._read_id = attrgetter("id")
+        self._read_vector = attrgetter("x")
+        self._read_beside = _tuples(attrgetter(*self._attributes), self._names)
+        self._read_named = _tuples(itemgetter(*self._names), self._names)
         self._id_decoder = msgspec.json.Decoder(_OnlyId)
+
+    def decode_run(self, bodies: Sequence[bytes]) -> tuple[list[Identifier], NDArray[np.float64]] | None:
+        """Return ids and float64[n, d] of many messages, the same as `decode` would, if all of them are queries.
+
+        None if any is none, or might be: then `decode` tells which.
+        """
+        longest = max(map(len, bodies))
+        if longest > self._limits.body_bytes or (longest > _SHALLOW_BYTES and any(map(_too_deep, bodies))):
+            return None
+        messages = read_together(self._decoder, bodies)
+        if messages is None:
+            return None
+        identifiers: list[Identifier] = list(map(self._read_id, messages))
+        if not self._are_identifiers(identifiers, longest):
+            return None
+        try:
+            rows = self._rows(messages)
+            features = np.fromiter(chain.from_iterable(rows), np.float64, len(bodies) * len(self._names))
+        except (TypeError, KeyError):  # a feature that was left out, or has another name
+            return None
+        return (identifiers, features.reshape(len(bodies), -1)) if np.isfinite(features).all() else None
+
+    def _are_identifiers(self, identifiers: Sequence[Identifier], longest: int) -> bool:
+        """Return whether all ids are within their limits; `longest` is the longest body, and no id is longer."""
+        kinds = set(map(type, identifiers))
+        if int in kinds and not all(
+            -_NUMBER_LIMIT <= one < _NUMBER_LIMIT for one in identifiers if isinstance(one, int)
+        ):
+            return False
+        if longest <= self._limits.id_bytes:
+            return True
+        return all(
+            len(one.encode(errors="surrogatepass")) <= self._limits.id_bytes
+            for one in identifiers
+            if isinstance(one, str)
+        )
+
+    def _rows(self, messages: Sequence[object]) -> Iterable[Iterable[float]]:
+        """Return the features of messages that are all of one form.
+
+        Raises:
+            TypeError: They are not, or a list or an object has too few or too many.
+            KeyError: An object has other names.
+        """
+        vectors = list(map(self._read_vector, messages))
+        kinds = set(map(type, vectors))
+        if kinds == {msgspec.UnsetType}:
+            return map(self._read_beside, messages)
+        if len(kinds) > 1 or set(map(len, vectors)) != {len(self._names)}:
+            raise TypeError("not one form")
+        return vectors if kinds == {list} else map(self._read_named, vectors)
 
     def decode(  # noqa: PLR0911 -- one for each reason
         self, body: bytes
@@ -135,13 +193,22 @@ class JsonCodec:
         self, identifiers: Sequence[Identifier], labels: Sequence[int], first_round: int, phases: Sequence[int]
     ) -> list[bytes]:
         """Encode the answers of consecutive rounds."""
-        dumps = msgspec.json.encode
-        model = self._model
-        return [
-            b'{"id":%b,"label":%b,"model":%b,"round":%d,"phase":%d}'
-            % (dumps(identifier), _LABELS[label], model, first_round + row, phase)
-            for row, (identifier, label, phase) in enumerate(zip(identifiers, labels, phases, strict=True))
-        ]
+        quote, texts = b'"', split_texts(identifiers)
+        if texts is None:
+            quote, texts = b"", list(map(msgspec.json.encode, identifiers))
+        middles = {
+            label: b'%b,"label":%b,"model":%b,"round":' % (quote, text, self._model) for label, text in _LABELS.items()
+        }
+        ends = {phase: b',"phase":%d}' % phase for phase in set(phases)}
+        parts = zip(
+            repeat(b'{"id":' + quote, len(texts)),
+            texts,
+            map(middles.__getitem__, labels),
+            encode_rounds(first_round, len(texts)),
+            map(ends.__getitem__, phases),
+            strict=True,
+        )
+        return list(map(b"".join, parts))
 
     def encode_rejection(self, body: bytes | None, rejection: Rejection) -> bytes:
         """Encode a rejection; the asker's id is given back where it can be read and is within its limit."""
@@ -162,6 +229,11 @@ class JsonCodec:
             return b"null"
         shown = str(identifier).encode()
         return msgspec.json.encode(identifier) if len(shown) <= self._limits.id_bytes else b"null"
+
+
+def _tuples(read: Callable[[Any], Any], names: Sequence[str]) -> Callable[[Any], Any]:
+    """Return what reads values of these names as one tuple, also where there is one name."""
+    return read if len(names) > 1 else lambda owner: (read(owner),)
 
 
 def _not_valid(error: msgspec.ValidationError) -> Rejection:
