@@ -81,27 +81,31 @@ class KafkaSource:
             self._consumer.assign([self._part])
             first = (await self._consumer.beginning_offsets([self._part]))[self._part]
             last = (await self._consumer.end_offsets([self._part]))[self._part]
-        self._check_range(begin, first, last, fresh=position is None)
+        begin = self._in_range(begin, first, last)
         await self._check_expected(first)
         self._consumer.seek(self._part, begin)
         self._next = begin
 
-    def _check_range(self, start: int, first: int, last: int, *, fresh: bool) -> None:
+    def _in_range(self, start: int, first: int, last: int) -> int:
+        """Return where to begin: at `start`, or at the topic's first record if the operator gave up what was before."""
         if start > last:
             raise SourceError(
                 f"{self._where}: it ends at offset {last}, before {start}, up to which it was read: it was made anew, "
                 "or cut; restore it, or make a new state for the new topic"
             )
-        if start < first and fresh:
-            raise SourceError(
-                f"{self._where}: it begins at offset {first}, not at {start}: the queries before were deleted; to "
-                f"leave them unanswered, set source.first_offset = {first}"
-            )
-        if start < first:
+        if start >= first:
+            return start
+        if self._expected is not None and self._expected[0] > start:
             raise SourceError(
                 f"{self._where}: the records from offset {start} to {first} were deleted (retention), and are needed "
                 "to restore the state: use a newer copy of the state folder; give the topic a longer retention"
             )
+        if self._settings.first_offset < first:
+            raise SourceError(
+                f"{self._where}: it begins at offset {first}: the queries from {start} to {first} were deleted "
+                f"(retention) before they were answered; to leave them unanswered, set source.first_offset = {first}"
+            )
+        return first
 
     async def _check_expected(self, first: int) -> None:
         """Look at the record before the committed position: a topic that was made anew has another one there."""
@@ -146,7 +150,7 @@ class KafkaSource:
             raise SourceError(f"{self._where}: fetch before open")
         if self.exhausted:
             return []
-        with translated(self._where):
+        with translated(f"{self._where}, offset {self._next}"):
             found = await self._consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
         records = found.get(self._part, [])
         if self._end is not None:

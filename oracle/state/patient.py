@@ -45,7 +45,8 @@ class PatientStore:
         """See `Store.save`; the generation is raised above the newest one's.
 
         Raises:
-            StorageError: It could not be written, or another process holds the folder still.
+            StorageError: It could not be written, or another process holds the folder still, or has saved a later one
+                (it has fenced us, and we do not know yet).
         """
         if self._held is None:
             try:
@@ -53,6 +54,8 @@ class PatientStore:
             except StateBusyError as exc:
                 raise StorageError(str(exc)) from exc
         newest = self._held.peek()
+        if newest is not None and newest.position > snapshot.position:
+            raise StorageError(f"state folder {self._folder}: another process has saved a later snapshot in it")
         generation = max(snapshot.generation, newest.generation + 1 if newest else 1)
         self._held.save(replace(snapshot, generation=generation))
 

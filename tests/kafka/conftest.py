@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from tests.support.broker import Broker, shared_broker
+from tests.support.kafka import KafkaModelUnderTest
 
 _numbers = itertools.count()
 
@@ -64,3 +65,11 @@ def unique_name(request: pytest.FixtureRequest) -> str:
     """Return a name of letters, digits and dashes that no other test of the run uses."""
     readable = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:100].strip("-")
     return f"{readable}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-{next(_numbers)}"
+
+
+@pytest.fixture
+def model(broker: Broker, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaModelUnderTest]:
+    """A model with topics of one partition and a state; what still serves it at the end is killed."""
+    made = KafkaModelUnderTest(broker, unique_name(request), tmp_path).create()
+    yield made
+    made.end()

@@ -1,6 +1,7 @@
 """One model on a real broker: its topics, its state folder, its daemons as processes, its queries and answers."""
 
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +14,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from oracle.planning.plan import Plan
 from tests.support.broker import Broker
 from tests.support.folders import command, environment, long_plan, make_state
+from tests.support.shards import deliveries_of, new_shard, process_in_batches
 
 __all__ = ["Answer", "KafkaModelUnderTest", "wait_until"]
 
 _SECONDS = 60.0
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class KafkaModelUnderTest:
 
     def create(self, **query_config: str) -> "KafkaModelUnderTest":
         """Make the topics and the state."""
-        self.broker.create_topic(self.queries, self.partitions, query_config)
+        self.broker.create_topic(self.queries, self.partitions, {"compression.type": "uncompressed", **query_config})
         self.broker.create_topic(self.answers, self.partitions, {"max.message.bytes": "20000000"})
         self.broker.create_topic(f"{self.name}.ledger", 1, {"cleanup.policy": "compact"})
         self.broker.create_topic(f"{self.name}.dead", 1)
@@ -107,11 +110,16 @@ log = "json"
         path.write_text(text)
         return path
 
-    def serve(self, config: Path, log: str = "serve.log", *options: str) -> subprocess.Popen[bytes]:
-        """Start a daemon."""
+    def serve(
+        self, config: Path, log: str = "serve.log", *options: str, trap: tuple[str, int] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a daemon; `trap` is a point of `kafka_launcher`, and the number of the commit."""
+        line = command("serve")
+        if trap is not None:
+            line = [sys.executable, "-m", "tests.support.kafka_launcher", trap[0], str(trap[1]), "serve"]
         with (self.folder / log).open("ab") as output:
             process = subprocess.Popen(
-                [*command("serve"), str(config), *options], stdout=output, stderr=output, env=environment()
+                [*line, str(config), *options], stdout=output, stderr=output, env=environment(), cwd=_ROOT
             )
         self.processes.append(process)
         return process
@@ -121,6 +129,14 @@ log = "json"
         path = self.folder / log
         lines = path.read_bytes().splitlines() if path.exists() else []
         return [msgspec.json.decode(line) if line.startswith(b"{") else {"text": line.decode()} for line in lines]
+
+    def events(self, log: str = "serve.log") -> list[str]:
+        """Return the names of a daemon's log lines."""
+        return [line.get("event", "") for line in self.log(log)]
+
+    def expected(self, contents: Sequence[bytes | None]) -> list[bytes]:
+        """Return the answers of one uninterrupted run in memory, from the state as it was made."""
+        return process_in_batches(new_shard(self.plan), deliveries_of(contents)).replies
 
     def end(self) -> None:
         """Kill what still runs."""
@@ -195,6 +211,14 @@ log = "json"
                 )
         consumer.close()
         return found
+
+    def count(self) -> int:
+        """Return how many answers there are."""
+        return len(self.read())
+
+    def values(self, partition: int = 0) -> list[bytes]:
+        """Return the answers of one partition, in order."""
+        return [answer.value for answer in self.read() if answer.partition == partition]
 
     def wait_for_answers(self, count: int, seconds: float = _SECONDS) -> list[Answer]:
         """Read until there are so many answers."""
