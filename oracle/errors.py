@@ -45,10 +45,17 @@ class InputError(RefusedError, ValueError):
     """
 
     def __init__(self, field: str, value: object, bound: str) -> None:
-        super().__init__(f"{field} = {value!r}: {bound}")
+        super().__init__(f"{field} {_shown(value)}: {bound}")
         self.field = field
         self.value = value
         self.bound = bound
+
+
+def _shown(value: object) -> str:
+    """Return a value as its user writes it, not as Python does."""
+    if value is None:
+        return "is not set"
+    return f"= {str(value).lower()}" if isinstance(value, bool) else f"= {value!r}"
 
 
 class DataError(RefusedError):

@@ -9,7 +9,7 @@ import pyarrow.parquet
 from connectors.base import ARROW_STREAM, Reply
 from oracle.errors import InputError, SourceError
 
-__all__ = ["AnswerFile", "open_answers"]
+__all__ = ["AnswerFile", "answered_rows", "open_answers"]
 
 
 class AnswerFile(Protocol):
@@ -55,6 +55,24 @@ def open_answers(path: Path) -> AnswerFile:
     raise InputError(
         "--answers", str(path), "must be a .jsonl or .arrow file, or a .parquet folder, as a sink writes it"
     )
+
+
+def answered_rows(path: Path) -> int | None:
+    """Return the rows of the first answered message: how many were served as one, if the log has as many.
+
+    Args:
+        path: Answers that `open_answers` can read.
+
+    Returns:
+        None for lines, and where no message was answered.
+    """
+    if path.suffix == ".arrow":
+        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
+            return next((batch.num_rows for batch in reader), None)
+    if path.suffix == ".parquet":
+        first = next(iter(sorted(path.glob("part-*.parquet"))), None)
+        return None if first is None else int(pyarrow.parquet.read_metadata(first).num_rows)
+    return None
 
 
 def _one(table: pa.Table) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ import typer
 from connectors.base import Committed, Source
 from oracle.cli.findings import Finding, attempt
 from oracle.cli.progress import Progress
-from oracle.errors import StateError
+from oracle.errors import StateError, WrongKeyError
 from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
 from oracle.service.assembly import inspect_sink, last_commit, open_sink, open_source
@@ -104,7 +104,11 @@ def _shard(config: Config, plan: Plan, key: bytes) -> Shard:
     if data is None:
         msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
         raise StateError(msg)
-    return Shard(plan, decode(data, key, plan.digest))
+    try:
+        return Shard(plan, decode(data, key, plan.digest))
+    except WrongKeyError as exc:
+        msg = f"{exc}, {config.state.key_path}"
+        raise WrongKeyError(msg) from exc
 
 
 def _writable(config: Config) -> None:

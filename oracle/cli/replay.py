@@ -10,9 +10,10 @@ import typer
 from connectors.base import Source
 from connectors.local.jsonl import JsonlSource
 from connectors.local.parquet import ParquetSource
-from oracle.cli.replay_fork import Outputs, Published, check_outputs, publish, stated_cost
+from oracle.cli.answers import answered_rows
+from oracle.cli.replay_fork import Outputs, Published, check_outputs, counted, publish, stated_cost
 from oracle.cli.replay_verify import Verdict, last_commit_of, verify
-from oracle.errors import InputError, PlanExhaustedError, RefusedError, StateError
+from oracle.errors import InputError, LogDivergedError, PlanExhaustedError, RefusedError, StateError, WrongKeyError
 from oracle.planning.plan import Plan
 from oracle.service.messages import MessageSettings, check_messages
 from oracle.service.shard import Shard
@@ -45,36 +46,56 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         Path | None, typer.Option("--commit", help="With --verify: the commit record; by default beside --answers.")
     ] = None,
     key: Annotated[Path | None, typer.Option("--key", help="Key file of a state folder; by default DIR/key.")] = None,
-    rows_per_message: Annotated[int, typer.Option(help="As it was served (Parquet and Arrow logs).")] = _ROWS,
+    rows_per_message: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Rows of a Parquet or Arrow log that are one message; by default {_ROWS}, or with --verify as it was "
+            "served, which the answers tell.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded answers.
 
-    A verification costs no epsilon and exits with 1 if an answer differs, with 3 if LOG is not the log that was
-    answered. Without --verify, LOG is always taken for
-    another log, and answered from its beginning; the state is not changed, and what was spent is recorded beside it.
+    A verification costs no epsilon. It exits with 1 if an answer differs, with 2 if the snapshot is at the last answer
+    already, so that there is nothing to compare, and with 3 if LOG is not the log that was answered.
+
+    Without --verify, LOG is always taken for another log, and answered from its beginning. The state is not changed,
+    and what was spent is recorded beside it.
     """
     _check_options(verifying=check, answers=answers, publishing=out is not None or ledger is not None or accept_cost)
     plan, snapshot = _origin(origin, key)
-    source: Source
-    if log.suffix in {".parquet", ".arrow"}:
-        source = ParquetSource(log, rows_per_message=rows_per_message)
-    else:
-        source = JsonlSource(log, body_limit=plan.limits.body_bytes)
     size = log.stat().st_size if log.suffix == ".jsonl" and log.is_file() else None
     if check and answers is not None:
         committed = last_commit_of(answers, commit)
-        _show_verdict(asyncio.run(verify(Shard(plan, snapshot), source, answers, committed, size)), as_json=as_json)
+        served = answered_rows(answers)
+        doubt = _doubt(rows_per_message, served)
+        source = _source(log, plan, rows_per_message or served or _ROWS)
+        try:
+            verdict = asyncio.run(verify(Shard(plan, snapshot), source, answers, committed, log, size))
+        except LogDivergedError as exc:
+            msg = f"{exc}{doubt}"
+            raise LogDivergedError(msg) from exc
+        _show_verdict(verdict, doubt, as_json=as_json)
         return
     if not accept_cost:
-        msg = f"--accept-cost = False: {stated_cost(plan, snapshot, origin)}. Add --accept-cost if it is worth that"
+        msg = f"--accept-cost is not set: {stated_cost(plan, snapshot, origin)}. Add --accept-cost if it is worth that"
         raise RefusedError(msg)
     if out is None:
         raise InputError("--out", None, "must name the file that the answers go to")
     outputs = Outputs(origin, out, ledger)
     check_outputs(outputs, log)
-    _check_log(plan, log, rows_per_message)
-    _show_published(asyncio.run(publish(plan, snapshot, source, outputs, size)), out, as_json=as_json)
+    rows = rows_per_message or _ROWS
+    _check_log(plan, log, rows)
+    done = asyncio.run(publish(plan, snapshot, _source(log, plan, rows), outputs, size))
+    _show_published(done, out, as_json=as_json)
+
+
+def _source(log: Path, plan: Plan, rows_per_message: int) -> Source:
+    if log.suffix in {".parquet", ".arrow"}:
+        return ParquetSource(log, rows_per_message=rows_per_message)
+    return JsonlSource(log, body_limit=plan.limits.body_bytes)
 
 
 def _check_options(*, verifying: bool, answers: Path | None, publishing: bool) -> None:
@@ -95,17 +116,26 @@ def _check_log(plan: Plan, log: Path, rows_per_message: int) -> None:
     check_messages(plan, log, rows_per_message, MessageSettings("LOG", "--rows-per-message"))
 
 
-def _show_verdict(verdict: Verdict, *, as_json: bool) -> None:
+def _doubt(given: int | None, served: int | None) -> str:
+    """Return what else than another answer may make a difference."""
+    if given is None or served is None or given == served:
+        return ""
+    return f"; --rows-per-message = {given:,}, but the first answered message has {served:,} rows: leave it out"
+
+
+def _show_verdict(verdict: Verdict, doubt: str, *, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(verdict))
     elif verdict.identical:
         typer.echo(
-            f"identical: {verdict.messages:,} answers, {verdict.rounds:,} rounds from round {verdict.first_round:,}; "
-            "extra epsilon: 0"
+            f"identical: {counted(verdict.messages, 'message')}, {counted(verdict.rounds, 'round')} from round "
+            f"{verdict.first_round:,}; extra epsilon: 0"
         )
     else:
         number = verdict.first_difference
-        typer.echo(f"DIFFERENT: answer number {number} (from 0) is missing, or not the one re-execution gives")
+        typer.echo(
+            f"DIFFERENT: the answer to message {number} (from 0) is missing, or not the one re-execution gives{doubt}"
+        )
     if not verdict.identical:
         raise typer.Exit(1)
 
@@ -115,7 +145,8 @@ def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
         typer.echo(msgspec.json.encode(done))
     else:
         typer.echo(
-            f"{out}: {done.messages:,} answers ({done.rejected:,} rejected), {done.rounds:,} rounds from round "
+            f"{out}: {counted(done.messages, 'message')} ({done.rejected:,} rejected), "
+            f"{counted(done.rounds, 'round')} from round "
             f"{done.first_round:,}; extra epsilon: {done.extra_epsilon:g}, extra delta: {done.extra_delta:.3g}, "
             f"for every record that the snapshot holds (fork number {done.number} of it)"
         )
@@ -132,7 +163,12 @@ def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot]:
             msg = f"{origin}: holds no state; make one with `perpetua init`"
             raise StateError(msg)
         plan = Plan.decode(plan_data)
-        return plan, decode(data, read_key_file(key or origin / "key"), plan.digest)
+        path = key or origin / "key"
+        try:
+            return plan, decode(data, read_key_file(path), plan.digest)
+        except WrongKeyError as exc:
+            msg = f"{exc}, {path}"
+            raise WrongKeyError(msg) from exc
     genesis = read_genesis(origin)
     plan = Plan.decode(genesis.plan)
     return plan, decode(genesis.snapshot, genesis.master_key, plan.digest)

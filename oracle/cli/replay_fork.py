@@ -22,7 +22,7 @@ from oracle.service.shard import Shard
 from oracle.state.forks import forks_path, read_forks, record_fork
 from oracle.state.format import Snapshot
 
-__all__ = ["Outputs", "Published", "check_outputs", "publish", "stated_cost"]
+__all__ = ["Outputs", "Published", "check_outputs", "counted", "publish", "stated_cost"]
 
 _MESSAGES = 16_384
 _LINES = (".jsonl",)
@@ -70,6 +70,16 @@ class Outputs:
     ledger: Path | None
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words.
+
+    Example:
+        >>> counted(1, "fork"), counted(2000, "fork")
+        ('1 fork', '2,000 forks')
+    """
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def stated_cost(plan: Plan, snapshot: Snapshot, origin: Path) -> str:
     """Return in words what a fork would cost.
 
@@ -81,7 +91,8 @@ def stated_cost(plan: Plan, snapshot: Snapshot, origin: Path) -> str:
     return (
         f"every record that the snapshot of round {snapshot.round:,} (phase {snapshot.phase}) holds pays another "
         f"epsilon = {cost.epsilon:g} and delta = {cost.delta:.3g} for this run, after the first one's and those of "
-        f"{forks} forks recorded in {forks_path(origin).name}: epsilon = {(forks + 2) * cost.epsilon:g} by these "
+        f"{counted(forks, 'fork')} recorded in {forks_path(origin).name}: epsilon = "
+        f"{(forks + 2) * cost.epsilon:g} by these "
         "(forks of a genesis file, of its state folder and of copies add up, each recorded beside its own origin); "
         f"the sum of delta rises by up to {cost.delta_sum:.3g} for these records; the log's queries pay as the plan "
         "says"

@@ -23,14 +23,14 @@ _MESSAGES = 16_384
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verification found.
+    """What a verification found; it has compared at least one message.
 
     Attributes:
         identical: True if every recorded answer is the one that re-execution gives, byte for byte.
         messages: Messages re-executed.
         rounds: Rounds re-executed.
         first_round: Round of the snapshot.
-        first_difference: Number of the first answer that differs (from 0), or None.
+        first_difference: Number of the first message (from 0) of which an answer differs, or None.
         extra_epsilon: Always 0: the noise is the recorded run's own, so nothing new is released.
     """
 
@@ -63,7 +63,9 @@ def last_commit_of(answers: Path, commit: Path | None) -> Committed:
     return Committed(record.position, record.metadata)
 
 
-async def verify(shard: Shard, source: Source, answers: Path, committed: Committed, size: int | None) -> Verdict:
+async def verify(  # noqa: PLR0913, PLR0917 -- its parts
+    shard: Shard, source: Source, answers: Path, committed: Committed, log: Path, size: int | None
+) -> Verdict:
     """Re-execute a log behind the shard's position, up to the last commit, and compare with what was answered.
 
     Args:
@@ -71,10 +73,11 @@ async def verify(shard: Shard, source: Source, answers: Path, committed: Committ
         source: The recorded log, not yet open.
         answers: What was answered, as a sink wrote it.
         committed: See `last_commit_of`.
+        log: What to call the log.
         size: The log's size in bytes, where it is known: for progress only.
 
     Raises:
-        RefusedError: These answers can only be compared from the beginning.
+        RefusedError: These answers can only be compared from the beginning, or there is nothing to compare.
         StateError: The commit lies before the snapshot.
         LogDivergedError: The log is not the one that was answered; nothing is said of its answers.
         SourceError: The log or the answers cannot be read.
@@ -86,6 +89,12 @@ async def verify(shard: Shard, source: Source, answers: Path, committed: Committ
     if committed.position < shard.position:
         msg = f"--answers: committed up to position {committed.position}, behind the snapshot at {shard.position}"
         raise StateError(msg)
+    if committed.position == shard.position:
+        msg = (
+            f"--from: the snapshot is at the last commit (round {first_round:,}), so there is nothing to compare; "
+            "start at a genesis file (`perpetua init --keep-genesis`), or at an older copy of the state folder"
+        )
+        raise RefusedError(msg)
     mark = CommitMark.unpack(committed.metadata)
     skipped = await _messages_before(source, shard.position)
     difference: int | None = None
@@ -103,9 +112,13 @@ async def verify(shard: Shard, source: Source, answers: Path, committed: Committ
     finally:
         await source.close()
     if shard.position != committed.position:
-        msg = f"LOG: not the log that was answered: no record ends at position {committed.position}"
+        msg = f"{log}: not the log that was answered: no record ends at position {committed.position}"
         raise LogDivergedError(msg)
-    shard.check(mark)
+    try:
+        shard.check(mark)
+    except LogDivergedError as exc:
+        msg = f"{log}: not the log that was answered: {str(exc).removeprefix('log diverged: ')}"
+        raise LogDivergedError(msg) from exc
     if difference is None and not ended:
         difference = skipped + messages
     return Verdict(

@@ -28,6 +28,16 @@ _RANGES = (
 )
 """Least and largest value of each promise: outside, a plan would be absurd or its numbers too coarse."""
 
+_TYPES = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "object": "a table",
+    "str": "text",
+}
+"""msgspec's names of types, in words."""
+
 _RESERVED = frozenset({"id", "x", "label"})
 
 
@@ -65,6 +75,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The `[model]` table. `Plan` explains the shared fields.
 
     Attributes:
+        slicing: How a phase's points are shared out; where a model file names none, the profile's own.
         trim: Outermost points each side skips when it is armed at a phase start, against wrong labels.
         share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
         first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
@@ -109,13 +120,20 @@ def parse_model(document: Mapping[str, object]) -> Model:
     if "model" not in document:
         raise InputError("model", None, "the table [model] is missing")
     try:
-        model = msgspec.convert(document["model"], Model)
+        model = msgspec.convert(_with_slicing(document["model"]), Model)
     except msgspec.ValidationError as exc:
         raise _clear(str(exc), document["model"]) from exc
     _check_numbers(model)
     _check_features(model)
     _check_profile(model)
     return model
+
+
+def _with_slicing(table: object) -> object:
+    """Fill in the profile's own slicing where none is named."""
+    if isinstance(table, dict) and table.get("profile") == "paper":
+        return {"slicing": "rsc", **table}
+    return table
 
 
 def _clear(text: str, table: object) -> InputError:
@@ -137,7 +155,17 @@ def _clear(text: str, table: object) -> InputError:
     shown = value if isinstance(value, str | int | float | bool) else "..."
     if what.startswith("Invalid enum value"):
         return InputError(path, shown, f"must be one of {', '.join(_CHOICES.get(field, ()))}")
-    return InputError(path, shown, what[0].lower() + what[1:])
+    return InputError(path, shown, _in_words(what))
+
+
+def _in_words(complaint: str) -> str:
+    """Return msgspec's complaint about a type without its names of types.
+
+    >>> _in_words("Expected `float | null`, got `str`")
+    'must be a number, not text'
+    """
+    words = re.sub(r"`(\w+)(?: \| null)?`", lambda match: _TYPES.get(match[1], match[0]), complaint)
+    return re.sub(r"^must be (.*), got ", r"must be \1, not ", words.replace("Expected ", "must be ", 1))
 
 
 def _check_numbers(model: Model) -> None:

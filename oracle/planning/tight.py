@@ -299,7 +299,10 @@ def refuse_too_few(model: Model, plan: Plan) -> None:
         PlanError: It does.
     """
     if plan.declared > model.examples:
-        msg = f"model.examples = {model.examples}: this model needs at least {plan.declared} training examples"
+        msg = (
+            f"model.examples = {model.examples}: too few training examples for this model; "
+            f"{plan.declared:,} would be enough"
+        )
         raise PlanError(msg)
 
 

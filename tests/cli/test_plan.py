@@ -71,7 +71,7 @@ def test_a_model_of_the_paper_profile(cli, refused, model):
     assert result.code == 2
     assert "epsilon = 8 a record, sum of delta = 0.001: both nominal" in result.out
     assert "The paper's epsilon and delta are nominal" in result.out
-    assert "this model needs at least " in result.err
+    assert "too few training examples for this model; " in result.err
     assert refused(2, "plan", path, "--compare", "paper").startswith("--compare = 'paper': ")
 
 
@@ -92,9 +92,9 @@ def test_too_few_declared_examples(cli, model):
     result = cli("plan", model(60))
     assert result.code == 2
     assert "60 declared" in result.out
-    assert result.err.startswith("perpetua: model.examples = 60: this model needs at least ")
+    assert result.err.startswith("perpetua: model.examples = 60: too few training examples for this model; ")
     assert result.err.count("\n") == 1
-    least = int(result.err.split("at least ")[1].split()[0])
+    least = int(result.err.split("; ")[1].split()[0].replace(",", ""))
     assert cli("plan", model(least)).code == 0
 
 
@@ -107,7 +107,7 @@ def test_too_few_declared_examples(cli, model):
         ("epsilon = 8.0", "", "epsilon"),
         ('"rectangles"', '"squares"', "squares"),
         ("bounds = [0.0, 1.0]", "bounds = [1.0, 0.0]", "model.features[0].bounds = [1.0, 0.0]: must be two finite"),
-        ("bounds = [0.0, 1.0]", "", "model.features[0].bounds = None: must be declared"),
+        ("bounds = [0.0, 1.0]", "", "model.features[0].bounds is not set: must be declared"),
         ('name = "a"', 'name = "label"', "model.features[0].name = 'label'"),
         ("[model]", "[modle]", "unknown table"),
         ("epsilon = 8.0", "epsilon 8.0", "not TOML"),

@@ -33,7 +33,7 @@ def test_identical_from_genesis(cli, served):
         "extra_epsilon": 0.0,
     }
     words = cli(*_replay(served))
-    assert words == (0, "identical: 700 answers, 672 rounds from round 0; extra epsilon: 0\n", "")
+    assert words == (0, "identical: 700 messages, 672 rounds from round 0; extra epsilon: 0\n", "")
 
 
 def test_identical_from_a_state_folder(cli, served):
@@ -69,7 +69,7 @@ def test_changed_answer_is_found_and_numbered(cli, served, number):
     assert (verdict["identical"], verdict["first_difference"]) == (False, number)
     words = cli(*_replay(served, answers="changed.jsonl"))
     assert words.code == 1
-    assert words.out.startswith(f"DIFFERENT: answer number {number} (from 0)")
+    assert words.out.startswith(f"DIFFERENT: the answer to message {number} (from 0)")
 
 
 @pytest.mark.parametrize(("keep", "more", "number"), [(690, 0, 690), (0, 0, 0), (700, 1, 700)])
@@ -222,7 +222,7 @@ def test_missing_arrow_answer_is_found(cli, served_arrow):
 def test_verify_must_be_asked_for(refused, served):
     """Replaying for anything else would be a release."""
     arguments = [argument for argument in _replay(served) if argument != "--verify"]
-    assert refused(2, *arguments).startswith("--verify = False: ")
+    assert refused(2, *arguments).startswith("--verify = false: ")
 
 
 @pytest.mark.parametrize(
@@ -249,4 +249,40 @@ def test_wrong_key(refused, served):
     """A state folder's snapshot needs its key."""
     make_state(served / "other", long_plan())
     line = refused(3, *_replay(served, "--key", served / "other" / "key", origin="state"))
-    assert "another key" in line
+    assert line.endswith(f"another key than the one at hand, {served / 'other' / 'key'}")
+
+
+def test_nothing_to_compare(refused, served):
+    """A snapshot behind the last answer proves nothing; the refusal says what would."""
+    line = refused(2, *_replay(served, origin="state"))
+    assert "(round 672), so there is nothing to compare; start at a genesis file" in line
+
+
+def test_rows_per_message_are_read_from_the_answers(cli, refused, served_arrow):
+    """They need not be given; others are named as what may make the difference."""
+    folder, answers = served_arrow
+    arguments = _replay(folder, log="q.parquet", answers=answers)
+    assert _verdict(cli, 0, *arguments)["messages"] == 15
+    words = cli(*arguments, "--rows-per-message", "60")
+    assert words.code == 1
+    hint = "; --rows-per-message = 60, but the first answered message has 50 rows: leave it out"
+    assert words.out.rstrip().endswith(hint)
+    table = pa.parquet.read_table(folder / "q.parquet")
+    pa.parquet.write_table(pa.concat_tables([table, table]), folder / "q.parquet")
+    said = refused(3, *arguments, "--rows-per-message", "60")
+    assert said.startswith(f"{folder / 'q.parquet'}: not the log that was answered: no record ends at position 730")
+    assert said.endswith(hint)
+
+
+def test_one_message_is_not_called_answers(cli, tmp_path):
+    """Rounds and messages are counted apart, and one is one."""
+    make_state(tmp_path / "state", long_plan())
+    write_parquet(tmp_path / "q.parquet", bodies(200))
+    config = write_config(
+        tmp_path,
+        source={"kind": "parquet", "path": str(tmp_path / "q.parquet")},
+        sink={"kind": "parquet", "path": str(tmp_path / "out.parquet")},
+    )
+    assert cli("serve", config).code == 0
+    said = cli(*_replay(tmp_path, log="q.parquet", answers="out.parquet"))
+    assert said.out == "identical: 1 message, 200 rounds from round 0; extra epsilon: 0\n"

@@ -67,7 +67,7 @@ def test_refused_without_accepting_the_cost(refused, folder):
     line = refused(2, *_replay(folder))
     cost = fork_cost(small_plan(), first_snapshot())
     assert line == (
-        "--accept-cost = False: every record that the snapshot of round 0 (phase 1) holds pays another "
+        "--accept-cost is not set: every record that the snapshot of round 0 (phase 1) holds pays another "
         f"epsilon = {cost.epsilon:g} and delta = {cost.delta:.3g} for this run, after the first one's and those of "
         f"0 forks recorded in state.forks.jsonl: epsilon = {2 * cost.epsilon:g} by these "
         "(forks of a genesis file, of its state folder and of copies add up, each recorded beside its own origin); "
@@ -122,7 +122,7 @@ def test_noise_is_fresh_for_the_same_log_too(cli, folder):
     for name in ("first.jsonl", "second.jsonl"):
         result = cli(*_replay(folder, "--accept-cost", log="q.jsonl", origin="state.genesis", out=name))
         assert result.code == 0
-        assert f"{name}: 300 answers (0 rejected), 300 rounds from round 0; extra epsilon: 8, " in result.out
+        assert f"{name}: 300 messages (0 rejected), 300 rounds from round 0; extra epsilon: 8, " in result.out
     outputs = [(folder / name).read_bytes() for name in ("out.jsonl", "first.jsonl", "second.jsonl")]
     assert len(set(outputs)) == 3
     assert {len(output.splitlines()) for output in outputs} == {300}
@@ -193,11 +193,11 @@ def test_plan_that_ends_before_the_log(cli, folder):
         ({"log": "empty.jsonl"}, (), 2, "LOG: holds no message"),
         ({"log": "none.jsonl"}, (), 4, "cannot be opened"),
         ({"log": "rows.parquet", "out": "new.jsonl"}, (), 2, "must end in .parquet or .arrow for a log like this"),
-        ({"log": "rows.parquet", "out": "new.arrow"}, (), 2, "must have one column a"),
+        ({"log": "rows.parquet", "out": "new.arrow"}, (), 2, "a: must be one column of numbers"),
         ({"log": "rows.parquet", "out": "new.arrow"}, ("--rows-per-message", "9999999"), 2, "the plan's limit"),
         ({"origin": "none"}, (), 3, "genesis file"),
-        ({}, ("--verify", "--answers", "there.jsonl"), 2, "--verify = True: publishes nothing"),
-        ({}, ("--answers", "there.jsonl"), 2, "--verify = False: must be added to compare"),
+        ({}, ("--verify", "--answers", "there.jsonl"), 2, "--verify = true: publishes nothing"),
+        ({}, ("--answers", "there.jsonl"), 2, "--verify = false: must be added to compare"),
     ],
 )
 def test_refused_before_anything_is_paid(  # noqa: PLR0913, PLR0917 -- what is varied, and the fixtures
@@ -219,9 +219,9 @@ def test_out_must_be_named(refused, folder):
     arguments = [
         argument for argument in _replay(folder, "--accept-cost") if argument not in {"--out", folder / "new.jsonl"}
     ]
-    assert refused(2, *arguments) == "--out = None: must name the file that the answers go to"
+    assert refused(2, *arguments) == "--out is not set: must name the file that the answers go to"
     arguments = [*arguments[:4], "--verify"]
-    assert refused(2, *arguments) == "--answers = None: --verify must know which answers to compare with"
+    assert refused(2, *arguments) == "--answers is not set: --verify must know which answers to compare with"
     assert read_forks(folder / "state") == []
 
 

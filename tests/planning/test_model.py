@@ -58,12 +58,20 @@ def test_defaults_are_filled_in() -> None:
         ({"features": []}, "model.features = 0: must be 1 to 512 features"),
         ({"features": [FEATURE, FEATURE]}, "model.features[1].name = 'a': must not be used twice"),
         ({"features": [{"name": "label", "bounds": [0, 1]}]}, "model.features[0].name = 'label': must be 1 to 64"),
-        ({"features": [{"name": "a"}]}, "model.features[0].bounds = None: must be declared as [low, high]"),
+        ({"features": [{"name": "a"}]}, "model.features[0].bounds is not set: must be declared as [low, high]"),
         ({"features": [{"name": "a", "bounds": [1, 1]}]}, "model.features[0].bounds = [1.0, 1.0]: must be two finite"),
         ({"features": [{"name": "a", "bounds": [0, math.inf]}]}, "model.features[0].bounds = [0.0, inf]: must be two"),
         ({"features": [{"name": "a", "sides": "none"}]}, "model.features = 'none': at least one feature must have a"),
         ({"predictor": "oracle"}, "model.predictor = 'oracle': must be one of rectangles"),
-        ({"epsilon": "much"}, "model.epsilon = 'much': expected `float`, got `str`"),
+        ({"epsilon": "much"}, "model.epsilon = 'much': must be a number, not text"),
+        ({"examples": 1.5}, "model.examples = 1.5: must be a whole number, not a number"),
+        ({"share": True}, "model.share = true: must be a number, not true or false"),
+        ({"features": "a"}, "model.features = 'a': must be a list, not text"),
+        (
+            {"features": [{"name": "a", "bounds": [1]}]},
+            "model.features[0].bounds = '...': must be a list of length 2, not ",
+        ),
+        ({"profile": "paper", "slicing": "faces"}, 'model.slicing = \'faces\': must be "rsc" for profile = "paper"'),
         ({"epsylon": 1.0}, "model.epsylon = '...': unknown setting; did you mean epsilon?"),
         (
             {"features": [{"name": "a", "side": "both"}]},
@@ -80,13 +88,22 @@ def test_a_wrong_field_is_named_with_its_bound(fields: dict[str, object], messag
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [({}, "model = None: the table [model] is missing"), (document() | {"modle": {}}, "modle = '...': unknown table")],
+    [
+        ({}, "model is not set: the table [model] is missing"),
+        (document() | {"modle": {}}, "modle = '...': unknown table"),
+    ],
 )
 def test_a_wrong_table_is_named(content: dict[str, object], message: str) -> None:
     """A model file holds one table."""
     with pytest.raises(InputError) as caught:
         parse_model(content)
     assert message in str(caught.value)
+
+
+def test_slicing_goes_by_the_profile() -> None:
+    """Where none is named, it is the one that the profile has."""
+    assert parse_model(document()).slicing == "faces"
+    assert parse_model(document(profile="paper")).slicing == "rsc"
 
 
 def test_bounds_may_be_left_out_where_no_face_is_scaled() -> None:

@@ -84,7 +84,7 @@ def test_too_few_examples_are_refused_and_the_wanted_number_suffices():
     """The number in the message is accepted."""
     model = paper_model(50.0, 0.5, 1, examples=1000)
     wanted = wish_for(model).declared
-    with pytest.raises(PlanError, match=f"needs at least {wanted} training examples"):
+    with pytest.raises(PlanError, match=f"too few training examples for this model; {wanted:,} would be enough"):
         plan_model(model)
     plan = plan_model(replace(model, examples=wanted))
     assert plan.examples <= plan.declared == wanted
