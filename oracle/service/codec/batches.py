@@ -95,7 +95,10 @@ class BatchCodec:
         """Decode deliveries that are all JSON queries or tombstones, many of them together; else return None."""
         bodies = [delivery[1] for delivery in deliveries]
         asked = [body for body in bodies if body is not None]
-        if len(asked) < _SHORTEST_RUN or any(delivery[2] != JSON for delivery in deliveries if delivery[1] is not None):
+        kinds = {delivery[2] for delivery in deliveries}
+        if len(kinds) > 1:
+            kinds = {delivery[2] for delivery in deliveries if delivery[1] is not None}
+        if len(asked) < _SHORTEST_RUN or kinds != {JSON}:
             return None
         run = self._json.decode_run(asked)
         if run is None:

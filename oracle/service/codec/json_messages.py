@@ -29,6 +29,7 @@ Identifier = str | int | None
 
 _LABELS: Final = {0: b"0   ", 1: b"1   ", -1: b"null"}
 _NUMBER_LIMIT: Final = 2**63
+_MANY: Final = 32  # answers from which on it pays to prepare
 
 _DEPTH_LIMIT: Final = 64
 _SHALLOW_BYTES: Final = 2 * _DEPTH_LIMIT  # JSON that is nested deeper than the limit is longer
@@ -76,9 +77,9 @@ class JsonCodec:
             rename={f"feature_{i}": name for i, name in enumerate(self._names)},
         )
         self._attributes = [name for name, _, _ in attributes]
-        self._decoder = msgspec.json.Decoder(message)
-        self._read_id = attrgetter("id")
-        self._read_vector = attrgetter("x")
+        self._around_texts = _around(b'"', self._model)
+        self._around_any = _around(b"", self._model)
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(message)
         self._read_beside = _tuples(attrgetter(*self._attributes), self._names)
         self._read_named = _tuples(itemgetter(*self._names), self._names)
         self._id_decoder = msgspec.json.Decoder(_OnlyId)
@@ -94,7 +95,7 @@ class JsonCodec:
         messages = read_together(self._decoder, bodies)
         if messages is None:
             return None
-        identifiers: list[Identifier] = list(map(self._read_id, messages))
+        identifiers: list[Identifier] = [message.id for message in messages]
         if not self._are_identifiers(identifiers, longest):
             return None
         try:
@@ -119,14 +120,14 @@ class JsonCodec:
             if isinstance(one, str)
         )
 
-    def _rows(self, messages: Sequence[object]) -> Iterable[Iterable[float]]:
+    def _rows(self, messages: Sequence[Any]) -> Iterable[Iterable[float]]:
         """Return the features of messages that are all of one form.
 
         Raises:
             TypeError: They are not, or a list or an object has too few or too many.
             KeyError: An object has other names.
         """
-        vectors = list(map(self._read_vector, messages))
+        vectors = [message.x for message in messages]
         kinds = set(map(type, vectors))
         if kinds == {msgspec.UnsetType}:
             return map(self._read_beside, messages)
@@ -154,7 +155,7 @@ class JsonCodec:
             return _not_valid(exc)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             return _not_json(body, exc)
-        identifier: Identifier = message.id  # type: ignore[attr-defined]  # a struct made at run time
+        identifier: Identifier = message.id
         if isinstance(identifier, str) and len(identifier.encode(errors="surrogatepass")) > self._limits.id_bytes:
             return Rejection(Reason.BAD_ID, "id", f"at most {self._limits.id_bytes} bytes of UTF-8")
         if isinstance(identifier, int) and not -_NUMBER_LIMIT <= identifier < _NUMBER_LIMIT:
@@ -193,15 +194,19 @@ class JsonCodec:
         self, identifiers: Sequence[Identifier], labels: Sequence[int], first_round: int, phases: Sequence[int]
     ) -> list[bytes]:
         """Encode the answers of consecutive rounds."""
-        quote, texts = b'"', split_texts(identifiers)
+        dumps = msgspec.json.encode
+        if len(identifiers) < _MANY:
+            return [
+                b'{"id":%b,"label":%b,"model":%b,"round":%d,"phase":%d}'
+                % (dumps(identifier), _LABELS[label], self._model, first_round + row, phase)
+                for row, (identifier, label, phase) in enumerate(zip(identifiers, labels, phases, strict=True))
+            ]
+        texts, (head, middles) = split_texts(identifiers), self._around_texts
         if texts is None:
-            quote, texts = b"", list(map(msgspec.json.encode, identifiers))
-        middles = {
-            label: b'%b,"label":%b,"model":%b,"round":' % (quote, text, self._model) for label, text in _LABELS.items()
-        }
+            texts, (head, middles) = list(map(dumps, identifiers)), self._around_any
         ends = {phase: b',"phase":%d}' % phase for phase in set(phases)}
         parts = zip(
-            repeat(b'{"id":' + quote, len(texts)),
+            repeat(head, len(texts)),
             texts,
             map(middles.__getitem__, labels),
             encode_rounds(first_round, len(texts)),
@@ -229,6 +234,12 @@ class JsonCodec:
             return b"null"
         shown = str(identifier).encode()
         return msgspec.json.encode(identifier) if len(shown) <= self._limits.id_bytes else b"null"
+
+
+def _around(quote: bytes, model: bytes) -> tuple[bytes, dict[int, bytes]]:
+    """Return what stands before an id, and for each label what stands between the id and the round."""
+    middles = {label: b'%b,"label":%b,"model":%b,"round":' % (quote, text, model) for label, text in _LABELS.items()}
+    return b'{"id":' + quote, middles
 
 
 def _tuples(read: Callable[[Any], Any], names: Sequence[str]) -> Callable[[Any], Any]:
