@@ -58,11 +58,12 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
 ) -> None:
     """Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded answers.
 
-    A verification costs no epsilon. It exits with 1 if an answer differs, with 2 if the snapshot is at the last answer
-    already, so that there is nothing to compare, and with 3 if LOG is not the log that was answered.
+    A verification costs no epsilon. It exits with 1 if an answer differs,
+    with 2 if the snapshot is at the last answer already, so that there is
+    nothing to compare, with 3 if LOG is not the log that was answered.
 
-    Without --verify, LOG is always taken for another log, and answered from its beginning. The state is not changed,
-    and what was spent is recorded beside it.
+    Without --verify, LOG is taken for another log, and answered from its
+    beginning. The state stays, and what was spent is recorded beside it.
     """
     _check_options(verifying=check, answers=answers, publishing=out is not None or ledger is not None or accept_cost)
     plan, snapshot = _origin(origin, key)

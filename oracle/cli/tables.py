@@ -38,17 +38,20 @@ def labelled_batches(
             columns = [_numbers(batch, name) for name in features]
             yield np.column_stack(columns), _labels(batch, label)
     except (OSError, pa.ArrowException) as exc:
-        msg = f"{path}: cannot be read as {path.suffix.lstrip('.') or 'a table'}: {_cause(exc)}"
+        msg = f"{path}: cannot be read as {path.suffix.lstrip('.') or 'a table'}: {_cause(exc, path, wanted)}"
         raise SourceError(msg) from exc
 
 
-def _cause(error: Exception) -> str:
-    """Say why without quoting the file's content, which is private."""
+def _cause(error: Exception, path: Path, wanted: list[str]) -> str:
+    """Say why without quoting the file's content, which is private; a name is told only if the model declares it."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     column = re.search(r"CSV column #(\d+): CSV conversion error to double", str(error))
     if column:
-        return f"column number {int(column[1]) + 1} holds something that is not a number"
+        number = int(column[1])
+        with pyarrow.csv.open_csv(path) as reader:
+            name = reader.schema.names[number]
+        return f"column {name if name in wanted else number + 1} holds something that is not a number"
     return "not a well-formed file"
 
 

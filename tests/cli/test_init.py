@@ -151,7 +151,7 @@ def test_bad_value(refused, model, tmp_path, name, column, value, suffix, code, 
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("a", "secret77", {".csv": "column number 1 holds something", ".parquet": "column a: must hold numbers"}),
+        ("a", "secret77", {".csv": "column a holds something", ".parquet": "column a: must hold numbers"}),
         ("label", "secret77", "column label: must hold booleans, or the numbers 0 and 1"),
         ("label", 2, "column label: must hold booleans, or the numbers 0 and 1"),
         ("label", 0.5, "column label: must hold booleans, or the numbers 0 and 1"),
