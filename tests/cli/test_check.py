@@ -172,6 +172,16 @@ def test_folder_that_cannot_be_written(cli, ready, setting, kind):
     assert "make the folder, or let this user write to it" in problem
 
 
+def test_folder_of_a_ledger_beside_standard_output(cli, ready):
+    """It is looked at there, too."""
+    write_config(
+        ready,
+        source={"kind": "stdin", "path": None},
+        sink={"kind": "stdout", "path": None, "ledger": str(ready / "none" / "ledger.jsonl")},
+    )
+    assert str(ready / "none") in _problem(cli, ready, "sink's folder can be written")
+
+
 def test_sink_files_must_differ(cli, ready):
     """Ledger and answers in one file are refused."""
     write_config(ready, sink={"ledger": str(ready / "out.jsonl")})
