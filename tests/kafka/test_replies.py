@@ -186,14 +186,12 @@ def _compacted(model, topic):
     model.broker.configure_topic(
         topic, {"segment.ms": "100", "min.cleanable.dirty.ratio": "0.0", "max.compaction.lag.ms": "100"}
     )
-    time.sleep(0.2)  # let the segment grow old; a record behind it closes it
-    _write(model, topic, b"marker", b"old")
-    time.sleep(0.2)
-    _write(model, topic, b"marker", b"new")
+    _write(model, topic, b"marker", b"first")
     deadline = time.monotonic() + 60
-    while any(record.value == b"old" for record in model.read(topic)):
+    while any(record.value == b"first" for record in model.read(topic)):
         assert time.monotonic() < deadline, "the cleaner did not come"
-        time.sleep(0.2)
+        time.sleep(0.2)  # the segment grows old, and the next record closes it
+        _write(model, topic, b"marker", b"later")
     return [record for record in model.read(topic) if record.key != b"marker"]
 
 

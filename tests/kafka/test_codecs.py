@@ -1,0 +1,193 @@
+"""The two codecs over a real broker, and the largest message that either can make."""
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.base import ARROW_STREAM, JSON, Delivery
+from oracle.planning.model import Limits
+from oracle.predictors.base import Answers
+from oracle.service.codec.batches import BatchCodec
+from oracle.service.kafka import largest_reply
+from tests.kafka.conftest import unique_name
+from tests.predictors.plans import feature, tiny_plan
+from tests.support.kafka import KafkaModelUnderTest
+from tests.support.kafka_here import serve_here
+from tests.support.shards import arrow_body, bodies
+
+
+def _ask(model, body, content_type, *, key=None, more=()):
+    """Write one query, whatever its size."""
+    producer = Producer({"bootstrap.servers": model.broker.servers, "message.max.bytes": 64_000_000})
+    producer.produce(model.queries, body, key=key, headers=[("content-type", content_type), *more])
+    assert producer.flush(60) == 0
+
+
+def _table(answer):
+    """Return an answer's rows."""
+    assert dict(answer.headers)["content-type"] == ARROW_STREAM.encode()
+    with pa.ipc.open_stream(answer.value) as reader:
+        return reader.read_all()
+
+
+def _columns(rows, seed=1):
+    """Return columns of uniform features."""
+    numbers = np.random.default_rng(seed).random((rows, 2))
+    return {"a": numbers[:, 0], "b": numbers[:, 1]}
+
+
+@pytest.fixture
+def long_model(broker, request, tmp_path):
+    """A model that has rounds for large messages."""
+    plan = tiny_plan([feature("a"), feature("b")], points=(12, 15, 10, 13), rounds=40_000)
+    made = KafkaModelUnderTest(broker, unique_name(request), tmp_path, plan=plan).create()
+    yield made
+    made.end()
+
+
+def test_many_rows_are_answered_by_one_record(long_model):
+    """65,536 rows are one answer of 1.8 MB, larger than any batch the daemon writes by itself; JSON goes on beside."""
+    model = long_model
+    rows = 65_536
+    ids = [f"row {index}" for index in range(rows)]
+    model.broker.configure_topic(model.queries, {"max.message.bytes": "4000000"})
+    model.ask(bodies(2))
+    _ask(model, arrow_body(pa.table({"id": ids, **_columns(rows)})), "Application/Vnd.Apache.Arrow.Stream; x=y")
+    _ask(model, bodies(1)[0], "Application/JSON; charset=utf-8")
+    serve_here(model.config(), lambda _log: model.count() >= 4)
+    first, second, many, last = model.read()
+    table = _table(many)
+    assert len(many.value) > 1_800_000
+    assert [first.body["round"], second.body["round"], last.body["round"]] == [0, 1, rows + 2]
+    assert table["id"].to_pylist() == ids
+    assert table["round"].to_pylist() == list(range(2, rows + 2))
+    assert set(table["label"].to_pylist()) == {0, 1}
+
+
+def test_rows_that_are_no_query_are_told_in_their_row(model):
+    """A row that is not finite or half empty is an error in its place; an empty row is a round without a query."""
+    columns = {"a": [0.5, float("nan"), None, None], "b": [0.5, 0.5, 0.5, None], "id": [4, 5, 6, 7]}
+    _ask(model, arrow_body(pa.table(columns)), ARROW_STREAM)
+    serve_here(model.config(), lambda _log: model.count() >= 1)
+    table = _table(model.read()[0])
+    assert table["error"].to_pylist() == [None, "not-finite", "missing-feature", None]
+    assert table["round"].to_pylist() == [0, -1, -1, 1]
+    assert table["label"].to_pylist()[1:] == [-1, -1, -1]
+    assert table["id"].to_pylist() == [4, 5, 6, 7]
+
+
+def test_content_types_of_another_kind_and_oversized_messages_are_rejected(model):
+    """What is of no known type, too long or of too many rows is an error answer in JSON, and takes no round."""
+    limits = model.plan.limits
+    model.broker.configure_topic(model.queries, {"max.message.bytes": "4000000"})
+    body = bodies(1)[0]
+    for content_type in ("text/plain", "application/json+x", "application/vnd.apache.arrow.file", "\udcff"):
+        _ask(model, body, content_type.encode(errors="surrogateescape"))
+    _ask(model, b'{"pad":"' + b"p" * 3_000_000 + b'"}', JSON)
+    nulls = {name: np.zeros(limits.rows + 1, dtype=np.int8) for name in ("a", "b")}
+    _ask(model, arrow_body(pa.table(nulls)), ARROW_STREAM)
+    _ask(model, body, ARROW_STREAM)
+    _ask(model, body, JSON)
+    serve_here(model.config(), lambda _log: model.count() >= 8)
+    *rejected, answered = model.read()
+    assert [answer.body["error"] for answer in rejected] == [
+        *["unsupported-content"] * 4,
+        "oversized",
+        "too-many-rows",
+        "malformed",
+    ]
+    assert all(answer.headers == (("content-type", JSON.encode()),) for answer in rejected)
+    assert answered.body["round"] == 0
+
+
+# The bound on replies
+
+
+@st.composite
+def _messages(draw):
+    """Draw a plan and an Arrow message in which little stands for much: narrow columns, long or no ids, errors."""
+    count = draw(st.integers(1, 3))
+    rows = draw(st.sampled_from([0, 1, 7, 8, 1000, 4097]))
+    kind = draw(st.sampled_from([pa.int8(), pa.uint8(), pa.float16(), pa.float32(), pa.int64()]))
+    filling = draw(st.sampled_from(["numbers", "first null", "all null", "nan"]))
+    columns = {}
+    for index in range(count):
+        values = np.full(rows, 0, dtype=kind.to_pandas_dtype())
+        if filling == "nan" and pa.types.is_floating(kind):
+            values[:] = np.nan
+        mask = np.full(rows, filling == "all null" or (filling == "first null" and index == 0))
+        columns[f"f{index}"] = pa.array(values, kind, mask=mask)
+    ids = draw(st.sampled_from(["none", "int8", "null int8", "short", "long", "empty", "large"]))
+    if ids in {"int8", "null int8"}:
+        columns["id"] = pa.array(np.zeros(rows, dtype=np.int8), mask=np.full(rows, ids == "null int8"))
+    elif ids != "none":
+        text = {"short": "i", "long": "\x00" * 256, "empty": "", "large": "\U0001f600" * 64}[ids]
+        columns["id"] = pa.array([text] * rows, pa.large_string() if ids == "large" else pa.string())
+    return count, arrow_body(pa.table(columns))
+
+
+def _plan(names, name="m", **limits):
+    plan = tiny_plan([feature(text) for text in names])
+    return msgspec.structs.replace(plan, name=name, limits=Limits(**limits))
+
+
+def _reply(plan, body, content_type):
+    """Return the reply's body, in rounds of as many digits as there can be."""
+    codec = BatchCodec(plan)
+    batch = codec.decode([Delivery(1, body, content_type)])
+    rows = len(batch.features)
+    labels, phases = np.full(rows, -1, dtype=np.int8), np.full(rows, 10**6, dtype=np.int64)
+    answers = Answers(labels=labels, first_round=10**15, phases=phases, tag=np.zeros(2, dtype=np.uint64), events=())
+    (reply,) = codec.encode(batch, answers)
+    return reply.body
+
+
+@settings(max_examples=100, deadline=None)
+@given(_messages())
+def test_no_arrow_reply_is_larger_than_the_bound(message):
+    """The reply to a message has at most the bytes that topics are asked to take for a query of its size."""
+    count, body = message
+    plan = _plan([f"f{index}" for index in range(count)])
+    assert len(_reply(plan, body, ARROW_STREAM)) <= largest_reply(plan, len(body))
+
+
+def test_the_bound_on_arrow_replies_is_not_far_off():
+    """Rows of three bytes, all of them rejected, make a reply of three quarters of the bound, and more than 32 bytes each."""
+    plan = _plan(["f"])
+    rows = plan.limits.rows
+    zeros = np.zeros(rows, dtype=np.int8)
+    columns = {"f": pa.array(np.full(rows, np.nan, dtype=np.float16)), "id": pa.array(zeros)}
+    body = arrow_body(pa.table(columns))
+    size, bound = len(_reply(plan, body, ARROW_STREAM)), largest_reply(plan, len(body))
+    assert 32 * rows < size <= bound < 1.35 * size
+
+
+_WORST_IDS = ["\x00" * 256, "\x1f\x7f" * 128, "\U0001f600" * 64, "\u2028" * 85, '"' * 256, "\\" * 256]
+_WORST_NAMES = ["\U0001f600" * 64, "\u00e9" * 64, "n" * 64, "'" * 64]
+
+
+@pytest.mark.parametrize("name", _WORST_NAMES)
+@pytest.mark.parametrize("identifier", _WORST_IDS)
+def test_no_json_reply_is_larger_than_the_bound(name, identifier):
+    """Ids that grow in JSON and names that rejections repeat stay below the bound, with all digits of a round."""
+    plan = _plan([name, "b"], name="\u00e9" * 64, body_bytes=4096)
+    features = [{"x": [0, 0]}, {"x": {"b": 0}}, {"b": 0}, {name: "0", "b": 0}, {"x": {"b": "0"}}, {"x": [0]}]
+    for query in features:
+        body = msgspec.json.encode({"id": identifier, **query})
+        reply = _reply(plan, body, JSON)
+        assert msgspec.json.decode(reply)["id"] == identifier
+        assert len(reply) + len(body) <= largest_reply(plan, len(body))  # key and headers may be as long as a body
+
+
+def test_the_largest_key_and_headers_come_back(model):
+    """A record that is nearly all key and headers, as long as its topic takes, is answered with all of them."""
+    key, header = b"k" * 400_000, b"h" * 640_000
+    _ask(model, bodies(1)[0], JSON, key=key, more=[("correlation-id", header)])
+    serve_here(model.config(), lambda _log: model.count() >= 1)
+    (answer,) = model.read()
+    assert answer.key == key
+    assert dict(answer.headers)["correlation-id"] == header
