@@ -23,6 +23,7 @@ from oracle.accounting.ledger import LedgerEvent, encode
 from oracle.errors import PlanExhaustedError, StorageError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
+from oracle.service.ahead import Ahead
 from oracle.service.log import PublicLog
 from oracle.service.recovery import catch_up, repeat_in_doubt
 from oracle.service.shard import Outcome, Shard
@@ -165,34 +166,44 @@ class Daemon:
         )
         await self._say(shard, started=True)
         self._serving = True
-        exhausted = False
-        while not self._stopping.is_set():
-            waiting = waiting or await self._source.fetch(self._settings.batch_rows, _IDLE)
-            if not waiting:
-                if self._source.exhausted:
-                    self._log.info("source.ended", round=shard.facts().round)
-                    break
-                await self._snapshot_if_due(shard)
-                continue
-            try:
-                outcome = await asyncio.to_thread(shard.process, waiting[: self._settings.batch_rows])
-            except PlanExhaustedError:
-                exhausted = True
-                break
-            waiting = waiting[len(outcome.commit.replies) :]  # fetched while catching up, or behind the last round
-            await self._sink.commit(outcome.commit)  # 1.
-            await asyncio.to_thread(shard.settle)
-            self._after_commit(shard, outcome)
-            if outcome.phase_ended:
-                await self._snapshot(shard)  # 2. and 3.
-            else:
-                await self._snapshot_if_due(shard)
+        async with Ahead(self._source, shard, self._settings.batch_rows, waiting) as ahead:
+            exhausted = await self._answer(shard, ahead)
         await self._say(shard, started=False)
         if shard.facts().round > self._saved_round:
             await self._save(shard)
         if exhausted:
             msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
             raise PlanExhaustedError(msg)
+
+    async def _answer(self, shard: Shard, ahead: Ahead) -> bool:
+        """Answer until the stream ends, a stop is asked for, or the plan has ended; return whether that was it."""
+        while not self._stopping.is_set():
+            batch = await ahead.next(_IDLE)
+            if batch is None:
+                if self._source.exhausted:
+                    self._log.info("source.ended", round=shard.facts().round)
+                    return False
+                await self._snapshot_if_due(shard)
+                continue
+            try:
+                outcome = await asyncio.to_thread(shard.process, batch)
+            except PlanExhaustedError:
+                return True
+            if len(outcome.commit.replies) < len(batch.deliveries):  # the plan ends within the batch
+                await self._commit(shard, outcome)
+                return True
+            ahead.begin()
+            await self._commit(shard, outcome)
+        return False
+
+    async def _commit(self, shard: Shard, outcome: Outcome) -> None:
+        await self._sink.commit(outcome.commit)  # 1.
+        await asyncio.to_thread(shard.settle)
+        self._after_commit(shard, outcome)
+        if outcome.phase_ended:
+            await self._snapshot(shard)  # 2. and 3.
+        else:
+            await self._snapshot_if_due(shard)
 
     async def _say(self, shard: Shard, *, started: bool) -> None:
         """Commit the ledger event of the beginning or the end, at the position reached."""

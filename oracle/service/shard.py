@@ -111,11 +111,15 @@ class Shard:
         """Return what is public."""
         return self._predictor.facts()
 
-    def process(self, deliveries: Sequence[Delivery]) -> Outcome:
+    def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+        """Decode deliveries for `process`. It looks at no state: it may be done ahead, and in another thread."""
+        return self._codec.decode(deliveries)
+
+    def process(self, deliveries: Sequence[Delivery] | DecodedBatch) -> Outcome:
         """Answer deliveries in order.
 
         Args:
-            deliveries: At least one, in order, the first one right behind `position`.
+            deliveries: At least one, in order, the first one right behind `position`; or what `decode` made of them.
 
         Raises:
             PlanExhaustedError: The plan has no round left for the first of them. (If it has for some, these are
@@ -143,9 +147,10 @@ class Shard:
             raise PlanExhaustedError(msg)
         return len(batch.features)
 
-    def _execute(self, deliveries: Sequence[Delivery]) -> tuple[DecodedBatch, Answers, PublicFacts]:
+    def _execute(self, deliveries: Sequence[Delivery] | DecodedBatch) -> tuple[DecodedBatch, Answers, PublicFacts]:
         """Answer the leading deliveries whose rounds the plan still has; return the public facts before them too."""
-        batch = self._fitting(self._codec.decode(deliveries))
+        decoded = deliveries if isinstance(deliveries, DecodedBatch) else self._codec.decode(deliveries)
+        batch = self._fitting(decoded)
         before = self._predictor.facts()
         answers = self._predictor.answer(batch.features, batch.present)
         self._tag ^= answers.tag
