@@ -41,6 +41,7 @@ class KafkaSource:
         self._consumer: AIOKafkaConsumer | None = None
         self._pending: deque[list[ConsumerRecord[bytes, bytes]]] = deque()
         self._expected: tuple[int, int] | None = None
+        self._last = (0, -1)
 
     @property
     def exhausted(self) -> bool:
@@ -49,21 +50,21 @@ class KafkaSource:
 
     def expect(self, position: int, timestamp: int) -> None:
         """Have `open` look whether the record before `position` has this time, if it is still there."""
-        self._expected = (position, timestamp)
+        self._expected = self._last = (position, timestamp)
 
     def timestamp_before(self, position: int) -> int:
         """Return the time (ms) of the delivered record that ends at `position`, -1 if it is not known.
 
-        Deliveries up to there are forgotten.
+        Deliveries up to there are forgotten, but for the last one.
         """
-        while self._pending:
+        while self._pending and self._pending[0][0].offset < position:
             records = self._pending[0]
-            if records[-1].offset + 1 > position:
-                return next((int(record.timestamp) for record in records if record.offset + 1 == position), -1)
+            last = next(record for record in reversed(records) if record.offset < position)
+            self._last = (last.offset + 1, int(last.timestamp))
+            if records[-1].offset >= position:
+                break
             self._pending.popleft()
-            if records[-1].offset + 1 == position:
-                return int(records[-1].timestamp)
-        return -1
+        return self._last[1] if self._last[0] == position else -1
 
     async def open(self, position: int | None) -> None:
         """See `connectors.base.Source.open`.

@@ -15,7 +15,7 @@ from oracle.service.log import PublicLog
 
 __all__ = ["serve_here"]
 
-_SECONDS = 60.0
+_SECONDS = 30.0
 _POLL = 0.1
 
 Lines = list[dict[str, Any]]
@@ -43,11 +43,15 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
     await check_topics(model)
     fleet, membership = make_fleet(model, PublicLog(stream, "json", model.plan.name), "test")
     serving = asyncio.create_task(fleet.run(membership))
-    async with asyncio.timeout(_SECONDS):
-        while not serving.done() and not await asyncio.to_thread(done, _lines(stream)):
-            await asyncio.wait({serving}, timeout=_POLL)
-    fleet.stop()
-    await serving
+    try:
+        async with asyncio.timeout(_SECONDS):
+            while not serving.done() and not await asyncio.to_thread(done, _lines(stream)):
+                await asyncio.wait({serving}, timeout=_POLL)
+    except TimeoutError:
+        raise AssertionError(f"neither done nor ended after {_SECONDS} s; log: {_lines(stream)[-5:]}") from None
+    finally:
+        fleet.stop()
+        await serving
     return _lines(stream)
 
 

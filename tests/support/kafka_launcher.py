@@ -1,6 +1,6 @@
-"""Runs `perpetua` with a crash at a chosen point of a chosen commit: `python -m tests.support.kafka_launcher POINT N ...`.
+"""Runs `perpetua` with a crash at a point of the n-th commit: `python -m tests.support.kafka_launcher POINT N ...`.
 
-A crash is the end of the process at once, as kill -9 makes it; its exit code is 77, so that a test knows it from others.
+A crash is the end of the process at once, as kill -9 makes it; its exit code is 77, so that a test knows it.
 """
 
 import functools

@@ -1,0 +1,217 @@
+"""The query log is not the one that was answered, or is there no more: a clear stop, and not one answer."""
+
+import asyncio
+import shutil
+import time
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as AioPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+from oracle.errors import LogDivergedError, RefusedError, SourceError, StateError
+from oracle.state.folder import peek_folder
+from tests.support.kafka_here import serve_here
+from tests.support.shards import bodies
+
+_FIRST = 300
+
+
+def answered(model, count=_FIRST, **sections):
+    """Have the first queries answered, and return the configuration."""
+    config = model.config(**sections)
+    model.ask(bodies(count))
+    serve_here(config, lambda _log: model.count() >= count)
+    return config
+
+
+def never(_log):
+    """Go on until an error ends it."""
+    return False
+
+
+def set_aside(model):
+    """Return a copy of the state folder as it is now."""
+    return shutil.copytree(model.folder / "state", model.folder / "aside", dirs_exist_ok=True)
+
+
+def put_back(model):
+    """Put the copy in the place of the state folder."""
+    shutil.rmtree(model.folder / "state")
+    shutil.move(model.folder / "aside", model.folder / "state")
+
+
+def recreate(model, contents, **config):
+    """Delete the query topic, and make another one of its name."""
+    model.broker.delete_topic(model.queries)
+    while True:  # the broker has agreed to delete it, and does so in its own time
+        try:
+            model.broker.create_topic(model.queries, model.partitions, {"compression.type": "uncompressed", **config})
+            break
+        except Exception:  # noqa: BLE001
+            time.sleep(0.1)
+    model.ask(contents)
+
+
+def delete_records(model, before):
+    """Delete the query topic's records before an offset."""
+    part = TopicPartition(model.queries, 0, before)
+    for future in model.broker.admin.delete_records([part]).values():
+        assert future.result().low_watermark == before
+
+
+def commit_offset(model, part):
+    """Set the group's offset from outside, as nobody should."""
+
+    async def commit():
+        client = AIOKafkaConsumer(
+            bootstrap_servers=model.broker.servers, group_id=model.group, enable_auto_commit=False
+        )
+        await client.start()
+        try:
+            query = AioPartition(part.topic, part.partition)
+            client.assign([query])
+            await client.commit({query: (part.offset, part.metadata)})
+        finally:
+            await client.stop()
+
+    asyncio.run(commit())
+
+
+def of(model, offset, metadata):
+    """Return an offset to commit."""
+    return TopicPartition(model.queries, 0, offset, metadata)
+
+
+def committed(model):
+    """Return what is committed for the group, with its metadata."""
+    request = ConsumerGroupTopicPartitions(model.group, [TopicPartition(model.queries, 0)])
+    (future,) = model.broker.admin.list_consumer_group_offsets([request]).values()
+    found = future.result().topic_partitions[0]
+    return of(model, found.offset, found.metadata)
+
+
+def refused(model, config, error, message, **settings):
+    """Assert that serving ends with this error before anything more is answered."""
+    before = model.read()
+    with pytest.raises(error, match=message):
+        serve_here(config, never, **settings)
+    assert model.read() == before
+
+
+def test_records_deleted_between_snapshot_and_commit_are_missed(model):
+    """Retention ate what a restore must re-execute: no way round it but a newer snapshot."""
+    set_aside(model)
+    config = answered(model)
+    newer = shutil.copytree(model.folder / "state", model.folder / "newer")
+    put_back(model)
+    model.ask(bodies(50, seed=2))
+    delete_records(model, 200)
+    message = rf"topic {model.queries}, partition 0: the records from offset 0 to 200 were deleted \(retention\)"
+    refused(model, config, SourceError, message)
+    shutil.rmtree(model.folder / "state")
+    shutil.move(newer, model.folder / "state")
+    serve_here(config, lambda _log: model.count() >= _FIRST + 50)
+    assert model.values() == model.expected([*bodies(_FIRST), *bodies(50, seed=2)])
+
+
+def test_queries_deleted_before_they_were_answered_are_given_up_by_the_operator_only(model):
+    """A new state, and one that has answered: each says what is gone, and goes on behind it when told to."""
+    config = model.config()
+    first, second = bodies(60), bodies(60, seed=2)
+    model.ask(first)
+    delete_records(model, 20)
+    where = f"topic {model.queries}, partition 0: it begins at offset "
+    refused(model, config, SourceError, where + r"20: .* from 0 to 20 .* set source.first_offset = 20$")
+    serve_here(config, lambda _log: model.count() >= 40, first_offset=20)
+    assert model.values() == model.expected(first[20:])
+    model.ask(second)
+    delete_records(model, 70)
+    refused(
+        model, config, SourceError, where + r"70: .* from 60 to 70 .* set source.first_offset = 70$", first_offset=20
+    )
+    serve_here(config, lambda _log: model.count() >= 90, first_offset=70)
+    assert model.values() == model.expected([*first[20:], *second[10:]])
+
+
+def test_a_topic_made_anew_is_refused(model):
+    """Kafka forgets the group's offset with the topic; put back by hand, the log's length or its times tell."""
+    config = answered(model)
+    mark = committed(model)
+    assert (mark.offset, mark.metadata.split()[0]) == (_FIRST, "perpetua1")
+    recreate(model, bodies(10))
+    refused(model, config, StateError, f"it has no commit, but the state is at position {_FIRST}")
+    commit_offset(model, mark)
+    message = rf"partition 0: it ends at offset 10, before {_FIRST}, up to which it was read"
+    refused(model, config, SourceError, message)
+    model.ask(bodies(_FIRST + 50)[10:])
+    refused(model, config, LogDivergedError, rf"the record before offset {_FIRST} is not the one that was answered")
+
+
+def test_other_queries_between_snapshot_and_commit_are_found_out_by_the_tag(model):
+    """One query is another one, at the same times and offsets: re-execution comes to another tag."""
+    set_aside(model)
+    config = answered(model)
+    mark = committed(model)
+    put_back(model)
+    other = bodies(_FIRST)
+    other[123] = bodies(1, seed=3)[0]
+    recreate(model, other)
+    commit_offset(model, of(model, _FIRST, " ".join(["perpetua1", "-1", mark.metadata.split()[2]])))
+    refused(model, config, LogDivergedError, f"the queries before round {_FIRST} are not the ones that were answered")
+
+
+def test_an_older_state_folder_gives_the_same_answers(model):
+    """The folder of some time ago: what was answered since is executed again, and nothing is given twice."""
+    set_aside(model)
+    config = answered(model)
+    put_back(model)
+    more = bodies(100, seed=2)
+    model.ask(more)
+    log = serve_here(config, lambda _log: model.count() >= _FIRST + 100)
+    assert next(line["rounds"] for line in log if line["event"] == "daemon.recovered") == _FIRST
+    assert model.values() == model.expected([*bodies(_FIRST), *more])
+
+
+def test_offsets_set_back_or_set_by_others_are_refused(model):
+    """The group's offset is Perpetua's place in the log: nobody else may move it."""
+    config = model.config()
+    half = _FIRST // 2
+    model.ask(bodies(half))
+    serve_here(config, lambda _log: model.count() >= half)
+    mark = committed(model)
+    model.ask(bodies(_FIRST)[half:])
+    serve_here(config, lambda _log: model.count() >= _FIRST)
+    commit_offset(model, mark)
+    refused(model, config, StateError, f"its last commit is at position {half}, behind the state at {_FIRST}")
+    for metadata in ("", "another one's", "perpetua1 x y"):
+        commit_offset(model, of(model, _FIRST, metadata))
+        refused(model, config, StateError, "the group's committed offset was not written by Perpetua")
+
+
+def test_a_topic_with_other_partitions_is_refused_before_the_start(model):
+    """Somebody added a partition: there is no shard for it."""
+    config = answered(model, 10)
+    model.broker.add_partitions(model.queries, 2)
+    refused(model, config, RefusedError, "it has 2 partitions, and the state has 1 shards, .* perpetua init --shards 2")
+
+
+def test_a_partition_added_while_serving_stops_the_daemon(model):
+    """It is noticed with the next metadata; what was answered stands, and the state is saved."""
+    config = model.config()
+    added = False
+
+    def add(_log):
+        nonlocal added
+        if not added and model.count() == 10:
+            model.broker.add_partitions(model.queries, 2)
+            added = True
+        return False
+
+    model.ask(bodies(10))
+    with pytest.raises(RefusedError, match="it has 2 partitions, and the state has 1 shards"):
+        serve_here(config, add, metadata_seconds=0.5)
+    assert model.values() == model.expected(bodies(10))
+    header = peek_folder(model.folder / "state")
+    assert header is not None
+    assert header.position == 10
