@@ -108,6 +108,7 @@ _BOMBS = [
     ),
     ("one long value", lambda: _shared({"_6": Vector([_pair(b"k", _LONG)])}) + END, _BROKEN),
     ("one pair often", lambda: schema(*_AB, _2=Vector([_pair(b"k", _LONG)] * 3_000)) + END, _BROKEN),
+    ("one pair often, and no column", lambda: schema(_2=Vector([_pair(b"k", _LONG)] * 3_000)) + END, _BROKEN),
     ("columns that share bytes", lambda: _swapped(3_000), _BROKEN),
     (
         "columns of nothing in many batches",

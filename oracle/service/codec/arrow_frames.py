@@ -37,7 +37,7 @@ _I64: Final = struct.Struct("<q")
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # MessageHeader
 _TIMESTAMP, _UNION, _VIEWS = 10, 14, (23, 24)  # Type
 _NODE_BYTES, _BUFFER_BYTES = 16, 16  # FieldNode, Buffer
-_VISIT_BYTES: Final = 8  # a field takes at least its place in a vector and its table's head
+_VISIT_BYTES: Final = 24  # a field or a pair takes at least its place in a vector, its table's head and two offsets
 
 
 class UnsupportedFrameError(Exception):
@@ -122,6 +122,7 @@ def count_rows(body: bytes) -> int:
         IndexError: The same.
     """
     at = rows = chunks = 0
+    started = False
     while at < len(body):
         (length,) = _U32.unpack_from(body, at)
         at += 4
@@ -133,7 +134,11 @@ def count_rows(body: bytes) -> int:
         metadata = body[at : at + length]
         if len(metadata) < length:
             raise ValueError("a cut frame")
-        announced, columns, size = _frame(metadata)
+        if not started:
+            started = True
+            at += length + (_known_schema if length <= _CACHED_BYTES else _check_schema)(metadata)
+            continue
+        announced, columns, size = _check_batch(metadata)
         rows += announced
         chunks += columns
         if chunks > _MOST_CHUNKS:
@@ -144,43 +149,38 @@ def count_rows(body: bytes) -> int:
     return rows
 
 
-def _frame(metadata: bytes) -> tuple[int, int, int]:
-    """Check one flatbuffer; return its rows, its columns, and the length of the body behind it."""
+def _open(metadata: bytes, kind: int) -> tuple[_Table, int]:
+    """Return the header of a message of one kind, and the length of the body behind it."""
     message = _Table(metadata, _U32.unpack_from(metadata)[0])
-    kind, size = message.byte(1), message.long(3)
-    header = message.table(2)
-    if header is None or kind not in {_SCHEMA, _DICTIONARY, _BATCH}:
-        raise ValueError("a frame of another kind")
     if message.place(4):
         raise UnsupportedFrameError(_OWN_METADATA)
-    if kind == _DICTIONARY:
+    if message.byte(1) == _DICTIONARY:
         raise UnsupportedFrameError(_NOT_PLAIN)
-    if kind == _BATCH:
-        return header.long(0), _check_batch(metadata, header, size), size
-    (_known_schema if len(metadata) <= _CACHED_BYTES else _check_schema)(metadata)
-    return 0, 0, size
+    header = message.table(2)
+    if header is None or message.byte(1) != kind:
+        raise ValueError("a frame of another kind")
+    return header, message.long(3)
 
 
-def _check_batch(metadata: bytes, batch: _Table, size: int) -> int:
-    """Check a record batch before a body of `size` bytes; return its columns."""
+def _check_batch(metadata: bytes) -> tuple[int, int, int]:
+    """Check a record batch; return its rows, its columns, and the length of the body behind it."""
+    batch, size = _open(metadata, _BATCH)
     if batch.place(3):
         raise UnsupportedFrameError(_COMPRESSED)
     first, count = batch.vector(2, _BUFFER_BYTES)
     lengths = struct.unpack_from(f"<{2 * count}q", metadata, first)[1::2]
     if lengths and (min(lengths) < 0 or sum(lengths) > size):
         raise ValueError("buffers that share bytes")
-    return batch.vector(1, _NODE_BYTES)[1]
+    return batch.long(0), batch.vector(1, _NODE_BYTES)[1], size
 
 
-def _check_schema(metadata: bytes) -> None:
-    """Check all fields of a schema, each as often as it is pointed to."""
-    header = _Table(metadata, _U32.unpack_from(metadata)[0]).table(2)
-    if header is None:
-        raise ValueError("no schema")
-    weight = _pairs_weight(header, 2)
+def _check_schema(metadata: bytes) -> int:
+    """Check all fields of a schema, each as often as it is pointed to; return the length of the body behind it."""
+    header, size = _open(metadata, _SCHEMA)
     fields = header.tables(1)
+    weight = _pairs_weight(header, 2)
     visited = 0
-    while fields:
+    while fields and weight <= len(metadata):
         field = fields.pop()
         visited += 1
         if field.place(4) or field.byte(2) in _VIEWS:
@@ -189,8 +189,9 @@ def _check_schema(metadata: bytes) -> None:
         fields += field.tables(5)
         if visited + len(fields) > _MOST_COLUMNS:
             raise UnsupportedFrameError(_WIDE)
-        if weight > len(metadata):
-            raise ValueError("a schema whose parts share bytes")
+    if weight > len(metadata):
+        raise ValueError("a schema whose parts share bytes")
+    return size
 
 
 _known_schema = lru_cache(maxsize=16)(_check_schema)
