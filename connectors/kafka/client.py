@@ -131,7 +131,7 @@ async def start(client: Any, settings: KafkaSettings, what: str) -> None:  # noq
         refused = await refusal(settings.servers, _common(settings))
         if refused is not None:
             raise refused from exc
-        raise
+        raise BusError(f"{exc}; if they are up, look whether kafka.tls and kafka.sasl are what they expect") from exc
 
 
 async def close_quietly(closing: Any) -> None:  # noqa: ANN401 -- a coroutine of the client

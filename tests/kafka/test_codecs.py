@@ -156,7 +156,7 @@ def test_no_arrow_reply_is_larger_than_the_bound(message):
 
 
 def test_the_bound_on_arrow_replies_is_not_far_off():
-    """Rows of three bytes, all of them rejected, make a reply of three quarters of the bound, and more than 32 bytes each."""
+    """Rows of three bytes, all rejected, make a reply of more than 32 bytes each, three quarters of the bound."""
     plan = _plan(["f"])
     rows = plan.limits.rows
     zeros = np.zeros(rows, dtype=np.int8)

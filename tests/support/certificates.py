@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 __all__ = ["Authority"]
@@ -42,18 +42,25 @@ class Authority:
         builder = builder.add_extension(_SIGNS_CERTIFICATES, critical=True)
         self.certificate = self._write(f"{name}.pem", _pem(builder.sign(self._key, hashes.SHA256())))
 
-    def issue(self, name: str) -> Path:
-        """Sign a certificate for this name, localhost and 127.0.0.1; return a file with its key (PKCS 8) and itself.
+    def issue(self, name: str, *, host: str | None = None, password: str | None = None) -> Path:
+        """Sign a certificate for this name; return a file with its key (PKCS 8) and itself.
 
         Kafka takes the file as a keystore of type PEM; a client takes it as key and as certificate.
+
+        Args:
+            name: Whose it is, and the file's name.
+            host: The one host that it is for; if not given, localhost and 127.0.0.1.
+            password: What the key is encrypted with, if it is.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        here = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        names = [x509.DNSName(host)] if host else here
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = _builder(_name(name), self._name, key.public_key(), self._key.public_key())
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        lock = BestAvailableEncryption(password.encode()) if password else NoEncryption()
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock)
         return self._write(f"{name}.pem", private + _pem(builder.sign(self._key, hashes.SHA256())))
 
     def _write(self, name: str, contents: bytes) -> Path:
