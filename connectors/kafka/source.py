@@ -29,14 +29,12 @@ class KafkaSource:
     Args:
         settings: The cluster and the topic.
         partition: The partition's number.
-        end: Stop behind this offset, as if the log ended there; None to go on for ever.
     """
 
-    def __init__(self, settings: KafkaSettings, partition: int, *, end: int | None = None) -> None:
+    def __init__(self, settings: KafkaSettings, partition: int) -> None:
         self._settings = settings
         self._where = f"topic {settings.topic}, partition {partition}"
         self._part = TopicPartition(settings.topic, partition)
-        self._end = end
         self._next = 0
         self._consumer: AIOKafkaConsumer | None = None
         self._pending: deque[list[ConsumerRecord[bytes, bytes]]] = deque()
@@ -46,7 +44,7 @@ class KafkaSource:
     @property
     def exhausted(self) -> bool:
         """See `connectors.base.Source.exhausted`."""
-        return self._end is not None and self._next >= self._end
+        return False
 
     def expect(self, position: int, timestamp: int) -> None:
         """Have `open` look whether the record before `position` has this time, if it is still there."""
@@ -149,13 +147,9 @@ class KafkaSource:
         """
         if self._consumer is None:
             raise SourceError(f"{self._where}: fetch before open")
-        if self.exhausted:
-            return []
         with translated(f"{self._where}, offset {self._next}"):
             found = await self._consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
         records = found.get(self._part, [])
-        if self._end is not None:
-            records = self._cut(records)
         if not records:
             return []
         self._next = records[-1].offset + 1
@@ -167,13 +161,9 @@ class KafkaSource:
             for record in records
         ]
 
-    def _cut(self, records: list[ConsumerRecord[bytes, bytes]]) -> list[ConsumerRecord[bytes, bytes]]:
-        """Leave out what lies behind the end."""
-        end = self._end or 0
-        if records and records[-1].offset >= end:
-            records = [record for record in records if record.offset < end]
-            self._next = end
-        return records
+    async def reached(self) -> int:
+        """Return the offset behind all that was read, records that are no deliveries too."""
+        return self._next if self._consumer is None else int(await self._consumer.position(self._part))
 
     async def close(self) -> None:
         """See `connectors.base.Source.close`."""

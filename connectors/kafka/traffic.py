@@ -1,14 +1,16 @@
 """Plain writing and reading of a topic, for demonstrations and replays; no group, no transaction of ours."""
 
+import hashlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from connectors.kafka.client import close_quietly, make_consumer, make_sender
+from connectors.base import JSON
+from connectors.kafka.client import close_quietly, make_consumer, make_sender, start
 from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings
 
-__all__ = ["committed_values", "send"]
+__all__ = ["committed_values", "first_and_last", "send", "send_event"]
 
 _ROWS = 16_384
 
@@ -23,7 +25,7 @@ async def send(settings: KafkaSettings, values: Iterable[bytes], partition: int 
     producer = make_sender(settings)
     try:
         with translated(f"topic {settings.topic}"):
-            await producer.start()
+            await start(producer, settings, f"topic {settings.topic}")
             sent = []
             batch = producer.create_batch()
             for value in values:
@@ -46,7 +48,7 @@ async def committed_values(
     part = TopicPartition(topic, partition)
     try:
         with translated(f"topic {topic}"):
-            await consumer.start()
+            await start(consumer, settings, f"topic {settings.topic}")
             consumer.assign([part])
             consumer.seek(part, (await consumer.beginning_offsets([part]))[part])
         while True:
@@ -57,3 +59,40 @@ async def committed_values(
             yield [record.value or b"" for record in found[part]]
     finally:
         await close_quietly(consumer.stop())
+
+
+async def first_and_last(settings: KafkaSettings, partition: int) -> tuple[int, int]:
+    """Return the offsets of the query topic's first record and behind its last committed one.
+
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    consumer = make_consumer(settings)
+    part = TopicPartition(settings.topic, partition)
+    try:
+        with translated(f"topic {settings.topic}, partition {partition}"):
+            await start(consumer, settings, f"topic {settings.topic}")
+            first = await consumer.beginning_offsets([part])
+            last = await consumer.end_offsets([part])
+    finally:
+        await close_quietly(consumer.stop())
+    return int(first[part]), int(last[part])
+
+
+async def send_event(settings: KafkaSettings, partition: int, event: bytes) -> None:
+    """Put one ledger event on the ledger topic, outside of any shard's transactions.
+
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    if settings.ledger is None:
+        return
+    key = f"{settings.topic}/{partition}/{hashlib.sha256(event).hexdigest()[:32]}".encode()
+    about = [("content-type", JSON.encode()), ("model", settings.model.encode()), ("partition", b"%d" % partition)]
+    producer = make_sender(settings)
+    try:
+        with translated(f"topic {settings.ledger}"):
+            await start(producer, settings, f"topic {settings.topic}")
+            await producer.send_and_wait(settings.ledger, event, key=key, headers=about)
+    finally:
+        await close_quietly(producer.stop())

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -23,13 +23,21 @@ from oracle.state.genesis import read_genesis
 from oracle.state.keys import read_key_file
 from oracle.state.shards import refuse_sharded
 
+if TYPE_CHECKING:
+    from oracle.cli.replay_kafka import KafkaLog
+
 __all__ = ["run"]
 
 _ROWS = 65_536
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="A query log: .jsonl, .parquet or .arrow.")],
+    log: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LOG", help="A query log: .jsonl, .parquet or .arrow; or the .toml configuration of a Kafka source."
+        ),
+    ],
     origin: Annotated[Path, typer.Option("--from", help="A genesis file, or a state folder (its newest snapshot).")],
     out: Annotated[
         Path | None, typer.Option("--out", help="Write the answers to this new file: .jsonl, .parquet or .arrow.")
@@ -54,6 +62,11 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
             show_default=False,
         ),
     ] = None,
+    partition: Annotated[int, typer.Option(help="Partition of a Kafka topic.")] = 0,
+    offsets: Annotated[
+        str | None,
+        typer.Option(metavar="FIRST:LAST", help="Offsets of a Kafka topic, the last one not in it; by default all."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded answers.
@@ -65,8 +78,19 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     Without --verify, LOG is taken for another log, and answered from its
     beginning. The state stays, and what was spent is recorded beside it.
     """
-    _check_options(verifying=check, answers=answers, publishing=out is not None or ledger is not None or accept_cost)
+    publishing = out is not None or ledger is not None or accept_cost
+    on_kafka = log.suffix == ".toml"
+    _check_options(verifying=check, answers=answers, publishing=publishing, on_kafka=on_kafka)
     plan, snapshot = _origin(origin, key)
+    topic: KafkaLog | None = None
+    if on_kafka:
+        from oracle.cli.replay_kafka import open_kafka_log
+
+        topic = open_kafka_log(log, plan, partition)
+        if check:
+            verdict = _verify_kafka(topic, Shard(plan, snapshot), log, offsets)
+            _show_verdict(verdict, "", as_json=as_json)
+            return
     size = log.stat().st_size if log.suffix == ".jsonl" and log.is_file() else None
     if check and answers is not None:
         committed = last_commit_of(answers, commit)
@@ -88,9 +112,21 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     outputs = Outputs(origin, out, ledger)
     check_outputs(outputs, log)
     rows = rows_per_message or _ROWS
-    _check_log(plan, log, rows)
-    done = asyncio.run(publish(plan, snapshot, _source(log, plan, rows), outputs, size))
+    if topic is not None:
+        done = asyncio.run(publish(plan, snapshot, topic.source(offsets), outputs, None, topic.announce))
+    else:
+        _check_log(plan, log, rows)
+        done = asyncio.run(publish(plan, snapshot, _source(log, plan, rows), outputs, size))
     _show_published(done, out, as_json=as_json)
+
+
+def _verify_kafka(topic: "KafkaLog", shard: Shard, log: Path, offsets: str | None) -> Verdict:
+    if offsets is not None:
+        raise InputError("--offsets", offsets, "a verification goes from the snapshot to the last commit")
+    committed = topic.committed()
+    source = topic.whole(committed.position)
+    with topic.answers() as answers:
+        return asyncio.run(verify(shard, source, answers, committed, log, None))
 
 
 def _source(log: Path, plan: Plan, rows_per_message: int) -> Source:
@@ -99,8 +135,10 @@ def _source(log: Path, plan: Plan, rows_per_message: int) -> Source:
     return JsonlSource(log, body_limit=plan.limits.body_bytes)
 
 
-def _check_options(*, verifying: bool, answers: Path | None, publishing: bool) -> None:
-    if verifying and answers is None:
+def _check_options(*, verifying: bool, answers: Path | None, publishing: bool, on_kafka: bool) -> None:
+    if on_kafka and answers is not None:
+        raise InputError("--answers", str(answers), "the answers to a Kafka topic are on its answer topic")
+    if verifying and answers is None and not on_kafka:
         raise InputError("--answers", None, "--verify must know which answers to compare with")
     if verifying and publishing:
         raise InputError(

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -106,7 +106,7 @@ def check_outputs(outputs: Outputs, log: Path) -> None:
         RefusedError: A path does not go with the log, or exists, or lies in the state folder.
         StorageError: A folder is missing or cannot be written.
     """
-    kinds = _ARROW if log.suffix in _ARROW else _LINES
+    kinds = _ARROW if log.suffix in _ARROW else (*_LINES, *_ARROW) if log.suffix == ".toml" else _LINES
     if outputs.answers.suffix not in kinds:
         raise InputError("--out", str(outputs.answers), f"must end in {' or '.join(kinds)} for a log like this")
     commit = outputs.answers.with_name(outputs.answers.name + ".commit")
@@ -130,7 +130,14 @@ def _check_new(option: str, path: Path, origin: Path) -> None:
         raise StorageError(msg)
 
 
-async def publish(plan: Plan, snapshot: Snapshot, source: Source, outputs: Outputs, size: int | None) -> Published:
+async def publish(  # noqa: PLR0913, PLR0917 -- its parts
+    plan: Plan,
+    snapshot: Snapshot,
+    source: Source,
+    outputs: Outputs,
+    size: int | None,
+    announce: Callable[[bytes], Awaitable[None]] | None = None,
+) -> Published:
     """Answer a log from its beginning, in an order that a crash can cut anywhere.
 
     1. find out that there is something to answer; 2. record the fork beside the origin, durably; 3. open the outputs
@@ -143,6 +150,7 @@ async def publish(plan: Plan, snapshot: Snapshot, source: Source, outputs: Outpu
         source: The log, not yet open.
         outputs: Checked by `check_outputs`.
         size: The log's size in bytes, where it is known: for progress only.
+        announce: Makes the fork's event known elsewhere too, before the first answer.
 
     Raises:
         PlanExhaustedError: The plan has no round left; nothing was recorded.
@@ -166,6 +174,8 @@ async def publish(plan: Plan, snapshot: Snapshot, source: Source, outputs: Outpu
         sink = _sink(outputs)
         try:
             await _begin(sink, shard, event)  # 3.
+            if announce is not None:
+                await announce(encode(event))
             with Progress("replaying", size, "bytes") as progress:
                 return await _answer(shard, source, sink, waiting, event, progress)  # 4.
         finally:

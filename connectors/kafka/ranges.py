@@ -1,0 +1,63 @@
+"""A part of a partition that ends, as a `Source`: what a replay reads."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from connectors.base import Delivery
+from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.source import KafkaSource
+from oracle.errors import BusError
+
+__all__ = ["KafkaRange"]
+
+
+class KafkaRange:
+    """Reads the records of one partition from one offset to another, as if the log ended there.
+
+    Args:
+        settings: The cluster and the topic.
+        partition: The partition's number.
+        first: Where it begins.
+        end: Where it ends; the record at this offset is not in it.
+    """
+
+    def __init__(self, settings: KafkaSettings, partition: int, first: int, end: int) -> None:
+        self._source = KafkaSource(replace(settings, first_offset=first), partition)
+        self._patience = settings.request_seconds
+        self._end = end
+        self._reached = first
+
+    @property
+    def exhausted(self) -> bool:
+        """See `connectors.base.Source.exhausted`."""
+        return self._reached >= self._end
+
+    async def open(self, position: int | None) -> None:
+        """See `connectors.base.Source.open`."""
+        await self._source.open(position)
+        self._reached = await self._source.reached()
+
+    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+        """See `connectors.base.Source.fetch`; what lies before the end is there, so it is waited for.
+
+        Raises:
+            SourceError: The records were deleted.
+            BusError: The brokers do not hand them over.
+        """
+        deadline = asyncio.get_running_loop().time() + max(wait, self._patience)
+        while not self.exhausted:
+            deliveries = await self._source.fetch(limit, wait)
+            self._reached = await self._source.reached()
+            if deliveries:
+                self._source.timestamp_before(deliveries[-1].position)  # nobody will ask: forget them
+            found = [delivery for delivery in deliveries if delivery.position <= self._end]
+            if found:
+                return found
+            if asyncio.get_running_loop().time() > deadline:
+                raise BusError(f"offset {self._reached}: the brokers do not hand over what is there")
+        return []
+
+    async def close(self) -> None:
+        """See `connectors.base.Source.close`."""
+        await self._source.close()

@@ -1,0 +1,115 @@
+"""A Kafka topic as the log of `perpetua replay`: a range of offsets of one partition, and what was answered to it."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from connectors.base import Committed
+from connectors.kafka.ranges import KafkaRange
+from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.sink import committed_offset
+from connectors.kafka.traffic import committed_values, first_and_last, send_event
+from oracle.errors import InputError, RefusedError, StateError
+from oracle.planning.plan import Plan
+from oracle.service.config import load_config
+from oracle.service.kafka import kafka_settings
+
+__all__ = ["KafkaLog", "open_kafka_log"]
+
+_QUIET = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaLog:
+    """One partition of a query topic.
+
+    Attributes:
+        settings: The connector's.
+        partition: The partition's number.
+    """
+
+    settings: KafkaSettings
+    partition: int
+
+    def source(self, offsets: str | None) -> KafkaRange:
+        """Return the records of a range "FIRST:LAST"; without LAST up to the last one there is now.
+
+        Raises:
+            InputError: It is no range, or not in the topic.
+            BusError: The brokers do not answer.
+        """
+        first, last = asyncio.run(first_and_last(self.settings, self.partition))
+        begin, end = _range(offsets, first, last)
+        return KafkaRange(self.settings, self.partition, begin, end)
+
+    def whole(self, end: int) -> KafkaRange:
+        """Return all records up to an offset."""
+        return KafkaRange(self.settings, self.partition, self.settings.first_offset, end)
+
+    def committed(self) -> Committed:
+        """Return what was last committed, and up to where.
+
+        Raises:
+            StateError: Nothing was.
+        """
+        found = asyncio.run(committed_offset(self.settings, self.partition))
+        if found is None:
+            msg = f"group {self.settings.group}: it has committed nothing, so nothing says which log was answered"
+            raise StateError(msg)
+        return Committed(found[0], found[1].mark)
+
+    @contextmanager
+    def answers(self) -> Iterator[Path]:
+        """Lend the committed answers as a file of lines, as a JSONL sink writes them; readable by us only.
+
+        Raises:
+            RefusedError: They are on several topics, or not all of them are JSON.
+        """
+        if self.settings.reply_topics:
+            msg = "sink.reply_topics: answers that went to several topics cannot be verified together"
+            raise RefusedError(msg)
+        with TemporaryDirectory(prefix="perpetua-") as folder:
+            path = Path(folder) / "answers.jsonl"
+            asyncio.run(self._collect(path))
+            yield path
+
+    async def _collect(self, path: Path) -> None:
+        topic = self.settings.answers
+        with path.open("wb") as file:
+            async for values in committed_values(self.settings, topic, self.partition, seconds=_QUIET):
+                for value in values:
+                    if b"\n" in value or not value.startswith(b"{"):
+                        msg = f"topic {topic}: it holds answers that are no JSON, which cannot be verified"
+                        raise RefusedError(msg)
+                    file.write(value + b"\n")
+
+    async def announce(self, event: bytes) -> None:
+        """Put a ledger event on the ledger topic, if there is one, and wait until the brokers have it."""
+        if self.settings.ledger is not None:
+            await send_event(self.settings, self.partition, event)
+
+
+def open_kafka_log(config_file: Path, plan: Plan, partition: int) -> KafkaLog:
+    """Read the configuration of a model on Kafka.
+
+    Raises:
+        InputError: Its source is no Kafka topic, or the partition is below 0.
+        RefusedError: It cannot be understood.
+    """
+    if partition < 0:
+        raise InputError("--partition", partition, "must be at least 0")
+    return KafkaLog(kafka_settings(load_config(config_file), plan), partition)
+
+
+def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:
+    """Return a range of offsets, the last one not in it."""
+    begin, colon, end = (offsets or ":").partition(":")
+    if not colon or not all(part == "" or part.isdecimal() for part in (begin, end)):
+        raise InputError("--offsets", offsets, 'must be "FIRST:LAST", the last one not in it; each may be left out')
+    found = int(begin) if begin else first, int(end) if end else last
+    if not first <= found[0] < found[1] <= last:
+        raise InputError("--offsets", offsets, f"must name at least one record of {first}:{last}, which the topic has")
+    return found

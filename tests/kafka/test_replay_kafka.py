@@ -1,0 +1,102 @@
+"""`perpetua replay` of a range of offsets, and the verification of a topic's answers."""
+
+import subprocess
+
+import pytest
+
+from oracle.state.forks import read_forks
+from tests.support.broker import Broker
+from tests.support.folders import command, environment
+from tests.support.kafka import KafkaModelUnderTest
+from tests.support.shards import bodies
+
+_COUNT = 700
+
+
+@pytest.fixture(scope="module")
+def served(broker: Broker, tmp_path_factory: pytest.TempPathFactory):
+    """A model whose queries are answered, and whose daemon has stopped."""
+    model = KafkaModelUnderTest(broker, "replayed", tmp_path_factory.mktemp("replayed")).create()
+    config = model.config()
+    model.ask(bodies(_COUNT))
+    daemon = model.serve(config)
+    try:
+        model.wait_for_answers(_COUNT)
+        daemon.terminate()
+        assert daemon.wait(30) == 0
+    finally:
+        model.end()
+    return model, config
+
+
+def replay(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command."""
+    return subprocess.run(
+        [*command("replay"), *arguments], capture_output=True, text=True, check=False, env=environment(), timeout=120
+    )
+
+
+def test_range_is_answered_at_a_cost(served):
+    """Offsets 100 to 300 from the genesis file: 200 answers with their own noise, the fork recorded and announced."""
+    model, config = served
+    genesis, out = model.folder / "state.genesis", model.folder / "again.jsonl"
+    options = [str(config), "--from", str(genesis), "--offsets", "100:300", "--out", str(out)]
+    refused = replay(*options)
+    assert (refused.returncode, "epsilon = 8" in refused.stderr) == (2, True)
+    assert not read_forks(genesis)
+    done = replay(*options, "--accept-cost")
+    assert done.returncode == 0, done.stderr
+    lines = out.read_bytes().splitlines()
+    recorded = [answer.value for answer in model.read()][100:300]
+    assert len(lines) == 200
+    assert b'"id":"q100"' in lines[0]
+    assert b'"id":"q299"' in lines[-1]
+    assert lines != recorded
+    events = [answer.body for answer in model.read(f"{model.name}.ledger")]
+    assert [event["kind"] for event in events].count("replay-forked") == 1
+    assert events[-1] == {**events[-1], "kind": "replay-forked", "number": 1, "epsilon": 8.0}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "bound"),
+    [
+        ("5", "FIRST:LAST"),
+        ("a:b", "FIRST:LAST"),
+        ("9:9", "at least one record"),
+        ("0:701", "0:700"),
+        (":99999", "0:700"),
+    ],
+)
+def test_offsets_that_are_not_there(served, offsets, bound):
+    """They are refused with what there is, and nothing is paid."""
+    model, config = served
+    out = model.folder / "never.jsonl"
+    done = replay(
+        model,
+        str(config),
+        "--from",
+        str(model.folder / "state"),
+        "--offsets",
+        offsets,
+        "--out",
+        str(out),
+        "--accept-cost",
+    )
+    assert done.returncode == 2
+    assert "--offsets" in done.stderr
+    assert bound in done.stderr
+    assert not out.exists()
+    assert not read_forks(model.folder / "state")
+
+
+def test_answers_on_the_topic_are_proved(served):
+    """From the genesis file, what was committed is what re-execution gives; where nothing was, it says so."""
+    model, config = served
+    genesis = str(model.folder / "state.genesis")
+    done = replay(str(config), "--from", genesis, "--verify")
+    assert done.returncode == 0, done.stderr
+    assert f"identical: {_COUNT} messages, {_COUNT} rounds from round 0" in done.stdout
+    late = replay(str(config), "--from", str(model.folder / "state"), "--verify")
+    assert (late.returncode, "nothing to compare" in late.stderr) == (2, True)
+    other = replay(str(config), "--from", genesis, "--verify", "--partition", "7")
+    assert (other.returncode, "has committed nothing" in other.stderr) == (3, True)
