@@ -40,6 +40,7 @@ class KafkaMembership:
         self._shards = shards
         self._assigned = assigned
         self._revoked = revoked
+        self._ours: frozenset[int] = frozenset()
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
         """Be a member until cancelled; join again after trouble with the brokers.
@@ -55,6 +56,8 @@ class KafkaMembership:
                 await self._join()
             except BusError as exc:
                 on_trouble(exc)
+                # Who joins again is somebody new, and is never told that what the old one had is not ours any more.
+                await self._revoked(self._ours)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _join(self) -> None:
@@ -75,6 +78,7 @@ class KafkaMembership:
 
         def assigned(partitions: frozenset[int]) -> None:
             if self._partitions(consumer) <= self._shards:
+                self._ours = partitions
                 self._assigned(partitions)
 
         return assigned
@@ -84,7 +88,8 @@ class KafkaMembership:
         known = consumer.partitions_for_topic(self._settings.topic)
         if not known:
             return 0
-        return max(len(known), *(part.partition + 1 for part in consumer.assignment()), 0)
+        given: Collection[TopicPartition] = consumer.assignment()
+        return max(len(known), *(int(part.partition) + 1 for part in given), 0)
 
     def _check_partitions(self, consumer: AIOKafkaConsumer) -> None:
         partitions = self._partitions(consumer)
