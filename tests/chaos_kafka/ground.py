@@ -1,0 +1,147 @@
+"""A model of several shards with many short phases, its endless log of queries, and what one run in memory answers."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from connectors.base import ARROW_STREAM, JSON, Delivery
+from oracle.planning.plan import Plan
+from oracle.predictors.rectangles import RectanglesTrainer
+from oracle.service.shard import Shard
+from oracle.state.folder import FolderStore
+from oracle.state.format import Snapshot
+from oracle.state.keys import create_key_file
+from oracle.state.shards import begin_shards, finish_shards, shard_name
+from tests.predictors.plans import feature, tiny_plan
+from tests.support.shards import arrow_body
+
+__all__ = ["PARTITIONS", "Expected", "Query", "chaos_plan", "expected", "make_state", "queries"]
+
+PARTITIONS: Final = 4
+
+_PHASES: Final = 128
+_PHASE_ROUNDS: Final = 150
+_BATCH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One message of the log.
+
+    Attributes:
+        key: Its number in its partition, as text: every message has one of its own.
+        body: Its bytes; None for a tombstone.
+        content_type: Of the body.
+        rounds: How many rounds it takes.
+    """
+
+    key: bytes
+    body: bytes | None
+    content_type: str
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What one uninterrupted run makes of a partition.
+
+    Attributes:
+        bodies: Of the answers, in order.
+        ledger: Events of phases and re-arms.
+        phases: How many phases ended.
+    """
+
+    bodies: list[bytes]
+    ledger: list[bytes]
+    phases: int
+
+
+@cache
+def chaos_plan() -> Plan:
+    """Return a plan in form only: 128 phases of 150 rounds, some with a re-arm."""
+    plan = tiny_plan([feature("a"), feature("b")], points=(12, 15, 10, 13) * (_PHASES // 4))
+    rearmed = plan.phases[0].rearmed
+    phases = (msgspec.structs.replace(phase, rounds=_PHASE_ROUNDS, rearmed=rearmed) for phase in plan.phases)
+    return msgspec.structs.replace(plan, phases=tuple(phases))
+
+
+@cache
+def _first_snapshot(shard: int) -> Snapshot:
+    """Return a shard's first snapshot: no two have a row or a key in common."""
+    plan = chaos_plan()
+    rows = np.random.default_rng(shard + 1).random((plan.declared, len(plan.features)))
+    trainer = RectanglesTrainer(plan, bytes([shard] * 32))
+    trainer.add(rows, np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
+    return Snapshot(
+        plan_digest=plan.digest,
+        generation=1,
+        position=0,
+        round=0,
+        phase=1,
+        rearms=0,
+        tag=bytes(16),
+        arrays=trainer.finish().export(),
+    )
+
+
+def make_state(folder: Path) -> None:
+    """Make what `perpetua init --shards` makes: a state of `PARTITIONS` shards."""
+    plan = chaos_plan()
+    folder.mkdir(mode=0o700)
+    key = create_key_file(folder / "key")
+    with FolderStore.open(folder, key) as top:
+        begin_shards(folder, PARTITIONS)
+        for shard in range(PARTITIONS):
+            (folder / shard_name(shard)).mkdir(mode=0o700)
+            with FolderStore.open(folder / shard_name(shard), key) as store:
+                store.write_plan(plan.encode())
+                store.save(_first_snapshot(shard))
+        top.write_plan(plan.encode())
+        finish_shards(folder)
+
+
+def queries(seed: int, partition: int) -> Iterator[Query]:
+    """Yield a partition's messages in order, for ever: queries, with Arrow messages, tombstones and rejects."""
+    rng = random.Random(f"{seed} {partition}")  # noqa: S311  # features of queries, not noise
+    number = 0
+    while True:
+        yield _query(rng, partition, number)
+        number += 1
+
+
+def _query(rng: random.Random, partition: int, number: int) -> Query:
+    key = b"%d" % number
+    kind = rng.random()
+    if kind < 0.05:
+        return Query(key, None, JSON, 1)
+    if kind < 0.10:
+        return Query(key, b'{"id":"bad","x":[1]}', JSON, 0)
+    if kind < 0.15:
+        rows = rng.randrange(1, 8)
+        columns = {name: [rng.uniform(-0.1, 1.1) for _ in range(rows)] for name in ("a", "b")}
+        ids = [f"{partition}-{number}-{row}" for row in range(rows)]
+        return Query(key, arrow_body(pa.table({"id": ids, **columns})), ARROW_STREAM, rows)
+    point = [rng.uniform(-0.1, 1.1), rng.uniform(-0.1, 1.1)]
+    return Query(key, msgspec.json.encode({"id": f"{partition}-{number}", "x": point}), JSON, 1)
+
+
+def expected(seed: int, partition: int, count: int) -> Expected:
+    """Answer a partition's first messages in memory, in one run, from the first snapshot."""
+    shard = Shard(chaos_plan(), _first_snapshot(partition))
+    log = [query for query, _ in zip(queries(seed, partition), range(count), strict=False)]
+    deliveries = [Delivery(n, query.body, query.content_type, (), query.key) for n, query in enumerate(log, 1)]
+    result = Expected([], [], 0)
+    for start in range(0, count, _BATCH):
+        outcome = shard.process(deliveries[start : start + _BATCH])
+        assert len(outcome.commit.replies) == len(deliveries[start : start + _BATCH])
+        result.bodies.extend(reply.body for reply in outcome.commit.replies)
+        result.ledger.extend(outcome.commit.ledger)
+        shard.settle()
+    return Expected(result.bodies, result.ledger, shard.facts().phase - 1)
