@@ -23,6 +23,7 @@ __all__ = [
     "make_producer",
     "make_sender",
     "start",
+    "still_let_in",
     "transactional_id",
 ]
 
@@ -132,6 +133,18 @@ async def start(client: Any, settings: KafkaSettings, what: str) -> None:  # noq
         if refused is not None:
             raise refused from exc
         raise BusError(f"{exc}; if they are up, look whether kafka.tls and kafka.sasl are what they expect") from exc
+
+
+async def still_let_in(consumer: AIOKafkaConsumer, settings: KafkaSettings) -> None:
+    """Look whether a running consumer can no longer reach the brokers because they refuse us: it would try for ever.
+
+    Raises:
+        RefusedError: They do.
+    """
+    if not await consumer._client.force_metadata_update():  # noqa: SLF001 -- it tells nobody else
+        refused = await refusal(settings.servers, _common(settings))
+        if refused is not None:
+            raise refused
 
 
 async def close_quietly(closing: Any) -> None:  # noqa: ANN401 -- a coroutine of the client

@@ -55,6 +55,8 @@ def translated(what: str) -> Iterator[None]:
     except TimeoutError as exc:
         raise BusError(f"{what}: no answer in time") from exc
     except (errors.KafkaError, errors.IllegalOperation, errors.ConsumerStoppedError, OSError) as exc:
+        if isinstance(exc.__cause__, _REFUSED):  # it killed the client's sender
+            raise RefusedError(f"{what}: the brokers refuse it: {_name(exc.__cause__)}{_about(exc.__cause__)}") from exc
         reason = _tls_refusal(exc) or _tls_refusal(exc.__cause__)
         if reason is not None:
             raise RefusedError(f"{what}: kafka.tls: {reason}") from exc

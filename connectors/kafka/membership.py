@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 
-from connectors.kafka.client import close_quietly, make_member, start
+from connectors.kafka.client import close_quietly, make_member, start, still_let_in
 from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import other_partitions
@@ -15,6 +15,7 @@ __all__ = ["KafkaMembership"]
 
 _POLL_MS = 500
 _RETRY_SECONDS = 1.0
+_LOOK_SECONDS = 15.0
 
 Assigned = Callable[[frozenset[int]], None]
 Revoked = Callable[[frozenset[int]], Awaitable[None]]
@@ -67,9 +68,14 @@ class KafkaMembership:
             with translated(f"group {self._settings.group}"):
                 await start(consumer, self._settings, f"group {self._settings.group}")
                 consumer.subscribe([self._settings.topic], listener=listener)
+                clock = asyncio.get_running_loop().time
+                looked = clock()
                 while True:
                     await consumer.getmany(timeout_ms=_POLL_MS)  # all are paused: it only shows that we are alive
                     self._check_partitions(consumer)
+                    if clock() - looked >= _LOOK_SECONDS:
+                        await still_let_in(consumer, self._settings)
+                        looked = clock()
         finally:
             await close_quietly(consumer.stop())
 
