@@ -53,13 +53,6 @@ def recreate(model, contents, **config):
     model.ask(contents)
 
 
-def delete_records(model, before):
-    """Delete the query topic's records before an offset."""
-    part = TopicPartition(model.queries, 0, before)
-    for future in model.broker.admin.delete_records([part]).values():
-        assert future.result().low_watermark == before
-
-
 def commit_offset(model, part):
     """Set the group's offset from outside, as nobody should."""
 
@@ -106,7 +99,7 @@ def test_records_deleted_between_snapshot_and_commit_are_missed(model):
     newer = shutil.copytree(model.folder / "state", model.folder / "newer")
     put_back(model)
     model.ask(bodies(50, seed=2))
-    delete_records(model, 200)
+    model.delete_records(200)
     message = rf"topic {model.queries}, partition 0: the records from offset 0 to 200 were deleted \(retention\)"
     refused(model, config, SourceError, message)
     shutil.rmtree(model.folder / "state")
@@ -120,13 +113,13 @@ def test_queries_deleted_before_they_were_answered_are_given_up_by_the_operator_
     config = model.config()
     first, second = bodies(60), bodies(60, seed=2)
     model.ask(first)
-    delete_records(model, 20)
+    model.delete_records(20)
     where = f"topic {model.queries}, partition 0: it begins at offset "
     refused(model, config, SourceError, where + r"20: .* from 0 to 20 .* set source.first_offset = 20$")
     serve_here(config, lambda _log: model.count() >= 40, first_offset=20)
     assert model.values() == model.expected(first[20:])
     model.ask(second)
-    delete_records(model, 70)
+    model.delete_records(70)
     refused(
         model, config, SourceError, where + r"70: .* from 60 to 70 .* set source.first_offset = 70$", first_offset=20
     )

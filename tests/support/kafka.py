@@ -176,6 +176,12 @@ log = "json"
             else:
                 producer.commit_transaction()
 
+    def delete_records(self, before: int, *, partition: int = 0) -> None:
+        """Delete a partition's queries before an offset, as retention does."""
+        part = TopicPartition(self.queries, partition, before)
+        (future,) = self.broker.admin.delete_records([part]).values()
+        assert future.result().low_watermark == before
+
     def read(self, topic: str | None = None, *, partitions: int | None = None) -> list[Answer]:
         """Return all committed records of a topic, partition by partition."""
         topic = topic or self.answers

@@ -1,0 +1,73 @@
+"""Two processes, one partition: whatever one of them missed, every query is answered once, and as ever."""
+
+import shutil
+import signal
+import subprocess
+
+import psutil
+import pytest
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from tests.support.kafka import KafkaModelUnderTest, wait_until
+from tests.support.shards import bodies
+
+_SMALL = {"service": "drain_seconds = 5\nbatch_rows = 8", "source": "session_seconds = 1.5"}
+
+
+def stopped(process: subprocess.Popen[bytes]) -> bool:
+    """Say whether a process waits for SIGCONT."""
+    return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+
+
+@pytest.mark.parametrize(
+    ("state", "point"),
+    [("state", "stop-end"), ("second", "stop-answers")],
+    ids=["one folder, before the end of a commit", "two folders, behind its answers"],
+)
+def test_a_process_that_slept_through_its_session_answers_nothing_twice(model, state, point):
+    """Stopped within a commit, fenced by the other, resumed: it says so, and is there when the other dies."""
+    if state != "state":
+        shutil.copytree(model.folder / "state", model.folder / state)
+    first = model.serve(model.config("first.toml", **_SMALL), "first.log", trap=(point, 20))
+    contents = bodies(700)
+    model.ask(contents[:400])
+    wait_until(lambda: stopped(first))
+    second = model.serve(model.config("second.toml", state=state, **_SMALL), "second.log")
+    model.wait_for_answers(400)
+    first.send_signal(signal.SIGCONT)
+    wait_until(lambda: "shard.fenced" in model.events("first.log"))
+    model.ask(contents[400:500])
+    model.wait_for_answers(500)
+    second.kill()
+    model.ask(contents[500:])
+    model.wait_for_answers(700)
+    assert model.values() == model.expected(contents)
+    first.terminate()
+    assert first.wait(20) == 0
+
+
+def open_transactions(model: KafkaModelUnderTest) -> bool:
+    """Say whether the answers end in a transaction that is neither committed nor aborted."""
+    part = TopicPartition(model.answers, 0)
+    ends = [
+        next(iter(model.broker.admin.list_offsets({part: OffsetSpec.latest()}, isolation_level=level).values()))
+        for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+    ]
+    return ends[0].result().offset < ends[1].result().offset
+
+
+def test_a_transaction_that_ran_out_of_time_is_done_again(model):
+    """Stopped within a commit for longer than the broker waits: aborted by the broker, and given again by the same."""
+    config = model.config(sink="transaction_seconds = 1", source="session_seconds = 6")
+    contents = bodies(300)
+    model.ask(contents)
+    daemon = model.serve(config, trap=("stop-end", 2))
+    wait_until(lambda: stopped(daemon))
+    assert open_transactions(model)
+    wait_until(lambda: not open_transactions(model))
+    assert model.count() == 0
+    daemon.send_signal(signal.SIGCONT)
+    model.wait_for_answers(300)
+    assert model.values() == model.expected(contents)
+    assert model.events().count("daemon.recovered") == 2
