@@ -9,7 +9,7 @@ import typer
 
 from connectors.base import Source
 from connectors.local.jsonl import JsonlSource
-from connectors.local.parquet import ParquetSource
+from connectors.local.parquet_source import ParquetSource
 from oracle.cli.answers import answered_rows
 from oracle.cli.replay_fork import Outputs, Published, check_outputs, counted, publish, stated_cost
 from oracle.cli.replay_verify import Verdict, last_commit_of, verify

@@ -11,7 +11,7 @@ import msgspec
 
 from connectors.base import Commit, Delivery, Sink, Source
 from connectors.local.jsonl import JsonlSink
-from connectors.local.parquet import ParquetSink
+from connectors.local.parquet_sink import ParquetSink
 from oracle.accounting.ledger import ReplayForked, encode
 from oracle.cli.progress import Progress
 from oracle.errors import InputError, PlanExhaustedError, RefusedError, SourceError, StateError, StorageError
@@ -166,7 +166,7 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
     try:
         waiting = await source.fetch(_MESSAGES, 1.0)
         if not waiting:
-            msg = "LOG: holds no message, so there is nothing to answer"
+            msg = "the log holds no message, so there is nothing to answer"
             raise RefusedError(msg)
         salt = secrets.token_bytes(FORK_BYTES)
         shard = Shard(plan, fork_snapshot(snapshot, salt))

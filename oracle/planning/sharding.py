@@ -76,8 +76,8 @@ def refuse_small_parts(model: Model, shards: int, plan: Plan) -> None:
     most = _most_shards(model, shards, plan.declared)
     fewer = f", or take --shards {most} at most" if most else ""
     msg = (
-        f"--shards = {shards}: each shard needs at least {plan.declared} training examples and gets {part} of "
-        f"model.examples = {model.examples}; declare at least {shards * plan.declared}{fewer}"
+        f"--shards = {shards}: {plan.declared:,} training examples would be enough for each shard, which gets "
+        f"{part:,} of model.examples = {model.examples:,}; declare {shards * plan.declared:,}{fewer}"
     )
     raise PlanError(msg)
 

@@ -3,7 +3,8 @@
 from connectors.base import Committed, Sink, Source
 from connectors.local.commitfile import DurableCommitFile
 from connectors.local.jsonl import JsonlSink, JsonlSource
-from connectors.local.parquet import ParquetSink, ParquetSource
+from connectors.local.parquet_sink import ParquetSink
+from connectors.local.parquet_source import ParquetSource
 from connectors.local.stdio import StdinSource as StandardInput
 from connectors.local.stdio import StdoutSink as StandardOutput
 from oracle.errors import InputError, StateError

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.local.parquet import empty_message
+from connectors.local.parquet_source import empty_message
 from oracle.errors import InputError
 from oracle.planning.plan import Plan
 from oracle.service.codec.arrow_messages import ArrowCodec

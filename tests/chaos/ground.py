@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from connectors.base import ARROW_STREAM, Delivery, Source
 from connectors.local.commitfile import DurableCommitFile
 from connectors.local.jsonl import JsonlSource
-from connectors.local.parquet import ParquetSource
+from connectors.local.parquet_source import ParquetSource
 from oracle.planning.plan import Plan
 from oracle.service.shard import Shard
 from tests.chaos.processes import Launcher, Violation

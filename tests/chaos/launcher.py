@@ -20,7 +20,7 @@ import numpy as np
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from connectors.local import parquet  # noqa: E402 -- the project's root must be on the path before
+from connectors.local import parquet_sink  # noqa: E402 -- the project's root must be on the path before
 from connectors.local.appendfile import AppendFile  # noqa: E402
 from connectors.local.filegroup import FileGroup  # noqa: E402
 from oracle.cli import init  # noqa: E402
@@ -38,8 +38,8 @@ _REGIONS: Final[dict[str, tuple[Any, str]]] = {
     "recover": (FolderStore, "load_latest"),
     "open": (FileGroup, "_open"),
     "commit": (FileGroup, "_commit"),
-    "parts": (parquet.ParquetSink, "_commit_parts"),
-    "init": (init, "_write"),
+    "parts": (parquet_sink.ParquetSink, "_commit_parts"),
+    "init": (init, "_make_one"),
 }
 
 
@@ -148,7 +148,7 @@ def _child(order: dict[str, Any], errors: int | None) -> None:
     if order.get("trap"):
         Trap(*order["trap"]).set()
         if order["arguments"][0] == "init":
-            init.plan_model = lambda *_: _plan_of(order["arguments"][1])  # type: ignore[attr-defined]  # made before
+            init.plan_shards = lambda *_: _plan_of(order["arguments"][1])  # type: ignore[attr-defined]  # made before
     sys.argv = ["perpetua", *order["arguments"]]
     main()
 

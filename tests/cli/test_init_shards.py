@@ -225,8 +225,10 @@ def test_smaller_set_is_refused(refused, model, tmp_path, columns):
 def test_small_parts_are_refused(cli, refused, arguments, model, tmp_path):
     """Before the data is read; `plan` prints what a shard wants and says the same, and plans what does."""
     message = refused(2, *arguments, "--shards", "4")
-    pattern = r"--shards = 4: each shard needs at least \d+ training examples and gets 2000 of model.examples = 8001; "
-    assert re.fullmatch(pattern + r"declare at least \d+, or take --shards 2 at most", message)
+    pattern = (
+        r"--shards = 4: [\d,]+ training examples would be enough for each shard, which gets 2,000 of model.examples"
+    )
+    assert re.fullmatch(pattern + r" = 8,001; declare [\d,]+, or take --shards 2 at most", message)
     assert not (tmp_path / "state").exists()
     result = cli("plan", model(EXAMPLES), "--shards", "4")
     assert (result.code, result.err) == (2, f"perpetua: {message}\n")

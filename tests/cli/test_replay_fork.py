@@ -190,7 +190,7 @@ def test_plan_that_ends_before_the_log(cli, folder):
         ({}, ("--ledger", "new.jsonl"), 2, "each file must have a path of its own"),
         ({}, ("--ledger", "there.jsonl"), 2, "--ledger = "),
         ({}, ("--ledger", "state/l.jsonl"), 2, "lies in a state folder"),
-        ({"log": "empty.jsonl"}, (), 2, "LOG: holds no message"),
+        ({"log": "empty.jsonl"}, (), 2, "the log holds no message"),
         ({"log": "none.jsonl"}, (), 4, "cannot be opened"),
         ({"log": "rows.parquet", "out": "new.jsonl"}, (), 2, "must end in .parquet or .arrow for a log like this"),
         ({"log": "rows.parquet", "out": "new.arrow"}, (), 2, "a: must be one column of numbers"),

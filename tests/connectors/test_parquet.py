@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from connectors.base import ARROW_STREAM, Commit, Rejected, Reply
-from connectors.local.parquet import ParquetSink, ParquetSource, _parquet_bytes
+from connectors.local.parquet_sink import ParquetSink, parquet_bytes
+from connectors.local.parquet_source import ParquetSource
 from oracle.errors import InputError, SourceError, StorageError
 from tests.connectors.suite import FileSinkSuite, SourceSuite, drain, read
 from tests.faults import full_disk
@@ -319,5 +320,5 @@ def test_other_connectors_do_not_import_pyarrow():
 def test_a_parts_size_does_not_tell_the_values() -> None:
     """Columns of numbers take the same bytes whatever the numbers are."""
     columns = [np.zeros(5000, np.int8), np.ones(5000, np.int8), np.arange(5000).astype(np.int8) % 2]
-    sizes = {len(_parquet_bytes(pa.table({"label": column}))) for column in columns}
+    sizes = {len(parquet_bytes(pa.table({"label": column}))) for column in columns}
     assert len(sizes) == 1
