@@ -110,6 +110,7 @@ def _batch(names, offset, codec=0):
 
     class Name(str):
         __slots__ = ()
+        raw: bytes
 
         def encode(self, *_):  # as the client's encoder asks
             return self.raw

@@ -102,7 +102,7 @@ class Cluster:
             "enable.auto.commit": False,
         }
         consumer = Consumer({**self.client(user), **settings})
-        values = []
+        values: list[bytes | None] = []
         try:
             hidden = consumer.list_topics(topic, timeout=20).topics[topic].error
             if hidden:

@@ -175,7 +175,14 @@ _WORST_NAMES = ["\U0001f600" * 64, "\u00e9" * 64, "n" * 64, "'" * 64]
 def test_no_json_reply_is_larger_than_the_bound(name, identifier):
     """Ids that grow in JSON and names that rejections repeat stay below the bound, with all digits of a round."""
     plan = _plan([name, "b"], name="\u00e9" * 64, body_bytes=4096)
-    features = [{"x": [0, 0]}, {"x": {"b": 0}}, {"b": 0}, {name: "0", "b": 0}, {"x": {"b": "0"}}, {"x": [0]}]
+    features: list[dict[str, object]] = [
+        {"x": [0, 0]},
+        {"x": {"b": 0}},
+        {"b": 0},
+        {name: "0", "b": 0},
+        {"x": {"b": "0"}},
+        {"x": [0]},
+    ]
     for query in features:
         body = msgspec.json.encode({"id": identifier, **query})
         reply = _reply(plan, body, JSON)
