@@ -10,7 +10,7 @@ DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev broker demo kafka-demo test lint format adversaries chaos chaos-kafka fuzz growth bench compare \
-	lock clean
+	asyncapi lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -66,6 +66,9 @@ bench: dev broker ## measure speed beside peers in the same run; writes build/be
 
 compare: dev ## compare with classical learners on the demo's data; writes build/comparison.md and .svg
 	@$(BIN)/python -m tests.comparison $(ARGS)
+
+asyncapi: ## validate deploy/asyncapi.yaml with its own tool, from npm
+	@deploy/asyncapi/validate
 
 lock: $(VENV)/.installed ## make the lock files again (UPGRADE=1: with the newest versions allowed)
 	@UPGRADE="$(UPGRADE)" deploy/lock.sh $(VENV)
