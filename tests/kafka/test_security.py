@@ -12,7 +12,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by t
     UserScramCredentialUpsertion,
 )
 
-from connectors.kafka import membership
 from oracle.errors import BusError, RefusedError
 from oracle.service.config import load_config
 from oracle.service.kafka_fleet import check_topics, open_model
@@ -217,30 +216,25 @@ def test_password_is_in_no_output(cluster, model):
 
 
 @pytest.mark.slow
-def test_password_that_is_changed_under_a_running_daemon_ends_it(cluster, model, monkeypatch):
+def test_password_that_is_changed_under_a_running_daemon_ends_it(cluster, model):
     """A daemon that is refused when it comes back after a restart of the broker stops with the reason.
 
     It does not try the old password for ever. With the right one it goes on where it was.
     """
-    monkeypatch.setattr(membership, "_LOOK_SECONDS", 0.5)
     config = through(model, "SCRAM", cluster.tls(), cluster.sasl("SCRAM-SHA-512"))
     contents = bodies(2 * _SERVED)
     model.ask(contents[:_SERVED])
-    changed: list[bool] = []
-
-    def change_password(_log):
-        if not changed and model.count() >= _SERVED:
-            _set_password(cluster.broker, _WRONG)
-            changed.append(True)
-            cluster.broker.restart()
-        return False
-
-    with pytest.raises(RefusedError, match="the brokers refuse it: SaslAuthenticationFailed"):
-        serve_here(config, change_password)
+    process = model.serve(config)
+    model.wait_for_answers(_SERVED)
+    _set_password(cluster.broker, _WRONG)
+    cluster.broker.restart()
+    assert process.wait(120) == 2
+    assert any("SaslAuthenticationFailed" in line.get("error", "") for line in model.log())
+    assert _SECRET not in (model.folder / "serve.log").read_text()
     _set_password(cluster.broker, _SECRET)
     model.ask(contents[_SERVED:])
-    serve_here(config, lambda _log: model.count() >= 2 * _SERVED)
-    assert [answer.value for answer in model.read()] == model.expected(contents)
+    model.serve(config)
+    assert [answer.value for answer in model.wait_for_answers(2 * _SERVED)] == model.expected(contents)
 
 
 def _set_password(broker, password):
