@@ -130,8 +130,10 @@ class Daemon:
             shard, waiting = await self._recover()
             await self._serve(shard, waiting)
         finally:
-            await self._source.close()
-            await self._sink.close()
+            try:
+                await self._source.close()
+            finally:
+                await self._sink.close()
         return shard.facts().round
 
     async def _recover(self) -> tuple[Shard, Sequence[Delivery]]:
