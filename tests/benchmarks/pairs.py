@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 __all__ = ["Floor", "Measure", "Row", "Settings", "cpu_rate", "paired", "wall_rate"]
@@ -25,6 +26,11 @@ class Settings:
         narrow: Features of the small model, each with two sides.
         wide: Features of the large model, each with two sides.
         epsilon: Of both models.
+        kafka_records: Records with one query each.
+        kafka_messages: Arrow messages.
+        kafka_rows: Rows of each.
+        kafka_processes: Numbers of processes to measure, the first of them 1.
+        broker: Folder of a running broker; set for the topics that want one.
     """
 
     seconds: float = 4.0
@@ -35,6 +41,11 @@ class Settings:
     narrow: int = 2
     wide: int = 20
     epsilon: float = 4.0
+    kafka_records: int = 100_000
+    kafka_messages: int = 1_000
+    kafka_rows: int = 1_000
+    kafka_processes: tuple[int, ...] = (1, 2, 4)
+    broker: Path | None = None
 
 
 @dataclass(frozen=True)

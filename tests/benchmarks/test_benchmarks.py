@@ -10,9 +10,23 @@ from tests.benchmarks.pairs import Floor, Row, Settings, paired
 from tests.benchmarks.report import table, write
 from tests.benchmarks.topics import TOPICS, run
 
-_TINY = Settings(seconds=0.0, pairs=1, batches=1, parquet_rows=3_000, jsonl_rows=1_000, narrow=1, wide=2, epsilon=8.0)
+_TINY = Settings(
+    seconds=0.0,
+    pairs=1,
+    batches=1,
+    parquet_rows=3_000,
+    jsonl_rows=1_000,
+    narrow=1,
+    wide=2,
+    epsilon=8.0,
+    kafka_records=1_600,
+    kafka_messages=10,
+    kafka_rows=20,
+    kafka_processes=(1, 2),
+)
 
 
+@pytest.mark.slow
 def test_every_topic_is_measured_and_written(tmp_path: Path) -> None:
     """On tiny sizes all topics have positive figures, and the file holds five keys for each."""
     said: list[str] = []
@@ -31,6 +45,10 @@ def test_every_topic_is_measured_and_written(tmp_path: Path) -> None:
         "memory": 1,
         "planner": 1,
         "bus": 2,
+        "kafka-json": 6,
+        "kafka-arrow": 3,
+        "kafka-delay": 2,
+        "kafka-processes": 2,
     }
     assert len({row.name for row in rows}) == len(rows)
     assert len(said) == len(TOPICS) + len(rows)

@@ -1,13 +1,18 @@
 """The topics, each measured in a process of its own."""
 
+import contextlib
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Final
 
-from tests.benchmarks import bus, engine, noise, planner, recovery
+from tests.benchmarks import bus, engine, kafka, noise, planner, recovery
 from tests.benchmarks.pairs import Row, Settings
+from tests.support.broker import Broker
 
 __all__ = ["TOPICS", "run"]
 
@@ -18,6 +23,10 @@ TOPICS: Final[Mapping[str, Callable[[Settings], Iterator[Row]]]] = {
     "recovery": recovery.measure,
     "planner": planner.measure,
     "bus": bus.measure,
+    "kafka-json": kafka.measure_json,
+    "kafka-arrow": kafka.measure_arrow,
+    "kafka-delay": kafka.measure_delays,
+    "kafka-processes": kafka.measure_processes,
 }
 """What can be measured, in the order in which it is."""
 
@@ -32,13 +41,26 @@ def run(names: list[str], settings: Settings, say: Callable[[str], object]) -> l
     """
     started = time.perf_counter()
     rows: list[Row] = []
-    for number, name in enumerate(names, 1):
-        say(f"[{time.perf_counter() - started:5.0f} s] {name}: topic {number} of {len(names)}")
-        with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # what one topic freed changes the next one's heap
-            for row in alone.submit(_rows, name, settings).result():
-                say(f"[{time.perf_counter() - started:5.0f} s]   {row.name}")
-                rows.append(row)
+    with contextlib.ExitStack() as stack:
+        for number, name in enumerate(names, 1):
+            say(f"[{time.perf_counter() - started:5.0f} s] {name}: topic {number} of {len(names)}")
+            if name.startswith("kafka") and settings.broker is None:
+                settings = replace(settings, broker=stack.enter_context(_broker()))
+            with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # what one topic freed changes the next's heap
+                for row in alone.submit(_rows, name, settings).result():
+                    say(f"[{time.perf_counter() - started:5.0f} s]   {row.name}")
+                    rows.append(row)
     return rows
+
+
+@contextlib.contextmanager
+def _broker() -> Iterator[Path]:
+    """Run a broker that is made for speed, and lend its folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        broker = Broker(Path(folder) / "broker")
+        broker.quick = False
+        with broker:
+            yield broker.folder
 
 
 def _rows(name: str, settings: Settings) -> list[Row]:

@@ -4,25 +4,19 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, JSON, Delivery
 from oracle.planning.plan import Plan
-from oracle.predictors.rectangles import RectanglesTrainer
 from oracle.service.shard import Shard
-from oracle.state.folder import FolderStore
-from oracle.state.format import Snapshot
-from oracle.state.keys import create_key_file
-from oracle.state.shards import begin_shards, finish_shards, shard_name
 from tests.predictors.plans import feature, tiny_plan
+from tests.support.sharded import shard_snapshot
 from tests.support.shards import arrow_body
 
-__all__ = ["PARTITIONS", "Expected", "Query", "chaos_plan", "expected", "make_state", "queries"]
+__all__ = ["PARTITIONS", "Expected", "Query", "chaos_plan", "expected", "queries"]
 
 PARTITIONS: Final = 4
 
@@ -72,41 +66,6 @@ def chaos_plan() -> Plan:
     return msgspec.structs.replace(plan, phases=tuple(phases))
 
 
-@cache
-def _first_snapshot(shard: int) -> Snapshot:
-    """Return a shard's first snapshot: no two have a row or a key in common."""
-    plan = chaos_plan()
-    rows = np.random.default_rng(shard + 1).random((plan.declared, len(plan.features)))
-    trainer = RectanglesTrainer(plan, bytes([shard] * 32))
-    trainer.add(rows, np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
-    return Snapshot(
-        plan_digest=plan.digest,
-        generation=1,
-        position=0,
-        round=0,
-        phase=1,
-        rearms=0,
-        tag=bytes(16),
-        arrays=trainer.finish().export(),
-    )
-
-
-def make_state(folder: Path) -> None:
-    """Make what `perpetua init --shards` makes: a state of `PARTITIONS` shards."""
-    plan = chaos_plan()
-    folder.mkdir(mode=0o700)
-    key = create_key_file(folder / "key")
-    with FolderStore.open(folder, key) as top:
-        begin_shards(folder, PARTITIONS)
-        for shard in range(PARTITIONS):
-            (folder / shard_name(shard)).mkdir(mode=0o700)
-            with FolderStore.open(folder / shard_name(shard), key) as store:
-                store.write_plan(plan.encode())
-                store.save(_first_snapshot(shard))
-        top.write_plan(plan.encode())
-        finish_shards(folder)
-
-
 def queries(seed: int, partition: int) -> Iterator[Query]:
     """Yield a partition's messages in order, for ever: queries, with Arrow messages, tombstones and rejects."""
     rng = random.Random(f"{seed} {partition}")  # noqa: S311  # features of queries, not noise
@@ -134,7 +93,7 @@ def _query(rng: random.Random, partition: int, number: int) -> Query:
 
 def expected(seed: int, partition: int, count: int) -> Expected:
     """Answer a partition's first messages in memory, in one run, from the first snapshot."""
-    shard = Shard(chaos_plan(), _first_snapshot(partition))
+    shard = Shard(chaos_plan(), shard_snapshot(chaos_plan(), partition))
     log = [query for query, _ in zip(queries(seed, partition), range(count), strict=False)]
     deliveries = [Delivery(n, query.body, query.content_type, (), query.key) for n, query in enumerate(log, 1)]
     result = Expected([], [], 0)

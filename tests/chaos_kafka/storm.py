@@ -11,11 +11,12 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.chaos_kafka.daemons import Slot
-from tests.chaos_kafka.ground import PARTITIONS, chaos_plan, expected, make_state
+from tests.chaos_kafka.ground import PARTITIONS, chaos_plan, expected
 from tests.chaos_kafka.load import Load
 from tests.chaos_kafka.verdict import Verdict, judge
 from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest
+from tests.support.sharded import make_sharded_state
 
 __all__ = ["Row", "Wishes", "storm"]
 
@@ -124,7 +125,7 @@ def _slots(model: KafkaModelUnderTest, wishes: Wishes) -> list[Slot]:
     for number in range(_DAEMONS):
         state = f"state-{number}" if wishes.own_folders else "state"
         if not (model.folder / state).exists():
-            make_state(model.folder / state)
+            make_sharded_state(model.folder / state, chaos_plan(), PARTITIONS)
         config = model.config(f"serve-{number}.toml", state=state, source="session_seconds = 1")
         config.write_text(config.read_text().replace("snapshot_rounds = 500", "snapshot_rounds = 60"))
         made.append(Slot(config, model.folder / f"serve-{number}.log", wishes.mutant))
@@ -145,7 +146,7 @@ def _rage(  # noqa: PLR0913, PLR0917 -- the parts of a storm
             else:
                 if restarting is not None:
                     restarting.result()  # one after the other, with kills in between and meanwhile
-                by_force = row.restarts % 2 == 1
+                by_force = (row.restarts + wishes.own_folders) % 2 == 1  # half of both storms together
                 restarting = aside.submit(broker.restart, kill=by_force)
                 row.restarts += 1
                 row.broker_kills += by_force

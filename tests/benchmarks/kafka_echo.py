@@ -1,0 +1,107 @@
+"""`python -m tests.benchmarks.kafka_echo`: a transactional echo that decides nothing, as a process of its own.
+
+It writes each record of partition 0 back with its key, in transactions of what one fetch brings (at most 16,384
+records), with the offset in the transaction, by a client that is set up as the daemon's own.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from connectors.kafka.client import make_consumer, make_producer
+from connectors.kafka.settings import KafkaSettings
+
+__all__ = ["ECHOES"]
+
+_ROWS: Final = 16_384
+_SECONDS: Final = 30.0
+
+
+async def _send(producer: AIOKafkaProducer, topic: str, records: Sequence[Any]) -> None:
+    for record in records:
+        await producer.send(topic, record.value, key=record.key, partition=0)
+
+
+async def _send_batches(producer: AIOKafkaProducer, topic: str, records: Sequence[Any]) -> None:
+    builder = producer.create_batch()
+    for record in records:
+        if builder.append(timestamp=None, key=record.key, value=record.value) is None:
+            await producer.send_batch(builder, topic, partition=0)
+            builder = producer.create_batch()
+            builder.append(timestamp=None, key=record.key, value=record.value)
+    await producer.send_batch(builder, topic, partition=0)
+
+
+async def _aiokafka(settings: KafkaSettings, write: Any) -> None:
+    part = TopicPartition(settings.topic, 0)
+    consumer, producer = make_consumer(settings), make_producer(settings, 0)
+    await producer.start()
+    await consumer.start()
+    consumer.assign([part])
+    consumer.seek(part, 0)
+    while True:
+        records = (await consumer.getmany(part, timeout_ms=200, max_records=_ROWS)).get(part)
+        if records:
+            async with producer.transaction():
+                await write(producer, settings.answers, records)
+                await producer.send_offsets_to_transaction({part: records[-1].offset + 1}, settings.group)
+
+
+def _confluent(settings: KafkaSettings) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": ",".join(settings.servers),
+            "group.id": settings.group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "fetch.message.max.bytes": settings.fetch_bytes,
+        }
+    )
+    producer = Producer(
+        {
+            "bootstrap.servers": ",".join(settings.servers),
+            "transactional.id": f"{settings.group}-0",
+            "batch.size": settings.batch_bytes,
+        }
+    )
+    producer.init_transactions(_SECONDS)
+    consumer.assign([ConfluentPartition(settings.topic, 0, 0)])
+    while True:
+        messages = consumer.consume(_ROWS, 0.005)
+        if messages:
+            producer.begin_transaction()
+            for message in messages:
+                while True:
+                    try:
+                        producer.produce(settings.answers, message.value(), message.key(), partition=0)
+                        break
+                    except BufferError:
+                        producer.poll(0.001)
+            end = ConfluentPartition(settings.topic, 0, (messages[-1].offset() or 0) + 1)
+            producer.send_offsets_to_transaction([end], consumer.consumer_group_metadata(), _SECONDS)
+            producer.commit_transaction(_SECONDS)
+
+
+ECHOES: Final[dict[str, Callable[[KafkaSettings], object]]] = {
+    "send": lambda settings: asyncio.run(_aiokafka(settings, _send)),
+    "batches": lambda settings: asyncio.run(_aiokafka(settings, _send_batches)),
+    "confluent": _confluent,
+}
+"""Echo until killed, by kind: `send()` for each record, batch builders, confluent-kafka's plain loop."""
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.kafka_echo", description=__doc__)
+    parser.add_argument("kind", choices=ECHOES)
+    for name in ("servers", "topic", "answers", "group"):
+        parser.add_argument(name)
+    chosen = parser.parse_args()
+    settings = KafkaSettings(
+        servers=(chosen.servers,), topic=chosen.topic, answers=chosen.answers, group=chosen.group, model="echo"
+    )
+    ECHOES[chosen.kind](settings)

@@ -1,0 +1,254 @@
+"""A stage on a real broker: topics and a group of one run, a service on them, and the clock outside of it.
+
+The queries wait in an open transaction until the service has answered a few others, so that everything is warm and all
+of them become readable at once. The clock runs from that transaction's commit to the broker's own time of the last
+answer.
+"""
+
+import contextlib
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+import psutil
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from connectors.base import JSON
+from tests.support.broker import Broker
+from tests.support.folders import command, environment
+
+__all__ = ["Daemons", "Echo", "Played", "Service", "Stage", "play"]
+
+_SECONDS: Final = 120.0
+_WARM: Final = 200
+_READ: Final = 50_000
+_numbers = itertools.count()
+
+
+@dataclass
+class Stage:
+    """One run's topics and group.
+
+    Attributes:
+        broker: A running broker.
+        folder: For the service's files; empty.
+        partitions: Of the query topic and of the answer topic.
+        content_type: Of the queries.
+    """
+
+    broker: Broker
+    folder: Path
+    partitions: int = 1
+    content_type: str = JSON
+    name: str = field(default_factory=lambda: f"bench-{os.getpid()}-{next(_numbers)}")
+
+    @property
+    def queries(self) -> str:
+        """The query topic."""
+        return f"{self.name}.queries"
+
+    @property
+    def answers(self) -> str:
+        """The answer topic."""
+        return f"{self.name}.answers"
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir()
+        self.broker.create_topic(self.queries, self.partitions, {"compression.type": "uncompressed"})
+        bounds = {"max.message.bytes": "40000000", "message.timestamp.type": "LogAppendTime"}
+        self.broker.create_topic(self.answers, self.partitions, bounds)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for topic in (self.queries, self.answers):
+            self.broker.delete_topic(topic)
+
+    def producer(self, transaction: str | None = None) -> Producer:
+        """Return a producer of queries."""
+        settings: dict[str, str | int] = {"bootstrap.servers": self.broker.servers, "linger.ms": 2}
+        settings |= {"queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 2_000_000}
+        if transaction:
+            settings["transactional.id"] = f"{self.name}-{transaction}"
+        return Producer(settings)
+
+    def send(self, producer: Producer, bodies: Sequence[bytes], partition: int) -> None:
+        """Produce queries and wait until they are in the log."""
+        # The content type goes without saying for JSON: it is what a query without a header is.
+        headers = {} if self.content_type == JSON else {"content-type": self.content_type}
+        for body in bodies:
+            producer.produce(self.queries, body, partition=partition, headers=headers or None)
+        producer.flush(_SECONDS)
+
+    def wait(self, offsets: int, watched: Sequence[subprocess.Popen[bytes]]) -> None:
+        """Wait until the group has committed this offset on all partitions.
+
+        Raises:
+            RuntimeError: It takes too long, or a watched process has ended.
+        """
+        parts = [TopicPartition(self.queries, partition) for partition in range(self.partitions)]
+        reader = Consumer({"bootstrap.servers": self.broker.servers, "group.id": self.name, "log_level": 0})
+        deadline = time.monotonic() + _SECONDS
+        try:
+            while not _at(reader, parts, offsets):
+                time.sleep(0.02)
+                if time.monotonic() > deadline or any(process.poll() is not None for process in watched):
+                    message = f"{self.name}: no answers; see the logs in {self.folder}"
+                    raise RuntimeError(message)
+        finally:
+            reader.close()
+
+    def read(self, partition: int, count: int) -> list[Message]:
+        """Return the first committed answers of a partition."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.broker.servers,
+                "group.id": "reader",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.assign([TopicPartition(self.answers, partition, 0)])
+        found: list[Message] = []
+        deadline = time.monotonic() + _SECONDS
+        while len(found) < count and time.monotonic() < deadline:
+            found += [message for message in consumer.consume(_READ, 0.1) if not message.error()]
+        consumer.close()
+        return found
+
+
+def _at(reader: Consumer, parts: list[TopicPartition], offset: int) -> bool:
+    try:
+        return all(part.offset >= offset for part in reader.committed(parts, timeout=5.0))
+    except KafkaException:
+        return False
+
+
+class Service:
+    """What answers on a stage."""
+
+    def commands(self, stage: Stage) -> list[list[str]]:
+        """Return the command line of each of its processes."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def running(self, stage: Stage) -> Iterator[list[subprocess.Popen[bytes]]]:
+        """Run it, and kill it at the end."""
+        processes = []
+        try:
+            for number, line in enumerate(self.commands(stage)):
+                with (stage.folder / f"log-{number}").open("wb") as log:
+                    processes.append(subprocess.Popen(line, stdout=log, stderr=log, env=environment()))
+            yield processes
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+
+@dataclass(frozen=True)
+class Daemons(Service):
+    """`perpetua serve`, in one or more processes over one state.
+
+    Attributes:
+        state: A fresh state, of which each run gets a copy.
+        processes: How many.
+    """
+
+    state: Path
+    processes: int = 1
+
+    def commands(self, stage: Stage) -> list[list[str]]:
+        """See `Service.commands`."""
+        shutil.copytree(self.state, stage.folder / "state")
+        config = stage.folder / "serve.toml"
+        config.write_text(f"""
+[state]
+folder = "{stage.folder / "state"}"
+[kafka]
+servers = ["{stage.broker.servers}"]
+[source]
+kind = "kafka"
+topic = "{stage.queries}"
+group = "{stage.name}"
+[sink]
+kind = "kafka"
+topic = "{stage.answers}"
+[service]
+log = "json"
+""")
+        return [command("serve", config)] * self.processes
+
+
+@dataclass(frozen=True)
+class Echo(Service):
+    """One of `kafka_echo`'s.
+
+    Attributes:
+        kind: Which.
+    """
+
+    kind: str
+
+    def commands(self, stage: Stage) -> list[list[str]]:
+        """See `Service.commands`."""
+        names = [stage.broker.servers, stage.queries, stage.answers, stage.name]
+        return [[sys.executable, "-m", "tests.benchmarks.kafka_echo", self.kind, *names]]
+
+
+@dataclass(frozen=True)
+class Played:
+    """What one run gave.
+
+    Attributes:
+        rate: Messages a second, over all partitions.
+        busy: CPU seconds of the service's processes for each message, which depend less on what else the machine does.
+        answers: The bodies of the answers to the load, by partition; empty if they were not wanted.
+    """
+
+    rate: float
+    busy: float
+    answers: list[list[bytes]]
+
+
+def play(stage: Stage, service: Service, bodies: Sequence[Sequence[bytes]], *, keep: bool = False) -> Played:
+    """Have a service answer some messages for each partition; see the top of this file.
+
+    Args:
+        stage: Fresh.
+        service: Not running.
+        bodies: Messages by partition, equally many for each.
+        keep: Whether to return the answers.
+    """
+    load, warm = len(bodies[0]), min(_WARM, len(bodies[0]))
+    with stage, service.running(stage) as processes:
+        producer = stage.producer()
+        for partition, part in enumerate(bodies):
+            stage.send(producer, part[:warm], partition)
+        stage.wait(warm, processes)
+        producer = stage.producer("load")
+        producer.init_transactions(_SECONDS)
+        producer.begin_transaction()
+        for partition, part in enumerate(bodies):
+            stage.send(producer, part, partition)
+        started, busy = time.time(), _busy(processes)
+        producer.commit_transaction(_SECONDS)
+        stage.wait(warm + load, processes)
+        busy = _busy(processes) - busy
+        answers = [stage.read(partition, warm + load)[warm:] for partition in range(stage.partitions)]
+    assert all(len(part) == load for part in answers)
+    ended = max(part[-1].timestamp()[1] for part in answers) / 1000
+    kept = [[message.value() or b"" for message in part] for part in answers] if keep else []
+    total = stage.partitions * load
+    return Played(total / (ended - started), busy / total, kept)
+
+
+def _busy(processes: Sequence[subprocess.Popen[bytes]]) -> float:
+    times = [psutil.Process(process.pid).cpu_times() for process in processes]
+    return sum(spent.user + spent.system for spent in times)
