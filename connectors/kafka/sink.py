@@ -101,17 +101,15 @@ class KafkaSink:
         with translated(self._where):
             async with asyncio.timeout(self._settings.transaction_seconds):
                 await producer.begin_transaction()
-                sent = [
-                    await producer.send_batch(batch, topic, partition=partition)
-                    for topic, partition, batch in self._batches(producer, commit)
-                ]
-                try:
-                    await producer.send_offsets_to_transaction(offsets, self._settings.group)
-                finally:
-                    outcomes = await asyncio.gather(*sent, return_exceptions=True)
-                for outcome in outcomes:
-                    if isinstance(outcome, BaseException):
-                        raise outcome  # the transaction is left open: whoever opens the sink next aborts it
+                sent: list[asyncio.Future[Any]] = []
+                for topic, partition, batch in self._batches(producer, commit):
+                    sent.append(await producer.send_batch(batch, topic, partition=partition))
+                    sent[-1].add_done_callback(_look_at)  # we may be gone before it is done
+                await producer.send_offsets_to_transaction(offsets, self._settings.group)
+                if sent:
+                    await asyncio.wait(sent)  # not `gather`, which would cancel them with us
+                for delivery in sent:
+                    delivery.result()  # it may raise: then whoever opens the sink next aborts the transaction
                 await producer.commit_transaction()
 
     async def close(self) -> None:
@@ -166,6 +164,12 @@ class KafkaSink:
     def _note(self, reply: Reply) -> bytes:
         settings = self._settings
         return dead_letter(reply, settings.topic, self._partition, bodies=settings.dead_letter_bodies)
+
+
+def _look_at(delivery: asyncio.Future[Any]) -> None:
+    """Take note of a failed delivery's error, so that asyncio does not complain that nobody did."""
+    if not delivery.cancelled():
+        delivery.exception()
 
 
 async def committed_offset(settings: KafkaSettings, partition: int) -> tuple[int, Witness] | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 from oracle.planning.plan import Plan
 from tests.support.broker import Broker
@@ -221,6 +222,12 @@ log = "json"
     def count(self) -> int:
         """Return how many answers there are."""
         return len(self.read())
+
+    def written(self, level: IsolationLevel = IsolationLevel.READ_COMMITTED) -> int:
+        """Return the offset that the answers of partition 0 end at, markers of transactions counted; cheap to ask."""
+        part = TopicPartition(self.answers, 0)
+        (end,) = self.broker.admin.list_offsets({part: OffsetSpec.latest()}, isolation_level=level).values()
+        return int(end.result().offset)
 
     def values(self, partition: int = 0) -> list[bytes]:
         """Return the answers of one partition, in order."""
