@@ -50,7 +50,7 @@ def test_sigterm_saves_the_state_and_a_lone_query_is_answered_at_once(model):
     contents = bodies(50)
     model.ask(contents[:40])
     model.wait_for_answers(40)
-    delays = []
+    delays: list[float] = []
     for query in contents[40:43]:
         asked = time.monotonic()
         model.ask([query])

@@ -51,10 +51,8 @@ def test_a_shard_that_cannot_go_on_holds_no_other(sharded):
     for partition, queries in enumerate(contents):
         sharded.ask(queries[50:], partition=partition)
     sharded.delete_records(60, partition=0)
-    logs = []
 
     def done(log):
-        logs[:] = log
         failed = any(line["event"] == "shard.failed" and line["partition"] == 0 for line in log)
         return failed and len(sharded.values(1)) >= 100
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public by their documentation
 
 from oracle.planning.plan import Plan
 from tests.support.broker import Broker
