@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
@@ -21,11 +21,12 @@ from oracle.errors import BusError, StorageError
 __all__ = ["KafkaSink", "committed_offset"]
 
 
-class _Record(NamedTuple):
-    topic: str
-    key: bytes | None
-    value: bytes
-    headers: list[tuple[str, bytes]]
+_Record = tuple[str, bytes | None, bytes, list[tuple[str, bytes]]]
+"""Topic, key, value, headers: made for every answer, so without names."""
+
+
+def _nowhere(**_: object) -> None:
+    """The builder of no topic is full."""
 
 
 class KafkaSink:
@@ -122,14 +123,16 @@ class KafkaSink:
         """Yield (topic, partition, batch), each topic's in order."""
         now = int(self._clock() * 1000)
         builders: dict[str, Any] = {}
-        for topic, key, value, headers in self._records(commit, now):
-            builder = builders.get(topic)
-            if builder is None:
-                builder = builders[topic] = producer.create_batch()
-            if builder.append(timestamp=now, key=key, value=value, headers=headers) is None:
-                yield topic, self._place(topic), builder
-                builder = builders[topic] = producer.create_batch()
-                if builder.append(timestamp=now, key=key, value=value, headers=headers) is None:
+        topic, append = "", _nowhere
+        for goes_to, key, value, headers in self._records(commit, now):
+            if goes_to is not topic:
+                topic = goes_to
+                append = (builders.get(topic) or builders.setdefault(topic, producer.create_batch())).append
+            if append(timestamp=now, key=key, value=value, headers=headers) is None:
+                yield topic, self._place(topic), builders[topic]
+                builders[topic] = producer.create_batch()
+                append = builders[topic].append
+                if append(timestamp=now, key=key, value=value, headers=headers) is None:
                     raise StorageError(f"{self._where}: a message of {len(value)} bytes does not fit a batch")
         for topic, builder in builders.items():
             yield topic, self._place(topic), builder
@@ -144,22 +147,24 @@ class KafkaSink:
     def _records(self, commit: Commit, now: int) -> Iterable[_Record]:
         settings = self._settings
         plain = [("content-type", JSON.encode())]
+        answers = settings.answers
         for reply in commit.replies:
-            if not reply.headers and reply.content_type == JSON:
-                yield _Record(settings.answers, reply.key, reply.body, plain)
+            body, content_type, headers, key, rejected = reply
+            if not headers and content_type == JSON:
+                yield answers, key, body, plain
             else:
-                topic = reply_topic(reply.headers, settings.reply_topics, settings.answers)
-                yield _Record(topic, reply.key, reply.body, reply_headers(reply))
-            if reply.rejected is not None and settings.dead_letter is not None:
-                key = reply.key if settings.dead_letter_bodies else None  # it may be as private as the body
-                yield _Record(settings.dead_letter, key, self._note(reply), plain)
+                topic = reply_topic(headers, settings.reply_topics, answers)
+                yield topic, key, body, reply_headers(reply)
+            if rejected is not None and settings.dead_letter is not None:
+                noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
+                yield settings.dead_letter, noted, self._note(reply), plain
         if settings.ledger is not None:
             about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
             # Compaction keeps the last record of a key: each event has one of its own, also those of two starts that no
             # query came between, which are equal but for the time.
             place = f"{settings.topic}/{self._partition}/{commit.position}/{now}"
             for index, event in enumerate(commit.ledger):
-                yield _Record(settings.ledger, f"{place}-{index}".encode(), event, about)
+                yield settings.ledger, f"{place}-{index}".encode(), event, about
 
     def _note(self, reply: Reply) -> bytes:
         settings = self._settings

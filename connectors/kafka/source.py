@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -17,6 +18,9 @@ from oracle.errors import LogDivergedError, SourceError
 __all__ = ["KafkaSource"]
 
 _NO_HEADERS: Final = ()
+_delivery = partial(tuple.__new__, Delivery)
+"""`Delivery._make` without its check of the length."""
+
 _LOOK_SECONDS: Final = 10.0
 
 
@@ -155,7 +159,7 @@ class KafkaSource:
         self._next = records[-1].offset + 1
         self._pending.append(records)
         return [
-            Delivery(record.offset + 1, record.value, JSON, _NO_HEADERS, record.key)
+            _delivery((record.offset + 1, record.value, JSON, _NO_HEADERS, record.key))
             if not record.headers
             else _with_headers(record)
             for record in records
