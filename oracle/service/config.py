@@ -86,7 +86,8 @@ class KafkaSource(BaseModel):
         kind: "kafka".
         topic: The model's queries.
         group: The consumer group; by default "perpetua-" and the model's name. One model, one group.
-        first_offset: Where a state that has answered nothing begins, on every partition.
+        first_offset: Where a state that has answered nothing begins, on every partition; unanswered queries before it
+            that were deleted are given up.
         instance: A name for this process that outlives it: its restart then needs no rebalance.
         session_seconds: Silence after which the group gives our partitions to others.
     """

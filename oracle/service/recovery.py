@@ -32,13 +32,16 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
     """
     if committed is None:
         if shard.position > 0:
-            msg = f"sink: it has no commit, but the state is at position {shard.position}; restore the sink's files"
+            msg = (
+                f"sink: it has no commit, but the state is at position {shard.position}; restore the sink's files (on "
+                "Kafka: the group's committed offset, which goes with a deleted topic)"
+            )
             raise StateError(msg)
         return
     if committed.position < shard.position:
         msg = (
             f"sink: its last commit is at position {committed.position}, behind the state at {shard.position};"
-            " restore the sink's files, or the state folder's copy of that time"
+            " restore the sink's files (on Kafka: the group's committed offset), or the state folder's copy of that time"
         )
         raise StateError(msg)
 
