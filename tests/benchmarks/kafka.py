@@ -143,6 +143,7 @@ def measure_delays(settings: Settings) -> Iterator[Row]:
         bodies = _json_bodies(settings, settings.kafka_records)
         daemons, echo = Daemons(theatre.state), Echo("batches")
         rate = max(play(theatre.stage(), daemons, [bodies]).rate for _ in range(settings.pairs)) / 2
+        bodies = _json_bodies(settings, int(rate * settings.kafka_seconds))
         found: dict[str, list[Delays]] = {"daemon": [], "echo": []}
         for _ in range(settings.pairs):
             for name, service in (("daemon", daemons), ("echo", echo)):

@@ -81,7 +81,9 @@ class Stage:
     def send(self, producer: Producer, bodies: Sequence[bytes], partition: int) -> None:
         """Produce queries and wait until they are in the log."""
         # The content type goes without saying for JSON: it is what a query without a header is.
-        headers = {} if self.content_type == JSON else {"content-type": self.content_type}
+        headers: dict[str, str | bytes | None] = {}
+        if self.content_type != JSON:
+            headers["content-type"] = self.content_type
         for body in bodies:
             producer.produce(self.queries, body, partition=partition, headers=headers or None)
         producer.flush(_SECONDS)

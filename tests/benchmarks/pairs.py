@@ -29,6 +29,7 @@ class Settings:
         kafka_records: Records with one query each.
         kafka_messages: Arrow messages.
         kafka_rows: Rows of each.
+        kafka_seconds: How long queries are sent at half the maximal rate.
         kafka_processes: Numbers of processes to measure, the first of them 1.
         broker: Folder of a running broker; set for the topics that want one.
     """
@@ -44,6 +45,7 @@ class Settings:
     kafka_records: int = 100_000
     kafka_messages: int = 1_000
     kafka_rows: int = 1_000
+    kafka_seconds: float = 6.0
     kafka_processes: tuple[int, ...] = (1, 2, 4)
     broker: Path | None = None
 
