@@ -43,7 +43,7 @@ class Settings:
     wide: int = 20
     epsilon: float = 4.0
     kafka_records: int = 100_000
-    kafka_messages: int = 1_000
+    kafka_messages: int = 2_000
     kafka_rows: int = 1_000
     kafka_seconds: float = 6.0
     kafka_processes: tuple[int, ...] = (1, 2, 4)
