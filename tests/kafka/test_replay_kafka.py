@@ -1,5 +1,6 @@
 """`perpetua replay` of a range of offsets, and the verification of a topic's answers."""
 
+import os
 import subprocess
 
 import pytest
@@ -16,7 +17,7 @@ _COUNT = 700
 @pytest.fixture(scope="module")
 def served(broker: Broker, tmp_path_factory: pytest.TempPathFactory):
     """A model whose queries are answered, and whose daemon has stopped."""
-    model = KafkaModelUnderTest(broker, "replayed", tmp_path_factory.mktemp("replayed")).create()
+    model = KafkaModelUnderTest(broker, f"replayed-{os.getpid()}", tmp_path_factory.mktemp("replayed")).create()
     config = model.config()
     model.ask(bodies(_COUNT))
     daemon = model.serve(config)
@@ -72,7 +73,6 @@ def test_offsets_that_are_not_there(served, offsets, bound):
     model, config = served
     out = model.folder / "never.jsonl"
     done = replay(
-        model,
         str(config),
         "--from",
         str(model.folder / "state"),

@@ -167,7 +167,7 @@ def test_plans_before_this_profile_keep_their_digest():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"profile": "paper"}, 'model.slicing = \'faces\': must be "rsc" for profile = "paper"'),
+        ({"profile": "paper", "slicing": "faces"}, 'model.slicing = \'faces\': must be "rsc" for profile = "paper"'),
         ({"slicing": "rsc"}, "model.slicing = 'rsc': is for profile = \"paper\" only"),
         ({"profile": "paper", "slicing": "rsc", "trim": 3}, 'model.trim = 3: cannot be set for profile = "paper"'),
         ({"profile": "paper", "slicing": "rsc", "share": 0.5}, "model.share = 0.5: cannot be set"),
