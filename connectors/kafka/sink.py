@@ -11,6 +11,7 @@ from aiokafka.structs import OffsetAndMetadata
 from connectors.base import JSON, Commit, Committed, Reply
 from connectors.kafka.client import admin, close_quietly, make_producer, start
 from connectors.kafka.errors import translated
+from connectors.kafka.packing import Record, fill
 from connectors.kafka.position import Witness
 from connectors.kafka.replies import dead_letter, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
@@ -21,12 +22,8 @@ from oracle.errors import BusError, StorageError
 __all__ = ["KafkaSink", "committed_offset"]
 
 
-_Record = tuple[str, bytes | None, bytes, list[tuple[str, bytes]]]
-"""Topic, key, value, headers: made for every answer, so without names."""
-
-
-def _nowhere(**_: object) -> None:
-    """The builder of no topic is full."""
+_Run = tuple[str, list[tuple[str, bytes]], list[Record]]
+"""Topic, headers of all, records."""
 
 
 class KafkaSink:
@@ -123,17 +120,17 @@ class KafkaSink:
         """Yield (topic, partition, batch), each topic's in order."""
         now = int(self._clock() * 1000)
         builders: dict[str, Any] = {}
-        topic, append = "", _nowhere
-        for goes_to, key, value, headers in self._records(commit, now):
-            if goes_to is not topic:
-                topic = goes_to
-                append = (builders.get(topic) or builders.setdefault(topic, producer.create_batch())).append
-            if append(timestamp=now, key=key, value=value, headers=headers) is None:
-                yield topic, self._place(topic), builders[topic]
-                builders[topic] = producer.create_batch()
-                append = builders[topic].append
-                if append(timestamp=now, key=key, value=value, headers=headers) is None:
-                    raise StorageError(f"{self._where}: a message of {len(value)} bytes does not fit a batch")
+        for topic, headers, records in self._runs(commit, now):
+            builder = builders.get(topic) or builders.setdefault(topic, producer.create_batch())
+            done = fill(builder, records, now, headers)
+            while done < len(records):
+                yield topic, self._place(topic), builder
+                builder = builders[topic] = producer.create_batch()
+                more = fill(builder, records[done:], now, headers)
+                if not more:
+                    size = len(records[done][1])
+                    raise StorageError(f"{self._where}: a message of {size} bytes does not fit a batch")
+                done += more
         for topic, builder in builders.items():
             yield topic, self._place(topic), builder
 
@@ -144,27 +141,31 @@ class KafkaSink:
             raise BusError(f"{self._where}: topic {topic} has no partition")
         return self._partition % count
 
-    def _records(self, commit: Commit, now: int) -> Iterable[_Record]:
-        settings = self._settings
-        plain = [("content-type", JSON.encode())]
-        answers = settings.answers
+    def _runs(self, commit: Commit, now: int) -> Iterable[_Run]:
+        """Yield records in runs of one topic and the same headers: most answers differ in their bodies only."""
+        settings, plain = self._settings, [("content-type", JSON.encode())]
+        run: list[Record] = []
         for reply in commit.replies:
             body, content_type, headers, key, rejected = reply
-            if not headers and content_type == JSON:
-                yield answers, key, body, plain
-            else:
-                topic = reply_topic(headers, settings.reply_topics, answers)
-                yield topic, key, body, reply_headers(reply)
+            if not headers and content_type == JSON and rejected is None:
+                run.append((key, body))
+                continue
+            if run:
+                yield settings.answers, plain, run
+                run = []
+            topic = reply_topic(headers, settings.reply_topics, settings.answers)
+            yield topic, reply_headers(reply), [(key, body)]
             if rejected is not None and settings.dead_letter is not None:
                 noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
-                yield settings.dead_letter, noted, self._note(reply), plain
-        if settings.ledger is not None:
+                yield settings.dead_letter, plain, [(noted, self._note(reply))]
+        if run:
+            yield settings.answers, plain, run
+        if settings.ledger is not None and commit.ledger:
             about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
             # Compaction keeps the last record of a key: each event has one of its own, also those of two starts that no
             # query came between, which are equal but for the time.
             place = f"{settings.topic}/{self._partition}/{commit.position}/{now}"
-            for index, event in enumerate(commit.ledger):
-                yield settings.ledger, f"{place}-{index}".encode(), event, about
+            yield settings.ledger, about, [(f"{place}-{n}".encode(), event) for n, event in enumerate(commit.ledger)]
 
     def _note(self, reply: Reply) -> bytes:
         settings = self._settings

@@ -1,4 +1,4 @@
-"""Fetching and decoding the next batch while the last one is being committed."""
+"""Fetching and decoding the next batch while the last one is being answered and committed."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,13 +21,15 @@ class Ahead:
         source: Open.
         shard: Decodes.
         rows: Most deliveries of a batch.
+        wait: Seconds to wait for a batch's first delivery.
         waiting: Deliveries that were fetched already.
     """
 
-    def __init__(self, source: Source, shard: Shard, rows: int, waiting: Sequence[Delivery] = ()) -> None:
+    def __init__(self, source: Source, shard: Shard, rows: int, wait: float, waiting: Sequence[Delivery] = ()) -> None:
         self._source = source
         self._shard = shard
         self._rows = rows
+        self._wait = wait
         self._waiting = waiting
         self._task: asyncio.Task[DecodedBatch | None] | None = None
 
@@ -44,23 +46,24 @@ class Ahead:
             if not task.cancelled():
                 task.exception()  # an error of what nobody waits for any more; the next run will meet it
 
-    def begin(self) -> None:
-        """Begin to fetch the next batch if there is something to fetch it from; do not wait for it."""
+    def begin(self) -> asyncio.Task[DecodedBatch | None]:
+        """Begin to fetch the next batch, if that was not begun, and return the task that does."""
         if self._task is None:
-            self._task = asyncio.create_task(self._fetch(0.0))
+            self._task = asyncio.create_task(self._fetch())
+        return self._task
 
-    async def next(self, wait: float) -> DecodedBatch | None:
-        """Return the next batch, waiting so many seconds for its first delivery; None if there is none yet.
+    async def next(self) -> DecodedBatch | None:
+        """Return the next batch; None if there is none yet.
 
         Raises:
             PerpetuaError: See `Source.fetch`.
         """
-        task, self._task = self._task, None
-        batch = await task if task is not None else None
-        return batch or await self._fetch(wait)
+        batch = await self.begin()
+        self._task = None
+        return batch
 
-    async def _fetch(self, wait: float) -> DecodedBatch | None:
+    async def _fetch(self) -> DecodedBatch | None:
         if not self._waiting:
-            self._waiting = await self._source.fetch(self._rows, wait)
+            self._waiting = await self._source.fetch(self._rows, self._wait)
         deliveries, self._waiting = self._waiting[: self._rows], self._waiting[self._rows :]
         return await asyncio.to_thread(self._shard.decode, deliveries) if deliveries else None

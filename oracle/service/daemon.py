@@ -24,6 +24,7 @@ from oracle.errors import PlanExhaustedError, StorageError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
 from oracle.service.ahead import Ahead
+from oracle.service.committing import Committing, Done
 from oracle.service.log import PublicLog
 from oracle.service.recovery import catch_up, repeat_in_doubt
 from oracle.service.shard import Outcome, Shard
@@ -168,8 +169,12 @@ class Daemon:
         )
         await self._say(shard, started=True)
         self._serving = True
-        async with Ahead(self._source, shard, self._settings.batch_rows, waiting) as ahead:
-            exhausted = await self._answer(shard, ahead)
+        committing = Committing(self._sink)
+        try:
+            async with Ahead(self._source, shard, self._settings.batch_rows, _IDLE, waiting) as ahead:
+                exhausted = await self._answer(shard, ahead, committing)
+        finally:
+            await committing.close()
         await self._say(shard, started=False)
         if shard.facts().round > self._saved_round:
             await self._save(shard)
@@ -177,32 +182,44 @@ class Daemon:
             msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
             raise PlanExhaustedError(msg)
 
-    async def _answer(self, shard: Shard, ahead: Ahead) -> bool:
-        """Answer until the stream ends, a stop is asked for, or the plan has ended; return whether that was it."""
-        while not self._stopping.is_set():
-            batch = await ahead.next(_IDLE)
+    async def _answer(self, shard: Shard, ahead: Ahead, committing: Committing) -> bool:
+        """Answer until the stream ends, a stop is asked for, or the plan has ended; return whether that was it.
+
+        While a batch is being committed, the next one is fetched, decoded and, unless a snapshot is due, answered.
+        """
+        exhausted = False
+        while not self._stopping.is_set() and not exhausted:
+            if await committing.ends_before(ahead.begin()):
+                await self._finish(shard, committing)
+            batch = await ahead.next()
             if batch is None:
+                await self._finish(shard, committing)
                 if self._source.exhausted:
                     self._log.info("source.ended", round=shard.facts().round)
-                    return False
+                    break
                 await self._snapshot_if_due(shard)
                 continue
+            if self._snapshot_due(shard, committing.outcome):
+                await self._finish(shard, committing)
             try:
                 outcome = await asyncio.to_thread(shard.process, batch)
             except PlanExhaustedError:
-                return True
-            if len(outcome.commit.replies) < len(batch.deliveries):  # the plan ends within the batch
-                await self._commit(shard, outcome)
-                return True
-            ahead.begin()
-            await self._commit(shard, outcome)
-        return False
+                exhausted = True
+                break
+            exhausted = len(outcome.commit.replies) < len(batch.deliveries)  # the plan ends within the batch
+            self._report(await committing.finish())
+            committing.begin(outcome, shard.facts())
+        await self._finish(shard, committing)
+        return exhausted
 
-    async def _commit(self, shard: Shard, outcome: Outcome) -> None:
-        await self._sink.commit(outcome.commit)  # 1.
+    async def _finish(self, shard: Shard, committing: Committing) -> None:
+        """Wait for the last batch's commit; only then, with its answers out, do its bookkeeping."""
+        done = await committing.finish()  # 1.
+        if done is None:
+            return
         await asyncio.to_thread(shard.settle)
-        self._after_commit(shard, outcome)
-        if outcome.phase_ended:
+        self._report(done)
+        if done.outcome.phase_ended:
             await self._snapshot(shard)  # 2. and 3.
         else:
             await self._snapshot_if_due(shard)
@@ -213,8 +230,11 @@ class Daemon:
             event = self._announce(shard.facts(), started=started)
             await self._sink.commit(Commit([], [encode(event)], shard.position, shard.mark.pack()))
 
-    def _after_commit(self, shard: Shard, outcome: Outcome) -> None:
-        facts = shard.facts()
+    def _report(self, done: Done | None) -> None:
+        """Tell of a batch whose answers are durable."""
+        if done is None:
+            return
+        facts, outcome = done.facts, done.outcome
         for reason, count in Counter(outcome.rejections).items():
             self._log.warning("queries.rejected", reason=reason, count=count)
         if outcome.phase_ended:
@@ -225,21 +245,26 @@ class Daemon:
                 rearms=facts.rearms,
                 **self._promise(facts.phase),
             )
-        self._on_progress(shard.position)
+        self._on_progress(outcome.commit.position)
 
     def _promise(self, phase: int) -> dict[str, float]:
         """Return what a record of the phase is promised, as log fields; one that no proof bounds is called nominal."""
         promise = {"epsilon": self._plan.epsilon, "delta": self._plan.phases[phase - 1].delta}
         return promise | {"nominal": True} if self._plan.nominal else promise
 
-    async def _snapshot_if_due(self, shard: Shard) -> None:
+    def _snapshot_due(self, shard: Shard, outcome: Outcome | None) -> bool:
+        """Return whether a snapshot is to be written before the next batch is answered."""
+        if self._clock() < self._retry_at:
+            return False
         new = shard.facts().round - self._saved_round
         late = self._clock() - self._saved_at >= self._settings.snapshot_seconds
         first = self._saved_round == 0  # from now on a sink that was taken away is noticed
-        if self._clock() < self._retry_at:
-            return
         failed = math.isfinite(self._retry_at)  # it may have been a phase's end: the old key shall not stay for long
-        if new >= self._settings.snapshot_rounds or (new > 0 and (first or late or failed)):
+        ended = outcome is not None and outcome.phase_ended
+        return ended or new >= self._settings.snapshot_rounds or (new > 0 and (first or late or failed))
+
+    async def _snapshot_if_due(self, shard: Shard) -> None:
+        if self._snapshot_due(shard, None):
             await self._snapshot(shard)
 
     async def _snapshot(self, shard: Shard) -> None:

@@ -1,7 +1,7 @@
 """`python -m tests.benchmarks.kafka_echo`: a transactional echo that decides nothing, as a process of its own.
 
-It writes each record of partition 0 back with its key, in transactions of what one fetch brings (at most 16,384
-records), with the offset in the transaction, by a client that is set up as the daemon's own.
+For each record of partition 0 it writes one with its key and of an answer's size, in transactions of what one fetch
+brings (at most 16,384 records), with the offset in the transaction, by a client that is set up as the daemon's own.
 """
 
 import argparse
@@ -20,20 +20,23 @@ __all__ = ["ECHOES"]
 
 _ROWS: Final = 16_384
 _SECONDS: Final = 30.0
+_ANSWER: Final = b'{"id":"q12345","label":0   ,"model":"box","round":123456,"phase":1}'
+_HEADERS: Final[list[tuple[str, str | bytes | None]]] = [("content-type", b"application/json")]
+"""What a daemon would write: only the deciding is missing."""
 
 
 async def _send(producer: AIOKafkaProducer, topic: str, records: Sequence[Any]) -> None:
     for record in records:
-        await producer.send(topic, record.value, key=record.key, partition=0)
+        await producer.send(topic, _ANSWER, key=record.key, partition=0, headers=_HEADERS)
 
 
 async def _send_batches(producer: AIOKafkaProducer, topic: str, records: Sequence[Any]) -> None:
     builder = producer.create_batch()
     for record in records:
-        if builder.append(timestamp=None, key=record.key, value=record.value) is None:
+        if builder.append(timestamp=None, key=record.key, value=_ANSWER, headers=_HEADERS) is None:
             await producer.send_batch(builder, topic, partition=0)
             builder = producer.create_batch()
-            builder.append(timestamp=None, key=record.key, value=record.value)
+            builder.append(timestamp=None, key=record.key, value=_ANSWER, headers=_HEADERS)
     await producer.send_batch(builder, topic, partition=0)
 
 
@@ -78,7 +81,7 @@ def _confluent(settings: KafkaSettings) -> None:
             for message in messages:
                 while True:
                     try:
-                        producer.produce(settings.answers, message.value(), message.key(), partition=0)
+                        producer.produce(settings.answers, _ANSWER, message.key(), partition=0, headers=_HEADERS)
                         break
                     except BufferError:
                         producer.poll(0.001)

@@ -1,0 +1,29 @@
+"""The client's private builder is filled as its public one would be."""
+
+from itertools import islice
+
+from aiokafka.producer.message_accumulator import BatchBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.kafka.packing import fill
+
+_RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=9), st.binary(max_size=90)), max_size=40)
+_HEADERS = st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=9)), max_size=2)
+
+
+@given(records=_RECORDS, headers=_HEADERS, size=st.integers(100, 2000), cut=st.integers(0, 40))
+def test_batches_are_those_of_the_public_way(records, headers, size, cut):
+    """The same bytes, the same count, full at the same record; also in two goes."""
+    mine, theirs = (BatchBuilder(size, 0, is_transactional=1) for _ in range(2))
+    done = fill(mine, islice(records, cut), 17, headers)
+    assert done == mine.record_count()
+    if done == min(cut, len(records)):
+        done += fill(mine, records[cut:], 17, headers)
+    appended = 0
+    for key, value in records:
+        if theirs.append(timestamp=17, key=key, value=value, headers=headers) is None:
+            break
+        appended += 1
+    assert (done, mine.record_count(), mine.closed()) == (appended, theirs.record_count(), theirs.closed())
+    assert bytes(mine._build()) == bytes(theirs._build())
