@@ -337,7 +337,7 @@ class _SlowSink(MemorySink):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_signal_drains(number):
-    """What is being committed and what is answered already is committed, a snapshot is taken; a restart gives the rest."""
+    """What is being committed and what is answered already is committed, and saved; a restart gives the rest."""
     contents = _contents()
     log = MemoryLog.of(contents)
     store = _WatchedStore(log)
