@@ -8,6 +8,8 @@ where the row was rejected), `error` (null but for rejected rows); the model's n
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +41,8 @@ class ArrowQueries:
 
 
 _REASONS = (Reason.NOT_FINITE, Reason.MISSING_FEATURE)
+_ERRORS = pa.array([None, *map(str, _REASONS)], pa.string())
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 class ArrowCodec:
@@ -51,7 +55,7 @@ class ArrowCodec:
     def __init__(self, plan: Plan) -> None:
         self._names = [feature.name for feature in plan.features]
         self._limits = plan.limits
-        self._metadata = {"model": plan.name}
+        self._schemas = {kind: _answers_schema(kind, plan.name) for kind in (pa.string(), pa.int64())}
 
     def decode(self, body: bytes) -> ArrowQueries | Rejection:
         """Return the rows of a message, or why the whole of it is rejected."""
@@ -122,31 +126,45 @@ class ArrowCodec:
             phases: int64[m], their phases.
         """
         count = len(queries.rejected)
-        asked = queries.rejected == 0
-        label, rounds, phase = (np.full(count, -1, dtype=kind) for kind in (np.int8, np.int64, np.int64))
-        label[asked] = labels
-        rounds[asked] = np.arange(first_round, first_round + len(labels))
-        phase[asked] = phases
-        errors: list[str | None] = [None, *(str(reason) for reason in _REASONS)]
-        error = pa.array(errors, pa.string()).take(pa.array(queries.rejected))
-        identifiers = pa.nulls(count, pa.string()) if queries.identifiers is None else queries.identifiers
-        batch = pa.record_batch(
-            [identifiers, pa.array(label), pa.array(rounds), pa.array(phase), error],
-            schema=pa.schema(
-                [
-                    ("id", identifiers.type),
-                    ("label", pa.int8()),
-                    ("round", pa.int64()),
-                    ("phase", pa.int64()),
-                    ("error", pa.string()),
-                ],
-                metadata=self._metadata,
-            ),
-        )
+        label, phase, error = labels, phases, _nulls(count)
+        rounds: NDArray[np.int64] = np.arange(first_round, first_round + len(labels), dtype=np.int64)
+        if len(labels) < count:
+            asked = queries.rejected == 0
+            label, rounds, phase = _spread(label, asked), _spread(rounds, asked), _spread(phase, asked)
+            error = _ERRORS.take(pa.array(queries.rejected))
+        identifiers = _nulls(count) if queries.identifiers is None else queries.identifiers
+        schema = self._schemas[identifiers.type]
+        batch = pa.record_batch([identifiers, pa.array(label), pa.array(rounds), pa.array(phase), error], schema=schema)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
+        with pa.ipc.new_stream(sink, schema) as writer:
             writer.write_batch(batch)
         return bytes(sink.getvalue())
+
+
+def _answers_schema(identifier: pa.DataType, model: str) -> pa.Schema:
+    return pa.schema(
+        [
+            ("id", identifier),
+            ("label", pa.int8()),
+            ("round", pa.int64()),
+            ("phase", pa.int64()),
+            ("error", pa.string()),
+        ],
+        metadata={"model": model},
+    )
+
+
+def _spread(column: NDArray[_Number], asked: NDArray[np.bool_]) -> NDArray[_Number]:
+    """Return a column for all rows, -1 where nothing was asked."""
+    whole = np.full(len(asked), -1, dtype=column.dtype)
+    whole[asked] = column
+    return whole
+
+
+@lru_cache(maxsize=8)
+def _nulls(count: int) -> pa.Array:
+    """Return so many null strings; most messages of a stream have as many rows."""
+    return pa.nulls(count, pa.string())
 
 
 def _doubles(array: pa.Array) -> NDArray[np.float64]:
