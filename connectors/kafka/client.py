@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.kafka.access import refusal
@@ -111,7 +111,7 @@ async def admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
         await start(client, settings, f"brokers {', '.join(settings.servers)}")
         yield client
     finally:
-        await close_quietly(client.close())
+        await close_quietly(client)
 
 
 async def start(client: Any, settings: KafkaSettings, what: str) -> None:  # noqa: ANN401 -- no types
@@ -147,20 +147,31 @@ async def still_let_in(consumer: AIOKafkaConsumer, settings: KafkaSettings) -> N
             raise refused
 
 
-async def close_quietly(closing: Any) -> None:  # noqa: ANN401 -- a coroutine of the client
+async def close_quietly(client: Any) -> None:  # noqa: ANN401 -- a consumer, a producer or an admin client
     """Close something of the client's without waiting for a broker that may be gone.
 
     What is not closed in time is left to finish by itself: it can do no harm, as whoever comes after it fences it.
     """
-
-    async def close() -> None:
-        with contextlib.suppress(Exception):
-            await closing
-
-    task = asyncio.ensure_future(close())
+    task = asyncio.ensure_future(_close(client))
     _closing.add(task)
     task.add_done_callback(_closing.discard)
     await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
+
+
+async def _close(client: Any) -> None:  # noqa: ANN401 -- as `close_quietly`
+    """Close it, and what it is made of: during an outage its own way ends with the first of its parts that fails.
+
+    A consumer's fetcher awaits tasks that it has cancelled itself, and so ends its `stop` with their `CancelledError`.
+    """
+    connections = client.client if isinstance(client, AIOKafkaProducer) else client._client  # noqa: SLF001
+    fetcher = getattr(client, "_fetcher", None)
+    with contextlib.suppress(Exception, asyncio.CancelledError):
+        await (client.close() if isinstance(client, AIOKafkaAdminClient) else client.stop())
+    if fetcher is not None:
+        for task in (fetcher._fetch_task, *fetcher._pending_tasks):  # noqa: SLF001
+            task.cancel()
+    with contextlib.suppress(Exception):
+        await connections.close()
 
 
 def _common(settings: KafkaSettings) -> dict[str, Any]:
@@ -199,8 +210,3 @@ def _tls_context(tls: Tls) -> ssl.SSLContext:
 
 def _milliseconds(seconds: float) -> int:
     return max(round(seconds * 1000), 1)
-
-
-def partition_of(settings: KafkaSettings, partition: int) -> TopicPartition:
-    """Return one partition of the query topic."""
-    return TopicPartition(settings.topic, partition)

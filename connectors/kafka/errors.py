@@ -26,6 +26,15 @@ _REFUSED = (
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "ALERT")
 """In the names of TLS's own errors: what is said by a server that speaks no TLS, or that does not want us."""
 
+_UNFIT: Final = {
+    errors.InvalidTransactionTimeout: "sink.transaction_seconds is above the brokers' transaction.max.timeout.ms",
+    errors.InvalidSessionTimeoutError: (
+        "source.session_seconds is not between the brokers' group.min.session.timeout.ms and "
+        "group.max.session.timeout.ms (by default 6 s and 1800 s)"
+    ),
+}
+"""Errors of a setting that the brokers do not take: nothing but another one helps."""
+
 _TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
 
 
@@ -55,14 +64,22 @@ def translated(what: str) -> Iterator[None]:
     except TimeoutError as exc:
         raise BusError(f"{what}: no answer in time") from exc
     except (errors.KafkaError, errors.IllegalOperation, errors.ConsumerStoppedError, OSError) as exc:
-        if isinstance(exc.__cause__, _REFUSED):  # it killed the client's sender
-            raise RefusedError(f"{what}: the brokers refuse it: {_name(exc.__cause__)}{_about(exc.__cause__)}") from exc
-        reason = _tls_refusal(exc) or _tls_refusal(exc.__cause__)
-        if reason is not None:
-            raise RefusedError(f"{what}: kafka.tls: {reason}") from exc
-        raise BusError(f"{what}: {_name(exc)}") from exc
+        raise _clear(what, exc) from exc
     except asyncio.InvalidStateError as exc:  # the client's own race when its sender has died
         raise BusError(f"{what}: the client has failed") from exc
+
+
+def _clear(what: str, error: Exception) -> RefusedError | BusError:
+    """Return what an error of the client is to us; what killed its sender, or its part in the group, is its cause."""
+    unfit = _UNFIT.get(type(error)) or _UNFIT.get(type(error.__cause__))
+    if unfit is not None:
+        return RefusedError(f"{what}: {unfit}")
+    if isinstance(error.__cause__, _REFUSED):
+        return RefusedError(f"{what}: the brokers refuse it: {_name(error.__cause__)}{_about(error.__cause__)}")
+    reason = _tls_refusal(error) or _tls_refusal(error.__cause__)
+    if reason is not None:
+        return RefusedError(f"{what}: kafka.tls: {reason}")
+    return BusError(f"{what}: {_name(error)}")
 
 
 def _name(error: BaseException) -> str:

@@ -77,7 +77,7 @@ class KafkaMembership:
                         await still_let_in(consumer, self._settings)
                         looked = clock()
         finally:
-            await close_quietly(consumer.stop())
+            await close_quietly(consumer)
 
     def _assigned_of(self, consumer: AIOKafkaConsumer) -> Assigned:
         """Return what is called at an assignment; one of partitions that we have no shard for is passed over."""

@@ -1,5 +1,6 @@
 """What a Kafka connector is told: where the brokers are, who we are, and which topics are whose."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -73,8 +74,8 @@ class KafkaSettings:
         ledger: Topic of public ledger events; None to drop them.
         dead_letter: Topic of notes on rejected messages; None for none.
         dead_letter_bodies: Whether these notes hold the message itself, which is private.
-        first_offset: Where a state that has answered nothing begins, on every partition; unanswered queries before it
-            may be missing.
+        first_offset: Where a state that has answered nothing begins, on every partition or by partition (0 for those
+            that are not named); unanswered queries before it may be missing.
         instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
         security: TLS and SASL.
         session_seconds: Silence after which the group takes our partitions away.
@@ -83,7 +84,8 @@ class KafkaSettings:
         request_seconds: Most time for one request.
         metadata_seconds: How soon a changed number of partitions is noticed.
         fetch_bytes: Bytes asked for at once.
-        batch_bytes: Largest batch that is written; below the topics' max.message.bytes.
+        batch_bytes: Largest batch that is written, but for one of a single record. It must not be above the
+            max.message.bytes of any topic in `written`: see `topics.fitted`.
     """
 
     servers: tuple[str, ...]
@@ -95,7 +97,7 @@ class KafkaSettings:
     ledger: str | None = None
     dead_letter: str | None = None
     dead_letter_bodies: bool = False
-    first_offset: int = 0
+    first_offset: int | Mapping[int, int] = 0
     instance: str | None = None
     security: Security = Security()
     session_seconds: float = 10.0
@@ -111,3 +113,7 @@ class KafkaSettings:
         """All topics that we may write to."""
         named = (self.answers, self.ledger, self.dead_letter)
         return tuple(name for name in named if name is not None) + tuple(sorted(self.reply_topics))
+
+    def first_offset_of(self, partition: int) -> int:
+        """Return where a state that has answered nothing begins on a partition."""
+        return self.first_offset if isinstance(self.first_offset, int) else self.first_offset.get(partition, 0)

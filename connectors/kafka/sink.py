@@ -114,7 +114,7 @@ class KafkaSink:
         """See `connectors.base.Sink.close`."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            await close_quietly(producer.stop())
+            await close_quietly(producer)
 
     def _batches(self, producer: AIOKafkaProducer, commit: Commit) -> Iterable[tuple[str, int, Any]]:
         """Yield (topic, partition, batch), each topic's in order."""

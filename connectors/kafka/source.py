@@ -39,6 +39,7 @@ class KafkaSource:
         self._settings = settings
         self._where = f"topic {settings.topic}, partition {partition}"
         self._part = TopicPartition(settings.topic, partition)
+        self._first_offset = settings.first_offset_of(partition)
         self._next = 0
         self._consumer: AIOKafkaConsumer | None = None
         self._pending: deque[list[ConsumerRecord[bytes, bytes]]] = deque()
@@ -77,13 +78,18 @@ class KafkaSource:
             BusError: The brokers do not answer.
         """
         await self.close()
-        begin = self._settings.first_offset if position is None else position
+        begin = self._first_offset if position is None else position
         self._consumer = make_consumer(self._settings)
         with translated(self._where):
             await start(self._consumer, self._settings, self._where)
             self._consumer.assign([self._part])
             first = (await self._consumer.beginning_offsets([self._part]))[self._part]
             last = (await self._consumer.end_offsets([self._part]))[self._part]
+        if position is None and begin > last:
+            raise SourceError(
+                f"{self._where}: it ends at offset {last}, before source.first_offset = {begin}; if partitions begin "
+                f"at different offsets, give each its own: source.first_offset.{self._part.partition} = {first}"
+            )
         begin = self._in_range(begin, first, last)
         await self._check_expected(first)
         self._consumer.seek(self._part, begin)
@@ -103,10 +109,11 @@ class KafkaSource:
                 f"{self._where}: the records from offset {start} to {first} were deleted (retention), and are needed "
                 "to restore the state: use a newer copy of the state folder; give the topic a longer retention"
             )
-        if self._settings.first_offset < first:
+        if self._first_offset < first:
             raise SourceError(
                 f"{self._where}: it begins at offset {first}: the queries from {start} to {first} were deleted "
-                f"(retention) before they were answered; to leave them unanswered, set source.first_offset = {first}"
+                f"(retention) before they were answered; to leave them unanswered, set source.first_offset = {first}, "
+                f"or of this partition alone source.first_offset.{self._part.partition} = {first}"
             )
         return first
 
@@ -174,7 +181,7 @@ class KafkaSource:
         consumer, self._consumer = self._consumer, None
         self._pending.clear()
         if consumer is not None:
-            await close_quietly(consumer.stop())
+            await close_quietly(consumer)
 
 
 def _with_headers(record: ConsumerRecord[bytes, bytes]) -> Delivery:

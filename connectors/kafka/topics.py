@@ -1,7 +1,7 @@
 """A model's topics: what they must be like, whether they are, and making those that are missing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiokafka import errors
@@ -13,7 +13,16 @@ from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, RefusedError
 
-__all__ = ["DEFAULT_MESSAGE_BYTES", "TopicFacts", "check", "describe", "make_missing", "other_partitions", "problems"]
+__all__ = [
+    "DEFAULT_MESSAGE_BYTES",
+    "TopicFacts",
+    "check",
+    "describe",
+    "fitted",
+    "make_missing",
+    "other_partitions",
+    "problems",
+]
 
 DEFAULT_MESSAGE_BYTES = 1_048_588
 """What a topic takes if it does not say otherwise: Kafka's own default of max.message.bytes."""
@@ -23,6 +32,7 @@ _POLICY = "cleanup.policy"
 _COMPRESSION = "compression.type"
 _UNCOMPRESSED = "uncompressed"
 _NOTE_BYTES = 2048
+_EVENT_BYTES = 4096
 _UNKNOWN_TOPIC = 3
 _COMPACT = "compact"
 
@@ -141,7 +151,21 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
         )
     if settings.ledger is not None and settings.ledger in facts and not facts[settings.ledger].compacted:
         found.append(f"topic {settings.ledger}: cleanup.policy: must be compact, so that no event is ever deleted")
+    if settings.ledger is not None and settings.ledger in facts and facts[settings.ledger].message_bytes < _EVENT_BYTES:
+        found.append(
+            f"topic {settings.ledger}: {_MAX_BYTES} = {facts[settings.ledger].message_bytes}: must be at least "
+            f"{_EVENT_BYTES}, for ledger events; raise it"
+        )
     return found
+
+
+def fitted(settings: KafkaSettings, facts: Mapping[str, TopicFacts]) -> KafkaSettings:
+    """Return settings whose batches every topic that may be written to takes.
+
+    Single records above that are let be: `problems` has seen to it that their topics take them.
+    """
+    room = [facts[name].message_bytes for name in settings.written if name in facts]
+    return replace(settings, batch_bytes=min((settings.batch_bytes, *room)))
 
 
 def _largest_note(settings: KafkaSettings, queries: TopicFacts) -> int:
@@ -188,8 +212,8 @@ async def make_missing(
     return missing
 
 
-def check(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int) -> None:
-    """Refuse topics with a problem.
+def check(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int) -> KafkaSettings:
+    """Refuse topics with a problem; return the settings to serve them with, see `fitted`.
 
     Raises:
         RefusedError: See `problems`; the first one.
@@ -200,3 +224,4 @@ def check(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int,
         raise BusError(found[0])
     if found:
         raise RefusedError(found[0])
+    return fitted(settings, facts)

@@ -37,7 +37,7 @@ async def send(settings: KafkaSettings, values: Iterable[bytes], partition: int 
             for future in sent:
                 await future
     finally:
-        await close_quietly(producer.stop())
+        await close_quietly(producer)
 
 
 async def committed_values(
@@ -58,7 +58,7 @@ async def committed_values(
                 return
             yield [record.value or b"" for record in found[part]]
     finally:
-        await close_quietly(consumer.stop())
+        await close_quietly(consumer)
 
 
 async def first_and_last(settings: KafkaSettings, partition: int) -> tuple[int, int]:
@@ -75,7 +75,7 @@ async def first_and_last(settings: KafkaSettings, partition: int) -> tuple[int, 
             first = await consumer.beginning_offsets([part])
             last = await consumer.end_offsets([part])
     finally:
-        await close_quietly(consumer.stop())
+        await close_quietly(consumer)
     return int(first[part]), int(last[part])
 
 
@@ -95,4 +95,4 @@ async def send_event(settings: KafkaSettings, partition: int, event: bytes) -> N
             await start(producer, settings, f"topic {settings.topic}")
             await producer.send_and_wait(settings.ledger, event, key=key, headers=about)
     finally:
-        await close_quietly(producer.stop())
+        await close_quietly(producer)

@@ -1,6 +1,7 @@
 """What `perpetua check` looks at where the source is Kafka: topics, group and records, beside the state."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 
 from connectors.base import Committed
@@ -9,6 +10,7 @@ from connectors.kafka.source import KafkaSource
 from oracle.cli.findings import Finding, attempt
 from oracle.errors import StateError
 from oracle.planning.planner import verify_plan
+from oracle.service.chatter import hear_client
 from oracle.service.config import Config
 from oracle.service.kafka_fleet import KafkaModel, check_topics, open_model
 from oracle.service.recovery import check_order
@@ -22,6 +24,7 @@ __all__ = ["kafka_findings"]
 
 def kafka_findings(config: Config) -> Iterator[Finding]:
     """Check a state that is served from Kafka; fence nobody, change nothing."""
+    hear_client(logging.NullHandler())
     finding, _ = attempt("state folder is there and private", lambda: check_mode(config.state.folder))
     yield finding
     if finding.problem:

@@ -1,6 +1,7 @@
 """A Kafka topic as the log of `perpetua replay`: a range of offsets of one partition, and what was answered to it."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from connectors.base import Committed
 from connectors.kafka.ranges import KafkaRange
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import committed_offset
+from connectors.kafka.topics import describe
 from connectors.kafka.traffic import committed_values, first_and_last, send_event
 from oracle.errors import InputError, RefusedError, StateError
 from oracle.planning.plan import Plan
+from oracle.service.chatter import hear_client
 from oracle.service.config import load_config
 from oracle.service.kafka import kafka_settings
 
@@ -47,7 +50,7 @@ class KafkaLog:
 
     def whole(self, end: int) -> KafkaRange:
         """Return all records up to an offset."""
-        return KafkaRange(self.settings, self.partition, self.settings.first_offset, end)
+        return KafkaRange(self.settings, self.partition, self.settings.first_offset_of(self.partition), end)
 
     def committed(self) -> Committed:
         """Return what was last committed, and up to where.
@@ -66,7 +69,7 @@ class KafkaLog:
         """Lend the committed answers as a file of lines, as a JSONL sink writes them; readable by us only.
 
         Raises:
-            RefusedError: They are on several topics, or not all of them are JSON.
+            RefusedError: They are on several topics, or among those of other shards, or not all of them are JSON.
         """
         if self.settings.reply_topics:
             msg = "sink.reply_topics: answers that went to several topics cannot be verified together"
@@ -78,13 +81,32 @@ class KafkaLog:
 
     async def _collect(self, path: Path) -> None:
         topic = self.settings.answers
+        place = await self._place()
         with path.open("wb") as file:
-            async for values in committed_values(self.settings, topic, self.partition, seconds=_QUIET):
+            async for values in committed_values(self.settings, topic, place, seconds=_QUIET):
                 for value in values:
                     if b"\n" in value or not value.startswith(b"{"):
                         msg = f"topic {topic}: it holds answers that are no JSON, which cannot be verified"
                         raise RefusedError(msg)
                     file.write(value + b"\n")
+
+    async def _place(self) -> int:
+        """Return the partition of the answers' topic that the shard writes to, by the rule of `KafkaSink`."""
+        facts = await describe(self.settings)
+        queries, answers = facts.get(self.settings.topic), facts.get(self.settings.answers)
+        if queries is None or answers is None:
+            msg = f"topics {self.settings.topic} and {self.settings.answers}: not both of them are there"
+            raise RefusedError(msg)
+        place = self.partition % answers.partitions
+        others = [other for other in range(queries.partitions) if other != self.partition]
+        if any(other % answers.partitions == place for other in others):
+            msg = (
+                f"topic {self.settings.answers}: it has {answers.partitions} partitions for the answers of "
+                f"{queries.partitions} shards, and those of several shards on one partition cannot be told apart to "
+                "verify them"
+            )
+            raise RefusedError(msg)
+        return place
 
     async def announce(self, event: bytes) -> None:
         """Put a ledger event on the ledger topic, if there is one, and wait until the brokers have it."""
@@ -101,6 +123,7 @@ def open_kafka_log(config_file: Path, plan: Plan, partition: int) -> KafkaLog:
     """
     if partition < 0:
         raise InputError("--partition", partition, "must be at least 0")
+    hear_client(logging.NullHandler())
     return KafkaLog(kafka_settings(load_config(config_file), plan), partition)
 
 

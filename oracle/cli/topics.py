@@ -1,6 +1,7 @@
 """`perpetua topics`: look at a model's Kafka topics, and make those that are missing."""
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Check a model's Kafka topics, or make the missing ones. Exits 1 if something would stop `serve`."""
+    from oracle.service.chatter import hear_client
     from oracle.service.config import load_config
     from oracle.service.kafka_fleet import open_model
 
@@ -32,6 +34,7 @@ def run(
     if not 1 <= replication <= 32_767:  # noqa: PLR2004 -- Kafka's own bound
         raise InputError("--replication", replication, "must be from 1 to 32767")
     model = open_model(config)
+    hear_client(logging.NullHandler())
     made, found, facts = asyncio.run(_look(model, replication if create else None))
     if as_json:
         typer.echo(msgspec.json.encode({"made": made, "problems": found, "topics": facts}))

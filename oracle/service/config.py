@@ -4,12 +4,13 @@ import difflib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from oracle.errors import InputError
 from oracle.service.documents import read_toml
+from oracle.service.offsets import by_partition
 
 __all__ = [
     "Config",
@@ -86,8 +87,9 @@ class KafkaSource(BaseModel):
         kind: "kafka".
         topic: The model's queries.
         group: The consumer group; by default "perpetua-" and the model's name. One model, one group.
-        first_offset: Where a state that has answered nothing begins, on every partition; unanswered queries before it
-            that were deleted are given up.
+        first_offset: Where a state that has answered nothing begins: one number for all partitions, or a table by
+            partition (0 for those that are not in it), as logs that lost records begin at different offsets. A
+            partition's unanswered queries before its offset are given up.
         instance: A name for this process that outlives it: its restart then needs no rebalance.
         session_seconds: Silence after which the group gives our partitions to others.
     """
@@ -96,7 +98,7 @@ class KafkaSource(BaseModel):
     kind: Literal["kafka"]
     topic: Topic
     group: Topic | None = None
-    first_offset: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    first_offset: Annotated[int | dict[int, int], PlainValidator(by_partition)] = 0
     instance: Topic | None = None
     session_seconds: Annotated[float, Field(ge=0.5, le=1800)] = 10.0
 

@@ -1,9 +1,9 @@
 """A model on Kafka: its settings, its topics, and the fleet that serves the partitions that are ours."""
 
-import logging
+import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from connectors.kafka.membership import KafkaMembership
@@ -12,12 +12,12 @@ from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
 from oracle.accounting.ledger import LedgerEvent
-from oracle.errors import StateError
+from oracle.errors import BusError, InputError, StateError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
 from oracle.service.config import Config
 from oracle.service.daemon import Daemon, DaemonSettings
-from oracle.service.fleet import Fleet
+from oracle.service.fleet import Fleet, Membership
 from oracle.service.kafka import kafka_settings, largest_reply
 from oracle.service.log import PublicLog
 from oracle.service.standing import standing
@@ -28,7 +28,8 @@ from oracle.state.shards import shard_count, shard_folder
 
 __all__ = ["KafkaModel", "check_topics", "make_fleet", "open_model"]
 
-_QUIET_SECONDS: Final = 10.0
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,16 @@ def open_model(config: Config) -> KafkaModel:
         msg = f"{folder}: it holds no plan; make a state with `perpetua init`"
         raise StateError(msg)
     plan = Plan.decode(data)
-    return KafkaModel(config, plan, shards, read_key_file(config.state.key_path), kafka_settings(config, plan))
+    settings = kafka_settings(config, plan)
+    if not isinstance(settings.first_offset, int):
+        for partition in settings.first_offset:
+            if partition >= shards:
+                raise InputError(f"source.first_offset.{partition}", "...", f"the state has {shards} shards, from 0")
+    return KafkaModel(config, plan, shards, read_key_file(config.state.key_path), settings)
 
 
-async def check_topics(model: KafkaModel) -> None:
-    """Refuse topics that would stop the daemon, or let somebody else stop it.
+async def check_topics(model: KafkaModel) -> KafkaModel:
+    """Refuse topics that would stop the daemon, or let somebody else stop it; return the model fitted to them.
 
     Raises:
         RefusedError: One is missing or not as it must be.
@@ -76,20 +82,21 @@ async def check_topics(model: KafkaModel) -> None:
     """
     facts = await describe(model.settings)
     queries = facts.get(model.settings.topic)
-    check(
+    settings = check(
         model.settings,
         facts,
         model.shards,
         largest_reply(model.plan, queries.message_bytes if queries else DEFAULT_MESSAGE_BYTES),
     )
+    return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, log: PublicLog, version: str) -> tuple[Fleet, KafkaMembership]:
-    """Return the fleet, and the membership that it is run with."""
+def make_fleet(model: KafkaModel, log: PublicLog, version: str) -> tuple[Fleet, Membership]:
+    """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
     config = model.config
 
     def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(model, partition, log.of(partition), version)
+        return _ServedShard(membership.model, partition, log.of(partition), version)
 
     fleet = Fleet(
         open_shard,
@@ -98,7 +105,40 @@ def make_fleet(model: KafkaModel, log: PublicLog, version: str) -> tuple[Fleet, 
         patience=model.settings.session_seconds,
         clock=time.monotonic,
     )
-    return fleet, KafkaMembership(model.settings, model.shards, fleet.assigned, fleet.revoked)
+    membership = _CheckedMembership(model, fleet)
+    return fleet, membership
+
+
+class _CheckedMembership:
+    """Checks the topics as soon as the brokers answer, and only then joins: a daemon may be started before they are.
+
+    Attributes:
+        model: From the check on with settings that fit the topics.
+    """
+
+    def __init__(self, model: KafkaModel, fleet: Fleet) -> None:
+        self.model = model
+        self._fleet = fleet
+
+    async def run(self, on_trouble: Callable[[BusError], None]) -> None:
+        """See `Membership.run`.
+
+        Raises:
+            RefusedError: A topic is not as it must be, or the brokers do not let us in.
+        """
+        self.model = await self._checked(on_trouble)
+        settings, shards = self.model.settings, self.model.shards
+        await KafkaMembership(settings, shards, self._fleet.assigned, self._fleet.revoked).run(on_trouble)
+
+    async def _checked(self, on_trouble: Callable[[BusError], None]) -> KafkaModel:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await check_topics(self.model)
+            except BusError as exc:
+                on_trouble(exc)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 class _ServedShard:
@@ -140,25 +180,3 @@ class _ServedShard:
             return await self._daemon.run()
         finally:
             self._store.close()
-
-
-class ClientChatter(logging.Handler):
-    """Turns the client's own log lines, which are free text, into events of the closed vocabulary.
-
-    Args:
-        log: Where these go; of each of the client's loggers at most one in ten seconds.
-        clock: Seconds, monotone.
-    """
-
-    def __init__(self, log: PublicLog, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(logging.WARNING)
-        self._log = log
-        self._clock = clock
-        self._said: dict[str, float] = {}
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Say that there was something, of which part of the client and of which weight; not what."""
-        now = self._clock()
-        if now - self._said.get(record.name, -_QUIET_SECONDS) >= _QUIET_SECONDS:
-            self._said[record.name] = now
-            self._log.warning("bus.client", kind=record.name, reason=record.levelname.lower())

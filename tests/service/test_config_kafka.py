@@ -98,6 +98,21 @@ def test_everything_arrives(settings, tmp_path):
     assert "of the key" not in repr(found) + str(found)
 
 
+def test_first_offsets_by_partition(settings, monkeypatch):
+    """A table names partitions, and the others begin at 0; so may the environment; a number is for all of them."""
+    found = settings(_SOURCE + 'first_offset = {"1" = 20, "0" = 500}\n', _SINK, _CLUSTER)
+    assert [found.first_offset_of(partition) for partition in range(3)] == [500, 20, 0]
+    found = settings(_SOURCE + "first_offset = 7\n", _SINK, _CLUSTER)
+    assert [found.first_offset_of(partition) for partition in range(3)] == [7, 7, 7]
+    monkeypatch.setenv("PERPETUA_SOURCE__FIRST_OFFSET__1", "30")
+    found = settings(_SOURCE, _SINK, _CLUSTER)
+    assert [found.first_offset_of(partition) for partition in range(3)] == [0, 30, 0]
+    monkeypatch.delenv("PERPETUA_SOURCE__FIRST_OFFSET__1")
+    monkeypatch.setenv("PERPETUA_SOURCE__FIRST_OFFSET", "30")
+    found = settings(_SOURCE, _SINK, _CLUSTER)
+    assert [found.first_offset_of(partition) for partition in range(3)] == [30, 30, 30]
+
+
 def test_password_from_the_environment(settings, load, monkeypatch):
     """The environment may hold the password; the configuration and the settings do not show it."""
     monkeypatch.setenv("PERPETUA_KAFKA__SASL__PASSWORD", _SECRET)
@@ -191,6 +206,10 @@ def test_topics_are_of_one_use_each(load, sink, said):
         ((_SOURCE, _SINK, '[kafka]\nservers = ["b1"]\n'), "kafka.servers.0"),
         ((_SOURCE + "session_seconds = 0.1\n", _SINK, _CLUSTER), "source.session_seconds"),
         ((_SOURCE + "first_offset = -1\n", _SINK, _CLUSTER), "source.first_offset"),
+        ((_SOURCE + "first_offset = 1.5\n", _SINK, _CLUSTER), "source.first_offset"),
+        ((_SOURCE + "first_offset = true\n", _SINK, _CLUSTER), "source.first_offset"),
+        ((_SOURCE + "first_offset.0 = -1\n", _SINK, _CLUSTER), "source.first_offset"),
+        ((_SOURCE + "first_offset.first = 1\n", _SINK, _CLUSTER), "source.first_offset"),
         ((_SOURCE, _SINK, _CLUSTER, '[kafka.sasl]\nmechanism = "GSSAPI"\nusername = "u"\n'), "kafka.sasl.mechanism"),
     ],
 )

@@ -1,0 +1,45 @@
+"""What the Kafka client logs by itself: free text, which may hold what was sent, and so is never printed."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from oracle.service.log import PublicLog
+
+__all__ = ["ClientChatter", "hear_client"]
+
+_LOGGERS: Final = ("aiokafka", "asyncio")
+"""The client's own, and where it leaves failed futures behind."""
+
+_QUIET_SECONDS: Final = 10.0
+
+
+def hear_client(handler: logging.Handler) -> None:
+    """Give all that the client logs to this handler, and to nobody else; `logging.NullHandler` silences it."""
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        logger.handlers = [handler]
+
+
+class ClientChatter(logging.Handler):
+    """Turns the client's own log lines, which are free text, into events of the closed vocabulary.
+
+    Args:
+        log: Where these go; of each of the client's loggers at most one in ten seconds.
+        clock: Seconds, monotone.
+    """
+
+    def __init__(self, log: PublicLog, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+        self._clock = clock
+        self._said: dict[str, float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say that there was something, of which part of the client and of which weight; not what."""
+        now = self._clock()
+        if now - self._said.get(record.name, -_QUIET_SECONDS) >= _QUIET_SECONDS:
+            self._said[record.name] = now
+            self._log.warning("bus.client", kind=record.name, reason=record.levelname.lower())

@@ -1,0 +1,25 @@
+"""Where partitions of a topic begin, as a setting: one number for all, or a table by partition."""
+
+from typing import Final
+
+from pydantic_core import PydanticCustomError
+
+__all__ = ["by_partition"]
+
+_OFFSETS: Final = range(2**63)
+
+
+def by_partition(given: object) -> int | dict[int, int]:
+    """Return an offset, or a table of them by partition."""
+    if isinstance(given, dict):
+        return {_number(partition): _number(offset) for partition, offset in given.items()}
+    return _number(given)
+
+
+def _number(given: object) -> int:
+    """Return an offset or a partition, which are text as a TOML table's keys and in the environment."""
+    number = int(given) if isinstance(given, str) and given.isascii() and given.isdecimal() else given
+    if isinstance(number, bool) or not isinstance(number, int) or number not in _OFFSETS:
+        msg = "must be a number from 0 to 2^63 - 1, or a table of such numbers by partition"
+        raise PydanticCustomError("offset", msg)
+    return number

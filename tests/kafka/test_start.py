@@ -1,0 +1,102 @@
+"""Before there are brokers: a daemon waits, and stops when it is told to; other commands say so in one line."""
+
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.folders import command, environment, long_plan, make_state
+from tests.support.kafka import wait_until
+
+_CONFIG = """
+[state]
+folder = "{folder}"
+[kafka]
+servers = ["127.0.0.1:{port}"]
+request_seconds = 60
+[source]
+kind = "kafka"
+topic = "queries"
+[sink]
+kind = "kafka"
+topic = "answers"
+[service]
+drain_seconds = 60
+log = "json"
+"""
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port where connections are taken, and nothing answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def absent() -> int:
+    """A port where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+@pytest.fixture
+def configure(tmp_path):
+    """A function that writes the configuration of a new state on a port."""
+
+    def write(port):
+        make_state(tmp_path / "state", long_plan())
+        path = tmp_path / "serve.toml"
+        path.write_text(_CONFIG.format(folder=tmp_path / "state", port=port))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(("brokers", "event"), [("absent", "bus.unavailable"), ("silent", "daemon.starting")])
+def test_a_daemon_that_waits_for_brokers_stops_when_told(request, configure, tmp_path, brokers, event):
+    """Between two tries and within one: it ends cleanly, long before it would be cut off."""
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        line = [*command("serve"), str(configure(request.getfixturevalue(brokers)))]
+        process = subprocess.Popen(line, stderr=output, env=environment())
+    try:
+        wait_until(lambda: event in log.read_text())
+        wait_until(lambda: _handled(process.pid))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert '"daemon.stopped"' in log.read_text().splitlines()[-1]
+
+
+def _handled(pid: int) -> bool:
+    """Return whether a process has a handler for SIGTERM yet."""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(line.split()[1] for line in status if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.mark.parametrize("words", [("check",), ("topics",), ("replay", "--verify", "--from")])
+def test_the_clients_own_talk_is_on_no_terminal(configure, tmp_path, absent, words):
+    """All that a command says about brokers that are not there is its own line about them."""
+    config = configure(absent)
+    more = [str(tmp_path / "state.genesis")] if "--from" in words else []
+    done = subprocess.run(
+        [*command(words[0]), str(config), *words[1:], *more],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        timeout=60,
+    )
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert "127.0.0.1" in said
+    for line in done.stderr.splitlines():
+        assert line.startswith("perpetua: ")
