@@ -27,7 +27,7 @@ def serve_kafka(config: Config) -> None:
     settle_memory()
     hear_client(ClientChatter(log))
     try:
-        __import__("uvloop").run(_serve(model, log))
+        asyncio.run(_serve(model, log))
     except PerpetuaError as exc:
         log.error(  # noqa: TRY400 -- a traceback may hold private data
             "daemon.failed", error=str(exc)
