@@ -32,12 +32,23 @@ def content_type(headers: Sequence[tuple[str, bytes | None]]) -> str:
 
 
 def kept_headers(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
-    """Return what the reply will need of a query's headers; a repeated name is kept as often as it stands there."""
+    """Return what the reply will need of a query's headers; a repeated name is kept as often as it stands there.
+
+    Names that are not UTF-8, which have lone surrogates here, are left out: they could not be written again.
+    """
     return tuple(
         (name, value or b"")  # the bus knows headers without a value
         for name, value in headers
-        if name in _KEPT or name.startswith(_CLOUD_EVENTS) or name in _REPLY_TOPICS
+        if name in _KEPT or name in _REPLY_TOPICS or (name.startswith(_CLOUD_EVENTS) and _is_utf8(name))
     )
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def reply_topic(headers: Headers, allowed: Collection[str], default: str) -> str:

@@ -1,23 +1,29 @@
-"""Headers whose names are not UTF-8: Kafka takes them, the client does not, and one such record would stop it for good.
+"""Records that Kafka takes and the client cannot read: one of them, from anybody who may ask, would stop it for good.
 
-Anybody who may ask can write one. The client's fast reader fails on it; then the records of that batch are read
-again by its slow one, which is shown the name with U+FFFD in place of what cannot be read.
+Brokers store a producer's batch as it came, and check no more of it than that they can read it themselves. The client's
+fast reader fails on some of what they can: header names that are not UTF-8, a record's attributes above 127 (one byte
+there, a varint here), lengths with bits beyond the 32 that count. And it believes the offset that a record says it has,
+which brokers do not look at. A batch with any of that is read by the reader here, which reads as brokers do.
 """
 
 import struct
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from typing import Any, Final, NamedTuple
 
 from aiokafka.consumer import fetcher
-from aiokafka.record.default_records import _DefaultRecordBatchPy
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 
-__all__ = ["TolerantRecords", "install"]
+__all__ = ["Record", "TolerantRecords", "install"]
 
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_AT: Final = 8
 _BEFORE_LENGTH_ENDS: Final = _LENGTH_AT + _LENGTH.size
+_COUNT_AT: Final = 57
+_RECORDS_AT: Final = 61
+_CONTINUES: Final = 0x80
 
 
 class TolerantRecords:
@@ -41,20 +47,22 @@ class TolerantRecords:
         """See the client's."""
         return bool(self._records.has_next())
 
-    def next_batch(self) -> "_Batch | None":
+    def next_batch(self) -> Any:  # noqa: ANN401 -- the client has no types
         """See the client's."""
         batch = self._records.next_batch()
         if batch is None:
             return None
         start = self._at
         self._at = start + _BEFORE_LENGTH_ENDS + _LENGTH.unpack_from(self._data, start + _LENGTH_AT)[0]
+        if not isinstance(batch, DefaultRecordBatch):
+            return batch  # of a format that brokers no longer take
         return _Batch(batch, memoryview(self._data)[start : self._at])
 
 
 class _Batch:
     """One batch: the fast one, as long as it can be read."""
 
-    def __init__(self, fast: Any, data: memoryview) -> None:  # noqa: ANN401 -- the client has no types
+    def __init__(self, fast: Any, data: memoryview) -> None:  # noqa: ANN401
         self._fast = fast
         self._data = data
 
@@ -65,27 +73,169 @@ class _Batch:
         return next(self._fast)
 
     def __iter__(self) -> Iterator[Any]:
-        read = 0
+        first = expected = self._fast.base_offset
+        if self._is_plain():
+            try:
+                for record in self._fast:
+                    if record.offset != expected:
+                        break
+                    yield record
+                    expected += 1
+                else:
+                    return
+            except (CorruptRecordException, UnicodeDecodeError):
+                pass
+        yield from islice(_read(self._data), expected - first, None)
+
+    def _is_plain(self) -> bool:
+        """Return whether records can be given to the fast reader: no gaps, not compressed, attributes as it knows them.
+
+        Query topics have neither compressed batches nor, unless they are compacted, gaps.
+        """
+        fast, data, at = self._fast, self._data, _RECORDS_AT
+        (count,) = _LENGTH.unpack_from(data, _COUNT_AT)
+        if fast.compression_type or count != fast.last_offset_delta + 1:
+            return False
         try:
-            for record in self._fast:
-                yield record
-                read += 1
-        except UnicodeDecodeError:
-            slow = _DefaultRecordBatchPy(self._data)
-            iter(slow)  # unpacks it
-            slow._buffer = _Tolerant(slow._buffer)  # noqa: SLF001 -- the client's reader cannot be told otherwise
-            yield from islice(slow, read, None)
+            for _ in range(count):
+                length, shift = data[at], 7
+                if length >= _CONTINUES:
+                    length -= _CONTINUES
+                    while data[at := at + 1] >= _CONTINUES:
+                        length |= (data[at] - _CONTINUES) << shift
+                        shift += 7
+                    length |= data[at] << shift
+                if data[at + 1] >= _CONTINUES:
+                    return False
+                at += 1 + (length >> 1)
+        except IndexError:
+            return False
+        return True
 
 
-class _Tolerant(bytearray):
-    """Bytes whose slices decode to text in any case."""
+class Record(NamedTuple):
+    """One record, with the names that the client's own have.
 
-    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 -- as its parent
-        found = super().__getitem__(place)
-        return _Tolerant(found) if isinstance(place, slice) else found
+    Attributes:
+        offset: Its place in the partition.
+        timestamp: Milliseconds.
+        timestamp_type: 0 if the asker set it, 1 if the broker did.
+        key: None if there is none.
+        value: None in a tombstone.
+        headers: Bytes of a name that are not UTF-8 are lone surrogates in it.
+        checksum: Always None.
+    """
 
-    def decode(self, encoding: str = "utf-8", errors: str = "replace") -> str:
-        return super().decode(encoding, errors)
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    checksum: None = None
+
+
+class _Fields(NamedTuple):
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+def _read(data: memoryview) -> Iterator[Record]:
+    """Read a batch's records as a broker does.
+
+    Raises:
+        CorruptRecordException: No broker takes it.
+    """
+    batch = _DefaultRecordBatchPy(data)
+    iter(batch)  # unpacks it
+    (count,) = _LENGTH.unpack_from(data, _COUNT_AT)
+    found = _Reader(bytes(batch._buffer), batch._pos).records(count)  # noqa: SLF001 -- there is no other way to it
+    offsets = _offsets([fields.offset_delta for fields in found], batch.last_offset_delta)
+    kind = batch.timestamp_type
+    for offset, fields in zip(offsets, found, strict=True):
+        time = batch.max_timestamp if kind == batch.LOG_APPEND_TIME else batch.first_timestamp + fields.timestamp_delta
+        yield Record(batch.base_offset + offset, _wrapped(time), kind, fields.key, fields.value, fields.headers)
+
+
+def _offsets(deltas: Sequence[int], last: int) -> Sequence[int]:
+    """Return the records' places in their batch: what they say if it makes sense, else one after the other.
+
+    A batch as it was produced has no gaps, so that only one saying makes sense; a compacted one may have any.
+    """
+    rise = all(before < after for before, after in pairwise([-1, *deltas, last + 1]))
+    return deltas if rise else range(len(deltas))
+
+
+def _wrapped(number: int) -> int:
+    """Return the 64 low bits as a signed number, as brokers add."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+class _Reader:
+    """Reads records from unpacked bytes."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self._at = at
+
+    def records(self, count: int) -> list[_Fields]:
+        """Return the fields of so many records, which must be all there is."""
+        try:
+            found = [self._record() for _ in range(count)]
+        except IndexError as exc:
+            raise CorruptRecordException("records end too early") from exc
+        if self._at != len(self._data):
+            raise CorruptRecordException("bytes behind the last record")
+        return found
+
+    def _record(self) -> _Fields:
+        length = self._number(32)
+        end = self._at + length
+        self._at += 1  # attributes: none are in use
+        fields = _Fields(self._number(64), self._number(32), self._bytes(), self._bytes(), self._headers())
+        if self._at != end:
+            raise CorruptRecordException("a record's length is not that of its parts")
+        return fields
+
+    def _headers(self) -> list[tuple[str, bytes | None]]:
+        return [self._header() for _ in range(self._size())]
+
+    def _header(self) -> tuple[str, bytes | None]:
+        name = self._cut(self._size())
+        return name.decode("utf-8", errors="surrogateescape"), self._bytes()
+
+    def _size(self) -> int:
+        size = self._number(32)
+        if size < 0:
+            raise CorruptRecordException("a size below 0")
+        return size
+
+    def _bytes(self) -> bytes | None:
+        size = self._number(32)
+        return None if size < 0 else self._cut(size)
+
+    def _cut(self, size: int) -> bytes:
+        start, self._at = self._at, self._at + size
+        if self._at > len(self._data):
+            raise CorruptRecordException("a part is longer than the batch")
+        return self._data[start : self._at]
+
+    def _number(self, bits: int) -> int:
+        """Read a varint; what it has beyond so many bits is dropped, as brokers drop it."""
+        data, at = self._data, self._at
+        raw = shift = 0
+        while data[at] >= _CONTINUES:
+            raw |= (data[at] - _CONTINUES) << shift
+            shift += 7
+            at += 1
+            if shift >= bits:
+                raise CorruptRecordException("a number without end")
+        raw = (raw | data[at] << shift) % (1 << bits)
+        self._at = at + 1
+        return (raw >> 1) ^ -(raw & 1)
 
 
 def install() -> None:

@@ -1,5 +1,7 @@
 """The two codecs over a real broker, and the largest message that either can make."""
 
+import asyncio
+
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ from tests.kafka.conftest import unique_name
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
+from tests.support.kafka_records import batch, produce, record
 from tests.support.shards import arrow_body, bodies
 
 
@@ -191,10 +194,19 @@ def test_no_json_reply_is_larger_than_the_bound(name, identifier):
 
 
 def test_the_largest_key_and_headers_come_back(model):
-    """A record that is nearly all key and headers, as long as its topic takes, is answered with all of them."""
+    """A record that is nearly all key and headers, as long as its topic takes, is answered with all of them.
+
+    Such a header whose name is not UTF-8 does not come back, and so cannot grow.
+    """
     key, header = b"k" * 400_000, b"h" * 640_000
-    _ask(model, bodies(1)[0], JSON, key=key, more=[("correlation-id", header)])
-    serve_here(model.config(), lambda _log: model.count() >= 1)
-    (answer,) = model.read()
+    body = bodies(1)[0]
+    _ask(model, body, JSON, key=key, more=[("correlation-id", header)])
+    model.broker.configure_topic(model.queries, {"retention.ms": "-1"})
+    unreadable = batch([record(0, body, headers=[(b"ce_" + b"\xff" * 1_040_000, b""), (b"ce_id", b"1")])])
+    assert asyncio.run(produce(model.broker.servers, model.queries, [unreadable])) == [0]
+    model.broker.configure_topic(model.answers, {"max.message.bytes": str(largest_reply(model.plan, 1_048_588))})
+    serve_here(model.config(), lambda _log: model.count() >= 2)
+    answer, other = model.read()
     assert answer.key == key
     assert dict(answer.headers)["correlation-id"] == header
+    assert other.headers == (("content-type", JSON.encode()), ("ce_id", b"1"))

@@ -5,15 +5,17 @@ import base64
 import time
 
 import msgspec
+import numpy as np
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from confluent_kafka import Producer
 
+from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.source import KafkaSource
 from oracle.accounting.ledger import PhaseStarted, ShardStarted, ShardStopped, SideRearmed, decode
 from oracle.errors import RefusedError
 from oracle.service.codec.rejections import Reason
 from tests.support.kafka_here import serve_here
+from tests.support.kafka_records import batch, produce, record, sealed
 from tests.support.shards import bodies
 
 _ID = b"a correlation id \0\xff"
@@ -143,36 +145,78 @@ def test_topics_that_would_stop_a_shard_later_are_refused_at_the_start(model):
         serve_here(model.config(), lambda _log: False)
 
 
-async def _write_raw(servers, topic, value, name):
-    """Write a record with a header whose name is these bytes, which Kafka takes and Python's clients do not send."""
-
-    class Name(str):
-        __slots__ = ()
-
-        def encode(self, *_):
-            return name
-
-    producer = AIOKafkaProducer(bootstrap_servers=servers)
-    await producer.start()
-    try:
-        batch = producer.create_batch()
-        batch._builder = _DefaultRecordBatchBuilderPy(2, 0, 0, -1, -1, 0, 1 << 20)
-        batch.append(timestamp=None, key=None, value=value, headers=[("ce_id", b"1"), (Name("name"), b"v")])
-        await (await producer.send_batch(batch, topic, partition=0))
-    finally:
-        await producer.stop()
+def _write_raw(model, batches):
+    """Give batches to the broker, and return how many it takes; their old times must not have them deleted."""
+    model.broker.configure_topic(model.queries, {"retention.ms": "-1"})
+    return asyncio.run(produce(model.broker.servers, model.queries, batches)).count(0)
 
 
 def test_header_names_that_are_no_utf8_do_not_stop_a_shard(model):
     """A record that the client cannot read by itself is answered like its neighbours."""
     first, middle, last = bodies(3)
     model.ask([first])
-    asyncio.run(_write_raw(model.broker.servers, model.queries, middle, b"\xff\xfe\xfd"))
+    headers = [(b"ce_id", b"1"), (b"\xff\xfe\xfd", b"v"), (b"ce_\xff", b"w")]
+    assert _write_raw(model, [batch([record(0, middle, headers=headers)])]) == 1
     model.ask([last])
     serve_until(model, model.config(), (model.answers, 3))
     found = model.read()
     assert [answer.value for answer in found] == model.expected([first, middle, last])
     assert found[1].headers == (("content-type", b"application/json"), ("ce_id", b"1"))
+
+
+def test_records_that_only_a_broker_can_read_do_not_stop_a_shard(model):
+    """Attributes above 127, numbers with more bits than count, and false offsets: each is answered in its turn."""
+    contents = bodies(20)
+    (first, *hostile, last) = contents
+    model.ask([first])
+    values = iter(hostile)
+    batches = [
+        *(batch([record(0, next(values), attributes=attributes)]) for attributes in (1, 0x80, 0xFF)),
+        *(batch([record(0, next(values), size=5, beyond=beyond)]) for beyond in (0, 1, 7)),
+        *(batch([record(delta, next(values))]) for delta in (-1, 1, 2**31 - 1, -(2**31))),
+        batch([record(1, next(values)), record(0, next(values)), record(0, next(values))]),
+        batch([record(0, next(values)), record(5, next(values), key=b"\xff")]),
+        *(batch([record(0, next(values))], time=time) for time in (-1, -2, -(2**62))),
+    ]
+    assert list(values) == []
+    assert _write_raw(model, batches) == len(batches)
+    model.ask([last])
+    serve_until(model, model.config(), (model.answers, len(contents)))
+    assert [answer.value for answer in model.read()] == model.expected(contents)
+
+
+def _mutants(count):
+    """Return batches of three records with a few bytes of theirs changed, and the checksum that goes with them."""
+    random = np.random.default_rng(5)
+    headers = [(b"ce_a", b"1"), (b"n\xc3\xa9", None)]
+    valid = batch([record(index, b"v" * index, key=b"k", headers=headers, time=index) for index in range(3)])
+    begin = len(batch([]))
+    for _ in range(count):
+        data = bytearray(valid)
+        for place in random.integers(begin, len(data), random.integers(1, 4)):
+            values = [data[place] ^ 1 << int(random.integers(8)), random.integers(256), 0x80, 0xFF, data[place] ^ 0x80]
+            data[place] = values[random.integers(len(values))]
+        yield sealed(data)
+
+
+async def _offsets(servers, topic):
+    """Return the offsets of all records, as a shard's consumer reads them."""
+    settings = KafkaSettings(servers=(servers,), topic=topic, answers="answers", group="g", model="m")
+    source, found = KafkaSource(settings, 0), []
+    await source.open(None)
+    try:
+        while part := await source.fetch(1000, 1.0):
+            found += [delivery.position - 1 for delivery in part]
+        return found
+    finally:
+        await source.close()
+
+
+def test_whatever_a_broker_takes_is_read(model):
+    """Of batches with a few bytes changed, those that the broker takes are read, every record at its offset."""
+    taken = _write_raw(model, _mutants(400))
+    assert 100 < taken < 300
+    assert asyncio.run(_offsets(model.broker.servers, model.queries)) == list(range(3 * taken))
 
 
 def _write(model, topic, key, value):
