@@ -27,6 +27,8 @@ class Done:
 class Committing:
     """At most one commit under way. Commits are made in order: the next one begins when the last one is done.
 
+    Answering the next batch meanwhile does the bookkeeping of the one being committed too, which no commit depends on.
+
     Args:
         sink: Open.
     """

@@ -8,6 +8,9 @@ The order in which things become durable, and why a kill -9 between any two of t
 
 Before 1, re-execution gives the same answers. Between 1 and 2 the older snapshot is re-executed up to the commit. The
 snapshot is never ahead of the commits.
+
+The predictor's bookkeeping of a batch's answers runs when their commit has begun, not before: under load while it is
+under way, as part of answering the next batch; with nothing waiting, when it is done.
 """
 
 import asyncio
@@ -46,7 +49,8 @@ class DaemonSettings:
     Attributes:
         batch_rows: Most deliveries answered and committed at once.
         snapshot_rounds: A snapshot is due after so many rounds.
-        snapshot_seconds: A snapshot is due after so many seconds with a new round.
+        snapshot_seconds: A snapshot is due after so many seconds with a new delivery, rejected ones too: what is
+            behind the snapshot may be deleted from the log only when a later one does not need it.
         drain_seconds: After the first signal, how long the running batch and the last snapshot may take.
     """
 
@@ -109,6 +113,8 @@ class Daemon:
         self._stopping = asyncio.Event()
         self._serving = False
         self._saved_round = 0
+        self._saved_position = 0
+        self._committed_at = 0.0
         self._saved_at = 0.0
         self._retry_at = -math.inf
 
@@ -144,7 +150,8 @@ class Daemon:
             msg = "state: it holds no snapshot; make one with `perpetua init`"
             raise StorageError(msg)
         shard = await asyncio.to_thread(Shard, self._plan, snapshot)
-        self._saved_round, self._saved_at = snapshot.round, self._clock()
+        self._saved_round, self._saved_position = snapshot.round, snapshot.position
+        self._saved_at = self._clock()
         rounds, waiting = await catch_up(shard, self._source, await self._sink.open(), self._on_progress)
         waiting = await repeat_in_doubt(shard, self._source, self._sink, waiting)
         facts = shard.facts()
@@ -176,7 +183,7 @@ class Daemon:
         finally:
             await committing.close()
         await self._say(shard, started=False)
-        if shard.facts().round > self._saved_round:
+        if shard.position > self._saved_position:
             await self._save(shard)
         if exhausted:
             msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
@@ -198,6 +205,7 @@ class Daemon:
                     self._log.info("source.ended", round=shard.facts().round)
                     break
                 await self._snapshot_if_due(shard)
+                await self._rest(shard)
                 continue
             if self._snapshot_due(shard, committing.outcome):
                 await self._finish(shard, committing)
@@ -213,7 +221,7 @@ class Daemon:
         return exhausted
 
     async def _finish(self, shard: Shard, committing: Committing) -> None:
-        """Wait for the last batch's commit; only then, with its answers out, do its bookkeeping."""
+        """Wait for the last batch's commit; then do its bookkeeping, unless answering the next batch has done it."""
         done = await committing.finish()  # 1.
         if done is None:
             return
@@ -229,12 +237,24 @@ class Daemon:
         if self._announce is not None:
             event = self._announce(shard.facts(), started=started)
             await self._sink.commit(Commit([], [encode(event)], shard.position, shard.mark.pack()))
+        self._committed_at = self._clock()
+
+    async def _rest(self, shard: Shard) -> None:
+        """Commit the position again when nothing has come for long: a bus keeps with it how far the source has looked.
+
+        Where the ledger is to depend on the queries only, the sink is let be.
+        """
+        if self._announce is None or self._clock() - self._committed_at < self._settings.snapshot_seconds:
+            return
+        await self._sink.commit(Commit([], [], shard.position, shard.mark.pack()))
+        self._committed_at = self._clock()
 
     def _report(self, done: Done | None) -> None:
         """Tell of a batch whose answers are durable."""
         if done is None:
             return
         facts, outcome = done.facts, done.outcome
+        self._committed_at = self._clock()
         for reason, count in Counter(outcome.rejections).items():
             self._log.warning("queries.rejected", reason=reason, count=count)
         if outcome.phase_ended:
@@ -257,11 +277,12 @@ class Daemon:
         if self._clock() < self._retry_at:
             return False
         new = shard.facts().round - self._saved_round
+        moved = shard.position > self._saved_position  # rejected deliveries move it too
         late = self._clock() - self._saved_at >= self._settings.snapshot_seconds
-        first = self._saved_round == 0  # from now on a sink that was taken away is noticed
+        first = self._saved_position == 0  # from now on a sink that was taken away is noticed
         failed = math.isfinite(self._retry_at)  # it may have been a phase's end: the old key shall not stay for long
         ended = outcome is not None and outcome.phase_ended
-        return ended or new >= self._settings.snapshot_rounds or (new > 0 and (first or late or failed))
+        return ended or new >= self._settings.snapshot_rounds or (moved and (first or late or failed))
 
     async def _snapshot_if_due(self, shard: Shard) -> None:
         if self._snapshot_due(shard, None):
@@ -278,8 +299,9 @@ class Daemon:
     async def _save(self, shard: Shard) -> None:
         facts, snapshot = shard.facts(), shard.snapshot()
         started = self._clock()  # not before: what a snapshot sorts is private
-        await asyncio.to_thread(self._store.save, snapshot)
-        self._saved_round, self._saved_at, self._retry_at = facts.round, self._clock(), -math.inf
+        await _to_its_end(asyncio.get_running_loop().run_in_executor(None, self._store.save, snapshot))
+        self._saved_round, self._saved_position = facts.round, snapshot.position
+        self._saved_at, self._retry_at = self._clock(), -math.inf
         self._log.info(
             "snapshot.written", round=facts.round, phase=facts.phase, seconds=round(self._saved_at - started, 3)
         )
@@ -302,3 +324,20 @@ class Daemon:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal, number)
+
+
+async def _to_its_end(saving: asyncio.Future[None]) -> None:
+    """Wait for a thread also if we are cancelled meanwhile, and pass that on only then.
+
+    A thread cannot be stopped: whoever closes the store, and lets another process have its folder, comes after it.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not saving.done():
+        try:
+            await asyncio.wait({saving})
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    if cancelled is not None:
+        saving.exception()  # it is told to nobody
+        raise cancelled
+    saving.result()

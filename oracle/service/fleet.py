@@ -17,6 +17,8 @@ __all__ = ["Fleet", "Membership", "Serving"]
 
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 15.0
+_LET_GO: Final = 15.0
+"""Most seconds for shards that were cut off to let go of what they hold."""
 
 
 class Serving(Protocol):
@@ -94,7 +96,12 @@ class Fleet:
             self._tasks[partition] = asyncio.create_task(self._keep(partition))
 
     async def revoked(self, partitions: frozenset[int]) -> None:
-        """Stop serving partitions: commit what was answered, snapshot, let go. It takes `drain_seconds` at most."""
+        """Stop serving partitions: commit what was answered, snapshot, let go.
+
+        What has not stopped after `drain_seconds` is cut off, all of it at once, and has as long again to let go, but
+        15 seconds at most; then nobody waits for it any more. (A shard whose snapshot is still being written, on a disk
+        that hangs, holds its folder until that ends.)
+        """
         ending = {partition: self._tasks.pop(partition) for partition in partitions & self._tasks.keys()}
         for partition, task in ending.items():
             serving = self._serving.get(partition)
@@ -103,11 +110,12 @@ class Fleet:
             else:
                 task.cancel()
         if ending:
-            await asyncio.wait(ending.values(), timeout=self._drain_seconds)
-        for partition, task in ending.items():
-            if not task.done():
+            _, late = await asyncio.wait(ending.values(), timeout=self._drain_seconds)
+            for task in late:
                 task.cancel()
-                await asyncio.wait({task}, timeout=self._drain_seconds)
+            if late:
+                await asyncio.wait(late, timeout=min(self._drain_seconds, _LET_GO))
+        for partition in ending:
             self._log.of(partition).info("shard.revoked")
 
     async def run(self, membership: Membership) -> None:
@@ -138,7 +146,7 @@ class Fleet:
         """Serve a partition until it is revoked, and again whenever the bus comes back."""
         log, pause = self._log.of(partition), _FIRST_PAUSE
         while True:
-            started = self._clock()
+            started, serving = self._clock(), None
             try:
                 serving = self._open_shard(partition)
                 self._serving[partition] = serving
@@ -156,24 +164,31 @@ class Fleet:
             else:
                 return
             finally:
-                self._serving.pop(partition, None)
-            if partition not in self._tasks:
+                if self._serving.get(partition) is serving:  # not that of a task that was given it since
+                    self._serving.pop(partition, None)
+            if not self._is_ours(partition):
                 return  # revoked meanwhile
             await asyncio.sleep(wait)
+
+    def _is_ours(self, partition: int) -> bool:
+        """Return whether the running task is the one that serves the partition; it may have been revoked meanwhile."""
+        return self._tasks.get(partition) is asyncio.current_task()
 
     def _give_up(self, partition: int, error: Exception) -> None:
         """A shard cannot go on by itself. Of an error that is not ours the text may be private."""
         text = str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"
         self._log.of(partition).error("shard.failed", error=text)
-        if isinstance(error, StorageError) and partition not in self._tasks:
-            return  # it was stopping: its last snapshot could not be written, and the log suffices
+        ours = self._is_ours(partition)
+        if not ours and (isinstance(error, StorageError) or partition in self._tasks):
+            return  # its last snapshot could not be written, but the log suffices; or a newer task serves it by now
         self._failed[partition] = error
-        self._tasks.pop(partition, None)
+        if ours:
+            del self._tasks[partition]
         if not self._tasks:
             self._over.set()
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:
-        """Stop cleanly at SIGTERM or SIGINT within `drain_seconds`; exit at the second one.
+        """Stop cleanly at SIGTERM or SIGINT within twice `drain_seconds`; exit at the second one.
 
         Args:
             exit_now: Ends the process at once (a crash is always safe).

@@ -158,7 +158,10 @@ class Shard:
         return batch, answers, before
 
     def settle(self) -> None:
-        """Do the bookkeeping of what was answered; call it when the answers have left."""
+        """Do the bookkeeping of what was answered; call it when nothing waits and the answers have left.
+
+        Otherwise the next `process` does it first: under load, while the commit of those answers is under way.
+        """
         self._predictor.settle()
 
     def _fitting(self, batch: DecodedBatch) -> DecodedBatch:

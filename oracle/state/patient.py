@@ -1,13 +1,17 @@
 """`PatientStore`: a shard's folder on a bus that itself sees to it that one process at a time answers."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
-from oracle.errors import StateBusyError, StorageError
+from oracle.errors import CorruptSnapshotError, StateBusyError, StorageError
 from oracle.state.folder import FolderStore, check_mode, newest_bytes, peek_folder, read_plan
 from oracle.state.format import PublicHeader, Snapshot, decode
 
 __all__ = ["PatientStore"]
+
+_ATTEMPTS: Final = 10
 
 
 class PatientStore:
@@ -17,6 +21,8 @@ class PatientStore:
     stopped and does not know yet that it is fenced; then snapshots wait until it lets go, and the older one and the log
     suffice. What it may have written meanwhile is at a committed position too, so nothing is lost where ours takes its
     place.
+
+    `save` may run in a thread while another one calls `close`: the folder is let go only when the save has ended.
 
     Args:
         folder: The shard's folder.
@@ -31,11 +37,27 @@ class PatientStore:
         self._folder = folder
         self._master_key = master_key
         self._held: FolderStore | None = None
+        self._closed = False
+        self._saving = threading.Lock()
 
     def load_latest(self, plan_digest: bytes) -> Snapshot | None:
-        """See `Store.load_latest`; older generations are left until the next `save`."""
-        data = newest_bytes(self._folder)
-        return None if data is None else decode(data, self._master_key, plan_digest)
+        """See `Store.load_latest`; older generations are left until the next `save`.
+
+        Raises:
+            StateError: See `decode`.
+            StorageError: It cannot be read.
+        """
+        before = None
+        for _ in range(_ATTEMPTS):
+            data = newest_bytes(self._folder)
+            try:
+                return None if data is None else decode(data, self._master_key, plan_digest)
+            except CorruptSnapshotError:
+                # Whoever holds the folder may have saved a newer one and erased this one while we read it.
+                if data == before:
+                    raise
+            before = data
+        raise StorageError(f"state folder {self._folder}: snapshots change faster than they can be read")
 
     def latest_bytes(self) -> bytes | None:
         """See `Store.latest_bytes`."""
@@ -46,18 +68,25 @@ class PatientStore:
 
         Raises:
             StorageError: It could not be written, or another process holds the folder still, or has saved a later one
-                (it has fenced us, and we do not know yet).
+                (it has fenced us, and we do not know yet); or the store is closed.
         """
+        with self._saving:
+            if self._closed:
+                raise StorageError(f"state folder {self._folder}: the store is closed")
+            held = self._hold()
+            newest = held.peek()
+            if newest is not None and newest.position > snapshot.position:
+                raise StorageError(f"state folder {self._folder}: another process has saved a later snapshot in it")
+            generation = max(snapshot.generation, newest.generation + 1 if newest else 1)
+            held.save(replace(snapshot, generation=generation))
+
+    def _hold(self) -> FolderStore:
         if self._held is None:
             try:
                 self._held = FolderStore.open(self._folder, self._master_key)
             except StateBusyError as exc:
                 raise StorageError(str(exc)) from exc
-        newest = self._held.peek()
-        if newest is not None and newest.position > snapshot.position:
-            raise StorageError(f"state folder {self._folder}: another process has saved a later snapshot in it")
-        generation = max(snapshot.generation, newest.generation + 1 if newest else 1)
-        self._held.save(replace(snapshot, generation=generation))
+        return self._held
 
     def peek(self) -> PublicHeader | None:
         """See `Store.peek`."""
@@ -76,7 +105,9 @@ class PatientStore:
         return read_plan(self._folder)
 
     def close(self) -> None:
-        """See `Store.close`."""
-        held, self._held = self._held, None
-        if held is not None:
-            held.close()
+        """See `Store.close`. It waits for a save that runs in another thread; one that comes later is refused."""
+        with self._saving:
+            self._closed = True
+            held, self._held = self._held, None
+            if held is not None:
+                held.close()

@@ -1,0 +1,92 @@
+"""Shards that come and go: what an old one leaves behind does not reach the new one."""
+
+import asyncio
+import io
+import time
+
+import pytest
+
+from oracle.errors import SourceError
+from oracle.service.fleet import Fleet
+from oracle.service.log import PublicLog
+
+
+class _Stubborn:
+    """A shard that stops only when it is told to, and takes its time to be cut off."""
+
+    def __init__(self):
+        self.stopped = asyncio.Event()
+        self.let_go = asyncio.Event()
+        self.cuts = 0
+        self.error = None
+
+    @property
+    def serving(self):
+        return True
+
+    def stop(self):
+        self.stopped.set()
+
+    async def run(self):
+        while not self.let_go.is_set():
+            try:
+                await self.let_go.wait()
+            except asyncio.CancelledError:
+                self.cuts += 1
+        if self.error is not None:
+            raise self.error
+        return 0
+
+
+def _fleet(shards, drain_seconds=0.1):
+    made = iter(shards)
+    return Fleet(
+        lambda _partition: next(made),
+        PublicLog(io.StringIO()),
+        drain_seconds=drain_seconds,
+        patience=0.0,
+        clock=time.monotonic,
+    )
+
+
+async def _turns():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("error", [None, SourceError("the old one's")])
+async def test_a_shard_that_ends_late_does_not_take_the_new_one_with_it(error):
+    """Cut off in vain, revoked and given back: the new one is still told to stop when its turn comes."""
+    old, new = _Stubborn(), _Stubborn()
+    fleet = _fleet([old, new])
+    fleet.assigned(frozenset({0}))
+    await _turns()
+    await fleet.revoked(frozenset({0}))
+    assert old.cuts == 1
+    fleet.assigned(frozenset({0}))
+    await _turns()
+    old.error = error
+    old.let_go.set()
+    await _turns()
+    assert fleet.failed == {}
+    stopping = asyncio.create_task(fleet.revoked(frozenset({0})))
+    await _turns()
+    assert new.stopped.is_set()
+    new.let_go.set()
+    await stopping
+    assert new.cuts == 0
+
+
+async def test_many_shards_that_do_not_stop_take_no_longer_than_one():
+    """Each has `drain_seconds` to stop and as long to let go, all at once."""
+    shards = [_Stubborn() for _ in range(10)]
+    fleet = _fleet(shards)
+    fleet.assigned(frozenset(range(10)))
+    await _turns()
+    started = time.monotonic()
+    await fleet.revoked(frozenset(range(10)))
+    assert time.monotonic() - started < 0.6
+    assert all(shard.stopped.is_set() and shard.cuts == 1 for shard in shards)
+    for shard in shards:
+        shard.let_go.set()
+    await _turns()
