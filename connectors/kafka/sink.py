@@ -79,7 +79,7 @@ class KafkaSink:
         if found is None:
             return None
         position, witness = found
-        self._source.expect(position, witness.timestamp)
+        self._source.expect(position, witness.timestamp, witness.looked)
         return Committed(position, witness.mark)
 
     async def commit(self, commit: Commit) -> None:
@@ -94,7 +94,8 @@ class KafkaSink:
         if producer is None:
             raise StorageError(f"{self._where}: commit before open")
         check_metadata(commit.metadata)
-        witness = Witness(commit.metadata, self._source.timestamp_before(commit.position))
+        timestamp = self._source.timestamp_before(commit.position)
+        witness = Witness(commit.metadata, timestamp, await self._source.looked_behind(commit.position))
         offsets = {self._query: OffsetAndMetadata(commit.position, witness.pack())}
         with translated(self._where):
             async with asyncio.timeout(self._settings.transaction_seconds):

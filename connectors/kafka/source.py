@@ -13,7 +13,7 @@ from connectors.kafka.client import close_quietly, make_consumer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.replies import content_type, kept_headers
 from connectors.kafka.settings import KafkaSettings
-from oracle.errors import LogDivergedError, SourceError
+from oracle.errors import BusError, LogDivergedError, SourceError
 
 __all__ = ["KafkaSource"]
 
@@ -44,6 +44,7 @@ class KafkaSource:
         self._consumer: AIOKafkaConsumer | None = None
         self._pending: deque[list[ConsumerRecord[bytes, bytes]]] = deque()
         self._expected: tuple[int, int] | None = None
+        self._looked = 0
         self._last = (0, -1)
 
     @property
@@ -51,9 +52,16 @@ class KafkaSource:
         """See `connectors.base.Source.exhausted`."""
         return False
 
-    def expect(self, position: int, timestamp: int) -> None:
-        """Have `open` look whether the record before `position` has this time, if it is still there."""
+    def expect(self, position: int, timestamp: int, looked: int = 0) -> None:
+        """Say what was committed, for `open` and `fetch` to go by.
+
+        Args:
+            position: Where; all before it was there.
+            timestamp: The time (ms) of the record that ends there; `open` looks whether it has it, if it is still kept.
+            looked: Up to where there was no delivery behind it; so that may be gone.
+        """
         self._expected = self._last = (position, timestamp)
+        self._looked = looked
 
     def timestamp_before(self, position: int) -> int:
         """Return the time (ms) of the delivered record that ends at `position`, -1 if it is not known.
@@ -69,6 +77,16 @@ class KafkaSource:
             self._pending.popleft()
         return self._last[1] if self._last[0] == position else -1
 
+    async def looked_behind(self, position: int) -> int:
+        """Return up to which offset there is no delivery behind `position`, one at which some delivery ends.
+
+        It says so of all that was read; 0 if nothing was read behind it.
+        """
+        reached = await self.reached()  # first: what is handed over meanwhile is pending
+        behind = (record.offset for records in self._pending for record in records if record.offset >= position)
+        looked = next(behind, reached)
+        return looked if looked > position > 0 else 0
+
     async def open(self, position: int | None) -> None:
         """See `connectors.base.Source.open`.
 
@@ -78,7 +96,7 @@ class KafkaSource:
             BusError: The brokers do not answer.
         """
         await self.close()
-        begin = self._first_offset if position is None else position
+        begin = self._first_offset if position is None else self._after(position)
         self._consumer = make_consumer(self._settings)
         with translated(self._where):
             await start(self._consumer, self._settings, self._where)
@@ -91,9 +109,16 @@ class KafkaSource:
                 f"at different offsets, give each its own: source.first_offset.{self._part.partition} = {first}"
             )
         begin = self._in_range(begin, first, last)
+        if self._expected is not None:
+            self._in_range(max(begin, self._expected[0]), first, last)
         await self._check_expected(first)
         self._consumer.seek(self._part, begin)
         self._next = begin
+
+    def _after(self, position: int) -> int:
+        """Return where the next delivery behind a position can be: markers that were seen there may be gone."""
+        is_last = self._expected is not None and self._expected[0] == position
+        return max(position, self._looked) if is_last else position
 
     def _in_range(self, start: int, first: int, last: int) -> int:
         """Return where to begin: at `start`, or at the topic's first record if the operator gave up what was before."""
@@ -127,14 +152,15 @@ class KafkaSource:
         self._consumer.seek(self._part, position - 1)
         with translated(self._where):
             record = await self._next_record(position)
-        if record is not None and record.offset == position - 1 and record.timestamp != timestamp:
+        if record is None or record.offset != position - 1 or record.timestamp != timestamp:
             raise LogDivergedError(
-                f"log diverged: {self._where}: the record before offset {position} is not the one that was answered; "
-                "the topic was made anew: restore it, or make a new state for the new topic"
+                f"log diverged: {self._where}: the record before offset {position} is not the one that was answered, "
+                "or no record: the topic was made anew, or compacted by key: restore it, or make a new state for the "
+                "new topic"
             )
 
     async def _next_record(self, end: int) -> ConsumerRecord[bytes, bytes] | None:
-        """Return the next record, None if there is none before offset `end` (compaction took it).
+        """Return the next record, None if there is none before offset `end`.
 
         Raises:
             TimeoutError: The brokers do not say.
@@ -154,7 +180,8 @@ class KafkaSource:
 
         Raises:
             SourceError: The source is not open, or the records were deleted while they were read.
-            BusError: The brokers do not answer as they should.
+            BusError: The brokers do not answer as they should, or do not hand over what is there: deliveries were
+                committed behind what was read, so there are some.
         """
         if self._consumer is None:
             raise SourceError(f"{self._where}: fetch before open")
@@ -162,6 +189,8 @@ class KafkaSource:
             found = await self._consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
         records = found.get(self._part, [])
         if not records:
+            if self._expected is not None and await self.reached() < self._expected[0]:
+                raise BusError(f"{self._where}, offset {self._next}: not handed over yet, though it was read before")
             return []
         self._next = records[-1].offset + 1
         self._pending.append(records)

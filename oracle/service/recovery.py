@@ -11,7 +11,11 @@ __all__ = ["Placed", "catch_up", "check_order", "repeat_in_doubt"]
 
 _ROWS: Final = 16_384
 _PATIENCE: Final = 30.0
-"""Seconds a replayable source may take to hand over a record that it once delivered."""
+"""Seconds a replayable source may take to hand over a record that it once delivered.
+
+A source that knows its records to be there, but cannot get at them, raises `BusError` then; one that returns nothing
+has ended before them.
+"""
 
 
 class Placed(Protocol):
@@ -66,6 +70,7 @@ async def catch_up(
         StateError: The snapshot is ahead of the commit.
         LogDivergedError: The log between the two is not the one that was answered.
         SourceError: The log between the two is gone.
+        BusError: It is there, but is not handed over.
     """
     check_order(shard, committed)
     await source.open(shard.position or None)
@@ -113,6 +118,7 @@ async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Seq
     Raises:
         LogDivergedError: The log is not the one that those answers belong to; nothing was given.
         SourceError: The log ends before.
+        BusError: It is there, but is not handed over.
     """
     doubt = sink.in_doubt
     if doubt is None:

@@ -1,14 +1,18 @@
 """The broker goes away: stopped, killed, or silent. The daemon waits, and goes on by itself."""
 
+import shutil
 import signal
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from connectors.kafka.source import KafkaSource
+from oracle.service import recovery
 from tests.kafka.conftest import unique_name
 from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest, wait_until
+from tests.support.kafka_here import serve_here
 from tests.support.shards import bodies
 
 _SMALL = {"service": "drain_seconds = 5\nbatch_rows = 1"}
@@ -63,3 +67,40 @@ def test_a_broker_that_is_silent_for_a_minute(mortal, served):
         assert "bus.unavailable" in model.events()
     model.ask(more)
     finish(model, daemon, [*bodies(_LOAD), *more])
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_silent_while_answers_are_executed_again(mortal, request, tmp_path, monkeypatch):
+    """Records that were answered are not handed over: the log has not ended, so the shard is opened again."""
+    model = KafkaModelUnderTest(mortal, unique_name(request), tmp_path).create()
+    shutil.copytree(model.folder / "state", model.folder / "aside")
+    config = model.config()
+    model.ask(bodies(300))
+    serve_here(config, lambda _log: model.count() >= 300)
+    shutil.rmtree(model.folder / "state")
+    shutil.move(model.folder / "aside", model.folder / "state")
+    model.ask(bodies(50, seed=2))
+    real, opened = KafkaSource.open, 0
+
+    async def open_and_fall_silent(source, position):
+        nonlocal opened
+        await real(source, position)
+        opened += 1
+        if opened == 1:
+            mortal.pause()
+
+    def done(log):
+        if not any(line["event"] in {"bus.unavailable", "shard.failed"} for line in log):
+            return False
+        mortal.resume()
+        return model.count() >= 350
+
+    monkeypatch.setattr(recovery, "_PATIENCE", 1.0)
+    monkeypatch.setattr(KafkaSource, "open", open_and_fall_silent)
+    try:
+        log = serve_here(config, done)
+    finally:
+        mortal.resume()
+    assert [line["rounds"] for line in log if line["event"] == "daemon.recovered"] == [300]
+    assert model.values() == model.expected([*bodies(300), *bodies(50, seed=2)])
+    model.end()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from oracle.errors import CorruptSnapshotError, StorageError
-from oracle.state import files
 from oracle.state.folder import FolderStore
 from oracle.state.patient import PatientStore
 from tests.support.shards import MASTER_KEY, first_snapshot, small_plan
@@ -49,8 +48,8 @@ def test_the_folder_is_let_go_only_when_the_save_has_ended(folder, monkeypatch):
             saving.join()
         return write(descriptor, data)
 
-    monkeypatch.setattr(files.os, "fsync", slow)
-    monkeypatch.setattr(files.os, "write", renamed_first)
+    monkeypatch.setattr(os, "fsync", slow)
+    monkeypatch.setattr(os, "write", renamed_first)
     saving.start()
     assert synced.wait(10)
     closing = threading.Thread(target=store.close)
@@ -91,7 +90,8 @@ def test_a_snapshot_erased_while_it_is_read_is_read_again(folder, monkeypatch):
     """Its owner has saved a newer one; that is the one to load."""
     owner = PatientStore(folder, MASTER_KEY)
     read = PatientStore(folder, MASTER_KEY).load_latest
-    real, torn = files.Path.read_bytes, []
+    torn: list[Path] = []
+    real = Path.read_bytes
 
     def reading(path):
         data = real(path)
@@ -101,7 +101,7 @@ def test_a_snapshot_erased_while_it_is_read_is_read_again(folder, monkeypatch):
             return data[:-100] + bytes(100)
         return data
 
-    monkeypatch.setattr(files.Path, "read_bytes", reading)
+    monkeypatch.setattr(Path, "read_bytes", reading)
     found = read(small_plan().digest)
     assert torn
     assert found is not None
