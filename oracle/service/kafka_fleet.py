@@ -69,7 +69,9 @@ def open_model(config: Config) -> KafkaModel:
     if not isinstance(settings.first_offset, int):
         for partition in settings.first_offset:
             if partition >= shards:
-                raise InputError(f"source.first_offset.{partition}", "...", f"the state has {shards} shards, from 0")
+                raise InputError(
+                    f"source.first_offset.{partition}", "...", f"must be below {shards}, the state's shards"
+                )
     return KafkaModel(config, plan, shards, read_key_file(config.state.key_path), settings)
 
 

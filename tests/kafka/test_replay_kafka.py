@@ -4,7 +4,11 @@ import os
 import subprocess
 
 import pytest
+from confluent_kafka import Producer
 
+from connectors.kafka.settings import KafkaSettings
+from oracle.cli import replay_kafka
+from oracle.errors import RefusedError
 from oracle.state.forks import read_forks
 from tests.support.broker import Broker
 from tests.support.folders import command, environment
@@ -100,3 +104,22 @@ def test_answers_on_the_topic_are_proved(served):
     assert (late.returncode, "nothing to compare" in late.stderr) == (2, True)
     other = replay(str(config), "--from", genesis, "--verify", "--partition", "7")
     assert (other.returncode, "has committed nothing" in other.stderr) == (3, True)
+
+
+def test_answers_of_several_shards_on_one_partition_are_not_verified(broker, topic, monkeypatch):
+    """Three shards and two partitions: the middle one is alone on its own, the others share one and are refused."""
+    monkeypatch.setattr(replay_kafka, "_QUIET", 0.5)
+    queries, answers = topic(3, word="queries"), topic(2, word="answers")
+    producer = Producer({"bootstrap.servers": broker.servers})
+    for partition, body in enumerate((b'{"of":"two"}', b'{"of":"one"}')):
+        producer.produce(answers, body, partition=partition)
+    producer.flush()
+    settings = KafkaSettings(servers=(broker.servers,), topic=queries, answers=answers, group="g", model="m")
+    with replay_kafka.KafkaLog(settings, 1).answers() as path:
+        assert path.read_bytes() == b'{"of":"one"}\n'
+    for shard in (0, 2):
+        with (
+            pytest.raises(RefusedError, match="has 2 partitions for the answers of 3 shards"),
+            replay_kafka.KafkaLog(settings, shard).answers(),
+        ):
+            pass
