@@ -65,11 +65,8 @@ def test_every_record_is_read_at_its_offset(batches):
 
 def test_attributes_that_shift_the_fields_are_one_byte():
     """A record that makes sense with attributes of two bytes too, and another one, is read as brokers do."""
-    shifted = record(1, b"", key=None, attributes=0x80, time=0)
-    plain = bytes([*shifted[:1], 0x80, 0, 0, 0, 2, 65, 0])  # attributes, time, offset, no key, then "A", no headers
-    data = batch([bytes([14]) + plain[1:]])
-    ((offset, _, key, value, headers),) = _read(data)
-    assert (offset, key, value, headers) == (0, b"", b"A", [])
+    data = batch([b"\x12\x80\0\0\0\2A\2\0\0"])  # length, attributes, time, offset, key "", value "A", one empty header
+    assert _read(data) == [(0, _TIME, b"", b"A", [("", b"")])]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.base import ARROW_STREAM, JSON, Delivery
+from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES
 from oracle.planning.model import Limits
 from oracle.predictors.base import Answers
 from oracle.service.codec.batches import BatchCodec
 from oracle.service.kafka import largest_reply
 from tests.kafka.conftest import unique_name
 from tests.predictors.plans import feature, tiny_plan
+from tests.support.folders import long_plan
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
 from tests.support.kafka_records import batch, produce, record
@@ -193,18 +195,28 @@ def test_no_json_reply_is_larger_than_the_bound(name, identifier):
         assert len(reply) + len(body) <= largest_reply(plan, len(body))  # key and headers may be as long as a body
 
 
-def test_the_largest_key_and_headers_come_back(model):
+@pytest.fixture
+def narrow_model(broker, request, tmp_path):
+    """A model whose answers can be little longer than a query, in a topic that takes no longer ones."""
+    plan = long_plan()
+    plan = msgspec.structs.replace(plan, limits=msgspec.structs.replace(plan.limits, rows=1000))
+    made = KafkaModelUnderTest(broker, unique_name(request), tmp_path, plan=plan).create(**{"retention.ms": "-1"})
+    broker.configure_topic(made.answers, {"max.message.bytes": str(largest_reply(plan, DEFAULT_MESSAGE_BYTES))})
+    yield made
+    made.end()
+
+
+def test_the_largest_key_and_headers_come_back(narrow_model):
     """A record that is nearly all key and headers, as long as its topic takes, is answered with all of them.
 
     Such a header whose name is not UTF-8 does not come back, and so cannot grow.
     """
+    model = narrow_model
     key, header = b"k" * 400_000, b"h" * 640_000
     body = bodies(1)[0]
     _ask(model, body, JSON, key=key, more=[("correlation-id", header)])
-    model.broker.configure_topic(model.queries, {"retention.ms": "-1"})
     unreadable = batch([record(0, body, headers=[(b"ce_" + b"\xff" * 1_040_000, b""), (b"ce_id", b"1")])])
     assert asyncio.run(produce(model.broker.servers, model.queries, [unreadable])) == [0]
-    model.broker.configure_topic(model.answers, {"max.message.bytes": str(largest_reply(model.plan, 1_048_588))})
     serve_here(model.config(), lambda _log: model.count() >= 2)
     answer, other = model.read()
     assert answer.key == key
