@@ -185,7 +185,9 @@ async def make_missing(
         BusError: The brokers do not answer.
     """
     sizes = {_MAX_BYTES: str(max(largest_reply, DEFAULT_MESSAGE_BYTES))}
-    configs: dict[str, dict[str, str]] = {settings.topic: {_COMPRESSION: _UNCOMPRESSED, "retention.ms": "-1"}}
+    # The broker's own times: records whose askers claim an old one would be deleted before the others.
+    queries = {_COMPRESSION: _UNCOMPRESSED, "retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
+    configs: dict[str, dict[str, str]] = {settings.topic: queries}
     configs |= dict.fromkeys((settings.answers, *settings.reply_topics), sizes)
     if settings.ledger:
         configs[settings.ledger] = {_POLICY: _COMPACT}
