@@ -12,7 +12,7 @@ from oracle.service.log import PublicLog
 
 
 class _Stubborn:
-    """A shard that stops only when it is told to, and takes its time to be cut off."""
+    """A shard that stops only when it is told to, or at the second time that it is cut off."""
 
     def __init__(self):
         self.stopped = asyncio.Event()
@@ -33,6 +33,8 @@ class _Stubborn:
                 await self.let_go.wait()
             except asyncio.CancelledError:
                 self.cuts += 1
+                if self.cuts > 1:
+                    raise
         if self.error is not None:
             raise self.error
         return 0
