@@ -12,7 +12,7 @@ from oracle.service.log import PublicLog
 
 
 class _Stubborn:
-    """A shard that stops only when it is told to, or at the second time that it is cut off."""
+    """A shard that is told to stop and does not, until it is let go or cut off for the second time."""
 
     def __init__(self):
         self.stopped = asyncio.Event()
@@ -33,7 +33,7 @@ class _Stubborn:
                 await self.let_go.wait()
             except asyncio.CancelledError:
                 self.cuts += 1
-                if self.cuts > 1:
+                if self.cuts > 1 or not self.stopped.is_set():
                     raise
         if self.error is not None:
             raise self.error
