@@ -113,9 +113,8 @@ install_dev() {
 }
 
 install_broker() {
-  find_python
   ensure_java_and_maven
-  "$python" "$here/kafka/broker.py" fetch >/dev/null || fail "Kafka's jars could not be fetched."
+  "$venv/bin/python" "$here/kafka/broker.py" fetch >/dev/null || fail "Kafka's jars could not be fetched."
 }
 
 case $set_name in

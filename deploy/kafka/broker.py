@@ -192,9 +192,28 @@ def fetch() -> Path:
         say(f"Fetching Kafka's jars into {folder} (43 MB, once) ...")
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as temporary:
             goal = ["dependency:copy-dependencies", f"-DoutputDirectory={temporary}/jars"]
-            run([maven, "-B", "-q", "-f", str(HERE / "pom.xml"), *goal], seconds=FETCH_SECONDS, purpose="fetch Kafka")
+            command = [maven, "-B", "-q", "-f", str(HERE / "pom.xml"), *goal]
+            try:
+                run(command, seconds=FETCH_SECONDS, purpose="fetch Kafka")
+            except BrokerError:
+                trust = trusted_by_the_machine(Path(temporary, "trust.p12"))
+                if not trust:
+                    raise
+                say("Trying again with the certificates that this machine trusts besides Java's ...")
+                run([*command, "-U", *trust], seconds=FETCH_SECONDS, purpose="fetch Kafka")
             Path(temporary, "jars").rename(folder)
     return folder
+
+
+def trusted_by_the_machine(path: Path) -> list[str]:
+    """Return options that have Java trust what the machine's OpenSSL trusts; none where that cannot be found out."""
+    sys.path.insert(0, str(HERE))
+    from truststore import PASSWORD, write_truststore  # noqa: PLC0415 -- beside this file, and seldom needed
+
+    if not write_truststore(path):
+        return []
+    kind = "javax.net.ssl.trustStore"
+    return [f"-D{kind}={path}", f"-D{kind}Password={PASSWORD}", f"-D{kind}Type=PKCS12"]
 
 
 # Processes
