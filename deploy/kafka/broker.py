@@ -197,8 +197,6 @@ def fetch() -> Path:
                 run(command, seconds=FETCH_SECONDS, purpose="fetch Kafka")
             except BrokerError:
                 trust = trusted_by_the_machine(Path(temporary, "trust.p12"))
-                if not trust:
-                    raise
                 say("Trying again with the certificates that this machine trusts besides Java's ...")
                 run([*command, "-U", *trust], seconds=FETCH_SECONDS, purpose="fetch Kafka")
             Path(temporary, "jars").rename(folder)
@@ -206,14 +204,14 @@ def fetch() -> Path:
 
 
 def trusted_by_the_machine(path: Path) -> list[str]:
-    """Return options that have Java trust what the machine's OpenSSL trusts; none where that cannot be found out."""
-    sys.path.insert(0, str(HERE))
-    from truststore import PASSWORD, write_truststore  # noqa: PLC0415 -- beside this file, and seldom needed
+    """Return options that have Java trust what the machine's OpenSSL trusts.
 
-    if not write_truststore(path):
-        return []
+    Raises:
+        BrokerError: The list cannot be made: this Python has no `cryptography`, or the machine no list.
+    """
+    run([sys.executable, str(HERE / "truststore.py"), str(path)], seconds=FETCH_SECONDS, purpose="fetch Kafka")
     kind = "javax.net.ssl.trustStore"
-    return [f"-D{kind}={path}", f"-D{kind}Password={PASSWORD}", f"-D{kind}Type=PKCS12"]
+    return [f"-D{kind}={path}", f"-D{kind}Password=changeit", f"-D{kind}Type=PKCS12"]
 
 
 # Processes
