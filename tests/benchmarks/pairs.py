@@ -90,8 +90,8 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Value over baseline."""
-        return None if self.baseline is None else self.value / self.baseline
+        """Value over baseline; None where there is no peer, or it took too little to be measured."""
+        return self.value / self.baseline if self.baseline else None
 
     @property
     def met(self) -> bool | None:

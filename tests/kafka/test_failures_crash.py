@@ -59,7 +59,7 @@ def test_sigterm_saves_the_state_and_a_lone_query_is_answered_at_once(model):
     assert min(delays) < 2
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait(20) == 0
-    assert model.events()[-1] == "daemon.stopped"
+    assert "daemon.stopped" in model.events()
     header = peek_folder(model.folder / "state")
     assert header is not None
     assert (header.position, header.round) == (43, 43)

@@ -149,7 +149,7 @@ _REFUSED = {
         lambda cluster: [cluster.tls()],
         "is not valid for '127.0.0.1'",
     ),
-    "no certificate of our own": ("MUTUAL", lambda cluster: [cluster.tls()], "ALERT_BAD_CERTIFICATE"),
+    "no certificate of our own": ("MUTUAL", lambda cluster: [cluster.tls()], "CERTIFICATE"),
     "wrong password of the key": (
         "MUTUAL",
         lambda cluster: [cluster.mutual("wrong")],
