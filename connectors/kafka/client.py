@@ -12,7 +12,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from connectors.kafka.access import refusal
 from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings, Security, Tls
-from connectors.kafka.tolerance import install as install_tolerance
+from connectors.kafka.wholesale import WHOLESALE
+from connectors.kafka.wholesale import install as install_readers
 from oracle.errors import BusError, FencedError, RefusedError
 
 __all__ = [
@@ -34,7 +35,7 @@ _CLOSE_SECONDS = 5.0
 
 _closing: set[asyncio.Task[None]] = set()
 
-install_tolerance()
+install_readers()
 
 
 def transactional_id(settings: KafkaSettings, partition: int) -> str:
@@ -42,16 +43,21 @@ def transactional_id(settings: KafkaSettings, partition: int) -> str:
     return f"{settings.group}-{partition}"
 
 
-def make_consumer(settings: KafkaSettings, *, wait_ms: int = 500) -> AIOKafkaConsumer:
-    """Return a consumer without a group, for one partition of the query topic; aborted transactions are left out."""
+def make_consumer(settings: KafkaSettings, *, whole: bool = False) -> AIOKafkaConsumer:
+    """Return a consumer without a group, for one partition of the query topic; aborted transactions are left out.
+
+    Args:
+        settings: The cluster.
+        whole: Whether it returns each batch as one `RecordBatch`.
+    """
     return AIOKafkaConsumer(
+        value_deserializer=WHOLESALE if whole else None,
         **_common(settings),
         request_timeout_ms=_milliseconds(settings.request_seconds),
         enable_auto_commit=False,
         auto_offset_reset="none",
         isolation_level="read_committed",
         max_partition_fetch_bytes=settings.fetch_bytes,
-        fetch_max_wait_ms=wait_ms,
         retry_backoff_ms=_RETRY_MS,
     )
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -145,8 +145,8 @@ class KafkaSink:
     def _runs(self, commit: Commit, now: int) -> Iterable[_Run]:
         """Yield records in runs of one topic and the same headers: most answers differ in their bodies only."""
         settings, plain = self._settings, [("content-type", JSON.encode())]
-        run: list[Record] = []
-        for reply in commit.replies:
+        run = _plain_run(commit.replies)
+        for reply in [] if run else commit.replies:
             body, content_type, headers, key, rejected = reply
             if not headers and content_type == JSON and rejected is None:
                 run.append((key, body))
@@ -171,6 +171,16 @@ class KafkaSink:
     def _note(self, reply: Reply) -> bytes:
         settings = self._settings
         return dead_letter(reply, settings.topic, self._partition, bodies=settings.dead_letter_bodies)
+
+
+def _plain_run(replies: Sequence[Reply]) -> list[Record]:
+    """Return all replies as one run if each is of JSON, without headers and no rejection; else nothing."""
+    if not replies:
+        return []
+    bodies, kinds, headers, keys, rejected = zip(*replies, strict=True)
+    if any(headers) or kinds.count(JSON) < len(kinds) or rejected.count(None) < len(rejected):
+        return []
+    return list(zip(keys, bodies, strict=True))
 
 
 def _look_at(delivery: asyncio.Future[Any]) -> None:

@@ -4,9 +4,11 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from itertools import repeat
+from operator import attrgetter
+from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from connectors.base import JSON, Delivery
 from connectors.kafka.client import close_quietly, make_consumer, start
@@ -17,7 +19,7 @@ from oracle.errors import BusError, LogDivergedError, SourceError
 
 __all__ = ["KafkaSource"]
 
-_NO_HEADERS: Final = ()
+_key, _value, _headers = attrgetter("key"), attrgetter("value"), attrgetter("headers")
 _delivery = partial(tuple.__new__, Delivery)
 """`Delivery._make` without its check of the length."""
 
@@ -42,7 +44,8 @@ class KafkaSource:
         self._first_offset = settings.first_offset_of(partition)
         self._next = 0
         self._consumer: AIOKafkaConsumer | None = None
-        self._pending: deque[list[ConsumerRecord[bytes, bytes]]] = deque()
+        self._read: list[Any] = []
+        self._pending: deque[list[Any]] = deque()
         self._expected: tuple[int, int] | None = None
         self._looked = 0
         self._last = (0, -1)
@@ -97,7 +100,7 @@ class KafkaSource:
         """
         await self.close()
         begin = self._first_offset if position is None else self._after(position)
-        self._consumer = make_consumer(self._settings)
+        self._consumer = make_consumer(self._settings, whole=True)
         with translated(self._where):
             await start(self._consumer, self._settings, self._where)
             self._consumer.assign([self._part])
@@ -151,26 +154,28 @@ class KafkaSource:
             return
         self._consumer.seek(self._part, position - 1)
         with translated(self._where):
-            record = await self._next_record(position)
-        if record is None or record.offset != position - 1 or record.timestamp != timestamp:
+            record = await self._record_at(position - 1)
+        if record is None or record.timestamp != timestamp:
             raise LogDivergedError(
                 f"log diverged: {self._where}: the record before offset {position} is not the one that was answered, "
                 "or no record: the topic was made anew, or compacted by key: restore it, or make a new state for the "
                 "new topic"
             )
 
-    async def _next_record(self, end: int) -> ConsumerRecord[bytes, bytes] | None:
-        """Return the next record, None if there is none before offset `end`.
+    async def _record_at(self, offset: int) -> Any | None:  # noqa: ANN401 -- the client has no types
+        """Return the record at an offset, to which the consumer was sent; None if there is none any more.
 
         Raises:
             TimeoutError: The brokers do not say.
         """
         consumer = self._consumer
         deadline = asyncio.get_running_loop().time() + _LOOK_SECONDS
-        while consumer is not None and await consumer.position(self._part) < end:
+        while consumer is not None and await consumer.position(self._part) <= offset:
             found = await consumer.getmany(self._part, timeout_ms=200, max_records=1)
-            if self._part in found:
-                return found[self._part][0]
+            for batch in found.get(self._part, []):
+                for record in batch.records:
+                    if record.offset == offset:
+                        return record
             if asyncio.get_running_loop().time() > deadline:
                 raise TimeoutError
         return None
@@ -183,36 +188,58 @@ class KafkaSource:
             BusError: The brokers do not answer as they should, or do not hand over what is there: deliveries were
                 committed behind what was read, so there are some.
         """
-        if self._consumer is None:
-            raise SourceError(f"{self._where}: fetch before open")
-        with translated(f"{self._where}, offset {self._next}"):
-            found = await self._consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
-        records = found.get(self._part, [])
+        if not self._read:
+            await self._ask(limit, wait)
+        records, self._read = self._read[:limit], self._read[limit:]
         if not records:
             if self._expected is not None and await self.reached() < self._expected[0]:
                 raise BusError(f"{self._where}, offset {self._next}: not handed over yet, though it was read before")
             return []
         self._next = records[-1].offset + 1
         self._pending.append(records)
-        return [
-            _delivery((record.offset + 1, record.value, JSON, _NO_HEADERS, record.key))
-            if not record.headers
-            else _with_headers(record)
-            for record in records
-        ]
+        return _deliveries(records)
+
+    async def _ask(self, limit: int, wait: float) -> None:
+        """Read what is there: at most so many batches, each of them whole."""
+        consumer = self._consumer
+        if consumer is None:
+            raise SourceError(f"{self._where}: fetch before open")
+        with translated(f"{self._where}, offset {self._next}"):
+            found = await consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
+        for batch in found.get(self._part, []):
+            records = batch.records
+            if records[0].offset < self._next:  # only where reading begins within a batch
+                records = [record for record in records if record.offset >= self._next]
+            self._read += records
 
     async def reached(self) -> int:
-        """Return the offset behind all that was read, records that are no deliveries too."""
-        return self._next if self._consumer is None else int(await self._consumer.position(self._part))
+        """Return the offset behind all that was handed over, and behind records there that are no deliveries."""
+        if self._consumer is None or self._read:
+            return self._next
+        position = int(await self._consumer.position(self._part))
+        return self._next if self._read else position
 
     async def close(self) -> None:
         """See `connectors.base.Source.close`."""
         consumer, self._consumer = self._consumer, None
+        self._read.clear()
         self._pending.clear()
         if consumer is not None:
             await close_quietly(consumer)
 
 
-def _with_headers(record: ConsumerRecord[bytes, bytes]) -> Delivery:
+def _deliveries(records: Sequence[Any]) -> list[Delivery]:
+    if any(map(_headers, records)):
+        return [_with_headers(record) if record.headers else _plain(record) for record in records]
+    ends = [record.offset + 1 for record in records]
+    fields = zip(ends, map(_value, records), repeat(JSON), repeat(()), map(_key, records), strict=False)
+    return list(map(_delivery, fields))
+
+
+def _plain(record: Any) -> Delivery:  # noqa: ANN401 -- the client has no types
+    return Delivery(record.offset + 1, record.value, JSON, (), record.key)
+
+
+def _with_headers(record: Any) -> Delivery:  # noqa: ANN401
     headers = record.headers
     return Delivery(record.offset + 1, record.value, content_type(headers), kept_headers(headers), record.key)

@@ -7,16 +7,16 @@ which brokers do not look at. A batch with any of that is read by the reader her
 """
 
 import struct
-from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 
-__all__ = ["Record", "TolerantRecords", "install"]
+__all__ = ["Record", "RecordBatch", "TolerantRecords"]
 
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_AT: Final = 8
@@ -24,16 +24,21 @@ _BEFORE_LENGTH_ENDS: Final = _LENGTH_AT + _LENGTH.size
 _COUNT_AT: Final = 57
 _RECORDS_AT: Final = 61
 _CONTINUES: Final = 0x80
+_offset = attrgetter("offset")
 
 
 class TolerantRecords:
     """Stands in for the client's own `MemoryRecords`: the batches of one answer to a fetch.
+
+    Attributes:
+        whole: Whether iterating over a batch gives one `RecordBatch`, not one record after the other.
 
     Args:
         data: The bytes as they came.
     """
 
     def __init__(self, data: bytes) -> None:
+        self.whole = False
         self._records = MemoryRecords(data)
         self._data = data
         self._at = 0
@@ -56,15 +61,28 @@ class TolerantRecords:
         self._at = start + _BEFORE_LENGTH_ENDS + _LENGTH.unpack_from(self._data, start + _LENGTH_AT)[0]
         if not isinstance(batch, DefaultRecordBatch):
             return batch  # of a format that brokers no longer take
-        return _Batch(batch, memoryview(self._data)[start : self._at])
+        return _Batch(batch, memoryview(self._data)[start : self._at], whole=self.whole)
+
+
+class RecordBatch(NamedTuple):
+    """The records of one batch, as the one thing that the client hands over.
+
+    Attributes:
+        offset: That of its last record.
+        records: Those of the whole batch, at least one: the first ones may lie before where reading was to begin.
+    """
+
+    offset: int
+    records: Sequence[Any]
 
 
 class _Batch:
     """One batch: the fast one, as long as it can be read."""
 
-    def __init__(self, fast: Any, data: memoryview) -> None:  # noqa: ANN401
+    def __init__(self, fast: Any, data: memoryview, *, whole: bool) -> None:  # noqa: ANN401
         self._fast = fast
         self._data = data
+        self._whole = whole
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(self._fast, name)
@@ -73,19 +91,21 @@ class _Batch:
         return next(self._fast)
 
     def __iter__(self) -> Iterator[Any]:
-        first = expected = self._fast.base_offset
+        records = self._records()
+        if self._whole and records:
+            return iter((RecordBatch(records[-1].offset, records),))
+        return iter(records)
+
+    def _records(self) -> Sequence[Any]:
+        first = self._fast.base_offset
         if self._is_plain():
             try:
-                for record in self._fast:
-                    if record.offset != expected:
-                        break
-                    yield record
-                    expected += 1
-                else:
-                    return
+                records = list(self._fast)
             except (CorruptRecordException, UnicodeDecodeError):
-                pass
-        yield from islice(_read(self._data), expected - first, None)
+                records = []
+            if records and _follow(map(_offset, records), first):
+                return records
+        return list(_read(self._data))
 
     def _is_plain(self) -> bool:
         """Return whether records can be given to the fast reader: no gaps, not compressed, attributes as it knows them.
@@ -111,6 +131,12 @@ class _Batch:
         except IndexError:
             return False
         return True
+
+
+def _follow(offsets: Iterable[int], first: int) -> bool:
+    """Return whether offsets follow each other without a gap."""
+    found = list(offsets)
+    return found == list(range(first, first + len(found)))
 
 
 class Record(NamedTuple):
@@ -236,8 +262,3 @@ class _Reader:
         raw = (raw | data[at] << shift) % (1 << bits)
         self._at = at + 1
         return (raw >> 1) ^ -(raw & 1)
-
-
-def install() -> None:
-    """Have all consumers of this process read with it."""
-    fetcher.MemoryRecords = TolerantRecords

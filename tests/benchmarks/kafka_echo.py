@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 
 from connectors.kafka.client import make_consumer, make_producer
 from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.wholesale import uninstall
 
 __all__ = ["ECHOES"]
 
@@ -41,6 +42,7 @@ async def _send_batches(producer: AIOKafkaProducer, topic: str, records: Sequenc
 
 
 async def _aiokafka(settings: KafkaSettings, write: Any) -> None:
+    uninstall()  # a plain echo: the client as it comes
     part = TopicPartition(settings.topic, 0)
     consumer, producer = make_consumer(settings), make_producer(settings, 0)
     await producer.start()

@@ -261,7 +261,7 @@ def _rate(times: NDArray[np.float64], started: float) -> float:
 def _busy(processes: Sequence[subprocess.Popen[bytes]]) -> float:
     """Return the CPU seconds that the processes took, all threads counted, to the nanosecond.
 
-    Ticks of /proc are too coarse for tiny runs: a quick echo would have taken nothing. Linux makes a process's CPU clock
-    of its number as written here (clock_getcpuclockid(3), which Python has for threads only).
+    Ticks of /proc are too coarse for tiny runs: a quick echo would have taken nothing. Linux makes a process's CPU
+    clock of its number as written here (clock_getcpuclockid(3), which Python has for threads only).
     """
     return sum(time.clock_gettime((~process.pid << 3) | 2) for process in processes)
