@@ -1,14 +1,20 @@
-"""The commit under way, and what comes behind it, while the next batch is being answered."""
+"""What has been answered and is not durable yet: the commit under way, and what the next one will take in."""
 
 import asyncio
 import contextlib
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Final
 
-from connectors.base import Sink
+from connectors.base import Commit, Sink
 from oracle.predictors.base import PublicFacts
 from oracle.service.shard import Outcome
 
 __all__ = ["Committing", "Done"]
+
+_MOST_WAITING: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +31,10 @@ class Done:
 
 
 class Committing:
-    """At most one commit under way. Commits are made in order: the next one begins when the last one is done.
+    """Commits in order, one at a time, each as soon as the last one is done.
 
-    Answering the next batch meanwhile does the bookkeeping of the one being committed too, which no commit depends on.
+    What is answered while a commit is under way waits, and goes into the next one together, so that a sink whose
+    commits take long has fewer of them. At most three batches wait.
 
     Args:
         sink: Open.
@@ -35,51 +42,88 @@ class Committing:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._under_way: tuple[asyncio.Task[None], Done] | None = None
+        self._waiting: deque[Done] = deque()
+        self._done: list[Done] = []
+        self._last: Outcome | None = None
+        self._began = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
 
     @property
     def outcome(self) -> Outcome | None:
-        """What is being committed; None if nothing is."""
-        return self._under_way[1].outcome if self._under_way else None
+        """What was given last and has not been told to be durable yet; None if there is nothing."""
+        return self._last
 
-    def begin(self, outcome: Outcome, facts: PublicFacts) -> None:
-        """Begin to commit; the commit before must be done.
-
-        Raises:
-            RuntimeError: It is not.
-        """
-        if self._under_way is not None:
-            msg = "a commit is under way"
-            raise RuntimeError(msg)
-        self._under_way = asyncio.create_task(self._sink.commit(outcome.commit)), Done(outcome, facts)
-
-    async def finish(self) -> Done | None:
-        """Wait for the commit under way and return what it made durable; None if there was none.
+    async def add(self, outcome: Outcome, facts: PublicFacts) -> Sequence[Done]:
+        """Have it committed behind all before it, without waiting for that; return what has become durable meanwhile.
 
         Raises:
-            PerpetuaError: See `Sink.commit`.
+            PerpetuaError: See `Sink.commit`; nothing given since has been committed.
         """
-        if self._under_way is None:
-            return None
-        task, done = self._under_way
-        await task
-        self._under_way = None
+        while self._task is not None and len(self._waiting) == _MOST_WAITING:
+            self._began.clear()
+            began = asyncio.ensure_future(self._began.wait())
+            await asyncio.wait({self._task, began}, return_when=asyncio.FIRST_COMPLETED)
+            began.cancel()
+            self._look()
+        self._look()
+        self._waiting.append(Done(outcome, facts))
+        self._last = outcome
+        if self._task is None:
+            self._task = asyncio.create_task(self._commit())
+        done, self._done = self._done, []
+        return done
+
+    async def finish(self) -> Sequence[Done]:
+        """Wait until all is durable, and return what was not told before.
+
+        Raises:
+            PerpetuaError: See `Sink.commit`; nothing given since has been committed.
+        """
+        if self._task is not None:
+            await asyncio.wait({self._task})
+        self._look()
+        done, self._done = self._done, []
+        self._last = None
         return done
 
     async def ends_before(self, other: "asyncio.Task[object]") -> bool:
-        """Wait until the commit under way or another task has ended; return whether the other has not."""
-        if self._under_way is not None:
-            await asyncio.wait({self._under_way[0], other}, return_when=asyncio.FIRST_COMPLETED)
-            return not other.done()
-        return False
+        """Wait until all is durable or another task has ended; return whether the other has not."""
+        if self._task is None:
+            return False
+        await asyncio.wait({self._task, other}, return_when=asyncio.FIRST_COMPLETED)
+        return not other.done()
 
     async def close(self) -> None:
         """Let the commit under way end, or cancel it if we are being cancelled; its outcome is told to nobody."""
-        if self._under_way is None:
+        self._waiting.clear()
+        task, self._task = self._task, None
+        if task is None:
             return
-        (task, _), self._under_way = self._under_way, None
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await task
+
+    def _look(self) -> None:
+        """Forget a task that has ended; raise what it ended with."""
+        if self._task is not None and self._task.done():
+            task, self._task = self._task, None
+            task.result()
+
+    async def _commit(self) -> None:
+        while self._waiting:
+            together = list(self._waiting)
+            self._waiting.clear()
+            self._began.set()
+            await self._sink.commit(_merged([one.outcome.commit for one in together]))
+            self._done += together
+
+
+def _merged(commits: Sequence[Commit]) -> Commit:
+    if len(commits) == 1:
+        return commits[0]
+    last = commits[-1]
+    replies = list(chain.from_iterable(commit.replies for commit in commits))
+    ledger = list(chain.from_iterable(commit.ledger for commit in commits))
+    return Commit(replies, ledger, last.position, last.metadata)

@@ -9,8 +9,9 @@ The order in which things become durable, and why a kill -9 between any two of t
 Before 1, re-execution gives the same answers. Between 1 and 2 the older snapshot is re-executed up to the commit. The
 snapshot is never ahead of the commits.
 
-The predictor's bookkeeping of a batch's answers runs when their commit has begun, not before: under load while it is
-under way, as part of answering the next batch; with nothing waiting, when it is done.
+What is answered while a commit is under way goes into the next one together. The predictor's bookkeeping of a batch's
+answers keeps none of them waiting: under load it runs while their commit, or the one before it, is under way, as part
+of answering the next batch; with nothing waiting, when they are durable.
 """
 
 import asyncio
@@ -192,7 +193,7 @@ class Daemon:
     async def _answer(self, shard: Shard, ahead: Ahead, committing: Committing) -> bool:
         """Answer until the stream ends, a stop is asked for, or the plan has ended; return whether that was it.
 
-        While a batch is being committed, the next one is fetched, decoded and, unless a snapshot is due, answered.
+        While batches are being committed, the next ones are fetched, decoded and, unless a snapshot is due, answered.
         """
         exhausted = False
         while not self._stopping.is_set() and not exhausted:
@@ -215,19 +216,18 @@ class Daemon:
                 exhausted = True
                 break
             exhausted = len(outcome.commit.replies) < len(batch.deliveries)  # the plan ends within the batch
-            self._report(await committing.finish())
-            committing.begin(outcome, shard.facts())
+            self._report(await committing.add(outcome, shard.facts()))
         await self._finish(shard, committing)
         return exhausted
 
     async def _finish(self, shard: Shard, committing: Committing) -> None:
-        """Wait for the last batch's commit; then do its bookkeeping, unless answering the next batch has done it."""
+        """Wait until all answers are durable; then do their bookkeeping, as far as answering more has not done it."""
         done = await committing.finish()  # 1.
-        if done is None:
+        if not done:
             return
         await asyncio.to_thread(shard.settle)
         self._report(done)
-        if done.outcome.phase_ended:
+        if done[-1].outcome.phase_ended:
             await self._snapshot(shard)  # 2. and 3.
         else:
             await self._snapshot_if_due(shard)
@@ -249,12 +249,14 @@ class Daemon:
         await self._sink.commit(Commit([], [], shard.position, shard.mark.pack()))
         self._committed_at = self._clock()
 
-    def _report(self, done: Done | None) -> None:
-        """Tell of a batch whose answers are durable."""
-        if done is None:
-            return
-        facts, outcome = done.facts, done.outcome
-        self._committed_at = self._clock()
+    def _report(self, done: Sequence[Done]) -> None:
+        """Tell of batches whose answers are durable."""
+        if done:
+            self._committed_at = self._clock()
+        for one in done:
+            self._tell(one.outcome, one.facts)
+
+    def _tell(self, outcome: Outcome, facts: PublicFacts) -> None:
         for reason, count in Counter(outcome.rejections).items():
             self._log.warning("queries.rejected", reason=reason, count=count)
         if outcome.phase_ended:
