@@ -161,11 +161,8 @@ def public_status(folder: Path) -> Status:
         msg = f"{folder}: holds no state; make one with `perpetua init`"
         raise StateError(msg)
     plan = Plan.decode(data)
-    before = plan.phases[: header.phase - 1]
     current = plan.phases[header.phase - 1]
-    in_phase = header.round - sum(phase.rounds for phase in before)
-    spent = plan.declared * plan.phases[0].delta
-    spent += sum(phase.rounds * phase.delta for phase in before) + in_phase * current.delta
+    in_phase = header.round - plan.first_round(header.phase)
     forks = read_forks(folder)
     written = max((_modified(path) for path in folder.glob("snapshot-*.perp")), default=0.0)
     return Status(
@@ -178,7 +175,7 @@ def public_status(folder: Path) -> Status:
         rearms=header.rearms,
         epsilon=plan.epsilon,
         delta=current.delta,
-        delta_spent=spent,
+        delta_spent=plan.delta_spent(header.phase, in_phase),
         delta_limit=plan.delta,
         forks=len(forks),
         epsilon_with_forks=plan.epsilon + sum(fork.epsilon for fork in forks),

@@ -178,6 +178,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Rounds that all phases together answer."""
         return sum(phase.rounds for phase in self.phases)
 
+    def first_round(self, phase: int) -> int:
+        """Return the first round of a phase, in [1, number of phases]: the sum of the rounds of those before."""
+        return sum(part.rounds for part in self.phases[: phase - 1])
+
+    def delta_spent(self, phase: int, rounds: int) -> float:
+        """Return the sum of delta over the training set and all rounds so far, whether they held a query or not.
+
+        Every training record pays delta_1, every round of phase p pays delta_p (Definition 3.9 of Stemmer, 2024).
+
+        Args:
+            phase: The current phase, in [1, number of phases].
+            rounds: Rounds answered in it, in [0, its rounds].
+        """
+        before = sum(part.rounds * part.delta for part in self.phases[: phase - 1])
+        return self.declared * self.phases[0].delta + before + rounds * self.phases[phase - 1].delta
+
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """Read a plan back.

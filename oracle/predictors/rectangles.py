@@ -335,15 +335,13 @@ def _decide(outcomes: NDArray[np.int8], present: NDArray[np.bool_]) -> tuple[NDA
 
 def phase_started(plan: Plan, phase: int) -> PhaseStarted:
     """Return the public event of a phase's beginning, with the delta spent on all records before it."""
-    before = plan.phases[: phase - 1]
-    spent = plan.declared * plan.phases[0].delta + sum(part.rounds * part.delta for part in before)
     current = plan.phases[phase - 1]
     return PhaseStarted(
-        round=sum(part.rounds for part in before),
+        round=plan.first_round(phase),
         phase=phase,
         rounds=current.rounds,
         epsilon=plan.epsilon,
         delta=current.delta,
-        delta_spent=spent,
+        delta_spent=plan.delta_spent(phase, 0),
         nominal=True if plan.nominal else UNSET,
     )

@@ -67,10 +67,10 @@ def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
         msg = f"plan.profile = {plan.profile!r}: its epsilon is nominal, so what another run costs cannot be stated"
         raise RefusedError(msg)
     index = snapshot.phase - 1
-    before, current = plan.phases[:index], plan.phases[index]
-    in_phase = snapshot.round - sum(phase.rounds for phase in before)
+    current = plan.phases[index]
+    in_phase = snapshot.round - plan.first_round(snapshot.phase)
     older = plan.phases[max(index - 1, 0)]
-    members = older.rounds if before else plan.declared
+    members = older.rounds if index else plan.declared
     return ForkCost(
         epsilon=plan.epsilon,
         delta=max(older.delta, current.delta),

@@ -5,22 +5,20 @@ from msgspec import UNSET
 from oracle.accounting.ledger import ShardStarted, ShardStopped
 from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
-from oracle.predictors.rectangles import phase_started
 
 __all__ = ["standing"]
 
 
 def standing(plan: Plan, version: str, facts: PublicFacts, *, started: bool) -> ShardStarted | ShardStopped:
     """Return the event of a shard's beginning (`started`) or end."""
-    phase = phase_started(plan, facts.phase)
     kind = ShardStarted if started else ShardStopped
     return kind(
         round=facts.round,
         phase=facts.phase,
         rearms=facts.rearms,
         epsilon=plan.epsilon,
-        delta=phase.delta,
-        delta_spent=phase.delta_spent + facts.phase_round * phase.delta,
+        delta=plan.phases[facts.phase - 1].delta,
+        delta_spent=plan.delta_spent(facts.phase, facts.phase_round),
         delta_limit=plan.delta,
         version=version,
         nominal=True if plan.nominal else UNSET,
