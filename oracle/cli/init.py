@@ -10,7 +10,6 @@ import typer
 from oracle.cli.init_files import (
     check_place,
     erase_left_over,
-    first_snapshot,
     make_folder,
     make_key,
     refuse_existing_state,
@@ -105,7 +104,7 @@ def _train(plan: Plan, data: Path, label: str) -> Snapshot:
             progress.at(plan.declared - trainer.missing)
             if trainer.missing <= 0:
                 break
-    return first_snapshot(trainer.finish(), plan.digest)
+    return Snapshot.first(plan.digest, trainer.finish().export())
 
 
 def _say_what_was_made(model: Model, plan: Plan, shards: int, targets: Targets) -> None:

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 from oracle.errors import RefusedError, StateError, StorageError
-from oracle.predictors.rectangles import RectanglesPERP
 from oracle.state.files import erase, finish_exclusive
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot, encode
@@ -15,7 +14,6 @@ from oracle.state.shards import holds_state
 __all__ = [
     "check_place",
     "erase_left_over",
-    "first_snapshot",
     "make_folder",
     "make_key",
     "refuse_existing_state",
@@ -79,20 +77,6 @@ def make_key(key_path: Path) -> bytes:
     master_key = read_key_file(key_path)
     finish_exclusive(key_path)  # else the key would stay under a second name
     return master_key
-
-
-def first_snapshot(predictor: RectanglesPERP, plan_digest: bytes) -> Snapshot:
-    """Return the snapshot of a predictor that has answered nothing yet."""
-    return Snapshot(
-        plan_digest=plan_digest,
-        generation=1,
-        position=0,
-        round=0,
-        phase=1,
-        rearms=0,
-        tag=bytes(16),
-        arrays=predictor.export(),
-    )
 
 
 def write_state(store: FolderStore, master_key: bytes, plan: bytes, snapshot: Snapshot, genesis: Path | None) -> None:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from oracle.cli.init_files import (
     erase_left_over,
-    first_snapshot,
     make_folder,
     make_key,
     refuse_existing_state,
@@ -28,6 +27,7 @@ from oracle.planning.plan import Plan
 from oracle.predictors.split import SplitTrainer
 from oracle.state.files import erase
 from oracle.state.folder import FolderStore, check_mode
+from oracle.state.format import Snapshot
 from oracle.state.shards import begin_shards, discard_unfinished, finish_shards, shard_name
 
 __all__ = ["Rows", "Targets", "make_shards", "refuse_genesis_folder"]
@@ -133,7 +133,8 @@ def _write_group(plan: Plan, trainer: SplitTrainer, master_key: bytes, targets: 
         name = shard_name(shard)
         genesis = targets.genesis / f"{name}.genesis" if targets.genesis else None
         with FolderStore.open(targets.state / name, master_key) as store:
-            write_state(store, master_key, plan.encode(), first_snapshot(predictor, plan.digest), genesis)
+            snapshot = Snapshot.first(plan.digest, predictor.export())
+            write_state(store, master_key, plan.encode(), snapshot, genesis)
 
 
 class _Readings:

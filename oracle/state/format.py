@@ -11,6 +11,7 @@ SP 800-38D allows 2**32 snapshots under one key for them, and each plan has a ke
 
 import secrets
 from dataclasses import dataclass
+from typing import Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -27,7 +28,7 @@ from oracle.errors import (
 )
 from oracle.predictors.base import StateArrays
 from oracle.state.header import HEADER_BYTES, KEY_ID_BYTES, NONCE_BYTES, PublicHeader
-from oracle.state.payload import decode_payload, encode_payload
+from oracle.state.payload import TAG_BYTES, decode_payload, encode_payload
 
 __all__ = ["MASTER_KEY_BYTES", "PublicHeader", "Snapshot", "decode", "encode", "peek"]
 
@@ -63,6 +64,25 @@ class Snapshot:
     rearms: int
     tag: bytes
     arrays: StateArrays
+
+    @classmethod
+    def first(cls, plan_digest: bytes, arrays: StateArrays) -> Self:
+        """Return the snapshot of a predictor that has answered nothing yet.
+
+        Args:
+            plan_digest: `Plan.digest` of its plan, 32 bytes.
+            arrays: Its state.
+        """
+        return cls(
+            plan_digest=plan_digest,
+            generation=1,
+            position=0,
+            round=0,
+            phase=1,
+            rearms=0,
+            tag=bytes(TAG_BYTES),
+            arrays=arrays,
+        )
 
 
 def encode(snapshot: Snapshot, master_key: bytes) -> bytes:

@@ -59,10 +59,7 @@ def snapshot_of(plan: Plan) -> Snapshot:
     while trainer.missing > 0:
         rows = source.random((min(trainer.missing, _ROWS), len(plan.features)))
         trainer.add(rows, inside(rows))
-    arrays = trainer.finish().export()
-    return Snapshot(
-        plan_digest=plan.digest, generation=1, position=0, round=0, phase=1, rearms=0, tag=bytes(16), arrays=arrays
-    )
+    return Snapshot.first(plan.digest, trainer.finish().export())
 
 
 def trained(plan: Plan) -> RectanglesPERP:

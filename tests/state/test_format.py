@@ -19,7 +19,7 @@ from oracle.errors import (
     TruncatedSnapshotError,
     WrongKeyError,
 )
-from oracle.state.format import decode, encode, peek
+from oracle.state.format import Snapshot, decode, encode, peek
 from oracle.state.header import HEADER_BYTES
 from oracle.state.payload import decode_payload, encode_payload
 from tests.state.suite import DIGEST, KEY, OTHER_PLAN, assert_same, make_snapshot
@@ -53,6 +53,14 @@ def test_round_trip(arrays, words, tag):
     for array in decoded.arrays.values():
         assert array.flags.writeable
         assert array.flags.aligned
+
+
+def test_first_snapshot_stands_before_the_first_round():
+    """It is of phase 1, of no round and no place in the stream, and fits the format."""
+    first = Snapshot.first(DIGEST, {"points": np.zeros(3)})
+    assert (first.plan_digest, first.generation, first.phase) == (DIGEST, 1, 1)
+    assert (first.position, first.round, first.rearms, first.tag) == (0, 0, 0, bytes(16))
+    assert_same(decode(encode(first, KEY), KEY, DIGEST), first)
 
 
 @given(data=st.data())

@@ -25,16 +25,7 @@ def shard_snapshot(plan: Plan, shard: int) -> Snapshot:
     while trainer.missing > 0:
         rows = source.random((min(trainer.missing, _ROWS), len(plan.features)))
         trainer.add(rows, np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
-    return Snapshot(
-        plan_digest=plan.digest,
-        generation=1,
-        position=0,
-        round=0,
-        phase=1,
-        rearms=0,
-        tag=bytes(16),
-        arrays=trainer.finish().export(),
-    )
+    return Snapshot.first(plan.digest, trainer.finish().export())
 
 
 def make_sharded_state(folder: Path, plan: Plan, shards: int) -> None:

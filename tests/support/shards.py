@@ -63,16 +63,7 @@ def first_snapshot(plan: Plan | None = None) -> Snapshot:
     rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
     trainer = RectanglesTrainer(plan, SECRET)
     trainer.add(rows, np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
-    return Snapshot(
-        plan_digest=plan.digest,
-        generation=1,
-        position=0,
-        round=0,
-        phase=1,
-        rearms=0,
-        tag=bytes(16),
-        arrays=trainer.finish().export(),
-    )
+    return Snapshot.first(plan.digest, trainer.finish().export())
 
 
 def new_shard(plan: Plan | None = None) -> Shard:
