@@ -5,7 +5,6 @@ writes how the child ended. The child is a `perpetua` like any other, but that i
 chosen system call (`Trap`), to live with a limit on file sizes, or to be broken on purpose (`mutant`).
 """
 
-import dataclasses
 import functools
 import json
 import os
@@ -15,8 +14,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
-
-import numpy as np
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])
 
@@ -28,9 +25,8 @@ from oracle.cli.main import main  # noqa: E402
 from oracle.cli.models import read_model  # noqa: E402
 from oracle.planning.plan import Plan  # noqa: E402
 from oracle.planning.tight import plan_tight  # noqa: E402
-from oracle.predictors.base import Answers  # noqa: E402
-from oracle.predictors.rectangles import RectanglesPERP  # noqa: E402
 from oracle.state.folder import FolderStore  # noqa: E402
+from tests.support.mutants import draw_noise  # noqa: E402
 
 _CALLS: Final = ("write", "fsync", "replace", "ftruncate", "unlink", "open", "link", "mkdir")
 _REGIONS: Final[dict[str, tuple[Any, str]]] = {
@@ -102,26 +98,12 @@ class Trap:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _draw_noise() -> None:
-    """Break the noise: some answers depend on the process and not on their address alone."""
-    salt = os.urandom(1)[0]
-    real = RectanglesPERP.answer
-
-    def answer(self: RectanglesPERP, *args: Any) -> Answers:
-        answers = real(self, *args)
-        rounds = answers.first_round + np.arange(len(answers.labels))
-        flipped = (rounds % 5 == salt % 5) & (answers.labels >= 0)
-        return dataclasses.replace(answers, labels=np.where(flipped, 1 - answers.labels, answers.labels))
-
-    setattr(RectanglesPERP, "answer", answer)  # noqa: B010 -- to mypy, a method is nothing to assign to
-
-
 def _keep_what_a_crash_left() -> None:
     """Break recovery: a file is not cut back to what was committed."""
-    AppendFile.cut = lambda self, length: setattr(self, "length", length)  # type: ignore[method-assign]  # as above
+    setattr(AppendFile, "cut", lambda self, length: setattr(self, "length", length))  # noqa: B010 -- as in `draw_noise`
 
 
-_MUTANTS: Final = {"drawn noise": _draw_noise, "nothing cut": _keep_what_a_crash_left}
+_MUTANTS: Final = {"drawn noise": draw_noise, "nothing cut": _keep_what_a_crash_left}
 
 
 @functools.cache

@@ -4,7 +4,6 @@ They are forked from a server that has imported everything, so that a start take
 """
 
 import asyncio
-import dataclasses
 import json
 import os
 import sys
@@ -15,33 +14,16 @@ from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from connectors.base import Commit, Committed
 from connectors.kafka.sink import KafkaSink
 from oracle.cli import serve_kafka  # noqa: F401  # imported once, in the server that forks the daemons
 from oracle.cli.main import main
-from oracle.predictors.base import Answers
-from oracle.predictors.rectangles import RectanglesPERP
+from tests.support.mutants import draw_noise
 
 __all__ = ["MUTANTS", "Slot"]
 
 _END_SECONDS: Final = 60.0
 _WINDOW_SECONDS: Final = 2.0
-
-
-def _draw_noise() -> None:
-    """Break the noise: some answers depend on the process and not on their address alone."""
-    salt = os.urandom(1)[0]
-    real = RectanglesPERP.answer
-
-    def answer(self: RectanglesPERP, *args: Any) -> Answers:
-        answers = real(self, *args)
-        rounds = answers.first_round + np.arange(len(answers.labels))
-        flipped = (rounds % 5 == salt % 5) & (answers.labels >= 0)
-        return dataclasses.replace(answers, labels=np.where(flipped, 1 - answers.labels, answers.labels))
-
-    setattr(RectanglesPERP, "answer", answer)  # noqa: B010 -- to mypy, a method is nothing to assign to
 
 
 def _two_commits(*, answers_first: bool) -> None:
@@ -66,12 +48,12 @@ def _two_commits(*, answers_first: bool) -> None:
             await real(self, whole)
         last[self] = Committed(whole.position, whole.metadata)
 
-    setattr(KafkaSink, "open", open_sink)  # noqa: B010 -- as above
+    setattr(KafkaSink, "open", open_sink)  # noqa: B010 -- as in `draw_noise`
     setattr(KafkaSink, "commit", commit)  # noqa: B010 -- as above
 
 
 MUTANTS: Final[dict[str, Callable[[], None]]] = {
-    "drawn noise": _draw_noise,
+    "drawn noise": draw_noise,
     "answers first": lambda: _two_commits(answers_first=True),
     "offsets first": lambda: _two_commits(answers_first=False),
 }
