@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent
+from oracle.errors import DataError
+from oracle.planning.plan import Plan
 
-__all__ = ["NO_LABEL", "Answers", "Predictor", "PublicFacts", "StateArrays"]
+__all__ = ["NO_LABEL", "Answers", "Predictor", "PublicFacts", "StateArrays", "check_finite"]
 
 NO_LABEL = -1
 """The label of a round with no query."""
@@ -93,3 +95,20 @@ class Predictor(Protocol):
     def facts(self) -> PublicFacts:
         """Return what is public."""
         ...
+
+
+def check_finite(plan: Plan, features: NDArray[np.float64]) -> None:
+    """Refuse training rows with a value that is no number, or has no end; the message names the column only.
+
+    Args:
+        plan: Has the columns' names.
+        features: float64[n, d].
+
+    Raises:
+        DataError: A value is not finite.
+    """
+    bad = ~np.isfinite(features).all(axis=0)
+    if bad.any():
+        name = plan.features[int(bad.argmax())].name
+        msg = f"data: column {name}: every value must be a finite number"
+        raise DataError(msg)

@@ -19,7 +19,7 @@ from oracle.mechanisms.challenge import ArmedSide
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.windows import Window
 from oracle.planning.plan import PhasePlan, Plan
-from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays
+from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite
 from oracle.predictors.sides import Geometry, Harvest, SideBank
 
 __all__ = ["RectanglesPERP", "RectanglesTrainer", "phase_started"]
@@ -66,11 +66,7 @@ class RectanglesTrainer:
             DataError: A value is not finite.
         """
         features, labels = features[: self.missing] + 0.0, labels[: self.missing]
-        bad = ~np.isfinite(features).all(axis=0)
-        if bad.any():
-            name = self._plan.features[int(bad.argmax())].name
-            msg = f"data: column {name}: every value must be a finite number"
-            raise DataError(msg)
+        check_finite(self._plan, features)
         records = np.arange(self._rows, self._rows + len(features), dtype=np.uint64)[labels]
         positive = features[labels]
         hashes = self._addresses.hashes(positive, np.ones(len(positive), dtype=np.bool_))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from oracle.errors import DataError
 from oracle.mechanisms.dealing import Deal
 from oracle.planning.plan import Plan
+from oracle.predictors.base import check_finite
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 
 __all__ = ["SplitTrainer"]
@@ -53,11 +54,7 @@ class SplitTrainer:
             DataError: A value is not finite.
         """
         features, labels = features[: self.missing], labels[: self.missing]
-        bad = ~np.isfinite(features).all(axis=0)
-        if bad.any():
-            name = self._plan.features[int(bad.argmax())].name
-            msg = f"data: column {name}: every value must be a finite number"
-            raise DataError(msg)
+        check_finite(self._plan, features)
         self._waiting.append((features, labels))
         self._waiting_rows += len(features)
         if self._waiting_rows >= _BLOCKS * self._deal.shards:
