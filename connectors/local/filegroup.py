@@ -63,10 +63,6 @@ class FileGroup:
         """The committed counts."""
         return self._counts
 
-    def has(self, role: str) -> bool:
-        """Tell whether there is a file for this role."""
-        return role in self._files
-
     def length(self, role: str) -> int:
         """Return the committed length of the role's file."""
         return self._files[role].length

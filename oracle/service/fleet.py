@@ -7,7 +7,7 @@ cannot go on without an operator stops for good, and the rest go on.
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from oracle.errors import BusError, FencedError, PerpetuaError, StorageError
@@ -81,11 +81,6 @@ class Fleet:
     def stop(self) -> None:
         """Ask for a clean stop of everything."""
         self._stopping.set()
-
-    @property
-    def failed(self) -> Mapping[int, Exception]:
-        """Partitions that cannot go on without an operator, and why."""
-        return self._failed
 
     def assigned(self, partitions: frozenset[int]) -> None:
         """Begin to serve partitions; those that were served already are let be."""
