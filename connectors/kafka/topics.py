@@ -136,9 +136,9 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
             "small message could unpack to one whose answer no topic takes, and would stop the shard"
         )
     found.extend(
-        f"topic {name}: max.message.bytes = {facts[name].message_bytes}: must be at least {largest_reply}, the largest "
+        f"topic {name}: {_MAX_BYTES} = {facts[name].message_bytes}: must be at least {largest_reply}, the largest "
         "reply that a query may have; one such query would stop the shard. Raise it, or lower the plan's limits.rows, "
-        f"or max.message.bytes of {settings.topic}"
+        f"or {_MAX_BYTES} of {settings.topic}"
         for name in (settings.answers, *sorted(settings.reply_topics))
         if name in facts and facts[name].message_bytes < largest_reply
     )
@@ -150,7 +150,7 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
             "sink.dead_letter_bodies"
         )
     if settings.ledger is not None and settings.ledger in facts and not facts[settings.ledger].compacted:
-        found.append(f"topic {settings.ledger}: cleanup.policy: must be compact, so that no event is ever deleted")
+        found.append(f"topic {settings.ledger}: {_POLICY}: must be compact, so that no event is ever deleted")
     if settings.ledger is not None and settings.ledger in facts and facts[settings.ledger].message_bytes < _EVENT_BYTES:
         found.append(
             f"topic {settings.ledger}: {_MAX_BYTES} = {facts[settings.ledger].message_bytes}: must be at least "
