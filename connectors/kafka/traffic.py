@@ -22,10 +22,11 @@ async def send(settings: KafkaSettings, values: Iterable[bytes], partition: int 
         BusError: The brokers do not answer.
         RefusedError: They do not let us.
     """
+    what = f"topic {settings.topic}"
     producer = make_sender(settings)
     try:
-        with translated(f"topic {settings.topic}"):
-            await start(producer, settings, f"topic {settings.topic}")
+        await start(producer, settings, what)
+        with translated(what):
             sent = []
             batch = producer.create_batch()
             for value in values:
@@ -43,16 +44,22 @@ async def send(settings: KafkaSettings, values: Iterable[bytes], partition: int 
 async def committed_values(
     settings: KafkaSettings, topic: str, partition: int = 0, *, seconds: float
 ) -> AsyncIterator[Sequence[bytes]]:
-    """Yield the committed values of a partition from its beginning, some at a time; end when none came for so long."""
+    """Yield the committed values of a partition from its beginning, some at a time; end when none came for so long.
+
+    Raises:
+        BusError: The brokers do not answer.
+        RefusedError: They do not let us.
+    """
+    what = f"topic {topic}"
     consumer: AIOKafkaConsumer = make_consumer(settings)
     part = TopicPartition(topic, partition)
     try:
-        with translated(f"topic {topic}"):
-            await start(consumer, settings, f"topic {settings.topic}")
+        await start(consumer, settings, what)
+        with translated(what):
             consumer.assign([part])
             consumer.seek(part, (await consumer.beginning_offsets([part]))[part])
         while True:
-            with translated(f"topic {topic}"):
+            with translated(what):
                 found = await consumer.getmany(part, timeout_ms=int(seconds * 1000), max_records=_ROWS)
             if not found:
                 return
@@ -67,11 +74,12 @@ async def first_and_last(settings: KafkaSettings, partition: int) -> tuple[int, 
     Raises:
         BusError: The brokers do not answer.
     """
+    what = f"topic {settings.topic}, partition {partition}"
     consumer = make_consumer(settings)
     part = TopicPartition(settings.topic, partition)
     try:
-        with translated(f"topic {settings.topic}, partition {partition}"):
-            await start(consumer, settings, f"topic {settings.topic}")
+        await start(consumer, settings, what)
+        with translated(what):
             first = await consumer.beginning_offsets([part])
             last = await consumer.end_offsets([part])
     finally:
@@ -89,10 +97,11 @@ async def send_event(settings: KafkaSettings, partition: int, event: bytes) -> N
         return
     key = f"{settings.topic}/{partition}/{hashlib.sha256(event).hexdigest()[:32]}".encode()
     about = [("content-type", JSON.encode()), ("model", settings.model.encode()), ("partition", b"%d" % partition)]
+    what = f"topic {settings.ledger}"
     producer = make_sender(settings)
     try:
-        with translated(f"topic {settings.ledger}"):
-            await start(producer, settings, f"topic {settings.topic}")
+        await start(producer, settings, what)
+        with translated(what):
             await producer.send_and_wait(settings.ledger, event, key=key, headers=about)
     finally:
         await close_quietly(producer)

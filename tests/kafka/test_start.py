@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.traffic import committed_values, first_and_last, send, send_event
+from oracle.errors import BusError
 from tests.support.folders import command, environment, long_plan, make_state
 from tests.support.kafka import wait_until
 
@@ -100,3 +103,21 @@ def test_the_clients_own_talk_is_on_no_terminal(configure, tmp_path, absent, wor
     assert "127.0.0.1" in said
     for line in done.stderr.splitlines():
         assert line.startswith("perpetua: ")
+
+
+@pytest.mark.parametrize(
+    ("act", "topic"),
+    [
+        (lambda settings: send(settings, [b"{}"]), "topic queries"),
+        (lambda settings: anext(committed_values(settings, "answers", seconds=1)), "topic answers"),
+        (lambda settings: first_and_last(settings, 3), "topic queries, partition 3"),
+        (lambda settings: send_event(settings, 3, b"{}"), "topic ledger"),
+    ],
+)
+async def test_error_names_the_topic_that_was_to_be_read_or_written(absent, act, topic):
+    """Not the query topic, where it was about the answers or the ledger."""
+    servers = (f"127.0.0.1:{absent}",)
+    settings = KafkaSettings(servers=servers, topic="queries", answers="answers", ledger="ledger", group="g", model="m")
+    with pytest.raises(BusError, match=rf"^{topic}: ") as caught:
+        await act(settings)
+    assert "kafka.tls" in str(caught.value)  # it was the start that failed
