@@ -1,6 +1,7 @@
 """One Apache Kafka node on loopback, for tests and demonstrations: fetched once, then started and stopped by folder.
 
-It needs the standard library only, a JDK 17 or newer, and Maven the first time. All that a node owns is in its folder:
+It needs the standard library only, a JDK 17 or newer, and Maven the first time (`jars.py`). All that a node owns is in
+its folder:
 
 - `broker.json`: its ports, listeners, properties and heap, remembered for the next start;
 - `broker.pid`: the process, as its id and the time it started;
@@ -12,29 +13,28 @@ import argparse
 import base64
 import contextlib
 import dataclasses
-import fcntl
-import hashlib
 import json
 import os
-import re
 import secrets
 import select
-import shutil
 import signal
 import socket
 import struct
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-HERE = Path(__file__).resolve().parent
+from jars import check_java, fetch, find_java
+from processes import STOP_SECONDS, BrokerError, detach, end, last_lines, locked, run, say, started_at
+
+if TYPE_CHECKING:
+    import subprocess
+
 HOST = "127.0.0.1"
 PLAIN, CONTROLLER = "PLAINTEXT", "CONTROLLER"
-OLDEST_JAVA = 17
-FETCH_SECONDS, FORMAT_SECONDS, STOP_SECONDS = 900, 120, 30.0
+FORMAT_SECONDS = 120
 API_VERSIONS, METADATA = (18, 0), (3, 1)  # (request, version) of Kafka's protocol
 
 # One node keeps one copy; what else stands here keeps it small and quick to start.
@@ -70,10 +70,6 @@ LOGGING = """<Configuration status="WARN" shutdownHook="disable">
   <Loggers><Root level="INFO"><AppenderRef ref="file"/></Root></Loggers>
 </Configuration>
 """
-
-
-class BrokerError(Exception):
-    """Raised when a command cannot do what it was asked for; its text says why and what to do."""
 
 
 @dataclasses.dataclass
@@ -126,130 +122,7 @@ def write_private(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; the kernel releases it with the process."""
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-# The jars
-
-
-def find_java() -> str:
-    """Return the path of `java`, from JAVA_HOME or else the PATH."""
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found:
-        return found
-    where = f"in JAVA_HOME ({home})" if home else "on the PATH"
-    raise BrokerError(
-        f"Kafka needs a Java {OLDEST_JAVA} or newer, and there is no `java` {where}."
-        " Install one (Debian and Ubuntu: apt-get install default-jre-headless)."
-    )
-
-
-def check_java(java: str) -> None:
-    """Refuse a Java that Kafka does not run on."""
-    text = run([java, "-version"], seconds=60, purpose="ask for the version of Java").strip()
-    version = re.search(r'version "(?:1\.)?(\d+)', text)
-    if version is None or int(version[1]) < OLDEST_JAVA:
-        first = text.partition("\n")[0]
-        raise BrokerError(
-            f"Kafka needs a Java {OLDEST_JAVA} or newer; {java} is {first}."
-            " Install one (Debian and Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
-        )
-
-
-def jar_folder() -> Path:
-    """Return the folder in the cache that is for the jars of this pom."""
-    pom = (HERE / "pom.xml").read_bytes()
-    version = re.search(rb"<kafka\.version>(.+?)</kafka\.version>", pom)
-    if version is None:
-        raise BrokerError(f"{HERE / 'pom.xml'} names no kafka.version.")
-    cache = os.environ.get("PERPETUA_CACHE")
-    if not cache:
-        cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "perpetua")  # noqa: PTH118
-    return Path(cache) / f"kafka-{version[1].decode()}-{hashlib.sha256(pom).hexdigest()[:8]}"
-
-
-def fetch() -> Path:
-    """Return the folder of jars, after copying them there with Maven if it is the first time."""
-    folder = jar_folder()
-    if folder.exists():
-        return folder
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise BrokerError(
-            "Kafka's jars are fetched with Maven, and there is no `mvn` on the PATH."
-            " Install it (Debian and Ubuntu: apt-get install maven)."
-        )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(folder.parent / "kafka.lock"):
-        if folder.exists():  # another process fetched them while this one waited
-            return folder
-        say(f"Fetching Kafka's jars into {folder} (43 MB, once) ...")
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as temporary:
-            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={temporary}/jars"]
-            command = [maven, "-B", "-q", "-f", str(HERE / "pom.xml"), *goal]
-            try:
-                run(command, seconds=FETCH_SECONDS, purpose="fetch Kafka")
-            except BrokerError:
-                trust = trusted_by_the_machine(Path(temporary, "trust.p12"))
-                say("Trying again with the certificates that this machine trusts besides Java's ...")
-                run([*command, "-U", *trust], seconds=FETCH_SECONDS, purpose="fetch Kafka")
-            Path(temporary, "jars").rename(folder)
-    return folder
-
-
-def trusted_by_the_machine(path: Path) -> list[str]:
-    """Return options that have Java trust what the machine's OpenSSL trusts.
-
-    Raises:
-        BrokerError: The list cannot be made: this Python has no `cryptography`, or the machine no list.
-    """
-    run([sys.executable, str(HERE / "truststore.py"), str(path)], seconds=FETCH_SECONDS, purpose="fetch Kafka")
-    kind = "javax.net.ssl.trustStore"
-    return [f"-D{kind}={path}", f"-D{kind}Password=changeit", f"-D{kind}Type=PKCS12"]
-
-
-# Processes
-
-
-def say(text: str) -> None:
-    """Write a line of progress."""
-    sys.stderr.write(text + "\n")
-
-
-def run(command: Sequence[str], *, seconds: float, purpose: str) -> str:
-    """Run a command to its end and return what it printed, errors included."""
-    try:
-        done = subprocess.run(  # noqa: S603 - commands of this file, with the user's own folder and options
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise BrokerError(f"It took longer than {seconds} s to {purpose}.") from error
-    if done.returncode:
-        raise BrokerError(f"Could not {purpose}:\n{last_lines(done.stdout + done.stderr)}")
-    return done.stdout + done.stderr
-
-
-def detach(command: Sequence[str], output: Path) -> "subprocess.Popen[bytes]":
-    """Start a process that outlives this one and hears no Ctrl-C of its terminal."""
-    with output.open("ab") as file:
-        return subprocess.Popen(  # noqa: S603 - as in `run`
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
-        )
-
-
-def started_at(pid: int) -> int | None:
-    """Return when a process started, in ticks of the kernel's clock; None if it has ended, reaped or not."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
+# Running, and ready
 
 
 def running(folder: Path) -> int | None:
@@ -259,32 +132,6 @@ def running(folder: Path) -> int | None:
     except (FileNotFoundError, ValueError):
         return None
     return pid if started_at(pid) == ticks else None
-
-
-def end(pid: int, *, kill: bool, seconds: float) -> None:
-    """End a process and wait until it has ended: SIGTERM, and SIGKILL after the deadline or if asked for."""
-    try:
-        handle = os.pidfd_open(pid)
-        try:
-            for sign, patience in ((signal.SIGTERM, 0.0 if kill else seconds), (signal.SIGKILL, STOP_SECONDS)):
-                if patience:
-                    signal.pidfd_send_signal(handle, sign)
-                    signal.pidfd_send_signal(handle, signal.SIGCONT)  # a stopped process hears SIGTERM only now
-                    if select.select([handle], [], [], patience)[0]:
-                        return
-        finally:
-            os.close(handle)
-    except ProcessLookupError:
-        return
-    raise BrokerError(f"Process {pid} did not end within {STOP_SECONDS:g} s of SIGKILL.")
-
-
-def last_lines(text: str, count: int = 15) -> str:
-    """Return the last lines of a text, indented."""
-    return "\n".join("  " + line for line in text.strip().splitlines()[-count:])
-
-
-# Readiness
 
 
 def ask(port: int, request: tuple[int, int], body: bytes = b"", seconds: float = 2.0) -> bytes | None:
