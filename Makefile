@@ -75,13 +75,13 @@ lock: $(VENV)/.installed ## make the lock files again (UPGRADE=1: with the newes
 
 clean: ## remove .venv and all that the tools left behind
 	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	@find oracle connectors tests -name __pycache__ -prune -exec rm -rf {} +
+	@find oracle connectors deploy tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.installed: $(RUN_LOCKS) pyproject.toml deploy/bootstrap.sh
 	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) run
 	@touch $@
 
-$(VENV)/.broker: $(VENV)/.installed deploy/kafka/pom.xml deploy/kafka/broker.py deploy/bootstrap.sh
+$(VENV)/.broker: $(VENV)/.installed deploy/kafka/pom.xml deploy/kafka/broker.py deploy/kafka/jars.py deploy/kafka/processes.py deploy/bootstrap.sh
 	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) broker
 	@touch $@
 
