@@ -7,9 +7,10 @@ where the row was rejected), `error` (null but for rejected rows); the model's n
 """
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from oracle.planning.plan import Plan
 from oracle.service.codec.arrow_frames import UnsupportedFrameError, count_rows
 from oracle.service.codec.rejections import Reason, Rejection
 
-__all__ = ["ArrowCodec", "ArrowQueries"]
+__all__ = ["ArrowCodec", "ArrowQueries", "ArrowRun"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,23 @@ class ArrowQueries:
     identifiers: pa.Array | None
 
 
+class ArrowRun(NamedTuple):
+    """Many messages, decoded together.
+
+    Attributes:
+        whole: The rows of all, without their ids.
+        parts: The messages.
+    """
+
+    whole: ArrowQueries
+    parts: list[ArrowQueries]
+
+
 _REASONS = (Reason.NOT_FINITE, Reason.MISSING_FEATURE)
 _ERRORS = pa.array([None, *map(str, _REASONS)], pa.string())
 _Number = TypeVar("_Number", bound=np.generic)
+_LONGEST_RUN: Final = 64 << 20  # bytes
+_END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream
 
 
 class ArrowCodec:
@@ -55,23 +70,63 @@ class ArrowCodec:
     def __init__(self, plan: Plan) -> None:
         self._names = [feature.name for feature in plan.features]
         self._limits = plan.limits
-        self._schemas = {kind: _answers_schema(kind, plan.name) for kind in (pa.string(), pa.int64())}
+        schemas = [_answers_schema(kind, plan.name) for kind in (pa.string(), pa.int64())]
+        self._schemas = {schema.field("id").type: (schema, schema.serialize()) for schema in schemas}
 
     def decode(self, body: bytes) -> ArrowQueries | Rejection:
         """Return the rows of a message, or why the whole of it is rejected."""
+        table = self._table(body)
+        if isinstance(table, Rejection):
+            return table
+        rows = self._rows(table)
+        if isinstance(rows, Rejection):
+            return rows
+        identifiers = self._identifiers(table)
+        return identifiers if isinstance(identifiers, Rejection) else replace(rows, identifiers=identifiers)
+
+    def decode_run(self, bodies: Sequence[bytes]) -> ArrowRun | None:
+        """Return the rows of many messages, as `decode` would, if all have the same columns and none is rejected.
+
+        None if not, or if they are so long that little is saved; then `decode` tells.
+        """
+        if sum(map(len, bodies)) > _LONGEST_RUN:
+            return None
+        tables: list[pa.Table] = []
+        for body in bodies:
+            table = self._table(body)
+            if isinstance(table, Rejection):
+                return None
+            tables.append(table)
+        try:
+            whole = self._rows(pa.concat_tables(tables))
+        except pa.ArrowException:
+            return None
+        if isinstance(whole, Rejection):
+            return None
+        parts: list[ArrowQueries] = []
+        stop = 0
+        for table in tables:
+            identifiers = self._identifiers(table)
+            if isinstance(identifiers, Rejection):
+                return None
+            start, stop = stop, stop + table.num_rows
+            rows = slice(start, stop)
+            parts.append(ArrowQueries(whole.features[rows], whole.present[rows], whole.rejected[rows], identifiers))
+        return ArrowRun(whole, parts)
+
+    def _table(self, body: bytes) -> pa.Table | Rejection:
         if len(body) > self._limits.batch_bytes:
             return Rejection(Reason.OVERSIZED, "body", f"at most {self._limits.batch_bytes} bytes")
         try:
             if count_rows(body) > self._limits.rows:
                 return Rejection(Reason.TOO_MANY_ROWS, "body", f"at most {self._limits.rows} rows")
-            table = _read(body)
+            return _read(body)
         except UnsupportedFrameError as exc:
             return Rejection(Reason.UNSUPPORTED_CONTENT, "body", str(exc))
         except (pa.ArrowException, OSError, ValueError, IndexError, struct.error):
             return Rejection(Reason.MALFORMED, "body", "one Arrow IPC stream")
-        return self._columns(table)
 
-    def _columns(self, table: pa.Table) -> ArrowQueries | Rejection:
+    def _rows(self, table: pa.Table) -> ArrowQueries | Rejection:
         features = np.zeros((table.num_rows, len(self._names)))
         nulls: NDArray[np.bool_] | None = None  # most messages have none
         for index, name in enumerate(self._names):
@@ -95,10 +150,7 @@ class ArrowCodec:
         if nulls is not None:
             np.logical_not(nulls.all(axis=1), out=present)
             rejected[nulls.any(axis=1) & present] = 2
-        identifiers = self._identifiers(table)
-        if isinstance(identifiers, Rejection):
-            return identifiers
-        return ArrowQueries(features, present, rejected, identifiers)
+        return ArrowQueries(features, present, rejected, None)
 
     def _identifiers(self, table: pa.Table) -> pa.Array | Rejection | None:
         if table.schema.get_field_index("id") < 0:
@@ -133,12 +185,10 @@ class ArrowCodec:
             label, rounds, phase = _spread(label, asked), _spread(rounds, asked), _spread(phase, asked)
             error = _ERRORS.take(pa.array(queries.rejected))
         identifiers = _nulls(count) if queries.identifiers is None else queries.identifiers
-        schema = self._schemas[identifiers.type]
-        batch = pa.record_batch([identifiers, pa.array(label), pa.array(rounds), pa.array(phase), error], schema=schema)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema) as writer:
-            writer.write_batch(batch)
-        return bytes(sink.getvalue())
+        schema, head = self._schemas[identifiers.type]
+        # No slices of Arrow's here: it would pad each with what stands behind it, the answers to somebody else.
+        columns = [identifiers, pa.array(label), pa.array(rounds), pa.array(phase), error]
+        return b"".join((head, pa.RecordBatch.from_arrays(columns, schema=schema).serialize(), _END))
 
 
 def _answers_schema(identifier: pa.DataType, model: str) -> pa.Schema:

@@ -78,18 +78,35 @@ class BatchCodec:
         for start in range(0, len(deliveries), _RUN):
             some = deliveries[start : start + _RUN]
             run = self._decode_run(some)
-            if run is None:
-                plain = False
-                singly = self._decode_singly(some, blocks)
-                sizes += map(_rows_of, singly)
-                parts += singly
-            else:
+            if run is not None:
                 blocks.append(run[1])
                 sizes += repeat(1, len(some))
                 parts += run[0]
-        features = np.concatenate([block for block, _ in blocks]) if blocks else np.empty((0, self._dimension))
-        present = np.concatenate([there for _, there in blocks]) if blocks else np.empty(0, dtype=np.bool_)
+                continue
+            plain = False
+            others = self._decode_arrow_run(some, blocks) or self._decode_singly(some, blocks)
+            sizes += map(_rows_of, others)
+            parts += others
+        features, present = self._joined(blocks)
         return DecodedBatch(features, present, deliveries, parts, list(accumulate(sizes)), plain)
+
+    def _joined(self, blocks: Sequence[_Block]) -> _Block:
+        if not blocks:
+            return np.empty((0, self._dimension)), np.empty(0, dtype=np.bool_)
+        if len(blocks) == 1:
+            return blocks[0]
+        return np.concatenate([block for block, _ in blocks]), np.concatenate([there for _, there in blocks])
+
+    def _decode_arrow_run(self, deliveries: Sequence[Delivery], blocks: list[_Block]) -> list[Part] | None:
+        """Decode deliveries that are all Arrow messages of the same columns, append their rows; else return None."""
+        bodies = [delivery[1] for delivery in deliveries if delivery[2] == ARROW_STREAM and delivery[1] is not None]
+        if len(bodies) < len(deliveries):
+            return None
+        run = self._arrow.decode_run(bodies)
+        if run is None:
+            return None
+        blocks.append(_asked(run.whole))
+        return list(run.parts)
 
     def _decode_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block] | None:
         """Decode deliveries that are all JSON queries or tombstones, many of them together; else return None."""
@@ -144,13 +161,7 @@ class BatchCodec:
                 message = self._arrow.decode(body)
                 parts.append(message)
                 if isinstance(message, ArrowQueries):
-                    asked = message.rejected == 0
-                    every = bool(asked.all())
-                    blocks.append(
-                        (message.features, message.present)
-                        if every
-                        else (message.features[asked], message.present[asked])
-                    )
+                    blocks.append(_asked(message))
             else:
                 parts.append(Rejection(Reason.UNSUPPORTED_CONTENT, "content type", f"{JSON} or {ARROW_STREAM}"))
         flush()
@@ -219,6 +230,12 @@ class BatchCodec:
         headers = [delivery[3] for delivery in batch.deliveries]
         keys = [delivery[4] for delivery in batch.deliveries]
         return list(map(_reply, zip(bodies, repeat(JSON), headers, keys, repeat(None), strict=False)))
+
+
+def _asked(message: ArrowQueries) -> _Block:
+    """Return the rows that were not rejected."""
+    asked = message.rejected == 0
+    return (message.features, message.present) if asked.all() else (message.features[asked], message.present[asked])
 
 
 def _rows_of(part: Part) -> int:
