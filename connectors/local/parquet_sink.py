@@ -239,7 +239,9 @@ def parquet_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     # Plain encoding: a file's size must not tell what the labels are. Rounds and phases may be as small as they can.
     encoding = {
-        field.name: "DELTA_BINARY_PACKED" if field.name in _PUBLIC and field.type == pa.int64() else "PLAIN"
+        field.name: "DELTA_BINARY_PACKED"
+        if field.name in _PUBLIC and pa.types.is_signed_integer(field.type)
+        else "PLAIN"
         for field in table.schema
     }
     pq.write_table(

@@ -1,4 +1,4 @@
-"""Fetching and decoding the next batch while the last one is being answered and committed."""
+"""Fetching and decoding the next batch while the last one is being answered, and others are being committed."""
 
 import asyncio
 from collections.abc import Sequence

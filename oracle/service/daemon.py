@@ -210,6 +210,7 @@ class Daemon:
                 continue
             if self._snapshot_due(shard, committing.outcome):
                 await self._finish(shard, committing)
+            ahead.begin()
             try:
                 outcome = await asyncio.to_thread(shard.process, batch)
             except PlanExhaustedError:

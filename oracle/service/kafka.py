@@ -16,8 +16,8 @@ _JSON_REPLY: Final = 2048
 _ESCAPED: Final = 6
 """Most bytes that JSON takes for one byte of an id."""
 
-_ARROW_ROW: Final = 48
-"""Bytes of one row of an Arrow answer, rounded up: label 1, round 8, phase 8, error 4 + 15 + 1/8, and id 8 + 1/8 (an
+_ARROW_ROW: Final = 44
+"""Bytes of one row of an Arrow answer, rounded up: label 1, round 8, phase 4, error 4 + 15 + 1/8, and id 8 + 1/8 (an
 integer, or where a text begins)."""
 
 _ARROW_FRAME: Final = 4096

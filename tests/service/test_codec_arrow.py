@@ -178,7 +178,6 @@ def test_empty_table_is_answered_by_one(with_batch):
 @pytest.mark.parametrize(
     ("identifiers", "given_back"),
     [
-        (None, pa.string()),
         (pa.array(["x", "y"]), pa.string()),
         (pa.array(["x", None]), pa.string()),
         (pa.array(["x", "y"], pa.large_string()), pa.string()),
@@ -188,11 +187,18 @@ def test_empty_table_is_answered_by_one(with_batch):
     ],
 )
 def test_ids_come_back(identifiers, given_back):
-    """Strings and signed integers are echoed with the answers; without ids there are nulls."""
-    columns = {"a": _A, "b": _B} if identifiers is None else {"a": _A, "b": _B, "id": identifiers}
-    table, _, _ = _answered(_table(**columns))
+    """Strings and signed integers are echoed with the answers, before them."""
+    table, _, _ = _answered(_table(a=_A, b=_B, id=identifiers))
+    assert table.column_names == ["id", "label", "round", "phase", "error"]
     assert table.schema.field("id").type == given_back
-    assert table["id"].to_pylist() == ([None, None] if identifiers is None else identifiers.to_pylist())
+    assert table["id"].to_pylist() == identifiers.to_pylist()
+
+
+def test_without_ids_none_come_back():
+    """A message without a column of ids is answered without one."""
+    table, _, _ = _answered(_WHOLE)
+    assert table.column_names == ["label", "round", "phase", "error"]
+    assert table.num_rows == 2
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 In: one column a feature, by name, of any number type; optionally `id` (string or integer). A row whose features are
 all null is a round with no query. Streams that are compressed, or have columns of dictionaries or views, are refused
-unread (`arrow_frames`). Out: `id`, `label` (int8, -1 where there is none), `round` and `phase` (int64, -1
-where the row was rejected), `error` (null but for rejected rows); the model's name is in the schema's metadata.
+unread (`arrow_frames`). Out: `id` if there was one, `label` (int8, -1 where there is none), `round` (int64) and `phase`
+(int32), both -1 where the row was rejected, `error` (null but for rejected rows); the model's name is in the schema's
+metadata.
 """
 
 import struct
@@ -70,8 +71,8 @@ class ArrowCodec:
     def __init__(self, plan: Plan) -> None:
         self._names = [feature.name for feature in plan.features]
         self._limits = plan.limits
-        schemas = [_answers_schema(kind, plan.name) for kind in (pa.string(), pa.int64())]
-        self._schemas = {schema.field("id").type: (schema, schema.serialize()) for schema in schemas}
+        schemas = {kind: _answers_schema(kind, plan.name) for kind in (None, pa.string(), pa.int64())}
+        self._schemas = {kind: (schema, schema.serialize()) for kind, schema in schemas.items()}
 
     def decode(self, body: bytes) -> ArrowQueries | Rejection:
         """Return the rows of a message, or why the whole of it is rejected."""
@@ -178,30 +179,26 @@ class ArrowCodec:
             phases: int64[m], their phases.
         """
         count = len(queries.rejected)
-        label, phase, error = labels, phases, _nulls(count)
+        label, phase, error = labels, phases.astype(np.int32), _nulls(count)
         rounds: NDArray[np.int64] = np.arange(first_round, first_round + len(labels), dtype=np.int64)
         if len(labels) < count:
             asked = queries.rejected == 0
             label, rounds, phase = _spread(label, asked), _spread(rounds, asked), _spread(phase, asked)
             error = _ERRORS.take(pa.array(queries.rejected))
-        identifiers = _nulls(count) if queries.identifiers is None else queries.identifiers
-        schema, head = self._schemas[identifiers.type]
+        identifiers = queries.identifiers
+        schema, head = self._schemas[None if identifiers is None else identifiers.type]
         # No slices of Arrow's here: it would pad each with what stands behind it, the answers to somebody else.
-        columns = [identifiers, pa.array(label), pa.array(rounds), pa.array(phase), error]
+        columns = [pa.array(label), pa.array(rounds), pa.array(phase), error]
+        if identifiers is not None:
+            columns.insert(0, identifiers)
         return b"".join((head, pa.RecordBatch.from_arrays(columns, schema=schema).serialize(), _END))
 
 
-def _answers_schema(identifier: pa.DataType, model: str) -> pa.Schema:
-    return pa.schema(
-        [
-            ("id", identifier),
-            ("label", pa.int8()),
-            ("round", pa.int64()),
-            ("phase", pa.int64()),
-            ("error", pa.string()),
-        ],
-        metadata={"model": model},
-    )
+def _answers_schema(identifier: pa.DataType | None, model: str) -> pa.Schema:
+    fields = [("label", pa.int8()), ("round", pa.int64()), ("phase", pa.int32()), ("error", pa.string())]
+    if identifier is not None:
+        fields.insert(0, ("id", identifier))
+    return pa.schema(fields, metadata={"model": model})
 
 
 def _spread(column: NDArray[_Number], asked: NDArray[np.bool_]) -> NDArray[_Number]:
