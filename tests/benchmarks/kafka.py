@@ -162,7 +162,7 @@ def measure_processes(settings: Settings) -> Iterator[Row]:
     """
     with tempfile.TemporaryDirectory() as folder:
         theatre = _Theatre(settings, Path(folder), _SHARDS)
-        bodies = [_json_bodies(settings, settings.kafka_records // _SHARDS, seed) for seed in range(_SHARDS)]
+        bodies = [_json_bodies(settings, 2 * settings.kafka_records // _SHARDS, seed) for seed in range(_SHARDS)]
         rates: dict[int, float] = {}
         answers: list[list[bytes]] | None = None
         for _ in range(settings.pairs):

@@ -2,7 +2,7 @@
 
 The queries wait in an open transaction until the service has answered a few others, so that everything is warm and all
 of them become readable at once. The clock is the broker's: it runs from the time at which it took in the first answers
-to the time of the last ones, and the first ones do not count.
+to the time of the last ones, and the first ones do not count; over many partitions, from when the queries are readable.
 """
 
 import contextlib
@@ -249,13 +249,19 @@ def play(stage: Stage, service: Service, bodies: Sequence[Sequence[bytes]], *, k
     times = np.array([message.timestamp()[1] for part in answers for message in part]) / 1000
     kept = [[message.value() or b"" for message in part] for part in answers] if keep else []
     total = stage.partitions * load
-    return Played(_rate(times, started), busy / total, kept)
+    return Played(_rate(times, started, stage.partitions), busy / total, kept)
 
 
-def _rate(times: NDArray[np.float64], started: float) -> float:
-    """Return answers a second behind the first time; where there is but one, since the load was let go."""
+def _rate(times: NDArray[np.float64], started: float, partitions: int) -> float:
+    """Return answers a second behind the first time.
+
+    Where there is but one time, or the first answers of one partition come while others are being answered, it is all
+    answers a second since the load was let go.
+    """
     later = np.count_nonzero(times > times.min())
-    return float(later / (times.max() - times.min()) if later else len(times) / (times.max() - started))
+    if partitions > 1 or not later:
+        return float(len(times) / (times.max() - started))
+    return float(later / (times.max() - times.min()))
 
 
 def _busy(processes: Sequence[subprocess.Popen[bytes]]) -> float:
