@@ -1,5 +1,6 @@
 """A web server for tests of the status page: the page's own files, the daemon's headers, and a /status to set."""
 
+import asyncio
 import hmac
 import threading
 import time
@@ -38,20 +39,28 @@ class StatusServer:
     Attributes:
         document: What /status says.
         code: The HTTP status that /status answers with.
+        delay: Seconds that /status waits before it answers.
         token: The bearer token that /status wants, if any. The page itself, which says nothing, is anyone's.
         asked: The paths asked for so far, in order.
         written: The methods other than GET that were used so far.
     """
 
+    document: Mapping[str, Any] | bytes
+
     def __init__(self) -> None:
-        self.document: Mapping[str, Any] | bytes = {}
-        self.code = 200
-        self.token: str | None = None
-        self.asked: list[str] = []
-        self.written: list[str] = []
         self._port = 0
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was set and what was asked."""
+        self.document = {}
+        self.code = 200
+        self.delay = 0.0
+        self.token: str | None = None
+        self.asked: list[str] = []
+        self.written: list[str] = []
 
     @property
     def address(self) -> str:
@@ -59,7 +68,9 @@ class StatusServer:
         return f"http://127.0.0.1:{self._port}/"
 
     def start(self) -> None:
-        """Listen, and return when the port answers."""
+        """Listen, if it does not, and return when the port answers."""
+        if self._server is not None:
+            return
         config = uvicorn.Config(
             self._application(), port=self._port, log_level="error", lifespan="off", timeout_graceful_shutdown=1
         )
@@ -97,6 +108,7 @@ class StatusServer:
 
     async def _status(self, request: Request) -> Response:
         self._note(request)
+        await asyncio.sleep(self.delay)
         given = request.headers.get("Authorization", "")
         if self.token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
             return Response("token wanted", 401, {**_HEADERS, "WWW-Authenticate": "Bearer"})

@@ -47,7 +47,7 @@ function duration(seconds) {
   const full = Math.max(0, Math.floor(seconds));
   if (full < 60) return `${full} s`;
   if (full < 3600) return `${Math.floor(full / 60)} min`;
-  if (full < 172800) return `${Math.floor(full / 3600)} h ${Math.floor((full % 3600) / 60)} min`;
+  if (full < 86400) return `${Math.floor(full / 3600)} h ${Math.floor((full % 3600) / 60)} min`;
   return `${count(Math.floor(full / 86400))} d ${Math.floor((full % 86400) / 3600)} h`;
 }
 
@@ -62,9 +62,9 @@ const two = (number) => String(number).padStart(2, "0");
 
 const clock = (date) => [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
 
-/** Local time of day, or of another day than today's the date and the time to the minute. */
+/** Local time of day and how long ago, or of another day than today's the date and the time to the minute. */
 function moment(date, today) {
-  if (date.toDateString() === today.toDateString()) return clock(date);
+  if (date.toDateString() === today.toDateString()) return `${clock(date)} · ${duration((today - date) / 1000)} ago`;
   return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${clock(date).slice(0, 5)}`;
 }
 
@@ -349,7 +349,7 @@ function showErrors(status) {
   const unlike = [...new Map(status.errors.map((error) => [errorKey(error), error])).values()];
   keep(by("errors-list"), unlike, errorKey, buildError, (item, error) => {
     const [when, now] = [error.at, status.now].map((seconds) => new Date(seconds * 1000));
-    put(item.querySelector(".when"), `${moment(when, now)} · ${duration(status.now - error.at)} ago`);
+    put(item.querySelector(".when"), moment(when, now));
   });
 }
 
