@@ -1,11 +1,12 @@
 """A real Chromium without a window, and what tests ask of the page in it."""
 
+import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
@@ -29,6 +30,7 @@ _MISSING = (
     "The tests of the status page need Chromium and its driver, but `chromium` or `chromedriver` is not installed. "
     "Install them with `make browser`, or as root with: apt-get install chromium chromium-driver"
 )
+_SOON = 0.4
 _SECONDS = 10.0
 _PICTURES = Path(__file__).resolve().parents[2] / "build" / "page"
 
@@ -59,7 +61,7 @@ return found;
 """
 
 
-@contextmanager
+@contextlib.contextmanager
 def chromium(profile: Path) -> Iterator[Chrome]:
     """Run a headless Chromium with this folder, which does not exist yet, as its profile.
 
@@ -142,12 +144,15 @@ class Page:
         return list(self.run(script, selector))
 
     def until(self, true: Callable[[], object]) -> None:
-        """Wait until this is true.
+        """Wait until this is true, asking often at first and then less so, as each question costs the browser work.
 
         Raises:
             TimeoutException: It has not been for ten seconds.
         """
-        WebDriverWait(self.browser, _SECONDS, poll_frequency=0.02).until(lambda _: true())
+        with contextlib.suppress(TimeoutException):
+            WebDriverWait(self.browser, _SOON, poll_frequency=0.02).until(lambda _: true())
+            return
+        WebDriverWait(self.browser, _SECONDS, poll_frequency=0.2).until(lambda _: true())
 
     def until_link(self, link: str) -> None:
         """Wait until the connection is so."""

@@ -27,9 +27,9 @@ def server() -> Iterator[StatusServer]:
 @pytest.fixture
 def page(browser: Chrome, server: StatusServer) -> Page:
     """The page, not loaded yet, in a window of 1440 by 900."""
-    browser.get("about:blank")  # the test before may have left a page that asks
-    server.reset()
     server.start()
+    browser.get(f"{server.address}static/page.css")  # away from the test before, whose page would go on asking
+    server.reset()
     made = Page(browser, server)
     made.complaints()
     return made

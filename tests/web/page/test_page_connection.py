@@ -26,7 +26,7 @@ def test_gone_and_back(page):
     page.server.stop()
     page.until_link("lost")
     assert page.texts("#lost-title") == ["The daemon does not answer"]
-    assert "Its last answer came at " in page.text("lost-text")
+    assert "The last one came at " in page.text("lost-text")
     assert page.text("lost-text").split("came at ")[1][:8] >= last
     assert "what is shown below dates from then" in page.text("lost-text")
     assert greyed(page)
@@ -51,8 +51,9 @@ def test_never_there(page):
     page.server.code = 503
     page.open(ONE, link="lost")
     assert page.text("lost-text").startswith(
-        "It answers with the HTTP status 503. It has not answered yet. Next attempt in "
+        "It answers with the HTTP status 503. There has been none yet. Next attempt in "
     )
+    assert page.texts("#lost-title") == ["The daemon gives no status"]
     assert page.texts("#status, #sections") == []
 
 
@@ -98,7 +99,7 @@ def test_a_daemon_that_hangs(page):
     page.open(ONE)
     page.server.delay = 7.0
     page.until_link("lost")
-    assert page.text("lost-text").startswith("It took longer than 5 s. Its last answer came at")
+    assert page.text("lost-text").startswith("It took longer than 5 s. The last one came at")
     page.server.delay = 0.0
     page.find("#retry").click()
     page.until_link("live")

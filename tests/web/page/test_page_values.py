@@ -145,7 +145,7 @@ def test_privacy_in_words(page):
     assert page.text("privacy-delta") == "2.01e-12"
     assert page.text("privacy-words") == (
         "Proved for each record: ε = 0.75, and a δ of its own. All of these δ so far add up to at most what is spent, "
-        "and never to more than the limit."
+        "and never to more than the limit. What perpetua replay costs is not among them."
     )
     page.open(document(shard(0), epsilon=0.75, proved=False, profile="paper"))
     assert page.text("privacy-standing") == "nominal"

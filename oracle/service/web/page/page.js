@@ -208,7 +208,7 @@ function showPrivacy(status) {
   put(by("privacy-epsilon"), exact(status.epsilon));
   put(by("privacy-delta"), roundedUp(each));
   put(by("privacy-words"), status.proved
-    ? `Proved for each record: ε = ${exact(status.epsilon)}, and a δ of its own. All of these δ so far add up to at most what is spent, and never to more than the limit.`
+    ? `Proved for each record: ε = ${exact(status.epsilon)}, and a δ of its own. All of these δ so far add up to at most what is spent, and never to more than the limit. What perpetua replay costs is not among them.`
     : `Nominal ε = ${exact(status.epsilon)}, nominal δ: both are names here, no proof bounds them.`);
 }
 
@@ -411,14 +411,14 @@ let timer = null;
 let asking = null;
 let problem = "";
 
-class NoAnswer extends Error {}
+class NoStatus extends Error {}
 class TokenWanted extends Error {}
 
 async function ask(signal) {
   const headers = token === null ? {} : { Authorization: `Bearer ${token}` };
   const response = await fetch("status", { headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error" });
   if (response.status === 401) throw new TokenWanted();
-  if (!response.ok) throw new NoAnswer(`It answers with the HTTP status ${response.status}.`);
+  if (!response.ok) throw new NoStatus(`It answers with the HTTP status ${response.status}.`);
   return response.json();
 }
 
@@ -436,7 +436,7 @@ function gotAnswer(status) {
   try {
     told = show(status);
   } catch {
-    return lost("What it answers is not a status that this page can read.");
+    return lost("What it answers is not a status that this page can read.", true);
   }
   if (failures > 0) told.unshift("The daemon answers again.");
   failures = 0;
@@ -449,18 +449,20 @@ function gotAnswer(status) {
   return announce(told);
 }
 
-function lost(reason) {
+function lost(reason, answered) {
+  const title = answered ? "The daemon gives no status" : "The daemon does not answer";
   failures += 1;
   problem = reason;
   setStale(true);
   by("token-form").hidden = true;
   by("lost").hidden = false;
-  setLink("lost", "No answer");
-  document.title = "No answer · Perpetua";
-  if (failures === 1) announce([`The daemon does not answer. ${lastSeen()}`]);
+  put(by("lost-title"), title);
+  setLink("lost", answered ? "No status" : "No answer");
+  document.title = `${answered ? "No status" : "No answer"} · Perpetua`;
+  if (failures === 1) announce([`${title}. ${lastSeen()}`]);
 }
 
-const lastSeen = () => (lastAnswer === null ? "It has not answered yet." : `Its last answer came at ${clock(lastAnswer)}.`);
+const lastSeen = () => (lastAnswer === null ? "There has been none yet." : `The last one came at ${clock(lastAnswer)}.`);
 
 /** Runs each second while there is no answer: how long ago the last one was, and when the next attempt is. */
 function showLost() {
@@ -484,7 +486,7 @@ function wantToken() {
 }
 
 function reasonOf(error) {
-  if (error instanceof NoAnswer) return error.message;
+  if (error instanceof NoStatus) return error.message;
   if (error instanceof SyntaxError) return "What it answers is not JSON.";
   return error.name === "AbortError" ? `It took longer than ${ANSWER_MS / 1000} s.` : "";
 }
@@ -502,7 +504,7 @@ async function poll() {
     if (error instanceof TokenWanted) {
       again = false;
       wantToken();
-    } else lost(reasonOf(error));
+    } else lost(reasonOf(error), error instanceof NoStatus || error instanceof SyntaxError);
   }
   clearTimeout(limit);
   asking = null;
