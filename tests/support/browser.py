@@ -78,6 +78,7 @@ def chromium(profile: Path) -> Iterator[Chrome]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     running = Chrome(options=options, service=ChromeService(driver))
+    running.set_page_load_timeout(_SECONDS)
     try:
         yield running
     finally:
@@ -108,9 +109,16 @@ class Page:
         """Load the page over this document, and wait until its connection is `live`, `lost` or wants a `token`."""
         if document is not None:
             self.server.document = document
-        self.browser.get(self.server.address)
+        self.load()
         self.until_link(link)
         return self
+
+    def load(self, path: str = "") -> None:
+        """Load what is at this path of the server; once more if the driver does not see the load end, as happens."""
+        with contextlib.suppress(TimeoutException):
+            self.browser.get(self.server.address + path)
+            return
+        self.browser.get(self.server.address + path)
 
     def show(self, document: Mapping[str, Any]) -> None:
         """Change the document, and wait until the page has asked for it and has shown it."""

@@ -28,8 +28,8 @@ def server() -> Iterator[StatusServer]:
 def page(browser: Chrome, server: StatusServer) -> Page:
     """The page, not loaded yet, in a window of 1440 by 900."""
     server.start()
-    browser.get(f"{server.address}static/page.css")  # away from the test before, whose page would go on asking
-    server.reset()
     made = Page(browser, server)
+    made.load("static/page.css")  # away from the test before, whose page would go on asking
+    server.reset()
     made.complaints()
     return made

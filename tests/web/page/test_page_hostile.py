@@ -60,7 +60,7 @@ def test_the_policy_is_in_force(page):
 def test_nothing_stands_in_the_markup(page):
     """The page's file has no script, style or handler of its own: all are files."""
     page.server.delay = 3.0
-    page.browser.get(page.server.address)
+    page.load()
     inline = """return [...document.querySelectorAll('*')].filter((element) => element.tagName === 'STYLE'
         || (element.tagName === 'SCRIPT' && !element.src)
         || [...element.attributes].some((attribute) => /^(style|on.*)$/.test(attribute.name))).length"""
