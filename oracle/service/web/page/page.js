@@ -1,0 +1,548 @@
+// The status page: polls /status and shows what it says. It changes nothing, keeps nothing, and asks nobody else.
+// What the daemon says is shown as text only (textContent, setAttribute), never as markup.
+
+const POLL_MS = 2000;
+const SLOWEST_POLL_MS = 30000;
+const ANSWER_MS = 5000;
+const STATES = ["waiting", "restoring", "serving", "fenced", "failed", "stopped"];
+const STATES_SHOWN = 4; // not-ready reasons and changes of state told one by one; the others are counted
+const CHART = { width: 300, height: 84, slots: 60 };
+
+const by = (id) => document.getElementById(id);
+
+// ---- Numbers as text
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const DASH = "–";
+
+const count = (value) => whole.format(value);
+const plural = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
+const rate = (value) => (value < 10 ? tenths : whole).format(value);
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+
+/** Three significant digits, never less than the value: privacy spent is rounded up. */
+function roundedUp(value) {
+  if (!(value > 0)) return "0";
+  const text = value.toExponential(2);
+  if (Number(text) >= value) return text;
+  const [digits, exponent] = text.split("e");
+  return (((Math.round(Number(digits) * 100) + 1) / 100) * 10 ** Number(exponent)).toExponential(2);
+}
+
+/** All digits that it has, but for the noise of a sum in its last ones; where these are many, three, rounded up. */
+function exact(value) {
+  const plain = Number(value.toPrecision(12));
+  const text = plain >= 1e-2 && plain < 1e6 ? String(plain) : plain.toExponential();
+  return text.length <= 9 ? text : roundedUp(value);
+}
+
+function percentUp(share) {
+  if (!(share > 0)) return "0 %";
+  if (share < 1e-4) return "< 0.01 %";
+  return `${(Math.ceil(share * 1e4 - 1e-9) / 100).toFixed(2)} %`;
+}
+
+function duration(seconds) {
+  const full = Math.max(0, Math.floor(seconds));
+  if (full < 60) return `${full} s`;
+  if (full < 3600) return `${Math.floor(full / 60)} min`;
+  if (full < 86400) return `${Math.floor(full / 3600)} h ${Math.floor((full % 3600) / 60)} min`;
+  return `${count(Math.floor(full / 86400))} d ${Math.floor((full % 86400) / 3600)} h`;
+}
+
+const delay = (seconds) => (seconds < 60 ? `${tenths.format(seconds)} s` : duration(seconds));
+
+function bytes(size) {
+  const unit = ["B", "kB", "MB", "GB", "TB"][Math.min(4, size > 0 ? Math.floor(Math.log10(size) / 3) : 0)];
+  return `${tenths.format(size / 1000 ** ["B", "kB", "MB", "GB", "TB"].indexOf(unit))} ${unit}`;
+}
+
+const two = (number) => String(number).padStart(2, "0");
+
+const clock = (date) => [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+
+/** Local time of day and how long ago, or of another day than today's the date and the time to the minute. */
+function moment(date, today) {
+  if (date.toDateString() === today.toDateString()) return `${clock(date)} · ${duration((today - date) / 1000)} ago`;
+  return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${clock(date).slice(0, 5)}`;
+}
+
+// ---- Elements
+
+function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function set(element, name, value) {
+  if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+}
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+function draw(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+const known = (state) => (STATES.includes(state) ? state : "other");
+const icon = (state) =>
+  draw("svg", { class: "icon", "aria-hidden": "true", focusable: "false" }, draw("use", { href: `#icon-${known(state)}` }));
+
+/** Makes what `key` has not seen before and drops what is gone; elements that stay are the same, so focus stays too. */
+function keep(parent, items, key, build, fill) {
+  const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  items.forEach((item, index) => {
+    const name = String(key(item));
+    const element = old.get(name) ?? build(item);
+    element.dataset.key = name;
+    old.delete(name);
+    if (parent.children[index] !== element) parent.insertBefore(element, parent.children[index] ?? null);
+    fill(element, item);
+  });
+  for (const gone of old.values()) gone.remove();
+}
+
+// ---- Charts
+
+function ceiling(value) {
+  if (!(value > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  const multiples = value > 10 ? [1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10] : [1, 2, 4, 6, 8, 10];
+  return Math.max(1, power * multiples.find((multiple) => multiple * power >= value));
+}
+
+/** Runs of neighbouring values that are known, as points of the drawing; the newest value is at the right edge. */
+function runs(values, top) {
+  const found = [[]];
+  values.forEach((value, index) => {
+    if (value === null) return found.push([]);
+    const x = ((CHART.slots - values.length + index) / (CHART.slots - 1)) * CHART.width;
+    return found.at(-1).push([x.toFixed(1), (CHART.height * (1 - value / top)).toFixed(1)]);
+  });
+  return found.filter((run) => run.length > 0);
+}
+
+function curves(run) {
+  const line = `M${run.map((point) => point.join(" ")).join("L")}${run.length === 1 ? "h2" : ""}`;
+  const area = `${line}V${CHART.height}H${run[0][0]}Z`;
+  return [draw("path", { class: "area", d: area }), draw("path", { class: "curve", d: line })];
+}
+
+function inWords(name, unit, values, span) {
+  const told = values.filter((value) => value !== null);
+  if (told.length === 0) return `${name} over the last ${span}: not known.`;
+  const mean = sum(told) / told.length;
+  const [now, low, high, middle] = [told.at(-1), Math.min(...told), Math.max(...told), mean].map(rate);
+  return `${name} over the last ${span}: now ${now} ${unit}, lowest ${low}, highest ${high}, mean ${middle}.`;
+}
+
+function chart(parent, name, unit, values, seconds) {
+  const recent = values.slice(-CHART.slots);
+  const top = ceiling(Math.max(0, ...recent.map((value) => value ?? 0)));
+  const picture = draw("svg", {
+    viewBox: `0 0 ${CHART.width} ${CHART.height}`, preserveAspectRatio: "none", role: "img",
+    "aria-label": inWords(name, unit, recent, duration(recent.length * seconds)),
+  });
+  for (const y of [0, CHART.height / 2, CHART.height]) picture.append(draw("path", { class: "grid", d: `M0 ${y}H${CHART.width}` }));
+  picture.append(...runs(recent, top).flatMap(curves));
+  const marks = [top, top / 2, 0].map((mark) => make("span", {}, rate(mark)));
+  const ends = [`${duration(CHART.slots * seconds)} ago`, "now"].map((end) => make("span", {}, end));
+  const hidden = { "aria-hidden": "true" };
+  parent.replaceChildren(make("div", { class: "picture" }, picture), make("div", { class: "scale", ...hidden }, ...marks), make("div", { class: "ends", ...hidden }, ...ends));
+}
+
+// ---- Parts of the page
+
+function showHead(status) {
+  put(by("model"), status.model);
+  put(by("facts"), `version ${status.version} · ${status.profile} profile · up ${duration(status.now - status.started)}`);
+}
+
+function showVerdict(status) {
+  const serving = status.shards.filter((shard) => shard.state === "serving").length;
+  const failed = status.shards.some((shard) => shard.state === "failed");
+  set(by("verdict"), "data-verdict", failed ? "failed" : status.ready ? "ready" : "waiting");
+  set(by("verdict-icon"), "href", status.ready && !failed ? "#icon-serving" : "#icon-failed");
+  put(by("verdict-title"), `${status.ready ? "Ready" : "Not ready"}: ${count(serving)} of ${plural(status.shards.length, "shard")} serving`);
+  const reasons = status.not_ready.slice(0, STATES_SHOWN).map((reason) => reason.text);
+  const others = status.not_ready.length - reasons.length;
+  if (others > 0) reasons.push(`and ${plural(others, "more reason")}`);
+  keep(by("verdict-reasons"), [...reasons.entries()], ([index]) => index, () => make("li"), (item, [, text]) => put(item, text));
+}
+
+function showThroughput(status) {
+  put(by("rate-now"), rate(sum(status.shards.map((shard) => shard.rate))));
+  chart(by("rate-chart"), "Queries per second", "queries per second", status.history.rates, status.history.seconds);
+}
+
+function showLag(status) {
+  const records = status.shards.map((shard) => shard.lag_records).filter((lag) => lag !== null);
+  const longest = Math.max(...status.shards.map((shard) => shard.lag_seconds ?? -1));
+  const total = sum(records);
+  put(by("lag-now"), records.length > 0 ? count(total) : DASH);
+  const unit = total === 1 ? "record" : "records";
+  const behind = longest >= 0 ? `${unit}, ${delay(longest)} behind at most` : unit;
+  put(by("lag-unit"), records.length > 0 ? behind : "this source cannot tell");
+  chart(by("lag-chart"), "Lag", "records", status.history.lags, status.history.seconds);
+}
+
+function showPrivacy(status) {
+  const share = status.delta_limit > 0 ? status.delta_spent / status.delta_limit : 0;
+  const spent = roundedUp(status.delta_spent);
+  const each = Math.max(0, ...status.shards.map((shard) => shard.delta));
+  put(by("privacy-standing"), status.proved ? "proved" : "nominal");
+  set(by("privacy-standing"), "data-proved", status.proved);
+  put(by("privacy-share"), percentUp(share));
+  set(by("privacy-meter"), "value", share);
+  set(by("privacy-meter"), "aria-valuetext", `${percentUp(share)}: ${spent} of ${exact(status.delta_limit)}`);
+  put(by("privacy-spent"), spent);
+  put(by("privacy-limit"), exact(status.delta_limit));
+  put(by("privacy-epsilon"), exact(status.epsilon));
+  put(by("privacy-delta"), roundedUp(each));
+  put(by("privacy-words"), status.proved
+    ? `Proved for each record: ε = ${exact(status.epsilon)}, and a δ of its own. All of these δ so far add up to at most what is spent, and never to more than the limit. What perpetua replay costs is not among them.`
+    : `Nominal ε = ${exact(status.epsilon)}, nominal δ: both are names here, no proof bounds them.`);
+}
+
+const range = (numbers) => {
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+  return low === high ? count(low) : `${count(low)}–${count(high)}`;
+};
+
+function showProgress(status) {
+  const { shards } = status;
+  const total = (field) => count(sum(shards.map((shard) => shard[field])));
+  const dated = shards.filter((shard) => shard.snapshot_at !== null).sort((one, other) => one.snapshot_at - other.snapshot_at);
+  const closest = [...shards].sort((one, other) => roundsLeft(one) - roundsLeft(other))[0];
+  const of = (shard) => (shards.length > 1 ? ` shard ${shard.shard}` : "");
+  const line = (id, value, remark = "") => {
+    put(by(id), value);
+    if (remark) by(id).append(make("small", {}, remark));
+  };
+  line("progress-rounds", total("round"));
+  line("progress-phase", closest ? range(shards.map((shard) => shard.phase)) : DASH, closest && ` of ${range(shards.map((shard) => shard.phases))} planned`);
+  line("progress-left", closest ? count(roundsLeft(closest)) : DASH, closest && of(closest));
+  line("progress-rearms", total("rearms"));
+  line("progress-batches", total("batches"));
+  line("progress-age", dated.length > 0 ? duration(status.now - dated[0].snapshot_at) : "none yet", dated.length > 0 ? of(dated[0]) : "");
+  line("progress-bytes", bytes(sum(shards.map((shard) => shard.snapshot_bytes ?? 0))));
+}
+
+// ---- Shards
+
+const roundsLeft = (shard) => Math.max(0, shard.phase_rounds - shard.phase_round);
+const rejected = (shard) => sum(Object.values(shard.rejections));
+
+/** A number with a bar beside it. */
+function metered(cell, text, name, value) {
+  if (cell.children.length === 0) cell.append(make("div", { class: "metered" }, make("meter", { min: 0, max: 1, "aria-label": name }), make("span")));
+  const [bar, number] = cell.firstChild.children;
+  set(bar, "aria-label", name);
+  set(bar, "value", value);
+  put(number, text);
+}
+
+function stateCell(cell, shard) {
+  const label = cell.firstChild;
+  if (label?.dataset.state === known(shard.state) && label.textContent === shard.state) return;
+  cell.replaceChildren(make("span", { class: "state", "data-state": known(shard.state) }, icon(shard.state), shard.state));
+}
+
+function lagText(shard) {
+  if (shard.lag_records === null && shard.lag_seconds === null) return DASH;
+  return [shard.lag_records === null ? "" : count(shard.lag_records), shard.lag_seconds === null ? "" : delay(shard.lag_seconds)]
+    .filter((part) => part !== "").join(" · ");
+}
+
+function snapshotText(shard, now) {
+  if (shard.snapshot_at === null) return "none yet";
+  const age = duration(now - shard.snapshot_at);
+  return shard.snapshot_bytes === null ? age : `${age} · ${bytes(shard.snapshot_bytes)}`;
+}
+
+const COLUMNS = [
+  ["State", stateCell],
+  ["Queries/s", (cell, shard) => put(cell, rate(shard.rate))],
+  ["Lag", (cell, shard) => put(cell, lagText(shard))],
+  ["Round", (cell, shard) => put(cell, count(shard.round))],
+  ["Phase", (cell, shard) => put(cell, `${count(shard.phase)} of ${count(shard.phases)}`)],
+  ["Rounds left", (cell, shard) => metered(
+    cell, count(roundsLeft(shard)), `Phase ${shard.phase} done, shard ${shard.shard}`,
+    shard.phase_rounds > 0 ? shard.phase_round / shard.phase_rounds : 0)],
+  ["Re-arms", (cell, shard) => put(cell, count(shard.rearms))],
+  ["δ spent", (cell, shard) => metered(
+    cell, roundedUp(shard.delta_spent), `Share of delta’s limit spent, shard ${shard.shard}`,
+    shard.delta_limit > 0 ? shard.delta_spent / shard.delta_limit : 0)],
+  ["Snapshot", (cell, shard, now) => put(cell, snapshotText(shard, now))],
+  ["Rejected", (cell, shard) => put(cell, count(rejected(shard)))],
+];
+
+function buildRow(shard) {
+  const row = make("tr", { role: "row" }, make("th", { role: "rowheader", scope: "row", class: "number" }, String(shard.shard)));
+  for (const [label] of COLUMNS) {
+    row.append(make("td", { role: "cell", "data-label": label, class: label === "State" ? "stately" : "number" }));
+  }
+  return row;
+}
+
+let shownState = "all";
+
+function showShards(status) {
+  const { shards, now } = status;
+  by("shards-none").hidden = shards.length > 0;
+  by("shard-table").hidden = shards.length === 0;
+  keep(by("shard-rows"), shards, (shard) => shard.shard, buildRow, (row, shard) => {
+    set(row, "data-state", known(shard.state));
+    COLUMNS.forEach(([, fill], index) => fill(row.children[index + 1], shard, now));
+  });
+  showFilter(shards);
+  applyFilter();
+}
+
+function showFilter(shards) {
+  const counts = new Map([["all", shards.length]]);
+  for (const state of [...STATES, "other"]) {
+    const number = shards.filter((shard) => known(shard.state) === state).length;
+    if (number > 0 || state === shownState) counts.set(state, number);
+  }
+  by("filter").hidden = shards.length < 2;
+  keep(by("choices"), [...counts], ([state]) => state, buildChoice, (choice, [state, number]) => {
+    put(choice.lastChild, `${state === "all" ? "All" : state} ${count(number)}`);
+  });
+}
+
+function buildChoice([state]) {
+  const choice = make("label", {}, make("input", { type: "radio", name: "state", value: state }));
+  choice.firstChild.checked = state === shownState;
+  if (state !== "all") choice.append(make("span", { class: "state", "data-state": state }, icon(state)));
+  choice.append(make("span"));
+  return choice;
+}
+
+function applyFilter() {
+  for (const row of by("shard-rows").children) row.hidden = shownState !== "all" && row.dataset.state !== shownState;
+}
+
+// ---- Errors and rejections
+
+function buildError(error) {
+  const when = new Date(error.at * 1000);
+  const about = make("p", { class: "about" }, make("bdi", { class: "event" }, error.event));
+  if (error.shard !== null) about.append(make("span", {}, `shard ${error.shard}`));
+  about.append(make("time", { class: "when", datetime: when.toISOString(), title: when.toISOString() }));
+  return make("li", {}, about, make("p", {}, make("bdi", {}, error.text)));
+}
+
+const errorKey = (error) => JSON.stringify([error.at, error.shard, error.event, error.text]);
+
+function showErrors(status) {
+  by("errors-none").hidden = status.errors.length > 0;
+  put(by("nav-errors"), status.errors.length > 0 ? count(status.errors.length) : "");
+  const unlike = [...new Map(status.errors.map((error) => [errorKey(error), error])).values()];
+  keep(by("errors-list"), unlike, errorKey, buildError, (item, error) => {
+    const [when, now] = [error.at, status.now].map((seconds) => new Date(seconds * 1000));
+    put(item.querySelector(".when"), moment(when, now));
+  });
+}
+
+function showRejections(status) {
+  const counts = new Map();
+  for (const shard of status.shards) {
+    for (const [reason, number] of Object.entries(shard.rejections)) counts.set(reason, (counts.get(reason) ?? 0) + number);
+  }
+  const reasons = [...counts].filter(([, number]) => number > 0).sort((one, other) => other[1] - one[1]);
+  const total = sum(reasons.map(([, number]) => number));
+  by("rejections-none").hidden = total > 0;
+  put(by("nav-rejections"), total > 0 ? count(total) : "");
+  const build = ([reason]) => make(
+    "div", {}, make("dt", {}, make("bdi", {}, reason)), make("dd"), make("meter", { min: 0, max: 1, "aria-label": `Share of all rejections: ${reason}` }));
+  keep(by("rejections-list"), reasons, ([reason]) => reason, build, (line, [, number]) => {
+    put(line.children[1], count(number));
+    set(line.children[2], "value", number / total);
+  });
+}
+
+// ---- What is told to screen readers: changes only
+
+let before = null;
+
+function changes(status) {
+  if (before === null) return [];
+  const told = [];
+  const states = new Map(before.shards.map((shard) => [shard.shard, shard.state]));
+  const changed = status.shards.filter((shard) => states.get(shard.shard) !== shard.state);
+  if (changed.length > STATES_SHOWN) told.push(`${count(changed.length)} shards changed their state.`);
+  else told.push(...changed.map((shard) => `Shard ${shard.shard} is ${shard.state}.`));
+  if (before.ready !== status.ready) told.push(status.ready ? "The daemon is ready." : "The daemon is not ready.");
+  const seen = new Set(before.errors.map(errorKey));
+  const fresh = status.errors.filter((error) => !seen.has(errorKey(error))).length;
+  if (fresh > 0) told.push(`${plural(fresh, "new error")}.`);
+  return told;
+}
+
+function announce(sentences) {
+  if (sentences.length > 0) by("announcer").textContent = sentences.join(" ");
+}
+
+function show(status) {
+  const told = changes(status);
+  for (const part of [showHead, showVerdict, showThroughput, showLag, showPrivacy, showProgress, showShards, showErrors, showRejections]) part(status);
+  by("status").hidden = false;
+  by("sections").hidden = false;
+  before = status;
+  return told;
+}
+
+// ---- The connection
+
+let token = null;
+let failures = 0;
+let lastAnswer = null;
+let nextPoll = 0;
+let timer = null;
+let asking = null;
+let problem = "";
+
+class NoStatus extends Error {}
+class TokenWanted extends Error {}
+
+async function ask(signal) {
+  const headers = token === null ? {} : { Authorization: `Bearer ${token}` };
+  const response = await fetch("status", { headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error" });
+  if (response.status === 401) throw new TokenWanted();
+  if (!response.ok) throw new NoStatus(`It answers with the HTTP status ${response.status}.`);
+  return response.json();
+}
+
+function setLink(kind, text) {
+  set(by("link"), "data-link", kind);
+  put(by("link-text"), text);
+}
+
+function setStale(stale) {
+  by("status").classList.toggle("stale", stale);
+}
+
+function gotAnswer(status) {
+  let told;
+  try {
+    told = show(status);
+  } catch {
+    return lost("What it answers is not a status that this page can read.", true);
+  }
+  if (failures > 0) told.unshift("The daemon answers again.");
+  failures = 0;
+  lastAnswer = new Date();
+  setStale(false);
+  by("lost").hidden = true;
+  by("token-form").hidden = true;
+  setLink("live", `Live · ${clock(lastAnswer)}`);
+  document.title = `${status.ready ? "Ready" : "Not ready"} · ${status.model} · Perpetua`;
+  return announce(told);
+}
+
+function lost(reason, answered) {
+  const title = answered ? "The daemon gives no status" : "The daemon does not answer";
+  failures += 1;
+  problem = reason;
+  setStale(true);
+  by("token-form").hidden = true;
+  by("lost").hidden = false;
+  put(by("lost-title"), title);
+  setLink("lost", answered ? "No status" : "No answer");
+  document.title = `${answered ? "No status" : "No answer"} · Perpetua`;
+  if (failures === 1) announce([`${title}. ${lastSeen()}`]);
+}
+
+const lastSeen = () => (lastAnswer === null ? "There has been none yet." : `The last one came at ${clock(lastAnswer)}.`);
+
+/** Runs each second while there is no answer: how long ago the last one was, and when the next attempt is. */
+function showLost() {
+  if (by("lost").hidden) return;
+  const ago = lastAnswer === null ? "" : ` That is ${duration((Date.now() - lastAnswer) / 1000)} ago; what is shown below dates from then.`;
+  const wait = Math.max(0, Math.ceil((nextPoll - Date.now()) / 1000));
+  const next = asking ? "Trying now." : `Next attempt in ${wait} s.`;
+  put(by("lost-text"), [problem, lastSeen() + ago, next].filter((part) => part !== "").join(" "));
+}
+
+function wantToken() {
+  const first = by("token-form").hidden;
+  put(by("token-problem"), token === null ? "" : "The daemon does not take this token.");
+  set(by("token"), "aria-invalid", token !== null);
+  token = null;
+  setStale(true);
+  by("lost").hidden = true;
+  by("token-form").hidden = false;
+  setLink("token", "Token wanted");
+  if (first || document.activeElement === document.body) by("token").focus();
+}
+
+function reasonOf(error) {
+  if (error instanceof NoStatus) return error.message;
+  if (error instanceof SyntaxError) return "What it answers is not JSON.";
+  return error.name === "AbortError" ? `It took longer than ${ANSWER_MS / 1000} s.` : "";
+}
+
+async function poll() {
+  clearTimeout(timer);
+  if (asking || document.hidden) return;
+  asking = new AbortController();
+  showLost();
+  const limit = setTimeout(() => asking.abort(), ANSWER_MS);
+  let again = true;
+  try {
+    gotAnswer(await ask(asking.signal));
+  } catch (error) {
+    if (error instanceof TokenWanted) {
+      again = false;
+      wantToken();
+    } else lost(reasonOf(error), error instanceof NoStatus || error instanceof SyntaxError);
+  }
+  clearTimeout(limit);
+  asking = null;
+  if (again) schedule();
+}
+
+function schedule() {
+  const wait = failures === 0 ? POLL_MS : Math.min(SLOWEST_POLL_MS, POLL_MS * 2 ** (failures - 1));
+  nextPoll = Date.now() + wait;
+  timer = setTimeout(poll, wait);
+  showLost();
+}
+
+function connect(event) {
+  event.preventDefault();
+  const given = by("token").value.trim();
+  by("token").value = "";
+  if (!/^[\x21-\x7e]+$/.test(given)) {
+    put(by("token-problem"), "A token has letters, digits and signs of ASCII only, and no spaces.");
+    return;
+  }
+  token = given;
+  poll();
+}
+
+function seenOrNot() {
+  if (document.hidden) clearTimeout(timer);
+  else if (by("token-form").hidden) poll();
+}
+
+function choose(event) {
+  shownState = event.target.value;
+  applyFilter();
+}
+
+by("token-form").addEventListener("submit", connect);
+by("retry").addEventListener("click", poll);
+by("filter").addEventListener("change", choose);
+document.addEventListener("visibilitychange", seenOrNot);
+setInterval(showLost, 1000);
+poll();

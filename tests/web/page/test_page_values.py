@@ -1,0 +1,188 @@
+import pytest
+
+from tests.support.browser import Page
+from tests.support.status_documents import NOW, STATES, document, error, shard
+
+EIGHT = [shard(number) for number in range(8)]
+
+
+def test_overview(page):
+    """The overview shows what the document says, summed over the shards."""
+    page.open(document(*EIGHT))
+    shown = {
+        "model": "vfr",
+        "facts": "version 0.1.0 · tight profile · up 2 d 4 h",
+        "verdict-title": "Ready: 8 of 8 shards serving",
+        "rate-now": "9,876",
+        "lag-now": "336",
+        "lag-unit": "records, 1.8 s behind at most",
+        "progress-rounds": "9,663,444",
+        "progress-phase": "2 of 5 planned",
+        "progress-left": "8,650 shard 7",
+        "progress-rearms": "7",
+        "progress-batches": "10,444",
+        "progress-age": "8 min shard 7",
+        "progress-bytes": "10.2 MB",
+        "nav-rejections": "49",
+        "nav-errors": "",
+    }
+    assert {name: page.text(name) for name in shown} == shown
+    assert page.browser.title == "Ready · vfr · Perpetua"
+
+
+def test_shard_row(page):
+    """A shard's row shows its state and figures, each below its heading."""
+    page.open(document(*EIGHT))
+    headings = page.texts("#shard-table thead th")
+    cells = page.texts("#shard-rows tr:nth-child(4) > *")
+    assert dict(zip(headings, cells, strict=True)) == {
+        "Shard": "3",
+        "State": "serving",
+        "Queries/s": "1,235",
+        "Lag": "36 · 0.8 s",
+        "Round": "1,207,442",
+        "Phase": "2 of 5",
+        "Rounds left": "12,558",
+        "Re-arms": "0",
+        "δ spent": "6.28e-5",
+        "Snapshot": "4 min · 1.3 MB",
+        "Rejected": "6",
+    }
+    bars = page.run(
+        "return [...document.querySelectorAll('#shard-rows tr:nth-child(4) meter')].map((bar) => bar.value)"
+    )
+    assert bars == pytest.approx([7_442 / 20_000, 6.28e-5 / 1.25e-4])
+
+
+def test_every_state(page):
+    """Each state is shown by its word and by a sign of its own, so not by colour alone."""
+    page.open(document(*[shard(number, state) for number, state in enumerate(STATES)]))
+    assert page.texts("#shard-rows .state") == list(STATES)
+    signs = page.run("return [...document.querySelectorAll('#shard-rows use')].map((use) => use.getAttribute('href'))")
+    assert signs == [f"#icon-{state}" for state in STATES]
+    drawings = page.run("return arguments[0].map((sign) => document.querySelector(sign).innerHTML)", signs)
+    assert len(set(drawings)) == len(STATES)
+
+
+def test_not_ready(page):
+    """What is not ready is told in the daemon's words, the first four one by one."""
+    page.open(document(*[shard(number, "restoring") for number in range(6)]))
+    assert page.text("verdict-title") == "Not ready: 0 of 6 shards serving"
+    told = [f"shard {number} is not restored yet" for number in range(4)]
+    script = "return [...document.querySelectorAll('#verdict-reasons li')].map((reason) => reason.textContent)"
+    assert page.run(script) == [*told, "and 2 more reasons"]
+    assert page.browser.title == "Not ready · vfr · Perpetua"
+
+
+def test_unknown_figures(page):
+    """Lag that the source cannot tell and a snapshot that is not there are told as such, not as 0."""
+    lonely = shard(0, "waiting", snapshot_at=None, snapshot_bytes=None)
+    page.open(document(lonely, history={"seconds": 5.0, "ends": NOW, "rates": [0.0], "lags": [None]}))
+    cells = page.texts("#shard-rows tr > *")
+    assert (cells[3], cells[9]) == ("–", "none yet")
+    assert (page.text("lag-now"), page.text("lag-unit")) == ("–", "this source cannot tell")
+    assert page.text("progress-age") == "none yet"
+    assert page.find("#lag-chart svg").get_attribute("aria-label") == "Lag over the last 5 s: not known."
+
+
+def test_no_shard(page):
+    """A process without a shard says so."""
+    page.open(document(shards=[], ready=False, delta_spent=0.0, delta_limit=0.0))
+    assert page.texts("#shards-none") == ["No shard is assigned to this process."]
+    assert page.texts("#shard-table, #filter") == []
+    assert page.text("privacy-share") == "0 %"
+
+
+def test_one_shard(page):
+    """Of a single shard nothing is said twice, and there is nothing to choose."""
+    page.open(document(shard(0)))
+    assert page.text("progress-left") == "15,489"
+    assert page.texts("#filter") == []
+
+
+def test_charts(page):
+    """A chart draws its history with the newest value at the right, leaves gaps, and says the same in words."""
+    lags = [None, 20.0, None, 40.0, 10.0]
+    page.open(document(history={"seconds": 5.0, "ends": NOW, "rates": [0.0, 50.0, 100.0, 50.0], "lags": lags}))
+    curve = "return [...document.querySelectorAll(arguments[0] + ' .curve')].map((path) => path.getAttribute('d'))"
+    assert page.run(curve, "#rate-chart") == ["M284.7 84.0L289.8 42.0L294.9 0.0L300.0 42.0"]
+    assert page.run(curve, "#lag-chart") == ["M284.7 42.0h2", "M294.9 0.0L300.0 63.0"]
+    assert page.find("#rate-chart svg").get_attribute("aria-label") == (
+        "Queries per second over the last 20 s: now 50 queries per second, lowest 0, highest 100, mean 50."
+    )
+    assert page.texts("#rate-chart .scale span") == ["100", "50", "0"]
+    assert page.texts("#rate-chart .ends span") == ["5 min ago", "now"]
+
+
+def test_privacy_is_rounded_up(page):
+    """Privacy spent is never shown as less than it is."""
+    page.open(document())
+    for spent, shown, share in (
+        (0.0, "0", "0 %"),
+        (1e-7, "1.00e-7", "< 0.01 %"),
+        (1.231e-4, "1.24e-4", "12.31 %"),
+        (2.5000000001e-4, "2.51e-4", "25.01 %"),
+        (9.999e-4, "1.00e-3", "99.99 %"),
+        (1e-3, "1.00e-3", "100.00 %"),
+    ):
+        page.show(document(delta_spent=spent, delta_limit=1e-3))
+        assert (page.text("privacy-spent"), page.text("privacy-limit")) == (shown, "1e-3")
+        assert page.text("privacy-share") == share
+        assert page.find("#privacy-meter").get_property("value") == pytest.approx(spent / 1e-3)
+
+
+def test_limit_of_a_sum(page):
+    """A limit is shown as it is written, without the last digits of a sum of floats."""
+    page.open(document(delta_limit=sum([1.25e-4] * 64), epsilon=0.1 + 0.2))
+    assert (page.text("privacy-limit"), page.text("privacy-epsilon")) == ("8e-3", "0.3")
+
+
+def test_privacy_in_words(page):
+    """What is proved is called proved with its exact meaning, and what is not is called nominal."""
+    page.open(document(shard(0), shard(1, delta=2.003e-12), epsilon=0.75))
+    assert page.text("privacy-standing") == "proved"
+    assert page.text("privacy-epsilon") == "0.75"
+    assert page.text("privacy-delta") == "2.01e-12"
+    assert page.text("privacy-words") == (
+        "Proved for each record: ε = 0.75, and a δ of its own. All of these δ so far add up to at most what is spent, "
+        "and never to more than the limit. What perpetua replay costs is not among them."
+    )
+    page.open(document(shard(0), epsilon=0.75, proved=False, profile="paper"))
+    assert page.text("privacy-standing") == "nominal"
+    words = "Nominal ε = 0.75, nominal δ: both are names here, no proof bounds them."
+    assert page.text("privacy-words") == words
+    assert "Proved" not in page.find("#status").text
+
+
+def test_rejections(page):
+    """Rejections are summed over the shards, the most frequent reason first, and reasons without any are left out."""
+    page.open(document(shard(0, rejections={"malformed": 1, "bad-id": 0}), shard(1, rejections={"oversized": 4})))
+    assert page.texts("#rejections-list dt") == ["oversized", "malformed"]
+    assert page.texts("#rejections-list dd") == ["4", "1"]
+    page.show(document())
+    assert page.texts("#rejections .none") == ["None since the start."]
+    assert page.texts("#rejections-list > *") == []
+
+
+def test_errors(page):
+    """Errors are listed as they come, with event, shard, time and text; one of another day has its date."""
+    recent = error(40, 1, "snapshot.failed", "No space is left.")
+    old = error(200_000, None, "bus.failed", "No answer.")
+    page.browser.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "UTC"})
+    page.open(document(errors=[recent, old]))
+    assert page.texts("#errors-list li p:last-child") == ["No space is left.", "No answer."]
+    assert page.texts("#errors-list .event") == ["snapshot.failed", "bus.failed"]
+    assert page.texts("#errors-list .when") == ["11:06:00 · 40 s ago", "16 Nov, 03:33"]
+    assert page.texts("#errors-list .about span") == ["shard 1"]
+    assert page.text("nav-errors") == "2"
+
+
+def test_it_follows(page: Page):
+    """The page follows the document by itself, and what stays in a row stays the same element."""
+    page.open(document(shard(0), shard(1, "restoring")))
+    page.run("window.row = document.querySelector('#shard-rows').children[1]")
+    page.server.document = document(shard(1, round=77), shard(2))
+    page.until(lambda: page.texts("#shard-rows th") == ["1", "2"])
+    assert page.texts("#shard-rows .state") == ["serving", "serving"]
+    assert page.run("return window.row === document.querySelector('#shard-rows').children[0]")
+    assert page.run("return window.row.children[4].textContent") == "77"
