@@ -1,0 +1,15 @@
+"""Fixtures for the tests of deploy/."""
+
+import pytest
+
+from tests.support.prometheus import prometheus
+
+
+@pytest.fixture(scope="session")
+def run_prometheus():
+    """Runs a real Prometheus that scrapes an exporter, in a folder."""
+
+    def run(folder, subject, bearer=None):
+        return prometheus(folder, f"127.0.0.1:{subject.port}", bearer or subject.bearer)
+
+    return run
