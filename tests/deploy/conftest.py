@@ -1,5 +1,7 @@
 """Fixtures for the tests of deploy/."""
 
+import socket
+
 import pytest
 
 from tests.support.prometheus import prometheus
@@ -13,3 +15,11 @@ def run_prometheus():
         return prometheus(folder, f"127.0.0.1:{subject.port}", bearer or subject.bearer)
 
     return run
+
+
+@pytest.fixture
+def unused_port():
+    """A port of 127.0.0.1 that is held, but where nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
