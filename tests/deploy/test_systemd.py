@@ -43,7 +43,7 @@ def _exposed(unit):
 
 
 def test_the_unit_exposes_little(tmp_path):
-    """The figure of systemd itself is at most 1.0 of 10; without one of the protections it is more, so that this can fail."""
+    """The figure of systemd itself is at most 1.0 of 10; without two of the protections it is more."""
     result = _exposed(_UNIT)
     assert result.returncode == 0, result.stdout + result.stderr
     weaker = tmp_path / "perpetua.service"
