@@ -18,7 +18,10 @@ import yaml
 __all__ = ["DEPLOY", "Prometheus", "program", "prometheus"]
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
-_START_SECONDS: Final = 60.0
+_PATIENCE: Final = 90.0
+"""Most seconds for anything, on a machine whose disk others keep busy."""
+
+_REQUEST_SECONDS: Final = 60.0
 _POLL: Final = 0.1
 _INTERVAL: Final = "500ms"
 _HOLD: Final = "1s"
@@ -50,7 +53,7 @@ class Prometheus:
         """
         url = f"{self._address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 -- always http
+            with urllib.request.urlopen(url, timeout=_REQUEST_SECONDS) as answer:  # noqa: S310 -- always http
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as exc:
             raise AssertionError(f"{path} {parameters}: {exc.read().decode()}") from exc
@@ -64,7 +67,7 @@ class Prometheus:
         """Return the names of the alerts that fire."""
         return {alert["labels"]["alertname"] for alert in self.get("alerts")["alerts"] if alert["state"] == "firing"}
 
-    def until(self, condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+    def until(self, condition: Callable[[], object], what: str, seconds: float = _PATIENCE) -> None:
         """Wait until something holds.
 
         Raises:
@@ -97,7 +100,7 @@ def prometheus(folder: Path, target: str, bearer: str) -> Iterator[Prometheus]:
     with (folder / "log").open("w") as log, subprocess.Popen([binary, *options], stdout=log, stderr=log) as process:
         asked = Prometheus(f"http://{address}")
         try:
-            asked.until(lambda: _answers(process, address, folder / "log"), "Prometheus is ready", _START_SECONDS)
+            asked.until(lambda: _answers(process, address, folder / "log"), "Prometheus is ready")
             yield asked
         finally:
             process.terminate()
