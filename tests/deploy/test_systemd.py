@@ -12,8 +12,8 @@ from oracle.state.keys import create_key_file, read_key_file
 from tests.support.prometheus import DEPLOY, program
 
 _UNIT = DEPLOY / "systemd" / "perpetua.service"
-_MOST_EXPOSURE = 10
-"""In tenths of systemd's points: 0 is none, 100 a service without any protection."""
+_MOST_EXPOSURE = 13
+"""In tenths of the points: 0 is none, 100 all. It is 9 by systemd 252; other versions weigh a little otherwise."""
 
 
 class _Repeated(dict[str, str]):
@@ -43,7 +43,7 @@ def _exposed(unit):
 
 
 def test_the_unit_exposes_little(tmp_path):
-    """The figure of systemd itself is at most 1.0 of 10; without two of the protections it is more."""
+    """The figure of systemd itself is at most 1.3 of 10; without two of the protections it is more."""
     result = _exposed(_UNIT)
     assert result.returncode == 0, result.stdout + result.stderr
     weaker = tmp_path / "perpetua.service"
