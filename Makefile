@@ -9,8 +9,8 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker demo kafka-demo test lint format adversaries chaos chaos-kafka fuzz growth bench compare \
-	asyncapi lock clean
+.PHONY: help install dev broker browser watch demo kafka-demo test lint format adversaries chaos chaos-kafka \
+	fuzz growth bench compare asyncapi lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -22,13 +22,17 @@ dev: $(VENV)/.installed-dev ## add the tools for tests and checks to .venv
 
 broker: $(VENV)/.broker ## install what a Kafka broker of tests and demonstrations needs: Java, Maven, Kafka itself
 
+browser: $(VENV)/.browser ## install what the tests of the status page drive: Chromium
+
+watch: $(VENV)/.watch ## install what the tests of deploy/ run: Prometheus, systemd's tools
+
 demo: $(VENV)/.installed ## run the demonstration
 	@$(BIN)/perpetua demo
 
 kafka-demo: $(VENV)/.installed broker ## run the demonstration over a Kafka broker of its own
 	@deploy/kafka/demo.sh $(VENV)
 
-test: lint broker ## run all checks, then all tests; the first failure stops
+test: lint broker browser watch ## run all checks, then all tests; the first failure stops
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
 
@@ -81,8 +85,14 @@ $(VENV)/.installed: $(RUN_LOCKS) pyproject.toml deploy/bootstrap.sh
 	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) run
 	@touch $@
 
-$(VENV)/.broker: $(VENV)/.installed deploy/kafka/pom.xml deploy/kafka/broker.py deploy/kafka/jars.py deploy/kafka/processes.py deploy/bootstrap.sh
+BROKER_TOOL := deploy/kafka/pom.xml deploy/kafka/broker.py deploy/kafka/jars.py deploy/kafka/processes.py
+
+$(VENV)/.broker: $(VENV)/.installed $(BROKER_TOOL) deploy/bootstrap.sh
 	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) broker
+	@touch $@
+
+$(VENV)/.browser $(VENV)/.watch: $(VENV)/.installed deploy/bootstrap.sh
+	@deploy/bootstrap.sh $(VENV) $(patsubst .%,%,$(notdir $@))
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed $(DEV_LOCK)

@@ -3,8 +3,9 @@
 #   deploy/bootstrap.sh VENV run     the project with all it needs to run, the demonstration included
 #   deploy/bootstrap.sh VENV dev     the tools for tests and checks, into a VENV that has `run`
 #   deploy/bootstrap.sh VENV broker  what the Kafka broker of tests and demonstrations needs: Java, Maven, Kafka's jars
-# PYTHON names the interpreter. On Debian and Ubuntu the missing parts of Python, and Java and Maven, are
-# installed with apt-get.
+#   deploy/bootstrap.sh VENV browser what the tests of the status page drive: Chromium and its driver
+#   deploy/bootstrap.sh VENV watch   what the tests of deploy/ run: Prometheus, systemd's tools
+# PYTHON names the interpreter. On Debian and Ubuntu what is missing of these, and of Python, is installed with apt-get.
 set -eu
 
 venv=$1
@@ -117,9 +118,34 @@ install_broker() {
   "$venv/bin/python" "$here/kafka/broker.py" fetch >/dev/null || fail "Kafka's jars could not be fetched."
 }
 
+browser_runs() { chromium --version >/dev/null 2>&1 && chromedriver --version >/dev/null 2>&1; }
+
+install_browser() {
+  if browser_runs; then return; fi
+  # Ubuntu's packages of that name only hand over to snap, which containers lack.
+  if grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then
+    fail "Ubuntu has Chromium as a snap only. Put chromium and chromedriver of one version on PATH, then run make again."
+  fi
+  apt_get "The tests of the status page need Chromium and its driver." chromium chromium-driver
+  browser_runs || fail "chromium or chromedriver does not run."
+}
+
+# Debian's package of Prometheus starts a service where systemd runs; only its programs are wanted here.
+install_watch() {
+  set --
+  { command -v prometheus && command -v promtool; } >/dev/null || set -- prometheus
+  { command -v systemd-analyze && command -v systemd-sysusers; } >/dev/null || set -- "$@" systemd
+  [ $# = 0 ] || apt_get "The tests of deploy/ need Prometheus, and systemd's tools." "$@"
+  if [ "${1:-}" = prometheus ] && [ -d /run/systemd/system ]; then
+    quietly $as_root systemctl disable --now prometheus
+  fi
+}
+
 case $set_name in
   run) install_run ;;
   dev) install_dev ;;
   broker) install_broker ;;
-  *) fail "usage: deploy/bootstrap.sh VENV run|dev|broker" ;;
+  browser) install_browser ;;
+  watch) install_watch ;;
+  *) fail "usage: deploy/bootstrap.sh VENV run|dev|broker|browser|watch" ;;
 esac
