@@ -21,6 +21,7 @@ __all__ = [
     "Commit",
     "Committed",
     "Delivery",
+    "Lag",
     "Rejected",
     "Reply",
     "Sink",
@@ -111,6 +112,18 @@ class Committed(NamedTuple):
     metadata: bytes
 
 
+class Lag(NamedTuple):
+    """How far the answers are behind the stream.
+
+    Attributes:
+        records: Messages that are there and whose answers are not committed yet; on a log with gaps an upper bound.
+        seconds: Age of the oldest of them, 0.0 if there is none, None if it is not known.
+    """
+
+    records: int
+    seconds: float | None
+
+
 class Source(Protocol):
     """A replayable, totally ordered stream of messages."""
 
@@ -131,6 +144,13 @@ class Source(Protocol):
         """Return up to `limit` deliveries that are there, waiting up to `wait` seconds for the first; else empty.
 
         Cancelling a waiting `fetch` loses nothing: the next one returns what this one would have.
+        """
+        ...
+
+    def lag(self) -> Lag | None:
+        """Return how far the answers are behind, by what is known without asking anybody; None if that is nothing.
+
+        It never waits, and may be asked at any time: before `open` and after `close` too.
         """
         ...
 

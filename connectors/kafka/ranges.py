@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.base import Delivery
+from connectors.base import Delivery, Lag
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source import KafkaSource
 from oracle.errors import BusError
@@ -57,6 +57,10 @@ class KafkaRange:
             if asyncio.get_running_loop().time() > deadline:
                 raise BusError(f"offset {self._reached}: the brokers do not hand over what is there")
         return []
+
+    def lag(self) -> Lag | None:
+        """None: what is read here was answered before, or is answered for nobody who waits."""
+        return None
 
     async def close(self) -> None:
         """See `connectors.base.Source.close`."""

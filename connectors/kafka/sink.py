@@ -110,6 +110,7 @@ class KafkaSink:
                 for delivery in sent:
                     delivery.result()  # it may raise: then whoever opens the sink next aborts the transaction
                 await producer.commit_transaction()
+        self._source.committed()
 
     async def close(self) -> None:
         """See `connectors.base.Sink.close`."""

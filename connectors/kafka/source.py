@@ -1,8 +1,10 @@
 """One partition of a query topic as a `Source`. A position is the offset behind a record."""
 
 import asyncio
+import bisect
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import repeat
 from operator import attrgetter
@@ -10,7 +12,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from connectors.base import JSON, Delivery
+from connectors.base import JSON, Delivery, Lag
 from connectors.kafka.client import close_quietly, make_consumer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.replies import content_type, kept_headers
@@ -22,6 +24,8 @@ __all__ = ["KafkaSource"]
 _key, _value, _headers = attrgetter("key"), attrgetter("value"), attrgetter("headers")
 _delivery = partial(tuple.__new__, Delivery)
 """`Delivery._make` without its check of the length."""
+
+_offset = attrgetter("offset")
 
 _LOOK_SECONDS: Final = 10.0
 
@@ -35,20 +39,23 @@ class KafkaSource:
     Args:
         settings: The cluster and the topic.
         partition: The partition's number.
+        clock: Seconds since 1970, for the age of records.
     """
 
-    def __init__(self, settings: KafkaSettings, partition: int) -> None:
+    def __init__(self, settings: KafkaSettings, partition: int, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
+        self._clock = clock
         self._where = f"topic {settings.topic}, partition {partition}"
         self._part = TopicPartition(settings.topic, partition)
         self._first_offset = settings.first_offset_of(partition)
-        self._next = 0
+        self._next = self._seen = 0
         self._consumer: AIOKafkaConsumer | None = None
         self._read: list[Any] = []
         self._pending: deque[list[Any]] = deque()
         self._expected: tuple[int, int] | None = None
         self._looked = 0
         self._last = (0, -1)
+        self._leaving: Any = None
 
     @property
     def exhausted(self) -> bool:
@@ -69,8 +76,11 @@ class KafkaSource:
     def timestamp_before(self, position: int) -> int:
         """Return the time (ms) of the delivered record that ends at `position`, -1 if it is not known.
 
-        Deliveries up to there are forgotten, but for the last one.
+        Deliveries up to there are forgotten, but for the last one, and for the first one's age until `committed`.
         """
+        oldest = self._oldest_unanswered()
+        if self._leaving is None and oldest is not None and oldest.offset < position:
+            self._leaving = oldest
         while self._pending and self._pending[0][0].offset < position:
             records = self._pending[0]
             last = next(record for record in reversed(records) if record.offset < position)
@@ -79,6 +89,10 @@ class KafkaSource:
                 break
             self._pending.popleft()
         return self._last[1] if self._last[0] == position else -1
+
+    def committed(self) -> None:
+        """Say that the commit that `timestamp_before` was asked for is durable."""
+        self._leaving = None
 
     async def looked_behind(self, position: int) -> int:
         """Return up to which offset there is no delivery behind `position`, one at which some delivery ends.
@@ -116,7 +130,7 @@ class KafkaSource:
             self._in_range(max(begin, self._expected[0]), first, last)
         await self._check_expected(first)
         self._consumer.seek(self._part, begin)
-        self._next = begin
+        self._next = self._seen = begin
 
     def _after(self, position: int) -> int:
         """Return where the next delivery behind a position can be: markers that were seen there may be gone."""
@@ -192,10 +206,11 @@ class KafkaSource:
             await self._ask(limit, wait)
         records, self._read = self._read[:limit], self._read[limit:]
         if not records:
-            if self._expected is not None and await self.reached() < self._expected[0]:
+            self._seen = await self.reached()
+            if self._expected is not None and self._seen < self._expected[0]:
                 raise BusError(f"{self._where}, offset {self._next}: not handed over yet, though it was read before")
             return []
-        self._next = records[-1].offset + 1
+        self._next = self._seen = records[-1].offset + 1
         self._pending.append(records)
         return _deliveries(records)
 
@@ -212,6 +227,32 @@ class KafkaSource:
                 records = [record for record in records if record.offset >= self._next]
             self._read += records
 
+    def lag(self) -> Lag | None:
+        """See `connectors.base.Source.lag`; it goes by what the broker said when it last handed records over.
+
+        Markers and aborted records count until they were passed over.
+        """
+        consumer = self._consumer
+        if consumer is None or not consumer.assignment():
+            return None
+        end = consumer.last_stable_offset(self._part)
+        end = consumer.highwater(self._part) if end is None or end < 0 else end
+        if end is None:
+            return None
+        oldest = self._leaving or self._oldest_unanswered()
+        if oldest is None:
+            left = max(end - max(self._seen, self._last[0]), 0)
+            return Lag(left, None if left else 0.0)
+        return Lag(max(end - oldest.offset, 1), max(self._clock() - oldest.timestamp / 1000, 0.0))
+
+    def _oldest_unanswered(self) -> Any:  # noqa: ANN401 -- a record of the client's reader
+        """Return the first record that was read and of which no commit was begun; None if there is none."""
+        answered = self._last[0]
+        for records in self._pending:
+            if records[-1].offset >= answered:
+                return records[bisect.bisect_left(records, answered, key=_offset)]
+        return self._read[0] if self._read else None
+
     async def reached(self) -> int:
         """Return the offset behind all that was handed over, and behind records there that are no deliveries."""
         if self._consumer is None or self._read:
@@ -224,6 +265,7 @@ class KafkaSource:
         consumer, self._consumer = self._consumer, None
         self._read.clear()
         self._pending.clear()
+        self._leaving = None
         if consumer is not None:
             await close_quietly(consumer)
 

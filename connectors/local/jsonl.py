@@ -6,7 +6,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from connectors.base import JSON, Commit, Committed, Delivery, Reply
+from connectors.base import JSON, Commit, Committed, Delivery, Lag, Reply
 from connectors.local.checks import check_at_least
 from connectors.local.filegroup import FileGroup
 from connectors.local.lines import LineBuffer
@@ -82,6 +82,10 @@ class JsonlSource:
                 break
             await asyncio.sleep(min(left, _POLL_SECONDS))
         return self._lines.take(limit)
+
+    def lag(self) -> Lag | None:
+        """None: nobody counts the lines of a file before they are read."""
+        return None
 
     async def close(self) -> None:
         """See `connectors.base.Source.close`."""

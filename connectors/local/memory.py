@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
-from connectors.base import JSON, Commit, Committed, Delivery, Reply
+from connectors.base import JSON, Commit, Committed, Delivery, Lag, Reply
 from connectors.local.checks import check_metadata
 from oracle.errors import InputError, SourceError, StorageError
 
@@ -162,6 +162,14 @@ class MemorySource:
         finally:
             self.log._waiting.discard(event)  # noqa: SLF001  # as above
         return self._take(limit)
+
+    def lag(self) -> Lag | None:
+        """See `connectors.base.Source.lag`; deliveries have no age."""
+        if self._next is None:
+            return None
+        answered = self.log.committed.position if self.log.committed else 0
+        left = sum(isinstance(item, Delivery) and item.position > answered for item in self.log.items)
+        return Lag(left, None if left else 0.0)
 
     async def close(self) -> None:
         """See `connectors.base.Source.close`."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connectors.base import ARROW_STREAM, Delivery
+from connectors.base import ARROW_STREAM, Delivery, Lag
 from connectors.local.arrowfiles import ROWS, arrow_reader, batches_from, check_suffix, split, stream_bytes, stream_of
 from connectors.local.checks import check_at_least
 from oracle.errors import SourceError
@@ -103,6 +103,10 @@ class ParquetSource:
                 self._next = self._begin(self._messages)
         taken, self._ready = self._ready[:limit], self._ready[limit:]
         return taken
+
+    def lag(self) -> Lag | None:
+        """None: a file says of its rows neither when they came nor which were answered."""
+        return None
 
     async def close(self) -> None:
         """See `connectors.base.Source.close`."""

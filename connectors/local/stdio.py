@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from connectors.base import Commit, Committed, Delivery
+from connectors.base import Commit, Committed, Delivery, Lag
 from connectors.local.checks import check_at_least, check_metadata
 from connectors.local.commitfile import CommitRecord, DurableCommitFile
 from connectors.local.filegroup import FileGroup
@@ -82,6 +82,10 @@ class StdinSource:
             if not await self._read(max(left, 0)) and left <= 0:
                 break
         return self._lines.take(limit)
+
+    def lag(self) -> Lag | None:
+        """None: what waits in a pipe cannot be counted."""
+        return None
 
     async def close(self) -> None:
         """See `connectors.base.Source.close`. The stream stays open."""

@@ -92,6 +92,19 @@ class SourceSuite(ABC):
         assert list(await source.fetch(10, 60.0)) == []
         await source.close()
 
+    async def test_lag_is_honest(self):
+        """At any time it is None or a number of deliveries at least as high as those that are still to be fetched."""
+        source = self.make()
+        assert source.lag() is None
+        left = len(await read(self.make()))
+        await source.open(None)
+        while not source.exhausted:
+            left -= len(await source.fetch(2, 5.0))
+            lag = source.lag()
+            assert lag is None or (lag.records >= left and (lag.seconds is None or lag.seconds >= 0))
+        await source.close()
+        assert source.lag() is None
+
     async def test_cancelled_fetches_lose_nothing(self):
         """Fetches that are cancelled after any number of turns of the loop leave the rest as it was."""
         everything = await read(self.make())
