@@ -11,11 +11,13 @@ import typer
 from oracle.cli.memory import settle_memory
 from oracle.cli.progress import Progress
 from oracle.cli.version import version
+from oracle.cli.watched import watched
 from oracle.errors import PerpetuaError
 from oracle.planning.plan import Plan
-from oracle.service.assembly import inspect_sink, open_sink, open_source, open_store, stream_end
+from oracle.service.assembly import daemon_settings, inspect_sink, open_sink, open_source, open_store, stream_end
+from oracle.service.board import Board
 from oracle.service.config import Config, load_config
-from oracle.service.daemon import Daemon, DaemonSettings
+from oracle.service.daemon import Daemon
 from oracle.service.log import PublicLog
 from oracle.state.store import Store
 
@@ -49,21 +51,19 @@ def run(config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help=
 
 
 async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
+    board = Board(plan, log, version=version())
+    watch = board.shard(0)
     with Progress("serving", stream_end(config), "of the source") as progress:
         daemon = Daemon(
             plan=plan,
             store=store,
             source=open_source(config, plan),
             sink=open_sink(config),
-            log=log,
-            settings=DaemonSettings(
-                batch_rows=config.service.batch_rows,
-                snapshot_rounds=config.state.snapshot_rounds,
-                snapshot_seconds=config.state.snapshot_seconds,
-                drain_seconds=config.service.drain_seconds,
-            ),
+            watch=watch,
+            settings=daemon_settings(config),
             clock=time.monotonic,
             on_progress=progress.at,
         )
         daemon.install_signals(os._exit)
-        return await daemon.run()
+        async with watched(config.web, board, lambda _shard: config.state.folder, log):
+            return await daemon.run()

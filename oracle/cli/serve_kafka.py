@@ -6,11 +6,14 @@ from typing import Any
 
 from oracle.cli.memory import settle_memory
 from oracle.cli.version import version
+from oracle.cli.watched import watched
 from oracle.errors import PerpetuaError
+from oracle.service.board import Board
 from oracle.service.chatter import ClientChatter, hear_client
 from oracle.service.config import Config
 from oracle.service.kafka_fleet import KafkaModel, make_fleet, open_model
 from oracle.service.log import PublicLog
+from oracle.state.shards import shard_folder
 
 __all__ = ["serve_kafka"]
 
@@ -43,6 +46,8 @@ async def _serve(model: KafkaModel, log: PublicLog) -> None:
         log.warning("bus.client", kind=type(error).__name__ if error else "loop")
 
     asyncio.get_running_loop().set_exception_handler(on_loose_end)
-    fleet, membership = make_fleet(model, log, version())
-    fleet.install_signals(os._exit)
-    await fleet.run(membership)
+    board = Board(model.plan, log, version=version(), grouped=True)
+    async with watched(model.config.web, board, lambda shard: shard_folder(model.config.state.folder, shard), log):
+        fleet, membership = make_fleet(model, board, version())
+        fleet.install_signals(os._exit)
+        await fleet.run(membership)

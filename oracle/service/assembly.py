@@ -10,6 +10,7 @@ from connectors.local.stdio import StdoutSink as StandardOutput
 from oracle.errors import InputError, StateError
 from oracle.planning.plan import Plan
 from oracle.service.config import Config, FileSink, FileSource, StateTable, StdoutSink
+from oracle.service.daemon import DaemonSettings
 from oracle.service.messages import MessageSettings, check_messages
 from oracle.service.overlaps import refuse_overlap
 from oracle.service.recovery import Placed, check_order
@@ -20,7 +21,17 @@ from oracle.state.shards import refuse_sharded
 _STDOUT = "stdout"
 """Name of the commit record that goes with standard output, in the state folder."""
 
-__all__ = ["inspect_sink", "last_commit", "open_sink", "open_source", "open_store", "stream_end"]
+__all__ = ["daemon_settings", "inspect_sink", "last_commit", "open_sink", "open_source", "open_store", "stream_end"]
+
+
+def daemon_settings(config: Config) -> DaemonSettings:
+    """Return how a shard's daemon is to go about it."""
+    return DaemonSettings(
+        batch_rows=config.service.batch_rows,
+        snapshot_rounds=config.state.snapshot_rounds,
+        snapshot_seconds=config.state.snapshot_seconds,
+        drain_seconds=config.service.drain_seconds,
+    )
 
 
 def open_store(table: StateTable) -> tuple[FolderStore, Plan]:

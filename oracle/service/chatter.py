@@ -1,8 +1,8 @@
-"""What the Kafka client logs by itself: free text, which may hold what was sent, and so is never printed."""
+"""What libraries log by themselves: free text, which may hold what was sent, and so is never printed."""
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from oracle.service.log import PublicLog
@@ -10,36 +10,43 @@ from oracle.service.log import PublicLog
 __all__ = ["ClientChatter", "hear_client"]
 
 _LOGGERS: Final = ("aiokafka", "asyncio")
-"""The client's own, and where it leaves failed futures behind."""
+"""The Kafka client's own, and where it leaves failed futures behind."""
 
 _QUIET_SECONDS: Final = 10.0
 
 
-def hear_client(handler: logging.Handler) -> None:
-    """Give all that the client logs to this handler, and to nobody else; `logging.NullHandler` silences it."""
-    for name in _LOGGERS:
+def hear_client(handler: logging.Handler, loggers: Sequence[str] = _LOGGERS) -> None:
+    """Give all that a library logs to this handler, and to nobody else; `logging.NullHandler` silences it.
+
+    Args:
+        handler: Gets the lines.
+        loggers: The library's; by default the Kafka client's.
+    """
+    for name in loggers:
         logger = logging.getLogger(name)
         logger.propagate = False
         logger.handlers = [handler]
 
 
 class ClientChatter(logging.Handler):
-    """Turns the client's own log lines, which are free text, into events of the closed vocabulary.
+    """Turns a library's own log lines, which are free text, into events of the closed vocabulary.
 
     Args:
-        log: Where these go; of each of the client's loggers at most one in ten seconds.
+        log: Where these go; of each of the library's loggers at most one in ten seconds.
+        event: What they are called there.
         clock: Seconds, monotone.
     """
 
-    def __init__(self, log: PublicLog, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: PublicLog, event: str = "bus.client", clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(logging.WARNING)
         self._log = log
+        self._event = event
         self._clock = clock
         self._said: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say that there was something, of which part of the client and of which weight; not what."""
+        """Say that there was something, of which part of the library and of which weight; not what."""
         now = self._clock()
         if now - self._said.get(record.name, -_QUIET_SECONDS) >= _QUIET_SECONDS:
             self._said[record.name] = now
-            self._log.warning("bus.client", kind=record.name, reason=record.levelname.lower())
+            self._log.warning(self._event, kind=record.name, reason=record.levelname.lower())

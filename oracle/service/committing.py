@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
@@ -24,10 +25,12 @@ class Done:
     Attributes:
         outcome: What was committed.
         facts: What is public right behind it.
+        seconds: How long its commit took; None for all but the last batch of those that were committed together.
     """
 
     outcome: Outcome
     facts: PublicFacts
+    seconds: float | None = None
 
 
 class Committing:
@@ -116,7 +119,9 @@ class Committing:
             together = list(self._waiting)
             self._waiting.clear()
             self._began.set()
+            started = time.perf_counter()
             await self._sink.commit(_merged([one.outcome.commit for one in together]))
+            together[-1] = replace(together[-1], seconds=time.perf_counter() - started)
             self._done += together
 
 

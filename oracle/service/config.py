@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from oracle.errors import InputError
+from oracle.service.config_web import WebTable
 from oracle.service.documents import read_toml
 from oracle.service.offsets import by_partition
 
@@ -241,6 +242,7 @@ class Config(BaseSettings):
     sink: Annotated[FileSink | StdoutSink | KafkaSink, Field(discriminator="kind")]
     kafka: KafkaTable | None = None
     service: ServiceTable = ServiceTable()
+    web: WebTable | None = None
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
@@ -320,7 +322,12 @@ def _inner(document: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 _KINDS: Final = {"source": "jsonl, parquet, stdin and kafka", "sink": "jsonl, parquet, stdout and kafka"}
-_WHOLE: Final = {"content": "sink.kind", "cluster": "kafka", "topics": "source.topic and [sink]"}
+_WHOLE: Final = {
+    "content": "sink.kind",
+    "cluster": "kafka",
+    "topics": "source.topic and [sink]",
+    "unguarded": "web.token_file",
+}
 """What an error of several tables together is about."""
 
 _SHOWN: Final = frozenset({"mechanism", "request_seconds", "check_hostname"})
@@ -368,5 +375,6 @@ def _known_names(parts: list[str]) -> list[str]:
         "sink": FileSink,
         "service": ServiceTable,
         "kafka": KafkaTable,
+        "web": WebTable,
     }
     return list(nested.get((parts[0], kind), tables[parts[0]]).model_fields)

@@ -16,22 +16,23 @@ of answering the next batch; with nothing waiting, when they are durable.
 
 import asyncio
 import math
-import signal
-from collections import Counter
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from connectors.base import Commit, Delivery, Sink, Source
 from oracle.accounting.ledger import LedgerEvent, encode
-from oracle.errors import PlanExhaustedError, StorageError
+from oracle.errors import PerpetuaError, PlanExhaustedError, StorageError
 from oracle.planning.plan import Plan
-from oracle.predictors.base import PublicFacts
 from oracle.service.ahead import Ahead
+from oracle.service.codec.batches import DecodedBatch
 from oracle.service.committing import Committing, Done
-from oracle.service.log import PublicLog
 from oracle.service.recovery import catch_up, repeat_in_doubt
 from oracle.service.shard import Outcome, Shard
+from oracle.service.signals import install_signals
+from oracle.service.telemetry import ShardTelemetry, Work
+from oracle.service.watch import Watch
 from oracle.state.store import Store
 
 __all__ = ["Announce", "Daemon", "DaemonSettings"]
@@ -62,9 +63,9 @@ class DaemonSettings:
 
 
 class Announce(Protocol):
-    """Makes the ledger event of a shard's beginning (`started`) or end from where it stands."""
+    """Makes the ledger event of a shard's beginning (`started`) or end from its record."""
 
-    def __call__(self, facts: PublicFacts, *, started: bool) -> LedgerEvent:
+    def __call__(self, record: ShardTelemetry, *, started: bool) -> LedgerEvent:
         """Return the event."""
         ...
 
@@ -81,7 +82,7 @@ class Daemon:
         store: Holds at least the first snapshot.
         source: Not yet open.
         sink: Not yet open.
-        log: Where to log.
+        watch: Told of all that happens.
         settings: See `DaemonSettings`.
         clock: Seconds, monotone.
         on_progress: Called with the position after every commit, and while catching up.
@@ -96,7 +97,7 @@ class Daemon:
         store: Store,
         source: Source,
         sink: Sink,
-        log: PublicLog,
+        watch: Watch,
         settings: DaemonSettings | None = None,
         clock: Callable[[], float],
         on_progress: Callable[[int], None] = lambda _position: None,
@@ -106,7 +107,7 @@ class Daemon:
         self._store = store
         self._source = source
         self._sink = sink
-        self._log = log
+        self._watch = watch
         self._settings = settings or DaemonSettings()
         self._clock = clock
         self._on_progress = on_progress
@@ -142,39 +143,30 @@ class Daemon:
                 await self._source.close()
             finally:
                 await self._sink.close()
+        self._watch.stopped()
         return shard.facts().round
 
     async def _recover(self) -> tuple[Shard, Sequence[Delivery]]:
         started = self._clock()
+        self._watch.restoring(self._source.lag)
         snapshot = await asyncio.to_thread(self._store.load_latest, self._plan.digest)
         if snapshot is None:
             msg = "state: it holds no snapshot; make one with `perpetua init`"
             raise StorageError(msg)
         shard = await asyncio.to_thread(Shard, self._plan, snapshot)
+        self._watch.snapshot_read(shard.facts(), *await asyncio.to_thread(self._newest))
         self._saved_round, self._saved_position = snapshot.round, snapshot.position
         self._saved_at = self._clock()
         rounds, waiting = await catch_up(shard, self._source, await self._sink.open(), self._on_progress)
         waiting = await repeat_in_doubt(shard, self._source, self._sink, waiting)
         facts = shard.facts()
-        self._log.info(
-            "daemon.recovered",
-            round=facts.round,
-            phase=facts.phase,
-            rounds=rounds,
-            seconds=round(self._clock() - started, 3),
-        )
+        self._watch.restored(facts, rounds, self._clock() - started)
         if facts.phase != snapshot.phase:
             await self._snapshot(shard)  # a crash came between the commit that ended a phase and its snapshot
         return shard, waiting
 
     async def _serve(self, shard: Shard, waiting: Sequence[Delivery]) -> None:
-        facts = shard.facts()
-        self._log.info(
-            "daemon.serving",
-            round=facts.round,
-            phase=facts.phase,
-            **self._promise(facts.phase),
-        )
+        self._watch.serving()
         await self._say(shard, started=True)
         self._serving = True
         committing = Committing(self._sink)
@@ -203,7 +195,7 @@ class Daemon:
             if batch is None:
                 await self._finish(shard, committing)
                 if self._source.exhausted:
-                    self._log.info("source.ended", round=shard.facts().round)
+                    self._watch.source_ended()
                     break
                 await self._snapshot_if_due(shard)
                 await self._rest(shard)
@@ -212,7 +204,7 @@ class Daemon:
                 await self._finish(shard, committing)
             ahead.begin()
             try:
-                outcome = await asyncio.to_thread(shard.process, batch)
+                outcome = await self._process(shard, batch)
             except PlanExhaustedError:
                 exhausted = True
                 break
@@ -220,6 +212,25 @@ class Daemon:
             self._report(await committing.add(outcome, shard.facts()))
         await self._finish(shard, committing)
         return exhausted
+
+    async def _process(self, shard: Shard, batch: DecodedBatch) -> Outcome:
+        """Answer a batch, and time what its askers wait for.
+
+        The bookkeeping of the batch before is done first and is not timed, and neither is a batch in which a side was
+        armed afresh or a phase ended: how long these take depends on private sets.
+        """
+
+        def answer() -> tuple[Outcome, float]:
+            shard.settle()
+            started = time.perf_counter()
+            outcome = shard.process(batch)
+            return outcome, time.perf_counter() - started
+
+        rearms = shard.facts().rearms
+        outcome, seconds = await asyncio.to_thread(answer)
+        if shard.facts().rearms == rearms and not outcome.phase_ended:
+            self._watch.took(Work.ANSWER, seconds)
+        return outcome
 
     async def _finish(self, shard: Shard, committing: Committing) -> None:
         """Wait until all answers are durable; then do their bookkeeping, as far as answering more has not done it."""
@@ -236,7 +247,7 @@ class Daemon:
     async def _say(self, shard: Shard, *, started: bool) -> None:
         """Commit the ledger event of the beginning or the end, at the position reached."""
         if self._announce is not None:
-            event = self._announce(shard.facts(), started=started)
+            event = self._announce(self._watch.telemetry, started=started)
             await self._sink.commit(Commit([], [encode(event)], shard.position, shard.mark.pack()))
         self._committed_at = self._clock()
 
@@ -255,25 +266,10 @@ class Daemon:
         if done:
             self._committed_at = self._clock()
         for one in done:
-            self._tell(one.outcome, one.facts)
-
-    def _tell(self, outcome: Outcome, facts: PublicFacts) -> None:
-        for reason, count in Counter(outcome.rejections).items():
-            self._log.warning("queries.rejected", reason=reason, count=count)
-        if outcome.phase_ended:
-            self._log.info(
-                "phase.started",
-                phase=facts.phase,
-                round=facts.round - facts.phase_round,
-                rearms=facts.rearms,
-                **self._promise(facts.phase),
-            )
-        self._on_progress(outcome.commit.position)
-
-    def _promise(self, phase: int) -> dict[str, float]:
-        """Return what a record of the phase is promised, as log fields; one that no proof bounds is called nominal."""
-        promise = {"epsilon": self._plan.epsilon, "delta": self._plan.phases[phase - 1].delta}
-        return promise | {"nominal": True} if self._plan.nominal else promise
+            if one.seconds is not None:
+                self._watch.took(Work.COMMIT, one.seconds)
+            self._watch.committed(one.facts, one.outcome.rejections, phase_ended=one.outcome.phase_ended)
+            self._on_progress(one.outcome.commit.position)
 
     def _snapshot_due(self, shard: Shard, outcome: Outcome | None) -> bool:
         """Return whether a snapshot is to be written before the next batch is answered."""
@@ -296,7 +292,7 @@ class Daemon:
         try:
             await self._save(shard)
         except StorageError as exc:
-            self._log.error("snapshot.failed", error=str(exc), round=shard.facts().round)
+            self._watch.snapshot_failed(exc)
             self._retry_at = self._clock() + _RETRY
 
     async def _save(self, shard: Shard) -> None:
@@ -305,9 +301,15 @@ class Daemon:
         await _to_its_end(asyncio.get_running_loop().run_in_executor(None, self._store.save, snapshot))
         self._saved_round, self._saved_position = facts.round, snapshot.position
         self._saved_at, self._retry_at = self._clock(), -math.inf
-        self._log.info(
-            "snapshot.written", round=facts.round, phase=facts.phase, seconds=round(self._saved_at - started, 3)
-        )
+        self._watch.snapshot_written(*await asyncio.to_thread(self._newest), self._saved_at - started)
+
+    def _newest(self) -> tuple[float | None, int | None]:
+        """Return when the newest snapshot was written and its bytes, None where the store cannot tell just now."""
+        try:
+            header = self._store.peek()
+            return self._store.written(), header.total_bytes if header else None
+        except PerpetuaError:
+            return None, None
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:
         """Stop cleanly at SIGTERM or SIGINT within `drain_seconds`; exit at the second one.
@@ -315,18 +317,15 @@ class Daemon:
         Args:
             exit_now: Ends the process at once (a crash is always safe).
         """
-        loop = asyncio.get_running_loop()
 
-        def on_signal(number: signal.Signals) -> None:
+        def begin_stop(signal: str) -> bool:
             if self._stopping.is_set() or not self._serving:  # while recovering there is nothing to drain
-                exit_now(128 + number)
-                return
-            self._log.info("daemon.draining", signal=number.name)
+                return False
+            self._watch.draining(signal)
             self.stop()
-            loop.call_later(self._settings.drain_seconds, exit_now, 124)
+            return True
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, on_signal, number)
+        install_signals(begin_stop=begin_stop, exit_now=exit_now, drain_seconds=self._settings.drain_seconds)
 
 
 async def _to_its_end(saving: asyncio.Future[None]) -> None:

@@ -6,12 +6,12 @@ cannot go on without an operator stops for good, and the rest go on.
 """
 
 import asyncio
-import signal
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from oracle.errors import BusError, FencedError, PerpetuaError, StorageError
-from oracle.service.log import PublicLog
+from oracle.errors import BusError, FencedError, StorageError
+from oracle.service.board import Board
+from oracle.service.signals import install_signals
 
 __all__ = ["Fleet", "Membership", "Serving"]
 
@@ -51,7 +51,7 @@ class Fleet:
 
     Args:
         open_shard: Makes one partition's daemon; it may raise what `Daemon.run` may.
-        log: Where to log.
+        board: Told of all that happens.
         drain_seconds: Most time for a shard to stop cleanly; then it is cut off, which loses nothing.
         patience: Seconds to wait before a shard that was fenced, but is ours still, is tried again: long enough for
             the group to find out whose it is.
@@ -61,14 +61,14 @@ class Fleet:
     def __init__(
         self,
         open_shard: Callable[[int], Serving],
-        log: PublicLog,
+        board: Board,
         *,
         drain_seconds: float,
         patience: float,
         clock: Callable[[], float],
     ) -> None:
         self._open_shard = open_shard
-        self._log = log
+        self._board = board
         self._drain_seconds = drain_seconds
         self._patience = patience
         self._clock = clock
@@ -86,8 +86,9 @@ class Fleet:
         """Begin to serve partitions; those that were served already are let be."""
         if self._stopping.is_set():
             return
+        self._board.joined()
         for partition in sorted(partitions - self._tasks.keys() - self._failed.keys()):
-            self._log.of(partition).info("shard.assigned")
+            self._board.assigned(partition)
             self._tasks[partition] = asyncio.create_task(self._keep(partition))
 
     async def revoked(self, partitions: frozenset[int]) -> None:
@@ -98,6 +99,7 @@ class Fleet:
         that hangs, holds its folder until that ends.)
         """
         ending = {partition: self._tasks.pop(partition) for partition in partitions & self._tasks.keys()}
+        watches = [self._board.shard(partition) for partition in ending]
         for partition, task in ending.items():
             serving = self._serving.get(partition)
             if serving is not None and serving.serving:
@@ -110,8 +112,8 @@ class Fleet:
                 task.cancel()
             if late:
                 await asyncio.wait(late, timeout=min(self._drain_seconds, _LET_GO))
-        for partition in ending:
-            self._log.of(partition).info("shard.revoked")
+        for watch in watches:
+            self._board.revoked(watch)
 
     async def run(self, membership: Membership) -> None:
         """Serve until `stop` is called.
@@ -120,7 +122,7 @@ class Fleet:
             PerpetuaError: The group does not let us in; or no shard of ours can go on; or some could not, to be told
                 at the end.
         """
-        member = asyncio.create_task(membership.run(self._trouble))
+        member = asyncio.create_task(membership.run(self._board.bus_failed))
         waits = [asyncio.create_task(self._stopping.wait()), asyncio.create_task(self._over.wait())]
         try:
             await asyncio.wait([member, *waits], return_when=asyncio.FIRST_COMPLETED)
@@ -134,12 +136,9 @@ class Fleet:
             if isinstance(outcome, Exception):
                 raise outcome
 
-    def _trouble(self, error: BusError) -> None:
-        self._log.warning("bus.unavailable", error=str(error))
-
     async def _keep(self, partition: int) -> None:
         """Serve a partition until it is revoked, and again whenever the bus comes back."""
-        log, pause = self._log.of(partition), _FIRST_PAUSE
+        watch, pause = self._board.shard(partition), _FIRST_PAUSE
         while True:
             started, serving = self._clock(), None
             try:
@@ -147,13 +146,14 @@ class Fleet:
                 self._serving[partition] = serving
                 await serving.run()
             except FencedError:
-                log.warning("shard.fenced")
+                watch.fenced()
                 wait = self._patience
             except BusError as exc:
-                log.warning("bus.unavailable", error=str(exc))
+                watch.bus_failed(exc)
                 pause = _FIRST_PAUSE if self._clock() - started > _LONGEST_PAUSE else min(2 * pause, _LONGEST_PAUSE)
                 wait = pause
             except Exception as exc:  # noqa: BLE001 -- also what nobody thought of; `run` raises it
+                watch.failed(exc)
                 self._give_up(partition, exc)
                 return
             else:
@@ -170,9 +170,7 @@ class Fleet:
         return self._tasks.get(partition) is asyncio.current_task()
 
     def _give_up(self, partition: int, error: Exception) -> None:
-        """A shard cannot go on by itself. Of an error that is not ours the text may be private."""
-        text = str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"
-        self._log.of(partition).error("shard.failed", error=text)
+        """Take note of a shard that cannot go on by itself."""
         ours = self._is_ours(partition)
         if not ours and (isinstance(error, StorageError) or partition in self._tasks):
             return  # its last snapshot could not be written, but the log suffices; or a newer task serves it by now
@@ -188,15 +186,12 @@ class Fleet:
         Args:
             exit_now: Ends the process at once (a crash is always safe).
         """
-        loop = asyncio.get_running_loop()
 
-        def on_signal(number: signal.Signals) -> None:
+        def begin_stop(signal: str) -> bool:
             if self._stopping.is_set():
-                exit_now(128 + number)
-                return
-            self._log.info("daemon.draining", signal=number.name)
+                return False
+            self._board.draining(signal)
             self.stop()
-            loop.call_later(2 * self._drain_seconds, exit_now, 124)
+            return True
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, on_signal, number)
+        install_signals(begin_stop=begin_stop, exit_now=exit_now, drain_seconds=2 * self._drain_seconds)

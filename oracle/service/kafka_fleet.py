@@ -14,13 +14,15 @@ from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
 from oracle.accounting.ledger import LedgerEvent
 from oracle.errors import BusError, InputError, StateError
 from oracle.planning.plan import Plan
-from oracle.predictors.base import PublicFacts
+from oracle.service.assembly import daemon_settings
+from oracle.service.board import Board
 from oracle.service.config import Config
-from oracle.service.daemon import Daemon, DaemonSettings
+from oracle.service.daemon import Daemon
 from oracle.service.fleet import Fleet, Membership
 from oracle.service.kafka import kafka_settings, largest_reply
-from oracle.service.log import PublicLog
 from oracle.service.standing import standing
+from oracle.service.telemetry import ShardTelemetry
+from oracle.service.watch import Watch
 from oracle.state.folder import read_plan
 from oracle.state.keys import read_key_file
 from oracle.state.patient import PatientStore
@@ -93,16 +95,16 @@ async def check_topics(model: KafkaModel) -> KafkaModel:
     return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, log: PublicLog, version: str) -> tuple[Fleet, Membership]:
+def make_fleet(model: KafkaModel, board: Board, version: str) -> tuple[Fleet, Membership]:
     """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
     config = model.config
 
     def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, log.of(partition), version)
+        return _ServedShard(membership.model, partition, board.shard(partition), version)
 
     fleet = Fleet(
         open_shard,
-        log,
+        board,
         drain_seconds=config.service.drain_seconds,
         patience=model.settings.session_seconds,
         clock=time.monotonic,
@@ -146,12 +148,12 @@ class _CheckedMembership:
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, log: PublicLog, version: str) -> None:
+    def __init__(self, model: KafkaModel, partition: int, watch: Watch, version: str) -> None:
         config, plan = model.config, model.plan
         source = KafkaSource(model.settings, partition)
 
-        def announce(facts: PublicFacts, *, started: bool) -> LedgerEvent:
-            return standing(plan, version, facts, started=started)
+        def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
+            return standing(version, record, started=started)
 
         self._store = PatientStore(shard_folder(config.state.folder, partition), model.master_key)
         self._daemon = Daemon(
@@ -159,13 +161,8 @@ class _ServedShard:
             store=self._store,
             source=source,
             sink=KafkaSink(model.settings, partition, source),
-            log=log,
-            settings=DaemonSettings(
-                batch_rows=config.service.batch_rows,
-                snapshot_rounds=config.state.snapshot_rounds,
-                snapshot_seconds=config.state.snapshot_seconds,
-                drain_seconds=config.service.drain_seconds,
-            ),
+            watch=watch,
+            settings=daemon_settings(config),
             clock=time.monotonic,
             announce=announce,
         )

@@ -31,6 +31,8 @@ EVENTS: Final = frozenset(
         "snapshot.written",
         "snapshot.failed",
         "source.ended",
+        "web.listening",
+        "web.server",
     }
 )
 """Every event there is."""
@@ -41,11 +43,13 @@ FIELDS: Final = frozenset(
         "delta",
         "epsilon",
         "error",
+        "host",
         "kind",
         "model",
         "nominal",
         "partition",
         "phase",
+        "port",
         "reason",
         "rearms",
         "round",

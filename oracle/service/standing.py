@@ -3,23 +3,22 @@
 from msgspec import UNSET
 
 from oracle.accounting.ledger import ShardStarted, ShardStopped
-from oracle.planning.plan import Plan
-from oracle.predictors.base import PublicFacts
+from oracle.service.telemetry import ShardTelemetry
 
 __all__ = ["standing"]
 
 
-def standing(plan: Plan, version: str, facts: PublicFacts, *, started: bool) -> ShardStarted | ShardStopped:
+def standing(version: str, record: ShardTelemetry, *, started: bool) -> ShardStarted | ShardStopped:
     """Return the event of a shard's beginning (`started`) or end."""
     kind = ShardStarted if started else ShardStopped
     return kind(
-        round=facts.round,
-        phase=facts.phase,
-        rearms=facts.rearms,
-        epsilon=plan.epsilon,
-        delta=plan.phases[facts.phase - 1].delta,
-        delta_spent=plan.delta_spent(facts.phase, facts.phase_round),
-        delta_limit=plan.delta,
+        round=record.round,
+        phase=record.phase,
+        rearms=record.rearms,
+        epsilon=record.epsilon,
+        delta=record.delta,
+        delta_spent=record.delta_spent,
+        delta_limit=record.delta_limit,
         version=version,
-        nominal=True if plan.nominal else UNSET,
+        nominal=True if record.nominal else UNSET,
     )

@@ -25,7 +25,7 @@ from oracle.state.store import check_generation, check_plan
 
 _Read = TypeVar("_Read")
 
-__all__ = ["FolderStore", "check_mode", "is_held", "newest_bytes", "peek_folder", "read_plan"]
+__all__ = ["FolderStore", "check_mode", "is_held", "newest_bytes", "peek_folder", "read_plan", "written_at"]
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{20})\.perp")
 _LEFTOVER = re.compile(r"\.(snapshot-\d{20}\.perp|plan\.json)\.tmp")
@@ -109,6 +109,10 @@ class FolderStore:
         """See `Store.peek`."""
         return peek_folder(self._folder)
 
+    def written(self) -> float | None:
+        """See `Store.written`."""
+        return written_at(self._folder)
+
     def write_plan(self, plan: bytes) -> None:
         """See `Store.write_plan`."""
         self._check_held()
@@ -156,6 +160,15 @@ def peek_folder(folder: Path) -> PublicHeader | None:
         StorageError: The folder cannot be read.
     """
     return _read_newest(folder, _peek_file)
+
+
+def written_at(folder: Path) -> float | None:
+    """Return when a folder's newest snapshot was written (seconds since 1970), None if there is none.
+
+    Raises:
+        StorageError: The folder cannot be read.
+    """
+    return _read_newest(folder, lambda path: path.stat().st_mtime)
 
 
 def newest_bytes(folder: Path) -> bytes | None:

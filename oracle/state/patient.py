@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from oracle.errors import CorruptSnapshotError, StateBusyError, StorageError
-from oracle.state.folder import FolderStore, check_mode, newest_bytes, peek_folder, read_plan
+from oracle.state.folder import FolderStore, check_mode, newest_bytes, peek_folder, read_plan, written_at
 from oracle.state.format import PublicHeader, Snapshot, decode
 
 __all__ = ["PatientStore"]
@@ -91,6 +91,10 @@ class PatientStore:
     def peek(self) -> PublicHeader | None:
         """See `Store.peek`."""
         return peek_folder(self._folder)
+
+    def written(self) -> float | None:
+        """See `Store.written`."""
+        return written_at(self._folder)
 
     def write_plan(self, plan: bytes) -> None:  # noqa: ARG002 -- the protocol's
         """Not for a folder that `init` has made.

@@ -1,6 +1,7 @@
 """`Store`: where a shard's snapshots and its plan live; and `MemoryStore`, which tests use."""
 
 import hashlib
+import time
 from typing import Protocol
 
 from oracle.errors import ForeignPlanError, InputError
@@ -45,6 +46,14 @@ class Store(Protocol):
         """Return the newest snapshot's public header, without the key."""
         ...
 
+    def written(self) -> float | None:
+        """Return when the newest snapshot was written (seconds since 1970), or None if there has never been one.
+
+        Raises:
+            StorageError: The folder cannot be read.
+        """
+        ...
+
     def write_plan(self, plan: bytes) -> None:
         """Keep the plan's canonical JSON, durably.
 
@@ -77,6 +86,7 @@ class MemoryStore:
     def __init__(self, master_key: bytes) -> None:
         self._master_key = master_key
         self._data: bytes | None = None
+        self._written: float | None = None
         self._plan: bytes | None = None
 
     def load_latest(self, plan_digest: bytes) -> Snapshot | None:
@@ -91,10 +101,15 @@ class MemoryStore:
         """See `Store.save`."""
         check_generation(snapshot, self.peek())
         self._data = encode(snapshot, self._master_key)
+        self._written = time.time()
 
     def peek(self) -> PublicHeader | None:
         """See `Store.peek`."""
         return None if self._data is None else peek(self._data)
+
+    def written(self) -> float | None:
+        """See `Store.written`."""
+        return self._written
 
     def write_plan(self, plan: bytes) -> None:
         """See `Store.write_plan`."""

@@ -14,6 +14,7 @@ from connectors.local.memory import Abort, CrashError, Failure, MemoryLog, Memor
 from oracle.errors import PlanExhaustedError, StorageError
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
+from oracle.service.watch import Watch
 from oracle.state.store import MemoryStore
 from tests.support.shards import (
     MASTER_KEY,
@@ -188,7 +189,7 @@ def test_time_brings_a_snapshot_when_there_is_a_new_round():
             store=store,
             source=_source(log),
             sink=MemorySink(log),
-            log=PublicLog(io.StringIO()),
+            watch=Watch(small_plan(), PublicLog(io.StringIO())),
             settings=DaemonSettings(snapshot_seconds=30.0),
             clock=lambda: now,
         )
@@ -401,7 +402,7 @@ async def test_drain_has_a_limit():
         store=new_store(),
         source=_source(log),
         sink=sink,
-        log=PublicLog(io.StringIO()),
+        watch=Watch(small_plan(), PublicLog(io.StringIO())),
         settings=DaemonSettings(drain_seconds=0.1),
         clock=lambda: 0.0,
     )

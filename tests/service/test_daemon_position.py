@@ -8,10 +8,11 @@ import pytest
 
 from connectors.local.memory import MemoryLog, MemorySink, MemorySource
 from oracle.accounting.ledger import LedgerEvent
-from oracle.predictors.base import PublicFacts
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
 from oracle.service.standing import standing
+from oracle.service.telemetry import ShardTelemetry
+from oracle.service.watch import Watch
 from oracle.state.store import MemoryStore
 from tests.support.shards import MASTER_KEY, bodies, first_snapshot, new_store, small_plan
 
@@ -28,8 +29,8 @@ class _Clock:
         return self.now
 
 
-def _announce(facts: PublicFacts, *, started: bool) -> LedgerEvent:
-    return standing(small_plan(), "test", facts, started=started)
+def _announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
+    return standing("test", record, started=started)
 
 
 def _daemon(log, store, clock, announce=None):
@@ -38,7 +39,7 @@ def _daemon(log, store, clock, announce=None):
         store=store,
         source=MemorySource(log),
         sink=MemorySink(log),
-        log=PublicLog(io.StringIO()),
+        watch=Watch(small_plan(), PublicLog(io.StringIO())),
         settings=DaemonSettings(snapshot_seconds=30.0),
         clock=clock,
         announce=announce,

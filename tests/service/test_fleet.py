@@ -7,8 +7,10 @@ import time
 import pytest
 
 from oracle.errors import SourceError
+from oracle.service.board import Board
 from oracle.service.fleet import Fleet
 from oracle.service.log import PublicLog
+from tests.support.shards import small_plan
 
 
 class _Stubborn:
@@ -44,7 +46,7 @@ def _fleet(shards, drain_seconds=0.1):
     made = iter(shards)
     return Fleet(
         lambda _partition: next(made),
-        PublicLog(io.StringIO()),
+        Board(small_plan(), PublicLog(io.StringIO()), version="test", grouped=True),
         drain_seconds=drain_seconds,
         patience=0.0,
         clock=time.monotonic,

@@ -13,6 +13,7 @@ from connectors.local.stdio import StdoutSink
 from oracle.errors import LogDivergedError, SourceError
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
+from oracle.service.watch import Watch
 from oracle.state.store import MemoryStore
 from tests.support.shards import bodies, new_store, small_plan
 
@@ -46,7 +47,7 @@ def serve(store: MemoryStore, contents: list[bytes], sink: StdoutSink) -> None:
             store=store,
             source=MemorySource(MemoryLog.of(contents)),
             sink=sink,
-            log=PublicLog(io.StringIO()),
+            watch=Watch(small_plan(), PublicLog(io.StringIO())),
             settings=DaemonSettings(batch_rows=7),
             clock=time.monotonic,
         ).run()

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from oracle.service.board import Board
 from oracle.service.config import load_config
 from oracle.service.kafka_fleet import check_topics, make_fleet, open_model
 from oracle.service.log import PublicLog
@@ -41,7 +42,8 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
     model = replace(model, settings=replace(model.settings, **settings))
     stream = io.StringIO()
     await check_topics(model)
-    fleet, membership = make_fleet(model, PublicLog(stream, "json", model.plan.name), "test")
+    board = Board(model.plan, PublicLog(stream, "json", model.plan.name), version="test", grouped=True)
+    fleet, membership = make_fleet(model, board, "test")
     serving = asyncio.create_task(fleet.run(membership))
     try:
         async with asyncio.timeout(_SECONDS):

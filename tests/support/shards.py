@@ -23,6 +23,7 @@ from oracle.predictors.rectangles import RectanglesTrainer
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
 from oracle.service.shard import CommitMark, Shard
+from oracle.service.watch import Watch
 from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
 from tests.predictors.plans import feature, tiny_plan
@@ -160,14 +161,16 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     snapshot_seconds: float = 1e9,
     output: io.StringIO | None = None,
     clock: Callable[[], float] = time.monotonic,
+    watch: Watch | None = None,
 ) -> Daemon:
     """Return a daemon over memory connectors."""
+    plan = plan or small_plan()
     return Daemon(
-        plan=plan or small_plan(),
+        plan=plan,
         store=store,
         source=MemorySource(log),
         sink=sink,
-        log=PublicLog(output or io.StringIO(), "json", "tiny"),
+        watch=watch or Watch(plan, PublicLog(output or io.StringIO(), "json", "tiny")),
         settings=DaemonSettings(
             batch_rows=batch_rows, snapshot_rounds=snapshot_rounds, snapshot_seconds=snapshot_seconds
         ),

@@ -1,0 +1,120 @@
+"""`Board`: the records of all shards that a process serves, and what befell it; observers read nothing else."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from oracle.errors import BusError
+from oracle.planning.plan import Plan
+from oracle.service.log import PublicLog
+from oracle.service.telemetry import Mishap, ProcessTelemetry, Timing
+from oracle.service.watch import Watch
+
+__all__ = ["Board"]
+
+_MISHAPS: Final = 20
+"""How many of the last ones are kept."""
+
+
+class Board:
+    """Where a process's shards are watched from.
+
+    Args:
+        plan: The plan of each shard.
+        log: Where the log lines go.
+        version: The software's version.
+        grouped: Whether a consumer group says which shards are ours; each then has log lines of its own.
+        now: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        log: PublicLog,
+        *,
+        version: str,
+        grouped: bool = False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._plan = plan
+        self._log = log
+        self._version = version
+        self._grouped = grouped
+        self._now = now
+        self._started = now()
+        self._joined = not grouped
+        self._watches: dict[int, Watch] = {}
+        self._ours: set[int] = set()
+        self._mishaps: deque[Mishap] = deque(maxlen=_MISHAPS)
+        self._listeners: list[Callable[[Timing], None]] = []
+
+    @property
+    def telemetry(self) -> ProcessTelemetry:
+        """The record as of now."""
+        return ProcessTelemetry(
+            version=self._version,
+            model=self._plan.name,
+            profile=self._plan.profile,
+            nominal=self._plan.nominal,
+            epsilon=self._plan.epsilon,
+            started=self._started,
+            joined=self._joined,
+            shards=tuple(self._watches[shard].telemetry for shard in sorted(self._ours)),
+            mishaps=tuple(self._mishaps),
+        )
+
+    def listen(self, listener: Callable[[Timing], None]) -> None:
+        """Have a function called with every timing from now on."""
+        self._listeners.append(listener)
+
+    def shard(self, number: int) -> Watch:
+        """Return the watch of a shard; one that nobody has spoken of before is ours from now on."""
+        if number not in self._watches:
+            self._begin(number)
+        return self._watches[number]
+
+    def assigned(self, number: int) -> None:
+        """A shard is ours from now on, with a new watch: what the one before is still told of is not shown."""
+        self._begin(number)
+        self._watches[number].assigned()
+
+    def revoked(self, watch: Watch) -> None:
+        """A shard is ours no more, unless it was assigned again since."""
+        watch.revoked()
+        number = watch.telemetry.shard
+        if self._watches[number] is watch:
+            self._ours.discard(number)
+
+    def _begin(self, number: int) -> None:
+        before = self._watches.get(number)
+        self._ours.add(number)
+        self._watches[number] = Watch(
+            self._plan,
+            self._log.of(number) if self._grouped else self._log,
+            number,
+            before=None if before is None else before.telemetry,
+            on_mishap=lambda event, text: self._mishap(number, event, text),
+            on_timing=self._timed,
+        )
+
+    def joined(self) -> None:
+        """The consumer group counts us in."""
+        self._joined = True
+
+    def bus_failed(self, error: BusError) -> None:
+        """The bus does not let us take part; it will be tried again."""
+        self._joined = not self._grouped
+        self._log.warning("bus.unavailable", error=str(error))
+        self._mishap(None, "bus.unavailable", str(error))
+
+    def draining(self, signal: str) -> None:
+        """A signal has asked for a clean stop."""
+        self._log.info("daemon.draining", signal=signal)
+
+    def _mishap(self, shard: int | None, event: str, text: str) -> None:
+        self._mishaps.appendleft(Mishap(self._now(), shard, event, text))
+
+    def _timed(self, timing: Timing) -> None:
+        for listener in self._listeners:
+            listener(timing)

@@ -1,0 +1,43 @@
+"""`[web]` of the configuration: where the daemon can be looked at, and by whom."""
+
+import ipaddress
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+__all__ = ["WebTable"]
+
+
+class WebTable(BaseModel):
+    """`[web]`: metrics, health and the status page over HTTP, to be looked at only. Without it there is no web server.
+
+    Attributes:
+        host: The address to listen at.
+        port: 0 takes any free one and logs it.
+        token_file: Holds a token that every request must show, but those for /livez: `Authorization: Bearer TOKEN`.
+            Needed where others than this machine can ask.
+        ready_lag_seconds: How long the answers may stand still, while there are queries, before /readyz says so.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 9464
+    token_file: Path | None = None
+    ready_lag_seconds: Annotated[float, Field(gt=0, le=86_400)] = 60.0
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        """Refuse to answer other machines that show nothing."""
+        if self.token_file is None and not _is_loopback(self.host):
+            msg = f'must be set: host is "{self.host}", which others than this machine can reach'
+            raise PydanticCustomError("unguarded", msg)
+        return self
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, which may be anybody's
+        return False

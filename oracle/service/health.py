@@ -1,0 +1,183 @@
+"""Whether a process is ready: what it serves is restored, its own, moving, and its folders can be written."""
+
+import asyncio
+import errno
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from oracle.service.board import Board
+from oracle.service.telemetry import ShardTelemetry, State
+from oracle.service.trends import Trends
+
+__all__ = ["Health", "NotReady", "try_folder"]
+
+_LOOK_SECONDS: Final = 1.0
+_FOLDER_SECONDS: Final = 2.0
+_HANGING_SECONDS: Final = 20.0
+_BLOCK: Final = bytes(4096)
+_NO_NAMELESS: Final = frozenset({errno.EISDIR, errno.EOPNOTSUPP})
+"""What file systems and kernels say that have no files without a name."""
+
+_NOT_RESTORED: Final = {
+    State.WAITING: "shard {} waits for the bus",
+    State.RESTORING: "shard {} is being restored",
+    State.FAILED: "shard {} cannot go on without an operator; see its last error",
+    State.STOPPED: "shard {} has stopped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NotReady:
+    """One reason not to be ready.
+
+    Attributes:
+        shard: Which shard; None for the whole process.
+        check: What was looked at.
+        text: In words.
+    """
+
+    shard: int | None
+    check: Literal["restored", "fenced", "moving", "folder"]
+    text: str
+
+
+class Health:
+    """Looks at the records once a second, and tries the folders every two.
+
+    Args:
+        board: Where the records are.
+        folder_of: Where a shard's snapshots are.
+        patience: Seconds that a shard may stand still while there is something to read.
+        clock: Seconds, monotone.
+        now: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        folder_of: Callable[[int], Path],
+        patience: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._board = board
+        self._patience = patience
+        self._clock = clock
+        self._now = now
+        self._trials = _Trials(folder_of, clock)
+        self.trends = Trends()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        try:
+            while True:
+                self.look()
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            self._trials.close()
+
+    def look(self) -> None:
+        """Look once; it waits for nothing."""
+        telemetry = self._board.telemetry
+        self.trends.look(telemetry, self._clock(), self._now())
+        self._trials.look([record.shard for record in telemetry.shards])
+
+    def not_ready(self) -> tuple[NotReady, ...]:
+        """Return every reason not to be ready, by shard."""
+        telemetry = self._board.telemetry
+        found = [] if telemetry.joined else [NotReady(None, "restored", "the consumer group has not taken us in yet")]
+        for record in telemetry.shards:
+            found += self._of(record)
+        return tuple(found)
+
+    def said(self) -> str:
+        """Return what a ready process is doing, in words."""
+        count = len(self._board.telemetry.shards)
+        if not count:
+            return "standby: the consumer group has no partition for us now"
+        return f"serving {count} shard{'' if count == 1 else 's'}"
+
+    def _of(self, record: ShardTelemetry) -> list[NotReady]:
+        shard, found = record.shard, []
+        if record.state is State.FENCED:
+            found.append(NotReady(shard, "fenced", f"shard {shard} was taken over by another process"))
+        elif record.state in _NOT_RESTORED:
+            found.append(NotReady(shard, "restored", _NOT_RESTORED[record.state].format(shard)))
+        still = self.trends.stood_still(shard, self._clock())
+        if still >= self._patience:
+            found.append(
+                NotReady(shard, "moving", f"shard {shard} has stood still for {still:.0f} s with queries waiting")
+            )
+        problem = self._trials.problem(shard)
+        if problem is not None:
+            found.append(NotReady(shard, "folder", f"shard {shard}: its snapshot folder {problem}"))
+        return found
+
+
+class _Trials:
+    """Tries folders in a thread, one trial at a time."""
+
+    def __init__(self, folder_of: Callable[[int], Path], clock: Callable[[], float]) -> None:
+        self._folder_of = folder_of
+        self._clock = clock
+        self._problems: dict[int, str | None] = {}
+        self._trial: asyncio.Task[dict[int, str | None]] | None = None
+        self._began = clock()
+
+    def look(self, shards: Sequence[int]) -> None:
+        """Take note of a trial that has ended; begin one if it is due."""
+        if self._trial is not None and self._trial.done():
+            self._problems, self._trial = self._trial.result(), None
+        due = self._clock() - self._began >= _FOLDER_SECONDS or not self._problems.keys() >= set(shards)
+        if self._trial is None and shards and due:
+            self._began = self._clock()
+            self._trial = asyncio.create_task(asyncio.to_thread(self._try, tuple(shards)))
+
+    def problem(self, shard: int) -> str | None:
+        """Return what is wrong with a shard's folder, None if it can be written, or was not tried yet."""
+        if self._trial is not None and self._clock() - self._began >= _HANGING_SECONDS:
+            return "does not answer"
+        return self._problems.get(shard)
+
+    def close(self) -> None:
+        """Wait no more for a trial that is under way; its thread ends by itself."""
+        if self._trial is not None:
+            self._trial.cancel()
+
+    def _try(self, shards: Sequence[int]) -> dict[int, str | None]:
+        return {shard: try_folder(self._folder_of(shard)) for shard in shards}
+
+
+def try_folder(folder: Path) -> str | None:
+    """Try to write a block into a folder without leaving anything there; return what is wrong, None if nothing is."""
+    try:
+        descriptor = _open_nameless(folder)
+        try:
+            os.write(descriptor, _BLOCK)
+        finally:
+            os.close(descriptor)
+    except OSError as exc:
+        return f"cannot be written: {exc.strerror}"
+    return None
+
+
+def _open_nameless(folder: Path) -> int:
+    """Open a file that is gone once it is closed, also if the process dies meanwhile.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600)
+    except OSError as exc:
+        if exc.errno not in _NO_NAMELESS:
+            raise
+    path = folder / ".perpetua-trial"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    path.unlink(missing_ok=True)
+    return descriptor

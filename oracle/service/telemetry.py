@@ -1,0 +1,200 @@
+"""What may be told of a running process: frozen records of public facts.
+
+They are the only thing that log lines, metrics, ledger events of a shard's standing, health and the status page are
+built from (architecture document, invariant 5). No field is, or depends on, a label, a feature, a depth, a count of
+mediums or the size of a set.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from connectors.base import Lag
+from oracle.planning.plan import Plan
+from oracle.predictors.base import PublicFacts
+from oracle.service.codec.rejections import Reason
+
+__all__ = [
+    "NO_REJECTIONS",
+    "Mishap",
+    "ProcessTelemetry",
+    "ShardTelemetry",
+    "State",
+    "Timing",
+    "Work",
+    "beginning",
+    "standing_at",
+]
+
+NO_REJECTIONS: Final[Mapping[Reason, int]] = MappingProxyType(dict.fromkeys(Reason, 0))
+"""Every reason there is, none of them met yet."""
+
+
+class State(StrEnum):
+    """What a shard is doing; append-only.
+
+    `WAITING`: it is ours, and has not begun, or waits for the bus to come back. `RESTORING`: from its snapshot up to
+    its last commit. `FENCED`: another process has taken it over. `FAILED`: it cannot go on without an operator.
+    """
+
+    WAITING = "waiting"
+    RESTORING = "restoring"
+    SERVING = "serving"
+    FENCED = "fenced"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class Work(StrEnum):
+    """What is timed."""
+
+    ANSWER = "answer"
+    COMMIT = "commit"
+    RESTORE = "restore"
+    SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a piece of work took.
+
+    Attributes:
+        shard: Whose.
+        work: Which.
+        seconds: How long.
+    """
+
+    shard: int
+    work: Work
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mishap:
+    """Something that an operator should know.
+
+    Attributes:
+        at: When (seconds since 1970).
+        shard: Which shard's; None if it is the whole process's.
+        event: The log's event.
+        text: An error's text: of Perpetua's own, which are public; of others no more than the kind.
+    """
+
+    at: float
+    shard: int | None
+    event: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardTelemetry:
+    """One shard at a moment.
+
+    Attributes:
+        shard: Its number; 0 where there is one only.
+        state: What it is doing.
+        restored: Whether it is where its commits are. Before, the facts are its snapshot's, or those of a new state.
+        round: Rounds answered since the state was made, as of the last commit.
+        phase: Current phase, from 1.
+        phases: How many are planned.
+        phase_round: Rounds answered in the phase.
+        phase_rounds: Its length in rounds.
+        rearms: Times that any side was armed afresh since the state was made.
+        epsilon: Per-record epsilon (nats).
+        delta: Per-record delta of the phase's records.
+        delta_spent: Sum of delta over the shard's training records and all its rounds so far.
+        delta_limit: Its bound for ever.
+        nominal: True where no proof bounds epsilon and the deltas (the `paper` profile).
+        batches: Batches committed by this process.
+        rejections: Messages rejected by this process, by reason; every reason is there.
+        lag: How far the answers are behind the stream; None where the source cannot tell.
+        snapshot_at: When this process wrote or read the newest snapshot it knows (seconds since 1970).
+        snapshot_bytes: Its size, which depends on the plan and the phase only.
+        divergences: Times that this process found another log than the one that was answered.
+        snapshot_failures: Snapshots that this process could not write.
+        bus_failures: Times that the bus failed this process, or gave the shard to another one.
+    """
+
+    shard: int
+    state: State = State.WAITING
+    restored: bool = False
+    round: int
+    phase: int
+    phases: int
+    phase_round: int
+    phase_rounds: int
+    rearms: int
+    epsilon: float
+    delta: float
+    delta_spent: float
+    delta_limit: float
+    nominal: bool
+    batches: int = 0
+    rejections: Mapping[Reason, int] = field(default_factory=lambda: NO_REJECTIONS)
+    lag: Lag | None = None
+    snapshot_at: float | None = None
+    snapshot_bytes: int | None = None
+    divergences: int = 0
+    snapshot_failures: int = 0
+    bus_failures: int = 0
+
+    @property
+    def promise(self) -> dict[str, float]:
+        """What a record of the phase is promised, as log fields; one that no proof bounds is called nominal."""
+        promise = {"epsilon": self.epsilon, "delta": self.delta}
+        return promise | {"nominal": True} if self.nominal else promise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessTelemetry:
+    """The whole process at a moment.
+
+    Attributes:
+        version: The software's version.
+        model: The model's name.
+        profile: The plan's profile.
+        nominal: As in `ShardTelemetry`.
+        epsilon: Per-record epsilon (nats); a record is in one shard only.
+        started: When the process began (seconds since 1970).
+        joined: Whether the consumer group counts us in; always True without a group.
+        shards: Those that are ours, by number.
+        mishaps: The last ones, newest first.
+    """
+
+    version: str
+    model: str
+    profile: str
+    nominal: bool
+    epsilon: float
+    started: float
+    joined: bool
+    shards: tuple[ShardTelemetry, ...]
+    mishaps: tuple[Mishap, ...]
+
+
+def standing_at(plan: Plan, facts: PublicFacts) -> dict[str, int | float]:
+    """Return the fields of `ShardTelemetry` that follow from the plan and a predictor's public facts."""
+    return {
+        "round": facts.round,
+        "phase": facts.phase,
+        "phase_round": facts.phase_round,
+        "phase_rounds": facts.phase_rounds,
+        "rearms": facts.rearms,
+        "delta": plan.phases[facts.phase - 1].delta,
+        "delta_spent": plan.delta_spent(facts.phase, facts.phase_round),
+    }
+
+
+def beginning(plan: Plan, shard: int) -> ShardTelemetry:
+    """Return the record of a shard of which nothing is known yet but its plan."""
+    first = PublicFacts(round=0, phase=1, phase_round=0, phase_rounds=plan.phases[0].rounds, rearms=0)
+    return ShardTelemetry(
+        shard=shard,
+        phases=len(plan.phases),
+        epsilon=plan.epsilon,
+        delta_limit=plan.delta,
+        nominal=plan.nominal,
+        **standing_at(plan, first),  # type: ignore[arg-type]  # mypy cannot see which field has which type
+    )

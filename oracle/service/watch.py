@@ -1,0 +1,171 @@
+"""`Watch`: what one shard's daemon tells; it keeps the shard's record, and logs from it."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from connectors.base import Lag
+from oracle.errors import LogDivergedError, PerpetuaError
+from oracle.planning.plan import Plan
+from oracle.predictors.base import PublicFacts
+from oracle.service.codec.rejections import Reason
+from oracle.service.log import PublicLog
+from oracle.service.telemetry import ShardTelemetry, State, Timing, Work, beginning, standing_at
+
+__all__ = ["Watch"]
+
+
+def _untold(_event: str, _text: str) -> None:
+    """Tell nobody."""
+
+
+def _untimed(_timing: Timing) -> None:
+    """Time nothing."""
+
+
+class Watch:
+    """Told of one shard's events, by those who serve it; asked for its record, by those who observe.
+
+    Not for several threads. It decides nothing, so no answer can depend on it.
+
+    Args:
+        plan: The plan.
+        log: Where the log lines go.
+        shard: The shard's number.
+        before: The record of an earlier watch of the shard; the counters go on from there.
+        on_mishap: Called with the log's event and a text.
+        on_timing: Called with every timing.
+    """
+
+    def __init__(  # noqa: PLR0913 -- its parts
+        self,
+        plan: Plan,
+        log: PublicLog,
+        shard: int = 0,
+        *,
+        before: ShardTelemetry | None = None,
+        on_mishap: Callable[[str, str], None] = _untold,
+        on_timing: Callable[[Timing], None] = _untimed,
+    ) -> None:
+        self._plan = plan
+        self._log = log
+        self._on_mishap = on_mishap
+        self._on_timing = on_timing
+        self._record = before or beginning(plan, shard)
+        self._lag: Callable[[], Lag | None] | None = None
+
+    @property
+    def telemetry(self) -> ShardTelemetry:
+        """The record as of now."""
+        return self._record if self._lag is None else replace(self._record, lag=self._lag())
+
+    def assigned(self) -> None:
+        """The shard is ours."""
+        self._set(state=State.WAITING, restored=False)
+        self._log.info("shard.assigned")
+
+    def revoked(self) -> None:
+        """The shard is ours no more."""
+        self._lag = None
+        self._set(state=State.STOPPED, restored=False)
+        self._log.info("shard.revoked")
+
+    def restoring(self, lag: Callable[[], Lag | None]) -> None:
+        """The snapshot is to be read, and then the source, whose lag can be asked for from now on."""
+        self._lag = lag
+        self._set(state=State.RESTORING, restored=False)
+
+    def snapshot_read(self, facts: PublicFacts, written: float | None, size: int | None) -> None:
+        """The snapshot was opened; re-execution begins behind it."""
+        self._reach(facts, snapshot_at=written, snapshot_bytes=size)
+
+    def restored(self, facts: PublicFacts, rounds: int, seconds: float) -> None:
+        """The shard is where its commits are, after so many rounds of re-execution."""
+        self._reach(facts, restored=True)
+        record = self._record
+        self._log.info(
+            "daemon.recovered", round=record.round, phase=record.phase, rounds=rounds, seconds=round(seconds, 3)
+        )
+        self.took(Work.RESTORE, seconds)
+
+    def serving(self) -> None:
+        """Queries are answered from now on."""
+        self._set(state=State.SERVING)
+        record = self._record
+        self._log.info("daemon.serving", round=record.round, phase=record.phase, **record.promise)
+
+    def committed(self, facts: PublicFacts, rejections: Sequence[Reason], *, phase_ended: bool) -> None:
+        """The answers to a batch are durable; `facts` are what is public right behind it."""
+        found = Counter(rejections)
+        counts = self._record.rejections
+        if found:
+            counts = MappingProxyType({reason: count + found[reason] for reason, count in counts.items()})
+        self._reach(facts, batches=self._record.batches + 1, rejections=counts)
+        for reason, count in found.items():
+            self._log.warning("queries.rejected", reason=reason, count=count)
+        if phase_ended:
+            record = self._record
+            self._log.info(
+                "phase.started",
+                phase=record.phase,
+                round=record.round - record.phase_round,
+                rearms=record.rearms,
+                **record.promise,
+            )
+
+    def took(self, work: Work, seconds: float) -> None:
+        """Some work took so long."""
+        self._on_timing(Timing(self._record.shard, work, seconds))
+
+    def source_ended(self) -> None:
+        """The stream has ended for good."""
+        self._log.info("source.ended", round=self._record.round)
+
+    def snapshot_written(self, written: float | None, size: int | None, seconds: float) -> None:
+        """A snapshot of where the record stands is durable, `written` seconds after 1970 and of so many bytes."""
+        self._set(snapshot_at=written, snapshot_bytes=size)
+        record = self._record
+        self._log.info("snapshot.written", round=record.round, phase=record.phase, seconds=round(seconds, 3))
+        self.took(Work.SNAPSHOT, seconds)
+
+    def snapshot_failed(self, error: PerpetuaError) -> None:
+        """A snapshot could not be written; the older one and the log suffice."""
+        self._set(snapshot_failures=self._record.snapshot_failures + 1)
+        self._log.error("snapshot.failed", error=str(error), round=self._record.round)
+        self._on_mishap("snapshot.failed", str(error))
+
+    def draining(self, signal: str) -> None:
+        """A signal has asked for a clean stop."""
+        self._log.info("daemon.draining", signal=signal)
+
+    def stopped(self) -> None:
+        """The shard is served no more, as was asked for, or because the stream has ended."""
+        self._set(state=State.STOPPED)
+
+    def fenced(self) -> None:
+        """Another process has taken the shard over."""
+        self._set(state=State.FENCED, restored=False, bus_failures=self._record.bus_failures + 1)
+        self._log.warning("shard.fenced")
+        self._on_mishap("shard.fenced", "another process has taken it over")
+
+    def bus_failed(self, error: PerpetuaError) -> None:
+        """The bus failed the shard; it will be opened again."""
+        self._set(state=State.WAITING, restored=False, bus_failures=self._record.bus_failures + 1)
+        self._log.warning("bus.unavailable", error=str(error))
+        self._on_mishap("bus.unavailable", str(error))
+
+    def failed(self, error: Exception) -> None:
+        """The shard cannot go on by itself. Of an error that is not ours the text may be private."""
+        text = str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"
+        diverged = self._record.divergences + isinstance(error, LogDivergedError)
+        self._set(state=State.FAILED, restored=False, divergences=diverged)
+        self._log.error("shard.failed", error=text)
+        self._on_mishap("shard.failed", text)
+
+    def _reach(self, facts: PublicFacts, **fields: Any) -> None:  # noqa: ANN401 -- fields of the record
+        self._set(**standing_at(self._plan, facts), **fields)
+
+    def _set(self, **fields: Any) -> None:  # noqa: ANN401 -- fields of the record
+        self._record = replace(self._record, **fields)

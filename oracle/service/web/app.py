@@ -1,0 +1,84 @@
+"""The web application: what is answered at which path."""
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import resources
+from typing import Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from oracle.service.board import Board
+from oracle.service.health import Health
+from oracle.service.metrics import Metrics
+from oracle.service.web.guard import Guard
+from oracle.service.web.status import status_json
+
+__all__ = ["make_app"]
+
+_JSON: Final = "application/json"
+_PAGE: Final[Mapping[str, tuple[str, str]]] = {
+    "/": ("index.html", "text/html"),
+    "/static/page.css": ("page.css", "text/css"),
+    "/static/page.js": ("page.js", "text/javascript"),
+}
+"""File and content type of each path of the page."""
+
+
+def make_app(board: Board, health: Health, metrics: Metrics, now: Callable[[], float], token: bytes | None) -> Guard:
+    """Return the application.
+
+    Args:
+        board: Where the records are.
+        health: Whether we are ready.
+        metrics: For /metrics.
+        now: Seconds since 1970.
+        token: What a request must show, but for /livez; None: nothing.
+    """
+
+    async def live(_request: Request) -> Response:
+        return Response("alive\n", media_type="text/plain")
+
+    async def ready(_request: Request) -> Response:
+        found = health.not_ready()
+        body: dict[str, object] = {"ready": not found, "not_ready": found}
+        if not found:
+            body["text"] = health.said()
+        return Response(msgspec.json.encode(body), 503 if found else 200, media_type=_JSON)
+
+    async def measured(request: Request) -> Response:
+        body, content_type = metrics.render(request.headers.get("accept", ""))
+        return Response(body, headers={"Content-Type": content_type})
+
+    async def status(_request: Request) -> Response:
+        body = status_json(board.telemetry, health.not_ready(), health.trends, now())
+        return Response(body, media_type=_JSON)
+
+    routes = [
+        Route("/livez", live),
+        Route("/readyz", ready),
+        Route("/metrics", measured),
+        Route("/status", status),
+        *_page_routes(),
+    ]
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False  # it would take the host from the request
+    return Guard(app, token)
+
+
+def _page_routes() -> Iterator[Route]:
+    """Yield a route for every file of the page that is installed."""
+    folder = resources.files("oracle.service.web") / "page"
+    for path, (name, content_type) in _PAGE.items():
+        file = folder / name
+        if file.is_file():
+            yield _page_route(path, file.read_bytes(), content_type)
+
+
+def _page_route(path: str, content: bytes, content_type: str) -> Route:
+    async def page(_request: Request) -> Response:
+        return Response(content, media_type=content_type)
+
+    return Route(path, page)

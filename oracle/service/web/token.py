@@ -1,0 +1,38 @@
+"""The bearer token: what a request must show, from a file that its owner only can read."""
+
+import hmac
+import re
+from pathlib import Path
+from typing import Final
+
+from oracle.errors import InputError
+from oracle.state.files import read_private
+
+__all__ = ["is_shown", "read_token"]
+
+_READ_LIMIT: Final = 4096
+_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
+"""What may stand in the header (RFC 6750, section 2.1)."""
+
+
+def read_token(path: Path) -> bytes:
+    """Return the token: the file's one line.
+
+    Raises:
+        InputError: The file is missing, readable by others, or holds no token.
+    """
+    try:
+        text = read_private(path, _READ_LIMIT)
+    except OSError as exc:
+        raise InputError("web.token_file", str(path), exc.strerror or "cannot be read") from exc
+    token = text.rstrip(b"\r\n")
+    if not _TOKEN.fullmatch(token):
+        bound = "must hold one token on one line: letters, digits and ._~+/-, = at its end"
+        raise InputError("web.token_file", str(path), bound)
+    return token
+
+
+def is_shown(token: bytes, authorization: bytes) -> bool:
+    """Return whether an Authorization header holds the token; how long it takes does not depend on how much fits."""
+    scheme, _, given = authorization.partition(b" ")
+    return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)
