@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from connectors.base import Committed, Source
+from oracle.cli.check_web import web_findings
 from oracle.cli.findings import Finding, attempt
 from oracle.cli.progress import Progress
 from oracle.errors import StateError, WrongKeyError
@@ -52,6 +53,7 @@ def _findings(config_file: Path) -> Iterator[Finding]:
 
         yield from kafka_findings(config)
         return
+    yield from web_findings(config.web, held=is_held(config.state.folder))
     finding, _ = attempt("state folder is there and private", lambda: _check_folder(config.state.folder))
     yield finding
     if finding.problem:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from connectors.base import Committed
 from connectors.kafka.sink import committed_offset
 from connectors.kafka.source import KafkaSource
+from oracle.cli.check_web import web_findings
 from oracle.cli.findings import Finding, attempt
 from oracle.errors import StateError
 from oracle.planning.planner import verify_plan
@@ -15,7 +16,7 @@ from oracle.service.config import Config
 from oracle.service.kafka_fleet import KafkaModel, check_topics, open_model
 from oracle.service.recovery import check_order
 from oracle.service.shard import Shard
-from oracle.state.folder import check_mode, newest_bytes
+from oracle.state.folder import check_mode, is_held, newest_bytes
 from oracle.state.format import decode
 from oracle.state.shards import shard_folder
 
@@ -33,6 +34,8 @@ def kafka_findings(config: Config) -> Iterator[Finding]:
     yield finding
     if model is None:
         return
+    folders = [shard_folder(config.state.folder, shard) for shard in range(model.shards)]
+    yield from web_findings(config.web, held=any(map(is_held, folders)))
     finding, _ = attempt("plan, re-checked by the accountant", lambda: verify_plan(model.plan))
     yield finding
     finding, _ = attempt("topics are there and fit the plan", lambda: asyncio.run(check_topics(model)))

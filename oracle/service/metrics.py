@@ -25,22 +25,22 @@ _TIMED: Final = {
     Work.ANSWER: (
         "perpetua_answer_seconds",
         "Seconds to decide a batch, but for those in which a phase ended or a side was armed afresh",
-        (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0),
+        (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5),
     ),
     Work.COMMIT: (
         "perpetua_commit_seconds",
         "Seconds until a batch's answers were durable",
-        (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0),
+        (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 5.0),
     ),
     Work.RESTORE: (
         "perpetua_restore_seconds",
         "Seconds from opening a snapshot to being where the commits are",
-        (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0),
+        (0.1, 1.0, 10.0, 60.0, 600.0),
     ),
     Work.SNAPSHOT: (
         "perpetua_snapshot_seconds",
         "Seconds to write a snapshot",
-        (0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0),
+        (0.01, 0.1, 1.0, 10.0),
     ),
 }
 """Name, meaning and buckets (upper bounds, seconds) of each histogram."""

@@ -201,3 +201,41 @@ def test_configuration_is_frozen(tmp_path):
     config = _load(tmp_path, _PIPES)
     with pytest.raises(ValueError, match="frozen"):
         config.service.batch_rows = 3
+
+
+_WEB = ["127.0.0.1", "127.0.0.53", "::1", "localhost"]
+
+
+@pytest.mark.parametrize("host", _WEB)
+def test_web_on_loopback_needs_no_token(tmp_path, host):
+    """Without the table there is no web server; with it, loopback addresses need nothing more."""
+    assert load_config(write_config(tmp_path)).web is None
+    web = load_config(write_config(tmp_path, web={"host": host})).web
+    assert web is not None
+    assert (web.port, web.token_file, web.ready_lag_seconds) == (9464, None, 60.0)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "example.org", "127.0.0.1.example.org"])  # noqa: S104
+def test_web_elsewhere_needs_a_token(tmp_path, host):
+    """An address that others can reach, and a name that may be one, is refused without a token file."""
+    with pytest.raises(InputError, match=r"web\.token_file = '\.\.\.': must be set: host is ") as caught:
+        load_config(write_config(tmp_path, web={"host": host}))
+    assert host in str(caught.value)
+    assert load_config(write_config(tmp_path, web={"host": host, "token_file": "t"})).web is not None
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("port", 65_536, "less than or equal to 65535"),
+        ("port", -1, "greater than or equal to 0"),
+        ("ready_lag_seconds", 0, "greater than 0"),
+        ("host", "", "at least 1 character"),
+        ("tokenfile", "x", "did you mean token_file?"),
+    ],
+)
+def test_web_settings_outside_their_bounds(tmp_path, setting, value, words):
+    """The setting and the bound are named; of a misspelt one the nearest name is."""
+    with pytest.raises(InputError, match=rf"web\.{setting}") as caught:
+        load_config(write_config(tmp_path, web={setting: value}))
+    assert words in str(caught.value)

@@ -66,7 +66,7 @@ def write_config(folder: Path, *, name: str = "c.toml", **tables: Mapping[str, o
     Args:
         folder: Where everything is.
         name: The file's name.
-        tables: Settings by table, over the usual ones; None takes a setting away.
+        tables: Settings by table, over the usual ones, if it has some; None takes a setting away.
     """
     usual: dict[str, dict[str, object]] = {
         "state": {"folder": str(folder / "state")},
@@ -75,8 +75,8 @@ def write_config(folder: Path, *, name: str = "c.toml", **tables: Mapping[str, o
         "service": {},
     }
     lines = []
-    for table, settings in usual.items():
-        merged = {**settings, **tables.get(table, {})}
+    for table in dict.fromkeys((*usual, *tables)):
+        merged = {**usual.get(table, {}), **tables.get(table, {})}
         lines.append(f"[{table}]")
         lines += [f"{key} = {json.dumps(value)}" for key, value in merged.items() if value is not None]
     path = folder / name

@@ -1,0 +1,209 @@
+"""`perpetua serve` and `check` with `[web]`: the real daemon as a process, asked over HTTP."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
+from tests.support.shards import bodies
+
+_SECONDS = 30.0
+
+
+class _Served:
+    """A daemon as a process with a web server, whose log lines and answers can be asked for."""
+
+    def __init__(self, folder, config, stdin=None):
+        self._log = folder / "serve.log"
+        self._out = (folder / "stdout").open("ab")
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command("serve", config), stdin=stdin, stdout=self._out, stderr=log, env=environment()
+            )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self._out.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def lines(self):
+        return [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
+
+    def port(self):
+        self.until(lambda: any(line["event"] == "web.listening" for line in self.lines()))
+        return next(line["port"] for line in self.lines() if line["event"] == "web.listening")
+
+    def ask(self, path, **headers):
+        return httpx.get(f"http://127.0.0.1:{self.port()}{path}", headers=headers, trust_env=False, timeout=_SECONDS)
+
+    def until(self, done: Callable[[], bool]):
+        deadline = time.monotonic() + _SECONDS
+        while not done():
+            assert time.monotonic() < deadline, self._log.read_text()
+            assert self.process.poll() is None, self._log.read_text()
+            time.sleep(0.05)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(_SECONDS)
+
+
+def _config(folder, web=None, service=None, **tables):
+    service = {"log": "json", **(service or {})}
+    return write_config(folder, service=service, web={"port": 0, **(web or {})}, **tables)
+
+
+@pytest.fixture
+def state(tmp_path):
+    """Return a folder with a state."""
+    make_state(tmp_path / "state", long_plan())
+    return tmp_path
+
+
+def _samples(text):
+    return {
+        (sample.name, sample.labels.get("reason", "")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_a_watched_daemon(state):
+    """Ready with all answers given; its metrics are what the files show; then the folder goes, and it says so."""
+    write_log(state, 1000)
+    with _Served(state, _config(state, source={"follow": True})) as served:
+        answers = state / "out.jsonl"
+        served.until(lambda: answers.exists() and answers.read_bytes().count(b"\n") == 1000)
+        served.until(lambda: served.ask("/readyz").status_code == 200)
+        assert served.ask("/livez").text == "alive\n"
+        rejected = sum("error" in json.loads(line) for line in answers.read_text().splitlines())
+        found = _samples(served.ask("/metrics").text)
+        assert found["perpetua_rounds_total", ""] == 1000 - rejected
+        assert found["perpetua_rejections_total", "wrong-dimension"] == rejected > 0
+        assert found["perpetua_ready", ""] == 1
+        assert found["perpetua_commit_seconds_count", ""] == found["perpetua_batches_total", ""] >= 1
+        status = served.ask("/status").json()
+        assert (status["ready"], status["shards"][0]["round"]) == (True, 1000 - rejected)
+        assert "<title>Perpetua" in served.ask("/").text
+        (state / "state").rename(state / "moved")
+        served.until(lambda: served.ask("/readyz").status_code == 503)
+        (reason,) = served.ask("/readyz").json()["not_ready"]
+        assert (reason["shard"], reason["check"]) == (0, "folder")
+        assert "shard 0: its snapshot folder cannot be written: No such file" in reason["text"]
+        assert _samples(served.ask("/metrics").text)["perpetua_ready", ""] == 0
+        assert served.ask("/livez").status_code == 200
+        (state / "moved").rename(state / "state")
+        served.until(lambda: served.ask("/readyz").status_code == 200)
+        assert served.stop() == 0
+
+
+def test_ready_only_when_restored(state):
+    """While what was answered is read again it is not ready, in words; when that is done it is."""
+    config = _config(state, source={"kind": "stdin", "path": None}, sink={"kind": "stdout", "path": None})
+    lines = [body + b"\n" for body in bodies(200)]
+    assert perpetua("serve", config, data=b"".join(lines)).returncode == 0
+    with _Served(state, config, stdin=subprocess.PIPE) as served:
+        served.until(lambda: served.ask("/readyz").status_code == 503)
+        time.sleep(0.5)
+        answer = served.ask("/readyz")
+        assert answer.status_code == 503
+        assert answer.json()["not_ready"] == [{"shard": 0, "check": "restored", "text": "shard 0 is being restored"}]
+        found = _samples(served.ask("/metrics").text)
+        assert found["perpetua_ready", ""] == 0
+        assert ("perpetua_rounds_total", "") not in found
+        assert served.process.stdin is not None
+        served.process.stdin.write(b"".join(lines))
+        served.process.stdin.flush()
+        served.until(lambda: served.ask("/readyz").status_code == 200)
+        assert _samples(served.ask("/metrics").text)["perpetua_rounds_total", ""] == 200
+
+
+def test_watching_changes_no_answer(state):
+    """Answers, ledger and mark of a daemon that is scraped all the time are those of one without a web server."""
+    write_log(state, 3000)
+    shutil.copytree(state / "state", state / "twin")
+    plain = write_config(
+        state,
+        name="plain.toml",
+        state={"folder": str(state / "twin")},
+        sink={"path": str(state / "plain.jsonl"), "ledger": str(state / "plain-ledger.jsonl")},
+    )
+    assert perpetua("serve", plain).returncode == 0
+    with _Served(state, _config(state, source={"follow": True}, service={"batch_rows": 50})) as served:
+        answers = state / "out.jsonl"
+        while not answers.exists() or answers.read_bytes().count(b"\n") < 3000:
+            assert served.ask("/metrics").status_code == 200
+            assert served.ask("/status").status_code == 200
+        assert served.stop() == 0
+    assert answers.read_bytes() == (state / "plain.jsonl").read_bytes()
+    assert (state / "ledger.jsonl").read_bytes() == (state / "plain-ledger.jsonl").read_bytes()
+
+
+def test_port_that_is_taken(state):
+    """One clear line, exit 2, and nothing was answered."""
+    write_log(state, 10)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = perpetua("serve", _config(state, web={"port": port}))
+    assert done.returncode == 2
+    assert f"web.port = {port}: taken by another process at 127.0.0.1" in done.stderr.decode().splitlines()[-1]
+    assert not (state / "out.jsonl").exists() or (state / "out.jsonl").read_bytes() == b""
+
+
+def test_token_that_others_can_read(state):
+    """It is refused before anything is served."""
+    write_log(state, 10)
+    token = state / "token"
+    token.write_text("s3cret")
+    token.chmod(0o644)
+    done = perpetua("serve", _config(state, web={"token_file": str(token)}))
+    assert done.returncode == 2
+    assert "chmod 600" in done.stderr.decode().splitlines()[-1]
+    assert b"s3cret" not in done.stderr
+
+
+def _web_findings(cli, config):
+    found = {finding["what"]: finding["problem"] for finding in json.loads(cli("check", config, "--json").out)}
+    return {what: problem for what, problem in found.items() if what.startswith("web: ")}
+
+
+def test_check_knows_of_it(cli, state):
+    """A port that is free or taken, a token file that is fit or not; beside a daemon the port is not tried."""
+    write_log(state, 10)
+    token = state / "token"
+    token.touch(mode=0o600)
+    token.write_text("s3cret\n")
+    listening = "web: address can be listened at"
+    assert _web_findings(cli, write_config(state)) == {}
+    assert _web_findings(cli, _config(state, web={"token_file": str(token)})) == {
+        "web: token file": None,
+        listening: None,
+    }
+    token.chmod(0o640)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        config = _config(state, web={"token_file": str(token), "port": port})
+        found = _web_findings(cli, config)
+        assert "chmod 600" in found["web: token file"]
+        assert "taken by another process" in found[listening]
+    token.chmod(0o600)
+    config = _config(state, web={"token_file": str(token), "port": port}, source={"follow": True})
+    with _Served(state, config) as served:
+        assert served.port() == port
+        assert _web_findings(cli, config) == {
+            "web: token file": None,
+            "web: the port was not tried, as a daemon serves this state now": None,
+        }
