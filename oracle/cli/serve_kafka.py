@@ -47,7 +47,8 @@ async def _serve(model: KafkaModel, log: PublicLog) -> None:
 
     asyncio.get_running_loop().set_exception_handler(on_loose_end)
     board = Board(model.plan, log, version=version(), grouped=True)
-    async with watched(model.config.web, board, lambda shard: shard_folder(model.config.state.folder, shard), log):
+    folders = [shard_folder(model.config.state.folder, shard) for shard in range(model.shards)]
+    async with watched(model.config.web, board, folders.__getitem__, log):
         fleet, membership = make_fleet(model, board, version())
         fleet.install_signals(os._exit)
         await fleet.run(membership)

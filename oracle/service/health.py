@@ -50,7 +50,7 @@ class Health:
 
     Args:
         board: Where the records are.
-        folder_of: Where a shard's snapshots are.
+        folder_of: Where a shard's snapshots are; it does not look whether they are there.
         patience: Seconds that a shard may stand still while there is something to read.
         clock: Seconds, monotone.
         now: Seconds since 1970.

@@ -1,0 +1,188 @@
+"""A watched model on a real broker: how far its answers are behind, standby, readiness, and metrics of its shards."""
+
+import asyncio
+import contextlib
+import json
+import time
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from connectors.base import Commit, Delivery, Lag, Reply
+from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.sink import KafkaSink
+from connectors.kafka.source import KafkaSource
+from oracle.errors import BusError
+from tests.support.folders import perpetua
+from tests.support.kafka import KafkaModelUnderTest, wait_until
+from tests.support.shards import bodies
+
+_WEB = "[web]\nport = 0\nready_lag_seconds = 5\n"
+
+
+def _pair(model):
+    """Return the model's source and sink, as the daemon has them, with a clock a minute ahead."""
+    settings = KafkaSettings(
+        servers=(model.broker.servers,), topic=model.queries, answers=model.answers, group=model.group, model="m"
+    )
+    source = KafkaSource(settings, 0, clock=lambda: time.time() + 60)
+    return source, KafkaSink(settings, 0, source)
+
+
+async def _open(sink):
+    """Open a sink; a broker that has just begun may not have a coordinator for the group yet."""
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(BusError):
+                assert await sink.open() is None
+                return
+            await asyncio.sleep(0.2)
+
+
+async def _fetch(source, count):
+    """Fetch one by one until there are so many."""
+    found: list[Delivery] = []
+    async with asyncio.timeout(20):
+        while len(found) < count:
+            found += await source.fetch(1, 0.2)
+    return found
+
+
+async def test_lag_is_what_is_not_committed(model):
+    """It counts from the last commit on, what is being committed too; its seconds are the oldest record's age."""
+    model.ask(bodies(5))
+    source, sink = _pair(model)
+    assert source.lag() is None
+    await _open(sink)
+    await source.open(None)
+    deliveries = await _fetch(source, 3)
+    lag = source.lag()
+    assert lag is not None
+    assert lag.records == 5
+    assert 60 <= (lag.seconds or 0) < 120
+    seen = []
+    real = sink._source.looked_behind
+
+    async def looking(position):
+        seen.append(source.lag())
+        return await real(position)
+
+    sink._source.looked_behind = looking
+    for delivery, left in zip(deliveries, (4, 3, 2), strict=True):
+        await sink.commit(Commit([Reply(b"{}")], [], delivery.position, b"m"))
+        assert seen[-1].records == left + 1  # while it was under way
+        lag = source.lag()
+        assert lag is not None
+        assert lag.records == left
+    assert lag.seconds is None  # the next one was not handed over, so nobody knows how old it is
+    (delivery, *_) = await _fetch(source, 2)
+    assert (source.lag() or lag).seconds is not None
+    await sink.commit(Commit([Reply(b"{}")] * 2, [], delivery.position + 1, b"m"))
+    assert source.lag() == Lag(0, 0.0)
+    await source.close()
+    await sink.close()
+    assert source.lag() is None
+
+
+async def test_markers_are_no_lag_for_long(model):
+    """Records of a transaction are counted when they are committed; its marker goes once it was passed over."""
+    model.ask(bodies(2), transaction="t")
+    model.ask(bodies(3), transaction="t", abort=True)
+    source, sink = _pair(model)
+    await _open(sink)
+    await source.open(None)
+    deliveries = await _fetch(source, 2)
+    await sink.commit(Commit([Reply(b"{}")] * 2, [], deliveries[-1].position, b"m"))
+    async with asyncio.timeout(20):
+        while source.lag() != Lag(0, 0.0):
+            assert list(await source.fetch(10, 0.2)) == []
+    await source.close()
+    await sink.close()
+
+
+class _Watched:
+    """What can be asked of a daemon that was started with `[web]`."""
+
+    def __init__(self, model, log):
+        self._model, self._log = model, log
+        wait_until(lambda: "web.listening" in model.events(log))
+        self._port = next(line["port"] for line in model.log(log) if line.get("event") == "web.listening")
+
+    def ask(self, path):
+        return httpx.get(f"http://127.0.0.1:{self._port}{path}", trust_env=False, timeout=30)
+
+    def reasons(self):
+        return [(reason["shard"], reason["check"]) for reason in self.ask("/readyz").json()["not_ready"]]
+
+    def metric(self, name):
+        families = text_string_to_metric_families(self.ask("/metrics").text)
+        return {
+            int(sample.labels["shard"]): sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == name
+        }
+
+
+def test_a_watched_daemon_and_its_standby(model):
+    """One serves and says how far it is behind; the other stands by, ready, and takes over when the first is gone."""
+    config = model.config(extra=_WEB, sink="transaction_seconds = 10")
+    first = model.serve(config, "first.log")
+    one = _Watched(model, "first.log")
+    wait_until(lambda: one.ask("/readyz").status_code == 200)
+    assert one.ask("/readyz").json()["text"] == "serving 1 shard"
+    second = model.serve(config, "second.log")
+    two = _Watched(model, "second.log")
+    wait_until(lambda: one.ask("/readyz").status_code == two.ask("/readyz").status_code == 200)
+    wait_until(lambda: one.ask("/status").json()["shards"] + two.ask("/status").json()["shards"])
+    if one.ask("/status").json()["shards"] == []:
+        (first, one), (second, two) = (second, two), (first, one)
+    assert "standby" in two.ask("/readyz").json()["text"]
+    assert two.metric("perpetua_ready") == {}
+    model.ask([*bodies(100), b"?"])
+    model.wait_for_answers(101)
+    wait_until(lambda: one.metric("perpetua_rounds_total") == {0: 100})
+    wait_until(lambda: one.metric("perpetua_lag_records") == {0: 0})
+    assert one.metric("perpetua_lag_seconds") == {0: 0}
+    (shard,) = one.ask("/status").json()["shards"]
+    assert (shard["state"], shard["rejections"]) == ("serving", {"malformed": 1})
+    first.terminate()
+    assert first.wait(30) == 0
+    wait_until(lambda: two.metric("perpetua_rounds_total") == {0: 100})
+    assert two.ask("/readyz").json()["text"] == "serving 1 shard"
+    assert two.metric("perpetua_batches_total") == {0: 0}
+    second.terminate()
+    assert second.wait(30) == 0
+
+
+def test_not_ready_without_a_folder_and_without_a_broker(own_broker, tmp_path):
+    """The folder goes and comes back, then the broker does: what is wrong is said, and the errors are kept.
+
+    An idle shard notices the broker at its next commit, `snapshot_seconds` after the last one.
+    """
+    model = KafkaModelUnderTest(own_broker, "watched", tmp_path).create()
+    try:
+        config = model.config(extra=_WEB, sink="transaction_seconds = 3")
+        config.write_text(config.read_text().replace("snapshot_rounds = 500", "snapshot_seconds = 1"))
+        model.serve(config)
+        watched = _Watched(model, "serve.log")
+        wait_until(lambda: watched.ask("/readyz").status_code == 200)
+        (tmp_path / "state").rename(tmp_path / "moved")
+        wait_until(lambda: watched.reasons() == [(0, "folder")])
+        (tmp_path / "moved").rename(tmp_path / "state")
+        wait_until(lambda: watched.ask("/readyz").status_code == 200)
+        own_broker.kill()
+        wait_until(lambda: (None, "restored") in watched.reasons() or (0, "restored") in watched.reasons())
+        assert watched.ask("/livez").status_code == 200
+        assert watched.ask("/status").json()["errors"][0]["event"] == "bus.unavailable"
+        own_broker.start()
+        wait_until(lambda: watched.ask("/readyz").status_code == 200)
+    finally:
+        model.end()
+
+
+def test_check_looks_at_the_web_table(model):
+    """The port is tried where no daemon serves the state."""
+    done = perpetua("check", model.config(extra=_WEB), "--json")
+    found = {finding["what"]: finding["problem"] for finding in json.loads(done.stdout)}
+    assert found["web: address can be listened at"] is None
