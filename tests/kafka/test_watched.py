@@ -6,6 +6,7 @@ import json
 import time
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.base import Commit, Delivery, Lag, Reply
@@ -154,10 +155,22 @@ def test_a_watched_daemon_and_its_standby(model):
     assert second.wait(30) == 0
 
 
-def test_not_ready_without_a_folder_and_without_a_broker(own_broker, tmp_path):
-    """The folder goes and comes back, then the broker does: what is wrong is said, and the errors are kept.
+def test_not_ready_without_a_folder(model):
+    """The folder goes and comes back: what is wrong is said, and the shard goes on."""
+    model.serve(model.config(extra=_WEB))
+    watched = _Watched(model, "serve.log")
+    wait_until(lambda: watched.ask("/readyz").status_code == 200)
+    (model.folder / "state").rename(model.folder / "moved")
+    wait_until(lambda: watched.reasons() == [(0, "folder")])
+    (model.folder / "moved").rename(model.folder / "state")
+    wait_until(lambda: watched.ask("/readyz").status_code == 200)
 
-    An idle shard notices the broker at its next commit, `snapshot_seconds` after the last one.
+
+@pytest.mark.slow
+def test_not_ready_without_a_broker(own_broker, tmp_path):
+    """It goes and comes back: what is wrong is said, the process lives, and the errors are kept.
+
+    An idle shard notices at its next commit, `snapshot_seconds` after the last one.
     """
     model = KafkaModelUnderTest(own_broker, "watched", tmp_path).create()
     try:
@@ -165,10 +178,6 @@ def test_not_ready_without_a_folder_and_without_a_broker(own_broker, tmp_path):
         config.write_text(config.read_text().replace("snapshot_rounds = 500", "snapshot_seconds = 1"))
         model.serve(config)
         watched = _Watched(model, "serve.log")
-        wait_until(lambda: watched.ask("/readyz").status_code == 200)
-        (tmp_path / "state").rename(tmp_path / "moved")
-        wait_until(lambda: watched.reasons() == [(0, "folder")])
-        (tmp_path / "moved").rename(tmp_path / "state")
         wait_until(lambda: watched.ask("/readyz").status_code == 200)
         own_broker.kill()
         wait_until(lambda: (None, "restored") in watched.reasons() or (0, "restored") in watched.reasons())
