@@ -16,7 +16,8 @@ class WebTable(BaseModel):
     Attributes:
         host: The address to listen at.
         port: 0 takes any free one and logs it.
-        token_file: Holds a token that every request must show, but those for /livez: `Authorization: Bearer TOKEN`.
+        token_file: Holds a token that every request must show, but those for /livez and for the page without its
+            figures: `Authorization: Bearer TOKEN`.
             Needed where others than this machine can ask.
         ready_lag_seconds: How long the answers may stand still, while there are queries, before /readyz says so.
     """

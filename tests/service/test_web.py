@@ -20,6 +20,7 @@ from oracle.service.web.server import listen, serving
 from tests.support.shards import small_plan
 
 _PATHS = ["/livez", "/readyz", "/metrics", "/status", "/", "/static/page.css", "/static/page.js"]
+_OPEN = {"/livez", "/", "/static/page.css", "/static/page.js"}
 
 
 class _Site:
@@ -168,10 +169,11 @@ async def test_status(tmp_path):
 
 
 async def test_token(tmp_path, token):
-    """Every path but /livez asks for it; a wrong one, half of it, or another scheme are none."""
+    """Every path but /livez and the page's files asks for it; a wrong one, half of it, or another scheme are none."""
     async with _site(tmp_path, token_file=token) as site:
-        assert (await site.ask("/livez")).status_code == 200
-        for path in (*_PATHS[1:], "/none"):
+        for path in _OPEN:
+            assert (await site.ask(path)).status_code == 200
+        for path in [*(path for path in _PATHS if path not in _OPEN), "/none", "//", "/static/"]:
             for shown in (None, "", "Bearer", "Bearer s3cre", "Bearer s3crets", "Basic s3cret", "s3cret", "Bearer é"):
                 headers = {} if shown is None else {"Authorization": shown.encode("latin-1")}
                 answer = await site.ask(path, **headers)

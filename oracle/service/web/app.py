@@ -35,7 +35,7 @@ def make_app(board: Board, health: Health, metrics: Metrics, now: Callable[[], f
         health: Whether we are ready.
         metrics: For /metrics.
         now: Seconds since 1970.
-        token: What a request must show, but for /livez; None: nothing.
+        token: What a request must show, but for /livez and the page's files; None: nothing.
     """
 
     async def live(_request: Request) -> Response:

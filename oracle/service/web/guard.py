@@ -22,7 +22,8 @@ HEADERS: Final = {
 """On every answer."""
 
 _METHODS: Final = frozenset({"GET", "HEAD"})
-_OPEN_PATH: Final = "/livez"
+_OPEN_PATHS: Final = frozenset({"/livez", "/", "/static/page.css", "/static/page.js"})
+"""What says nothing of the daemon but that it runs: the page's files, so that a browser may ask for the token."""
 
 
 class Guard:
@@ -30,7 +31,7 @@ class Guard:
 
     Args:
         app: What answers them.
-        token: What they must show, but for /livez; None: nothing.
+        token: What they must show, but for /livez and the page's files; None: nothing.
     """
 
     def __init__(self, app: ASGIApp, token: bytes | None) -> None:
@@ -52,6 +53,6 @@ class Guard:
         if scope["method"] not in _METHODS:
             return PlainTextResponse("read-only\n", 405, {"Allow": "GET, HEAD"})
         shown = Headers(scope=scope).get("authorization", "").encode("latin-1")
-        if self._token is not None and scope["path"] != _OPEN_PATH and not is_shown(self._token, shown):
+        if self._token is not None and scope["path"] not in _OPEN_PATHS and not is_shown(self._token, shown):
             return PlainTextResponse("a bearer token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
         return self._app

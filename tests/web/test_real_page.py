@@ -1,0 +1,84 @@
+"""The page of a real daemon in a real browser: nothing stands in for anything."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+from selenium.webdriver import Chrome
+
+from oracle.service.web.guard import HEADERS
+from tests.support.browser import Page, chromium
+from tests.support.folders import command, environment, long_plan, make_state, write_config, write_log
+from tests.support.status_server import CONTENT_SECURITY_POLICY, StatusServer
+
+_SECONDS = 30.0
+
+
+class _Address:
+    """Where a daemon's page is."""
+
+    def __init__(self, port: int) -> None:
+        self.address = f"http://127.0.0.1:{port}/"
+
+
+def _listening(log: Path, process: subprocess.Popen[bytes]) -> int:
+    """Return the port that the daemon says it listens at."""
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text()
+        for line in log.read_text().splitlines():
+            if '"web.listening"' in line:
+                return int(json.loads(line)["port"])
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[_Address]:
+    """A daemon that has answered what there is, wants a token, and waits for more."""
+    make_state(tmp_path / "state", long_plan())
+    write_log(tmp_path, 500)
+    token = tmp_path / "token"
+    token.write_text("opens-it\n")
+    token.chmod(0o600)
+    web = {"port": 0, "token_file": str(token)}
+    config = write_config(tmp_path, source={"follow": True}, service={"log": "json"}, web=web)
+    log = tmp_path / "serve.log"
+    with log.open("wb") as stream, subprocess.Popen(command("serve", config), stderr=stream, env=environment()) as run:
+        yield _Address(_listening(log, run))
+        run.kill()
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Chrome]:
+    """A headless Chromium."""
+    with chromium(tmp_path / "profile") as running:
+        yield running
+
+
+def test_an_operator_looks_at_a_daemon(daemon: _Address, browser: Chrome) -> None:
+    """The page asks for the token; with it the daemon's own figures are shown, and the policy is not broken."""
+    page = Page(browser, cast("StatusServer", daemon))  # of which only the address is asked for
+    page.load()
+    page.until_link("token")
+    page.complaints()  # that /status was refused is one
+    page.find("#token").send_keys("opens-it\n")
+    page.until_link("live")
+    page.until(lambda: page.text("verdict-title") == "Ready: 1 of 1 shard serving")
+    page.until(lambda: page.texts("#shard-rows .state") == ["serving"])
+    assert page.text("model") == "tiny"
+    rounds = int(page.text("progress-rounds").replace(",", ""))
+    rejected = int(page.text("nav-rejections") or 0)
+    assert 0 < rounds == 500 - rejected
+    assert page.complaints() == []
+    assert page.pale_texts() == []
+    assert page.picture("real").stat().st_size > 0
+
+
+def test_the_stand_in_of_the_page_tests_has_the_daemons_policy() -> None:
+    """What the other tests of the page serve it under is what the daemon does."""
+    assert HEADERS["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
