@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from scipy import stats
-from scipy.special import logsumexp
+import scipy  # which loads its parts when they are asked for
 
 from oracle.errors import InputError
 from oracle.mechanisms.between_thresholds import log_answer_law
@@ -213,8 +212,10 @@ def randomized_response_log_delta(count: int, scale: float, epsilon: float) -> f
     successes = np.arange(count + 1)
     log_odds = epsilon - scale * (2.0 * successes - count)
     kept = log_odds < 0.0
-    weights = stats.binom.logpmf(successes[kept], count, 1.0 / (1.0 + math.exp(-scale)))
-    return float(logsumexp(weights + np.log(-np.expm1(log_odds[kept])))) + 1e-7  # scipy's logpmf: about 1e-9
+    weights = scipy.stats.binom.logpmf(successes[kept], count, 1.0 / (1.0 + math.exp(-scale)))
+    return (
+        float(scipy.special.logsumexp(weights + np.log(-np.expm1(log_odds[kept])))) + 1e-7
+    )  # scipy's logpmf: about 1e-9
 
 
 def laplace_log_delta(scale: float, gap: int, mediums: int, epsilon: float) -> float:
@@ -231,7 +232,7 @@ def laplace_log_delta(scale: float, gap: int, mediums: int, epsilon: float) -> f
     success = -math.expm1(-scale * (gap + 1)) / (1.0 + math.exp(scale))
 
     def log_delta(trials: int) -> float:
-        too_few = float(stats.binom.logcdf(mediums - 1, trials, success)) + 1e-7
+        too_few = float(scipy.stats.binom.logcdf(mediums - 1, trials, success)) + 1e-7
         return float(np.logaddexp(randomized_response_log_delta(trials, scale, epsilon), too_few))
 
     low, high = mediums, math.ceil((mediums + 60.0 * math.sqrt(mediums) + 2000.0) / success)

@@ -4,8 +4,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
+import scipy  # which loads its parts when they are asked for
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from oracle.errors import InputError
 
@@ -55,7 +55,7 @@ def log_overflow(epsilon: float, threshold: int, cap: int) -> float:
     start = rho - slack - first
     terms = _log_mass(epsilon, rho) + above[start] - above[start + factors]
     beyond = -epsilon * (reach + 1)  # P(rho > reach) <= exp(-e (reach + 1)); there the product is at most 1
-    return min(float(np.logaddexp(logsumexp(terms), beyond)) + _SAFE, 0.0)
+    return min(float(np.logaddexp(scipy.special.logsumexp(terms), beyond)) + _SAFE, 0.0)
 
 
 def cap_slack(epsilon: float, log_delta_cap: float, threshold: int) -> int:

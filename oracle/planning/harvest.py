@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from scipy import special, stats
+import scipy  # which loads its parts when they are asked for
 
 __all__ = ["trials_for"]
 
@@ -27,10 +27,10 @@ def trials_for(successes: int, probability: float, miss: float) -> int:
 
     def enough(trials: int) -> bool:
         # P(Bin(n, p) < k) = 1 - I_p(k, n - k + 1)
-        tail = float(special.betaincc(float(successes), trials - successes + 1.0, probability))
+        tail = float(scipy.special.betaincc(float(successes), trials - successes + 1.0, probability))
         if abs(tail - miss) > _CLEAR * miss:
             return tail <= miss
-        return bool(stats.binom.cdf(successes - 1, trials, probability) <= miss)
+        return bool(scipy.stats.binom.cdf(successes - 1, trials, probability) <= miss)
 
     high = max(successes, math.ceil(successes / probability))
     low = successes - 1

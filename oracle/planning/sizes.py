@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from scipy.special import gammaincinv
+import scipy  # which loads its parts when they are asked for
 
 from oracle.accounting.between_thresholds import laplace_log_delta, logistic_fits
 from oracle.accounting.stopper import cap_slack, early_slack, log_overflow
@@ -185,7 +185,7 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
     for _ in range(_PASSES):
         scale = scale_at(margin, scale)
         tolerated = math.floor(shares.contamination / scale)
-        mean = float(gammaincinv(tolerated + 1.0, beta / (4.0 * sides)))
+        mean = float(scipy.special.gammaincinv(tolerated + 1.0, beta / (4.0 * sides)))
         wanted = math.log(rounds / mean) + shares.contamination * math.exp(shares.contamination - shares.gap)
         wanted = max(wanted, least_margin)
         settled = abs(wanted - margin) < 1e-4  # noqa: PLR2004 -- nats

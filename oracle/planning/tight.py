@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import scipy  # which loads its parts when they are asked for
 from numpy.typing import NDArray
-from scipy import optimize
 
 from oracle.accounting.between_thresholds import TABLE_REACH
 from oracle.errors import PlanError
@@ -227,7 +227,7 @@ def _search(task: _Task, progress: Callable[[int], None] = lambda _step: None) -
 
     unit = (_FIRST_GUESS - _LOWEST) / (_HIGHEST - _LOWEST)
     start = np.log(unit / (1.0 - unit))
-    found = optimize.minimize(
+    found = scipy.optimize.minimize(
         objective, start, method="Nelder-Mead", options={"maxfev": SEARCH_STEPS, "xatol": 3e-2, "fatol": 3e-4}
     )
     return shares_at(found.x)

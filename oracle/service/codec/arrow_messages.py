@@ -10,7 +10,7 @@ metadata.
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -55,7 +55,6 @@ class ArrowRun(NamedTuple):
 
 
 _REASONS = (Reason.NOT_FINITE, Reason.MISSING_FEATURE)
-_ERRORS = pa.array([None, *map(str, _REASONS)], pa.string())
 _Number = TypeVar("_Number", bound=np.generic)
 _LONGEST_RUN: Final = 64 << 20  # bytes
 _END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream
@@ -184,7 +183,7 @@ class ArrowCodec:
         if len(labels) < count:
             asked = queries.rejected == 0
             label, rounds, phase = _spread(label, asked), _spread(rounds, asked), _spread(phase, asked)
-            error = _ERRORS.take(pa.array(queries.rejected))
+            error = _errors().take(pa.array(queries.rejected))
         identifiers = queries.identifiers
         schema, head = self._schemas[None if identifiers is None else identifiers.type]
         # No slices of Arrow's here: it would pad each with what stands behind it, the answers to somebody else.
@@ -206,6 +205,12 @@ def _spread(column: NDArray[_Number], asked: NDArray[np.bool_]) -> NDArray[_Numb
     whole = np.full(len(asked), -1, dtype=column.dtype)
     whole[asked] = column
     return whole
+
+
+@cache
+def _errors() -> pa.Array:
+    """Return what `ArrowQueries.rejected` counts. Not at import: given a list, pyarrow imports pandas where it can."""
+    return pa.array([None, *map(str, _REASONS)], pa.string())
 
 
 @lru_cache(maxsize=8)
