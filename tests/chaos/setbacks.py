@@ -127,7 +127,7 @@ def _damages() -> list[tuple[Callable[[Place, Place], None], tuple[int, ...]]]:
         (whole_sink, (3,)),
         (record_only, (3,)),
         (output_only, (4,)),
-        (no_record, (2,)),
+        (no_record, (3,)),
         (no_output, (4,)),
         (no_sink, (3,)),
         (damaged_record, (4,)),
