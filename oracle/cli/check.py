@@ -13,6 +13,7 @@ from oracle.cli.check_web import web_findings
 from oracle.cli.findings import Finding, attempt
 from oracle.cli.progress import Progress
 from oracle.errors import StateError, WrongKeyError
+from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
 from oracle.service.assembly import inspect_sink, last_commit, open_sink, open_source
@@ -96,7 +97,7 @@ def _plan(config: Config) -> Plan:
     if data is None:
         msg = f"{config.state.folder}: holds no state; make one with `perpetua init`"
         raise StateError(msg)
-    plan = Plan.decode(data)
+    plan = decode_plan(data)
     verify_plan(plan)
     return plan
 

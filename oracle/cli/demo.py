@@ -23,7 +23,7 @@ from oracle.cli.flights.report import summary, what_happened, what_next
 from oracle.cli.flights.score import score_files
 from oracle.cli.status import public_status
 from oracle.errors import PerpetuaError, RefusedError, StateError, StorageError
-from oracle.planning.plan import Plan
+from oracle.planning.kinds import decode_plan
 from oracle.state.folder import read_plan
 
 __all__ = ["run"]
@@ -84,7 +84,7 @@ def run(
         if data is None:
             msg = f"{folder / 'state'}: holds no plan"
             raise StateError(msg)
-        plan = Plan.decode(data)
+        plan = decode_plan(data)
         plot = draw(score, plan.alpha, folder / "error.svg", [crash])
         table = Table(box=None, show_header=False, pad_edge=False)
         for row in summary(plan, public_status(folder / "state"), score, seconds):

@@ -26,7 +26,7 @@ from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.sharding import plan_shards, shard_model
 from oracle.planning.tight import SEARCH_STEPS
-from oracle.predictors.rectangles import RectanglesTrainer
+from oracle.predictors.kinds import new_trainer
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.shards import discard_unfinished
@@ -96,7 +96,7 @@ def _make_one(plan: Plan, data: Path, label: str, targets: Targets) -> None:
 
 
 def _train(plan: Plan, data: Path, label: str) -> Snapshot:
-    trainer = RectanglesTrainer(plan, secrets.token_bytes(KEY_BYTES))
+    trainer = new_trainer(plan, secrets.token_bytes(KEY_BYTES))
     names = tuple(feature.name for feature in plan.features)
     with Progress("reading", plan.declared, "rows") as progress:
         for features, labels in labelled_batches(data, names, label):

@@ -96,7 +96,7 @@ def make_shards(plan: Plan, shards: int, rows: Rows, targets: Targets) -> None:
     never kept beside those of another deal.
     """
     deal = Deal(PhaseKey(secrets.token_bytes(KEY_BYTES)), shards)
-    together = max(_TOGETHER_BYTES // plan.phases[0].memory_bytes, 1)
+    together = max(_TOGETHER_BYTES // plan.training_bytes, 1)
     groups = [range(first, min(first + together, shards)) for first in range(0, shards, together)]
     with Progress("reading", rows.declared * len(groups), "rows") as progress:
         readings = _Readings(rows, tuple(feature.name for feature in plan.features), progress)

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from oracle.planning.model import Model, parse_model
+from oracle.planning.model import Model
+from oracle.planning.model_file import parse_model
 from oracle.service.documents import read_toml
 
 __all__ = ["read_model"]

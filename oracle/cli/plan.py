@@ -1,8 +1,8 @@
 """`perpetua plan`: print every number of a run before any data is read."""
 
-import math
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 import typer
@@ -10,17 +10,40 @@ from rich.console import Console
 from rich.table import Table
 
 from oracle.cli.models import read_model
+from oracle.cli.plan_boxes import box_phases, box_rows, compare_boxes
+from oracle.cli.plan_page import Row
 from oracle.cli.progress import Progress
 from oracle.errors import RefusedError
 from oracle.planning.model import Model
-from oracle.planning.plan import InstancePlan, Plan
+from oracle.planning.plan import Plan
 from oracle.planning.planner import as_paper, wish_for
 from oracle.planning.sharding import refuse_small_parts, shard_model
 from oracle.planning.tight import SEARCH_STEPS
 
-__all__ = ["run"]
+__all__ = ["PAGES", "Page", "run"]
 
-_SHOWN = 6
+PlanT = TypeVar("PlanT", bound=Plan)
+
+
+class Page(NamedTuple, Generic[PlanT]):
+    """What is shown of one kind of plan, beside what is shown of every plan.
+
+    Attributes:
+        rows: Lines about it.
+        phases: The table of its phases, or of what else it consists of.
+        compare: The table of a plan and its paper's side by side, where there is one.
+    """
+
+    rows: Callable[[PlanT], Iterator[Row]]
+    phases: Callable[[PlanT], Table]
+    compare: Callable[[PlanT, PlanT], Table] | None = None
+
+
+PAGES: Final[Mapping[str, Page[Any]]] = {
+    "rectangles": Page(box_rows, box_phases, compare_boxes),
+}
+"""The page of every kind in `oracle.planning.kinds.KINDS`."""
+
 _WIDTH = 240
 """Columns that any table fits into; none is padded to them, and a terminal may wrap what it cannot show."""
 
@@ -68,7 +91,11 @@ def run(
 
 def _paper(model: Model) -> Plan:
     """Plan the same model as the paper does, for just enough examples."""
-    return wish_for(msgspec.structs.replace(as_paper(model), examples=1))
+    paper = as_paper(model)
+    if paper is None:
+        msg = f"--compare = 'paper': predictor {model.predictor} has no such profile"
+        raise RefusedError(msg)
+    return wish_for(msgspec.structs.replace(paper, examples=1))
 
 
 def _json(plan: Plan, paper: Plan | None) -> str:
@@ -77,85 +104,32 @@ def _json(plan: Plan, paper: Plan | None) -> str:
 
 
 def _print(console: Console, plan: Plan, declared: int) -> None:
-    first, enough = plan.phases[0], plan.declared == declared
+    enough = plan.declared == declared
     privacy = f"epsilon = {plan.epsilon:g} a record; delta sums to at most {plan.delta:g} for ever"
-    error = f"at most {plan.expected_error:.4f} on honest queries, but with probability {plan.beta:g}"
     if plan.nominal:
         privacy = f"epsilon = {plan.epsilon:g} a record, sum of delta = {plan.delta:g}: both nominal"
-        error = f"{plan.expected_error:g} on honest queries, by Lemma 4.13 of the paper"
+    page = PAGES[plan.predictor]
     for name, value in (
         ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
-        ("sides", f"{', '.join(plan.sides)}; {plan.slicing}, each side gets {plan.share:.0%} of its stripe"),
         ("examples", f"{plan.examples if enough else plan.declared:,} wanted, {declared:,} declared"),
         ("privacy", privacy),
-        ("error", error),
         ("honest share", f"at least {plan.gamma:g} of the stream"),
-        ("noise", f"{first.start.law}, keyed, exact to 128 bits; Stopper epsilon {first.stopper.epsilon:.4g}"),
-        ("memory", f"{_mebibytes(first.memory_bytes)} in phase 1, {_mebibytes(plan.memory_bytes)} at most"),
+        *page.rows(plan),
         ("lasts", f"{plan.rounds:.3g} rounds in {len(plan.phases)} phases: {_years(plan.rounds)}"),
     ):
         console.print(f"{name:<14}{value}")
     if plan.nominal:
         console.print(_NOMINAL)
-    table = _table("phase", "rounds", "delta", "points/side", "mediums", "noise scale", "thresholds")
-    for index, phase in enumerate(plan.phases):
-        if _SHOWN <= index < len(plan.phases) - 1:
-            if index == _SHOWN:
-                table.add_row(*["..."] * 7)
-            continue
-        table.add_row(str(phase.phase), f"{phase.rounds:,}", f"{phase.delta:.2e}", *_columns(phase.start))
-        table.add_row("  re-armed", "", "", *_columns(phase.rearmed))
     console.print()
-    console.print(table)
+    console.print(page.phases(plan))
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left", no_wrap=True, overflow="fold")
-    return table
-
-
-def _print_comparison(console: Console, tight: Plan, paper: Plan) -> None:
-    """Print both plans' figures side by side, and how many times the paper's is."""
-    table = _table("", "tight", "paper", "paper / tight")
-    table.add_row("epsilon", f"{tight.epsilon:g}", f"{paper.epsilon:g} (nominal)", "")
-    table.add_row("sum of delta", f"{tight.delta:g}", f"{paper.delta:g} (nominal)", "")
-    ours, theirs = tight.phases[0], paper.phases[0]
-    for name, mine, other in (
-        ("examples wanted", tight.examples, paper.examples),
-        ("points a side, phase 1", ours.start.points, _held(theirs.start)),
-        ("mediums until a re-arm", ours.stopper.threshold, theirs.stopper.threshold),
-        ("noise, std. deviation", _deviation(ours.start), _deviation(theirs.start)),
-        ("rounds of phase 1", ours.rounds, theirs.rounds),
-        ("memory of phase 1, MiB", ours.memory_bytes / 2**20, theirs.memory_bytes / 2**20),
-    ):
-        table.add_row(name, _figure(mine), _figure(other), f"{other / mine:,.3g}")
-    console.print()
-    console.print(table)
-    console.print(_NOMINAL)
-
-
-def _deviation(instance: InstancePlan) -> float:
-    """Standard deviation of the depths' noise, in points; DLap(e)'s is Laplace's but for a part of e^2/24."""
-    return (math.pi / math.sqrt(3.0) if instance.law == "logistic" else math.sqrt(2.0)) / instance.scale
-
-
-def _held(instance: InstancePlan) -> int:
-    return instance.points if instance.base is msgspec.UNSET else instance.base
-
-
-def _figure(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
-
-
-def _columns(instance: InstancePlan) -> tuple[str, str, str, str]:
-    thresholds = f"{instance.low:,}-{instance.high:,}"
-    return f"{_held(instance):,}", f"{instance.mediums:,}", f"{instance.scale:.3g}", thresholds
-
-
-def _mebibytes(count: int) -> str:
-    return f"{count / 2**20:.1f} MiB"
+def _print_comparison(console: Console, plan: Plan, paper: Plan) -> None:
+    compare = PAGES[plan.predictor].compare
+    if compare is not None:
+        console.print()
+        console.print(compare(plan, paper))
+        console.print(_NOMINAL)
 
 
 def _years(rounds: int) -> str:

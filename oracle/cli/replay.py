@@ -14,6 +14,7 @@ from oracle.cli.answers import answered_rows
 from oracle.cli.replay_fork import Outputs, Published, check_outputs, counted, publish, stated_cost
 from oracle.cli.replay_verify import Verdict, last_commit_of, verify
 from oracle.errors import InputError, LogDivergedError, PlanExhaustedError, RefusedError, StateError, WrongKeyError
+from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.service.messages import MessageSettings, check_messages
 from oracle.service.shard import Shard
@@ -201,7 +202,7 @@ def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot]:
         if data is None or plan_data is None:
             msg = f"{origin}: holds no state; make one with `perpetua init`"
             raise StateError(msg)
-        plan = Plan.decode(plan_data)
+        plan = decode_plan(plan_data)
         path = key or origin / "key"
         try:
             return plan, decode(data, read_key_file(path), plan.digest)
@@ -209,5 +210,5 @@ def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot]:
             msg = f"{exc}, {path}"
             raise WrongKeyError(msg) from exc
     genesis = read_genesis(origin)
-    plan = Plan.decode(genesis.plan)
+    plan = decode_plan(genesis.plan)
     return plan, decode(genesis.snapshot, genesis.master_key, plan.digest)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oracle.errors import StateError
-from oracle.planning.plan import Plan
+from oracle.planning.kinds import decode_plan
 from oracle.state.folder import peek_folder, read_plan
 from oracle.state.forks import read_forks
 from oracle.state.shards import shard_count, shard_name
@@ -160,7 +160,7 @@ def public_status(folder: Path) -> Status:
     if header is None or data is None:
         msg = f"{folder}: holds no state; make one with `perpetua init`"
         raise StateError(msg)
-    plan = Plan.decode(data)
+    plan = decode_plan(data)
     current = plan.phases[header.phase - 1]
     in_phase = header.round - plan.first_round(header.phase)
     forks = read_forks(folder)

@@ -14,7 +14,7 @@ from oracle.accounting.events import (
     StopperOverflowEvent,
 )
 from oracle.errors import PlanError
-from oracle.planning.plan import InstancePlan, PhasePlan, Plan
+from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 
 __all__ = ["noise_comparisons", "noise_delta", "query_event", "query_guarantee", "training_event", "verify"]
 
@@ -55,7 +55,7 @@ def _instance_event(phase: PhasePlan, instance: InstancePlan) -> Event:
     )
 
 
-def training_event(plan: Plan) -> Event:
+def training_event(plan: BoxPlan) -> Event:
     """Return what a training record goes through: the instance(s) it sits in when phase 1 starts.
 
     Everything that routes other records is a function of answers already charged. Sides are armed afresh from
@@ -64,7 +64,7 @@ def training_event(plan: Plan) -> Event:
     return _instance_event(plan.phases[0], plan.phases[0].start)
 
 
-def query_event(plan: Plan, index: int) -> Event:
+def query_event(plan: BoxPlan, index: int) -> Event:
     """Return what a query of phase `index + 1` goes through.
 
     Its own answer is hidden, and with it which of these happened (privacy document, section 4):
@@ -82,7 +82,7 @@ def query_event(plan: Plan, index: int) -> Event:
     return EitherOf(tuple(branches))
 
 
-def query_guarantee(plan: Plan, index: int) -> Guarantee:
+def query_guarantee(plan: BoxPlan, index: int) -> Guarantee:
     """Return the guarantee of a record of phase `index + 1`; in phase 1 it covers the training records too."""
     event = query_event(plan, index)
     if index == 0:
@@ -90,7 +90,7 @@ def query_guarantee(plan: Plan, index: int) -> Guarantee:
     return guarantee(event, plan.epsilon)
 
 
-def verify(plan: Plan) -> None:
+def verify(plan: BoxPlan) -> None:
     """Check every figure of a plan with the accountant.
 
     Raises:

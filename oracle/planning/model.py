@@ -1,24 +1,17 @@
-"""The model file: what its owner declares before a plan is made. Nothing here is taken from private data."""
+"""What the owner of a model declares before a plan is made, as far as all predictors have it in common.
 
-import difflib
-import re
-from collections.abc import Mapping
+Nothing here is taken from private data. Each predictor has a model class of its own (`oracle.planning.kinds`).
+"""
+
 from typing import Literal
 
 import msgspec
 
 from oracle.errors import InputError
 
-__all__ = ["Feature", "Limits", "Model", "parse_model"]
+__all__ = ["Feature", "Limits", "Model", "check_feature_limit", "check_features", "check_open", "check_promises"]
 
 _NAME_LIMIT = 64
-_FEATURE_LIMIT = 512
-_CHOICES = {
-    "predictor": ("rectangles",),
-    "profile": ("tight", "paper"),
-    "slicing": ("faces", "sequential", "rsc"),
-    "sides": ("lower", "upper", "both", "none"),
-}
 _RANGES = (
     ("epsilon", 0.05, 50.0),  # below, no noise table is wide enough
     ("delta", 1e-18, 0.1),  # below, noise of 128 bits is too coarse for two phases
@@ -28,16 +21,6 @@ _RANGES = (
 )
 """Least and largest value of each promise: outside, a plan would be absurd or its numbers too coarse."""
 
-_TYPES = {
-    "array": "a list",
-    "bool": "true or false",
-    "float": "a number",
-    "int": "a whole number",
-    "object": "a table",
-    "str": "text",
-}
-"""msgspec's names of types, in words."""
-
 _RESERVED = frozenset({"id", "x", "label"})
 
 
@@ -46,7 +29,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     Attributes:
         name: Its name; also its key where a query names its features.
-        sides: The sides that a box may have on it.
+        sides: The sides that a box may have on it, or the ways a stump may cut: "lower" says 1 above its edge.
         bounds: Declared range, used to scale the faces; values outside are allowed.
     """
 
@@ -72,120 +55,42 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[model]` table. `Plan` explains the shared fields.
+    """The `[model]` table, as far as all predictors have it in common. `Plan` explains the fields.
 
     Attributes:
-        slicing: How a phase's points are shared out; where a model file names none, the profile's own.
-        trim: Outermost points each side skips when it is armed at a phase start, against wrong labels.
-        share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
-        first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
-            and makes the phases shorter.
+        predictor: Name of the predictor (`oracle.planning.kinds`).
     """
 
     name: str
-    predictor: Literal["rectangles"]
+    predictor: str
     epsilon: float
     examples: int
     features: tuple[Feature, ...]
-    profile: Literal["tight", "paper"] = "tight"
+    profile: str = "tight"
     delta: float = 1e-3
     alpha: float = 0.1
     beta: float = 0.05
     gamma: float = 1.0
-    slicing: Literal["faces", "sequential", "rsc"] = "faces"
-    trim: int = 0
-    share: float | None = None
-    first_share: float | None = None
     limits: Limits = Limits()
 
 
-def parse_model(document: Mapping[str, object]) -> Model:
-    """Check a parsed model file and return its model.
+def check_open(field: str, value: float, most: float, *, closed: bool) -> None:
+    """Refuse a number that is not above 0 and below `most`, or at most `most` if the range is closed."""
+    if not (value > 0.0 and (value <= most if closed else value < most)):  # also for NaN
+        raise InputError(f"model.{field}", value, f"must be above 0 and {'at most' if closed else 'below'} {most:g}")
 
-    Args:
-        document: The whole TOML document; it must hold the table `model` and nothing else.
+
+def check_promises(model: Model) -> None:
+    """Refuse promises and limits outside their ranges.
 
     Raises:
-        InputError: A field is missing, unknown, of the wrong type or outside its bound.
-
-    >>> parse_model({"model": {"name": "m", "predictor": "rectangles", "epsilon": -1.0, "examples": 9,
-    ...     "features": [{"name": "a", "bounds": [0.0, 1.0]}]}})
-    Traceback (most recent call last):
-    ...
-    oracle.errors.InputError: model.epsilon = -1.0: must be from 0.05 to 50
+        InputError: One of them is.
     """
-    unknown = sorted(set(document) - {"model"})
-    if unknown:
-        raise InputError(unknown[0], "...", "unknown table; a model file holds [model] only")
-    if "model" not in document:
-        raise InputError("model", None, "the table [model] is missing")
-    try:
-        model = msgspec.convert(_with_slicing(document["model"]), Model)
-    except msgspec.ValidationError as exc:
-        raise _clear(str(exc), document["model"]) from exc
-    _check_numbers(model)
-    _check_features(model)
-    _check_profile(model)
-    return model
-
-
-def _with_slicing(table: object) -> object:
-    """Fill in the profile's own slicing where none is named."""
-    if isinstance(table, dict) and table.get("profile") == "paper":
-        return {"slicing": "rsc", **table}
-    return table
-
-
-def _clear(text: str, table: object) -> InputError:
-    """Turn msgspec's complaint into one that names field, value and bound."""
-    what, _, path = text.partition(" - at `$")
-    path = "model" + path.rstrip("`")
-    name = re.search(r"`(.*)`$", what)
-    if what.startswith("Object contains unknown field") and name:
-        kind = Feature if ".features[" in path else Limits if path.endswith(".limits") else Model
-        near = difflib.get_close_matches(name[1], kind.__struct_fields__, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        return InputError(f"{path}.{name[1]}", "...", f"unknown setting{hint}")
-    if what.startswith("Object missing required field") and name:
-        return InputError(f"{path}.{name[1]}", None, "must be set")
-    field = path.rsplit(".", 1)[-1]
-    value: object = table
-    for step in re.findall(r"[^.\[\]]+", path)[1:]:
-        value = value[int(step)] if isinstance(value, list) else value.get(step) if isinstance(value, dict) else value
-    shown = value if isinstance(value, str | int | float | bool) else "..."
-    if what.startswith("Invalid enum value"):
-        return InputError(path, shown, f"must be one of {', '.join(_CHOICES.get(field, ()))}")
-    return InputError(path, shown, _in_words(what))
-
-
-def _in_words(complaint: str) -> str:
-    """Return msgspec's complaint about a type without its names of types.
-
-    >>> _in_words("Expected `float | null`, got `str`")
-    'must be a number, not text'
-    """
-    words = re.sub(r"`(\w+)(?: \| null)?`", lambda match: _TYPES.get(match[1], match[0]), complaint)
-    return re.sub(r"^must be (.*), got ", r"must be \1, not ", words.replace("Expected ", "must be ", 1))
-
-
-def _check_numbers(model: Model) -> None:
-    def within(field: str, value: float, low: float, high: float, *, closed: bool) -> None:
-        if not (low < value and (value <= high if closed else value < high)):  # also false for NaN
-            raise InputError(
-                f"model.{field}", value, f"must be above {low:g} and {'at most' if closed else 'below'} {high:g}"
-            )
-
     for field, least, most in _RANGES:
         value = getattr(model, field)
         if not least <= value <= most:  # also for NaN
             raise InputError(f"model.{field}", value, f"must be from {least:g} to {most:g}")
-    within("examples", model.examples, 0, 2**48, closed=True)
-    if model.share is not None:
-        within("share", model.share, 0.0, 1.0, closed=True)
-    if model.first_share is not None:
-        within("first_share", model.first_share, 0.0, 1.0, closed=False)
-    if not 0 <= model.trim <= model.examples:
-        raise InputError("model.trim", model.trim, f"must be from 0 to examples ({model.examples})")
+    check_open("examples", model.examples, 2**48, closed=True)
     for field, low, high in (
         ("body_bytes", 64, 2**30),
         ("batch_bytes", 1024, 2**30),
@@ -197,16 +102,6 @@ def _check_numbers(model: Model) -> None:
             raise InputError(f"model.limits.{field}", value, f"must be from {low} to {high}")
 
 
-def _check_profile(model: Model) -> None:
-    paper = model.profile == "paper"
-    if paper != (model.slicing == "rsc"):
-        bound = 'must be "rsc" for profile = "paper"' if paper else 'is for profile = "paper" only'
-        raise InputError("model.slicing", model.slicing, bound)
-    for field, unused in (("trim", 0), ("share", None), ("first_share", None)):
-        if paper and getattr(model, field) != unused:
-            raise InputError(f"model.{field}", getattr(model, field), 'cannot be set for profile = "paper"')
-
-
 def _check_name(where: str, name: str) -> None:
     if not name or len(name) > _NAME_LIMIT or name in _RESERVED:
         raise InputError(f"{where}.name", name, f"must be 1 to {_NAME_LIMIT} characters, not id, x or label")
@@ -214,11 +109,20 @@ def _check_name(where: str, name: str) -> None:
         raise InputError(f"{where}.name", name, "must have printable characters only, no quote and no backslash")
 
 
-def _check_features(model: Model) -> None:
+def check_feature_limit(model: Model, most: int) -> None:
+    """Refuse a model without features, or with more than `most`."""
+    if not 1 <= len(model.features) <= most:
+        raise InputError("model.features", len(model.features), f"must be 1 to {most} features")
+
+
+def check_features(model: Model) -> None:
+    """Refuse names that no query could use, and bounds that are none.
+
+    Raises:
+        InputError: One is.
+    """
     if not model.name or len(model.name) > _NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
         raise InputError("model.name", model.name, f"must be 1 to {_NAME_LIMIT} letters, digits, '-', '_' or '.'")
-    if not 1 <= len(model.features) <= _FEATURE_LIMIT:
-        raise InputError("model.features", len(model.features), f"must be 1 to {_FEATURE_LIMIT} features")
     seen: set[str] = set()
     for index, feature in enumerate(model.features):
         where = f"model.features[{index}]"
@@ -226,10 +130,7 @@ def _check_features(model: Model) -> None:
         if feature.name in seen:
             raise InputError(f"{where}.name", feature.name, "must not be used twice")
         seen.add(feature.name)
-        if feature.bounds is None:
-            if feature.sides != "none" and model.slicing == "faces":
-                raise InputError(f"{where}.bounds", None, 'must be declared as [low, high] for slicing = "faces"')
-        else:
+        if feature.bounds is not None:
             low, high = feature.bounds
             if not (low < high and abs(low) < 1e150 and abs(high) < 1e150):  # noqa: PLR2004 -- squares must stay finite
                 raise InputError(f"{where}.bounds", [low, high], "must be two finite numbers, low below high")

@@ -13,7 +13,7 @@ from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS, MAX_SIDES
 from oracle.mechanisms.noise import SMALLEST_SCALE, tail_reach
 from oracle.planning.model import Model
-from oracle.planning.plan import InstancePlan, PhasePlan, Plan, StopperPlan
+from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
 from oracle.planning.tight import side_names
 
 __all__ = ["check_paper", "check_runnable", "instance_privacy", "plan_paper"]
@@ -40,7 +40,7 @@ _LARGEST_TABLE: Final = 2**24
 """Edges of a noise table that are made in seconds: one for each point a side can hold."""
 
 
-Promise = Model | Plan
+Promise = Model | BoxPlan
 """What states epsilon, delta, alpha, beta and gamma."""
 
 
@@ -171,7 +171,7 @@ def _obstacle(phase: PhasePlan, sides: int) -> str | None:
     return None
 
 
-def plan_paper(model: Model) -> Plan:
+def plan_paper(model: Model) -> BoxPlan:
     """Plan a run with the constants of the paper; `declared` is the number wanted where the model declares fewer.
 
     Formal guarantees:
@@ -196,7 +196,7 @@ def plan_paper(model: Model) -> Plan:
         if figure > _LARGEST_COUNT:
             msg = f"model.profile = 'paper': its constants ask for {figure:.3g} {what}, more than a plan can say"
             raise PlanError(msg)
-    plan = Plan(
+    plan = BoxPlan(
         name=model.name,
         predictor=model.predictor,
         profile="paper",
@@ -285,7 +285,7 @@ def _write_phase(model: Promise, sides: int, index: int, phase: _Phase) -> Phase
     )
 
 
-def check_paper(plan: Plan) -> None:
+def check_paper(plan: BoxPlan) -> None:
     """Check that every figure is what the constants of the proofs make it, and the schedule of the nominal deltas.
 
     Raises:
@@ -309,7 +309,7 @@ def check_paper(plan: Plan) -> None:
         raise PlanError(msg)
 
 
-def check_runnable(plan: Plan) -> None:
+def check_runnable(plan: BoxPlan) -> None:
     """Refuse a plan that no state can be made of.
 
     Raises:

@@ -3,17 +3,19 @@
 A plan is public. Its canonical JSON is what the snapshots are bound to (`digest`), so nothing that decides
 whether a message is a query, or what a round costs, can change under a running state. Fields that came later are
 left out of it where they are not set, so that older plans keep their digest.
+
+Each predictor has a plan class of its own (`oracle.planning.kinds`); what everybody may ask of any of them is `Plan`.
 """
 
 import hashlib
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from oracle.errors import PlanError
-from oracle.planning.model import Feature, Limits
+from oracle.planning.model import Feature, Limits, Model
 
-__all__ = ["PLAN_VERSION", "InstancePlan", "PhasePlan", "Plan", "StopperPlan"]
+__all__ = ["PLAN_VERSION", "BoxPlan", "InstancePlan", "Phase", "PhasePlan", "Plan", "StopperPlan", "refuse_too_few"]
 
 PLAN_VERSION = 1
 """Format version of `Plan`; a plan of a higher version is refused."""
@@ -71,13 +73,24 @@ class StopperPlan(msgspec.Struct, frozen=True, kw_only=True):
     scale: float | msgspec.UnsetType = msgspec.UNSET
 
 
-class PhasePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One phase.
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """One phase of any plan.
 
     Attributes:
         phase: Its number, from 1.
         rounds: t_p.
         delta: Per-record delta of its records, all parts included.
+    """
+
+    phase: int
+    rounds: int
+    delta: float
+
+
+class PhasePlan(Phase, frozen=True, kw_only=True):
+    """One phase of a box plan.
+
+    Attributes:
         delta_noise: The part of delta that pays for the Stopper tables' distance from the ideal law.
         alpha: Error budget of the phase (probability mass of all its stripes).
         beta: Probability of missing the utility bound in this phase.
@@ -88,9 +101,6 @@ class PhasePlan(msgspec.Struct, frozen=True, kw_only=True):
         memory_bytes: Bytes of private arrays and noise tables held during the phase.
     """
 
-    phase: int
-    rounds: int
-    delta: float
     delta_noise: float
     alpha: float
     beta: float
@@ -102,40 +112,107 @@ class PhasePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole plan.
+    """What every plan has; all that knows no predictor by name reads these fields only.
 
     Attributes:
         version: `PLAN_VERSION`.
         name: The model's name.
         predictor: Which predictor runs it.
-        profile: Which accounting it stands on: `tight` is proved; `paper` is nominal, see `nominal`.
-        features: Names, sides and bounds, in the order of a query's `x`.
-        sides: The sides in use, "NAME:lower" or "NAME:upper", in the order of Alg. 6 of Stemmer (2024).
-        slicing: Rule that gives each positive record to a side.
-        coin: Probability of a uniformly random side under `faces`.
-        share: Part of a side's stripe that the slicing rule gives it (utility only).
-        epsilon: Per-record epsilon (nats).
+        profile: Which accounting it stands on.
+        features: The features, in the order of a query's `x`.
+        epsilon: Largest per-record epsilon (nats).
         delta: delta_star, bound on the sum of delta over the training set and all rounds.
         alpha: Error on honest queries.
         beta: Probability of missing alpha.
         gamma: Share of the stream that is honest.
         examples: Least number of training examples that this plan works with.
         declared: Declared number of training examples, at least `examples`; delta_1 is shared by these.
+        limits: Size limits of a query.
+        phases: The phases in order, at least one.
+        memory_bytes: Bytes of private arrays and tables held at most.
+    """
+
+    if TYPE_CHECKING:  # each kind declares them itself: the canonical JSON has the order of declaration
+        version: int = PLAN_VERSION
+        name: str
+        predictor: str
+        profile: str
+        features: tuple[Feature, ...]
+        epsilon: float
+        delta: float
+        alpha: float
+        beta: float
+        gamma: float
+        examples: int
+        declared: int
+        limits: Limits
+        phases: tuple[Phase, ...]
+        memory_bytes: int
+
+    def encode(self) -> bytes:
+        """Return the canonical JSON: field order as declared, shortest round-trip floats."""
+        return msgspec.json.encode(self)
+
+    @property
+    def nominal(self) -> bool:
+        """True if epsilon and delta are names and not bounds: no explicit theorem covers the `paper` profile."""
+        return self.profile == "paper"
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical JSON, 32 bytes."""
+        return hashlib.sha256(self.encode()).digest()
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that all phases together answer."""
+        return sum(phase.rounds for phase in self.phases)
+
+    @property
+    def training_bytes(self) -> int:
+        """Bytes that the trainer of a state holds, about."""
+        return self.memory_bytes
+
+    def first_round(self, phase: int) -> int:
+        """Return the first round of a phase, in [1, number of phases]: the sum of the rounds of those before."""
+        return sum(part.rounds for part in self.phases[: phase - 1])
+
+    def delta_spent(self, phase: int, rounds: int) -> float:
+        """Return the sum of delta over the training set and all rounds so far, whether they held a query or not.
+
+        Every training record pays delta_1, every round of phase p pays delta_p (Definition 3.9 of Stemmer, 2024).
+
+        Args:
+            phase: The current phase, in [1, number of phases].
+            rounds: Rounds answered in it, in [0, its rounds].
+        """
+        before = sum(part.rounds * part.delta for part in self.phases[: phase - 1])
+        return self.declared * self.phases[0].delta + before + rounds * self.phases[phase - 1].delta
+
+
+class BoxPlan(Plan, frozen=True, kw_only=True):
+    """A plan of boxes: sides, and what each phase arms them with. `Plan` explains the shared fields.
+
+    Attributes:
+        profile: Which accounting it stands on: `tight` is proved; `paper` is nominal, see `nominal`.
+        features: Names, sides and bounds, in the order of a query's `x`.
+        sides: The sides in use, "NAME:lower" or "NAME:upper", in the order of Alg. 6 of Stemmer (2024).
+        slicing: Rule that gives each positive record to a side.
+        coin: Probability of a uniformly random side under `faces`.
+        share: Part of a side's stripe that the slicing rule gives it (utility only).
         expected_error: The error on honest queries that the plan stays below, but with probability beta. It takes it
             that a side loses at most 0.9 of its stripe: an estimate that simulations support, not a proof.
         deep_error: The part of it that a query far inside pays.
         stopper_share: eps_S / epsilon.
         first_share: Part of alpha given to phase 1.
         contamination: eta, bound on the part of a side's points an adversary can place, from the margin's equation.
-        limits: Size limits of a query.
-        phases: The phases in order.
         memory_bytes: Largest `PhasePlan.memory_bytes`.
         nominal_privacy: True where epsilon and delta are names and not bounds (the `paper` profile).
     """
 
     version: int = PLAN_VERSION
     name: str
-    predictor: Literal["rectangles"]
+    predictor: str
     profile: Literal["tight", "paper"]
     features: tuple[Feature, ...]
     sides: tuple[str, ...]
@@ -159,54 +236,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
     nominal_privacy: bool | msgspec.UnsetType = msgspec.UNSET
 
-    def encode(self) -> bytes:
-        """Return the canonical JSON: field order as declared, shortest round-trip floats."""
-        return msgspec.json.encode(self)
-
     @property
-    def nominal(self) -> bool:
-        """True if epsilon and delta are names and not bounds: no explicit theorem covers the `paper` profile."""
-        return self.profile == "paper"
+    def training_bytes(self) -> int:
+        """Bytes of the first phase's arrays and tables: the trainer fills these."""
+        return self.phases[0].memory_bytes
 
-    @property
-    def digest(self) -> bytes:
-        """SHA-256 of the canonical JSON, 32 bytes."""
-        return hashlib.sha256(self.encode()).digest()
 
-    @property
-    def rounds(self) -> int:
-        """Rounds that all phases together answer."""
-        return sum(phase.rounds for phase in self.phases)
+def refuse_too_few(model: Model, plan: Plan) -> None:
+    """Refuse a plan that wants more examples than its model declares.
 
-    def first_round(self, phase: int) -> int:
-        """Return the first round of a phase, in [1, number of phases]: the sum of the rounds of those before."""
-        return sum(part.rounds for part in self.phases[: phase - 1])
-
-    def delta_spent(self, phase: int, rounds: int) -> float:
-        """Return the sum of delta over the training set and all rounds so far, whether they held a query or not.
-
-        Every training record pays delta_1, every round of phase p pays delta_p (Definition 3.9 of Stemmer, 2024).
-
-        Args:
-            phase: The current phase, in [1, number of phases].
-            rounds: Rounds answered in it, in [0, its rounds].
-        """
-        before = sum(part.rounds * part.delta for part in self.phases[: phase - 1])
-        return self.declared * self.phases[0].delta + before + rounds * self.phases[phase - 1].delta
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        """Read a plan back.
-
-        Raises:
-            PlanError: It is not a plan of this or an older version.
-        """
-        try:
-            plan = msgspec.json.decode(data, type=cls)
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-            msg = f"plan: cannot be read: {exc}"
-            raise PlanError(msg) from exc
-        if plan.version > PLAN_VERSION:
-            msg = f"plan: version = {plan.version}: this Perpetua reads versions up to {PLAN_VERSION}"
-            raise PlanError(msg)
-        return plan
+    Raises:
+        PlanError: It does.
+    """
+    if plan.declared > model.examples:
+        msg = (
+            f"model.examples = {model.examples}: too few training examples for this model; "
+            f"{plan.declared:,} would be enough"
+        )
+        raise PlanError(msg)

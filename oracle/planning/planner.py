@@ -1,20 +1,16 @@
-"""Which planner plans which profile."""
+"""Planning a model, whatever its predictor."""
 
 from collections.abc import Callable
 
-import msgspec
-
-from oracle.planning.guarantees import verify
+from oracle.planning.kinds import KINDS
 from oracle.planning.model import Model
-from oracle.planning.paper import check_paper, check_runnable, plan_paper
-from oracle.planning.plan import Plan
-from oracle.planning.tight import plan_or_wish, refuse_too_few
+from oracle.planning.plan import Plan, refuse_too_few
 
-__all__ = ["as_paper", "plan_model", "verify_plan", "wish_for"]
+__all__ = ["as_paper", "check_runnable", "plan_model", "verify_plan", "wish_for"]
 
 
 def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
-    """Plan a model by its profile, as if just enough examples were declared where it declares too few.
+    """Plan a model by its kind and profile, as if just enough examples were declared where it declares too few.
 
     Args:
         model: The model.
@@ -23,34 +19,44 @@ def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None)
     Raises:
         PlanError: A size is out of range.
     """
-    return plan_paper(model) if model.profile == "paper" else plan_or_wish(model, progress)
+    plan: Plan = KINDS[model.predictor].wish(model, progress)
+    return plan
 
 
 def plan_model(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
-    """Plan a model by its profile, so that a state can be made of the plan.
+    """Plan a model by its kind and profile, so that a state can be made of the plan.
 
     Raises:
         PlanError: The declared examples are fewer than the least that works, or a size is out of range.
     """
     plan = wish_for(model, progress)
     refuse_too_few(model, plan)
-    if plan.nominal:
-        check_runnable(plan)
+    check_runnable(plan)
     return plan
 
 
+def check_runnable(plan: Plan) -> None:
+    """Refuse a plan that no state can be made of.
+
+    Raises:
+        PlanError: It is one.
+    """
+    KINDS[plan.predictor].check_runnable(plan)
+
+
 def verify_plan(plan: Plan) -> None:
-    """Check every figure of a plan: with the accountant, or, where epsilon is nominal, what the paper's proofs assert.
+    """Make every figure of a plan again: with the accountant, or, where epsilon is nominal, as the paper's proofs say.
 
     Raises:
         PlanError: A figure does not hold.
     """
-    if plan.nominal:
-        check_paper(plan)
-    else:
-        verify(plan)
+    KINDS[plan.predictor].verify(plan)
 
 
-def as_paper(model: Model) -> Model:
-    """Return a model with the same promises for the `paper` profile; what only `tight` knows is left out."""
-    return msgspec.structs.replace(model, profile="paper", slicing="rsc", trim=0, share=None, first_share=None)
+def as_paper(model: Model) -> Model | None:
+    """Return a model with the same promises for the `paper` profile, or None where its kind has no such profile."""
+    change = KINDS[model.predictor].as_paper
+    if change is None:
+        return None
+    paper: Model = change(model)
+    return paper

@@ -14,10 +14,8 @@ import msgspec
 
 from oracle.errors import InputError, PlanError
 from oracle.planning.model import Model
-from oracle.planning.paper import check_runnable
-from oracle.planning.plan import Plan
-from oracle.planning.planner import wish_for
-from oracle.planning.tight import refuse_too_few
+from oracle.planning.plan import Plan, refuse_too_few
+from oracle.planning.planner import check_runnable, wish_for
 
 __all__ = ["MAX_SHARDS", "plan_shards", "refuse_small_parts", "shard_model"]
 
@@ -57,8 +55,7 @@ def plan_shards(model: Model, shards: int, progress: Callable[[int], None] = lam
     """
     plan = wish_for(shard_model(model, shards), progress)
     refuse_small_parts(model, shards, plan)
-    if plan.nominal:
-        check_runnable(plan)
+    check_runnable(plan)
     return plan
 
 

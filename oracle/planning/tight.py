@@ -15,13 +15,14 @@ from oracle.accounting.between_thresholds import TABLE_REACH
 from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS, MAX_SIDES
 from oracle.mechanisms.noise import Law
+from oracle.planning.box_model import BoxModel
 from oracle.planning.guarantees import noise_delta, verify
 from oracle.planning.harvest import trials_for
 from oracle.planning.model import Model
-from oracle.planning.plan import InstancePlan, PhasePlan, Plan, StopperPlan
+from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan, refuse_too_few
 from oracle.planning.sizes import CAP_SHARE, NOISE_SHARE, Shares, SizedInstance, SizedPhase, size_phase
 
-__all__ = ["COIN", "SEARCH_STEPS", "least_examples", "plan_or_wish", "plan_tight", "refuse_too_few", "side_names"]
+__all__ = ["COIN", "SEARCH_STEPS", "least_examples", "plan_or_wish", "plan_tight", "side_names"]
 
 COIN: Final = 0.2
 """Probability of a uniformly random side under `faces`."""
@@ -61,7 +62,7 @@ _FIRST_GUESS: Final = np.array([0.9, 3.0, 0.1, 0.8])
 class _Task:
     """What the search keeps fixed."""
 
-    model: Model
+    model: BoxModel
     sides: int
     share: float
 
@@ -245,7 +246,7 @@ def _horizon(task: _Task, draft: _Draft) -> int:
     return allowed
 
 
-def _task(model: Model) -> _Task:
+def _task(model: BoxModel) -> _Task:
     sides = len(side_names(model))
     if sides > MAX_SIDES:
         msg = f"model.features: {sides} sides: at most {MAX_SIDES} are supported"
@@ -255,7 +256,7 @@ def _task(model: Model) -> _Task:
     return _Task(model, sides, model.share or _faces_share(model, sides))
 
 
-def least_examples(model: Model) -> int:
+def least_examples(model: BoxModel) -> int:
     """Return the least number of training examples that `plan_tight` accepts for a model, whatever it declares."""
     task = _task(model)
     shares = _search(task)
@@ -276,13 +277,8 @@ def _least(task: _Task, shares: Shares, count: int) -> int:
     return examples
 
 
-def plan_tight(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
-    """Plan a run.
-
-    Formal guarantees:
-        * Every (epsilon, delta) in the plan was handed to the accountant and holds (`guarantees.verify`).
-        * The sum of delta over the declared examples and all rounds is at most `model.delta`.
-        * Nothing but the model file enters.
+def plan_tight(model: BoxModel, progress: Callable[[int], None] = lambda _step: None) -> BoxPlan:
+    """Plan a run that a state can be made of (see `plan_or_wish`).
 
     Raises:
         PlanError: The declared examples are fewer than the least that works, or a size is out of range.
@@ -292,22 +288,13 @@ def plan_tight(model: Model, progress: Callable[[int], None] = lambda _step: Non
     return plan
 
 
-def refuse_too_few(model: Model, plan: Plan) -> None:
-    """Refuse a plan that wants more examples than its model declares.
-
-    Raises:
-        PlanError: It does.
-    """
-    if plan.declared > model.examples:
-        msg = (
-            f"model.examples = {model.examples}: too few training examples for this model; "
-            f"{plan.declared:,} would be enough"
-        )
-        raise PlanError(msg)
-
-
-def plan_or_wish(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
+def plan_or_wish(model: BoxModel, progress: Callable[[int], None] = lambda _step: None) -> BoxPlan:
     """Plan a run, as if just enough examples were declared where the model declares too few.
+
+    Formal guarantees:
+        * Every (epsilon, delta) in the plan was handed to the accountant and holds (`guarantees.verify`).
+        * The sum of delta over the declared examples and all rounds is at most `model.delta`.
+        * Nothing but the model file enters.
 
     Args:
         model: The model.
@@ -332,11 +319,11 @@ def plan_or_wish(model: Model, progress: Callable[[int], None] = lambda _step: N
     return plan
 
 
-def _write(task: _Task, shares: Shares, draft: _Draft) -> Plan:
+def _write(task: _Task, shares: Shares, draft: _Draft) -> BoxPlan:
     model = task.model
     phases = tuple(_write_phase(task, draft, index, _memory(task, draft, index)) for index in range(len(draft.phases)))
     deep = task.sides * math.exp(shares.contamination - min(phase.margin for phase in draft.phases))
-    return Plan(
+    return BoxPlan(
         name=model.name,
         predictor=model.predictor,
         profile=model.profile,

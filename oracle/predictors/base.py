@@ -5,13 +5,23 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import LedgerEvent
+from oracle.accounting.ledger import LedgerEvent, PhaseStarted
 from oracle.errors import DataError
 from oracle.planning.plan import Plan
 
-__all__ = ["NO_LABEL", "Answers", "Predictor", "PublicFacts", "StateArrays", "check_finite"]
+__all__ = [
+    "NO_LABEL",
+    "Answers",
+    "Predictor",
+    "PublicFacts",
+    "StateArrays",
+    "Trainer",
+    "check_finite",
+    "phase_started",
+]
 
 NO_LABEL = -1
 """The label of a round with no query."""
@@ -95,6 +105,53 @@ class Predictor(Protocol):
     def facts(self) -> PublicFacts:
         """Return what is public."""
         ...
+
+
+class Trainer(Protocol):
+    """Takes what a predictor is made of in, in any number of batches, and makes it.
+
+    Formal guarantees:
+        * The result is a function of (plan, secret, rows in order), whatever the batches.
+    """
+
+    @property
+    def missing(self) -> int:
+        """Rows still wanted of the declared ones; 0 when no more are looked at."""
+        ...
+
+    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+        """Take rows in; those beyond the declared number are not used.
+
+        Args:
+            features: float64[n, d], finite.
+            labels: bool[n], True for a positive example.
+
+        Raises:
+            DataError: A value is not finite.
+        """
+        ...
+
+    def finish(self) -> Predictor:
+        """Return the predictor, and forget the rows.
+
+        Raises:
+            DataError: Fewer rows came than the plan declares.
+        """
+        ...
+
+
+def phase_started(plan: Plan, phase: int) -> PhaseStarted:
+    """Return the public event of a phase's beginning, with the delta spent on all records before it."""
+    current = plan.phases[phase - 1]
+    return PhaseStarted(
+        round=plan.first_round(phase),
+        phase=phase,
+        rounds=current.rounds,
+        epsilon=plan.epsilon,
+        delta=current.delta,
+        delta_spent=plan.delta_spent(phase, 0),
+        nominal=True if plan.nominal else UNSET,
+    )
 
 
 def check_finite(plan: Plan, features: NDArray[np.float64]) -> None:

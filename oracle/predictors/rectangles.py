@@ -8,21 +8,20 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, Self
 
 import numpy as np
-from msgspec import UNSET
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, PlanEnded, SideRearmed
+from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded, SideRearmed
 from oracle.errors import DataError, PlanExhaustedError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.between_thresholds import HIGH, MEDIUM
 from oracle.mechanisms.challenge import ArmedSide
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.windows import Window
-from oracle.planning.plan import PhasePlan, Plan
-from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite
+from oracle.planning.plan import BoxPlan, PhasePlan
+from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite, phase_started
 from oracle.predictors.sides import Geometry, Harvest, SideBank
 
-__all__ = ["RectanglesPERP", "RectanglesTrainer", "phase_started"]
+__all__ = ["RectanglesPERP", "RectanglesTrainer"]
 
 _SEGMENT: Final = 16_384
 """Rows worked on at once: enough to pay for NumPy's calls, few enough to stay in cache."""
@@ -42,7 +41,7 @@ class RectanglesTrainer:
         secret: 32 uniformly random bytes: the genesis key, from which every phase key is ratcheted.
     """
 
-    def __init__(self, plan: Plan, secret: bytes) -> None:
+    def __init__(self, plan: BoxPlan, secret: bytes) -> None:
         self._plan = plan
         self._key = PhaseKey(secret)
         self._geometry = Geometry(plan)
@@ -118,7 +117,7 @@ class RectanglesPERP:
     Made by `RectanglesTrainer.finish` or by `restore`.
     """
 
-    def __init__(self, plan: Plan, key: PhaseKey, *, phase: int) -> None:
+    def __init__(self, plan: BoxPlan, key: PhaseKey, *, phase: int) -> None:
         self._plan = plan
         self._geometry = Geometry(plan)
         self._side_numbers = np.arange(self._geometry.sides, dtype=np.uint64)
@@ -287,7 +286,7 @@ class RectanglesPERP:
         return arrays
 
     @classmethod
-    def restore(cls, plan: Plan, arrays: StateArrays) -> Self:
+    def restore(cls, plan: BoxPlan, arrays: StateArrays) -> Self:
         """Take back what `export` returned, under the same plan."""
         rounds, phase, phase_round, rearms, phase_rearms = (int(value) for value in arrays["counters"])
         predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase)
@@ -327,17 +326,3 @@ def _decide(outcomes: NDArray[np.int8], present: NDArray[np.bool_]) -> tuple[NDA
         mediums[side] = undecided & (outcome == MEDIUM)
         undecided &= outcome == HIGH
     return mediums, undecided
-
-
-def phase_started(plan: Plan, phase: int) -> PhaseStarted:
-    """Return the public event of a phase's beginning, with the delta spent on all records before it."""
-    current = plan.phases[phase - 1]
-    return PhaseStarted(
-        round=plan.first_round(phase),
-        phase=phase,
-        rounds=current.rounds,
-        epsilon=plan.epsilon,
-        delta=current.delta,
-        delta_spent=plan.delta_spent(phase, 0),
-        nominal=True if plan.nominal else UNSET,
-    )

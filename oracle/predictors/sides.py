@@ -14,7 +14,7 @@ from oracle.mechanisms.noise import geometric
 from oracle.mechanisms.slicing import Faces, cut_window, noisy_slices, sequential_slices
 from oracle.mechanisms.stopper import Stopper
 from oracle.mechanisms.windows import Window
-from oracle.planning.plan import InstancePlan, PhasePlan, Plan, StopperPlan
+from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
 
 __all__ = ["Geometry", "Harvest", "SideBank"]
 
@@ -37,7 +37,7 @@ class Geometry:
         plan: The plan whose sides are used.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: BoxPlan) -> None:
         names = [feature.name for feature in plan.features]
         split = [side.rsplit(":", 1) for side in plan.sides]
         self._columns = np.array([names.index(name) for name, _ in split], dtype=np.intp)
@@ -62,7 +62,7 @@ class Harvest:
         following: The phase whose start instances are cut from this harvest.
     """
 
-    def __init__(self, plan: Plan, geometry: Geometry, following: PhasePlan) -> None:
+    def __init__(self, plan: BoxPlan, geometry: Geometry, following: PhasePlan) -> None:
         self._geometry = geometry
         self._one_after_another = plan.slicing != "faces"
         self._start = following.start

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from oracle.errors import DataError
 from oracle.mechanisms.dealing import Deal
 from oracle.planning.plan import Plan
-from oracle.predictors.base import check_finite
-from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+from oracle.predictors.base import Predictor, check_finite
+from oracle.predictors.kinds import new_trainer
 
 __all__ = ["SplitTrainer"]
 
@@ -33,7 +33,7 @@ class SplitTrainer:
     def __init__(self, plan: Plan, deal: Deal, secrets: Mapping[int, bytes]) -> None:
         self._plan = plan
         self._deal = deal
-        self._trainers = {shard: RectanglesTrainer(plan, secret) for shard, secret in secrets.items()}
+        self._trainers = {shard: new_trainer(plan, secret) for shard, secret in secrets.items()}
         self._waiting: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
         self._waiting_rows = 0
         self._blocks = 0
@@ -75,7 +75,7 @@ class SplitTrainer:
         self._waiting = [(features[blocks * shards :].copy(), labels[blocks * shards :].copy())]
         self._waiting_rows -= blocks * shards
 
-    def finish(self) -> Iterator[tuple[int, RectanglesPERP]]:
+    def finish(self) -> Iterator[tuple[int, Predictor]]:
         """Arm the shards one after another, forgetting the rows of each; yield their numbers and predictors.
 
         Raises:

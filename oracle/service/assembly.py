@@ -8,6 +8,7 @@ from connectors.local.parquet_source import ParquetSource
 from connectors.local.stdio import StdinSource as StandardInput
 from connectors.local.stdio import StdoutSink as StandardOutput
 from oracle.errors import InputError, StateError
+from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.service.config import Config, FileSink, FileSource, StateTable, StdoutSink
 from oracle.service.daemon import DaemonSettings
@@ -47,7 +48,7 @@ def open_store(table: StateTable) -> tuple[FolderStore, Plan]:
         store.close()
         msg = f"{table.folder}: it holds no plan; make a state with `perpetua init`"
         raise StateError(msg)
-    return store, Plan.decode(data)
+    return store, decode_plan(data)
 
 
 def open_source(config: Config, plan: Plan) -> Source:

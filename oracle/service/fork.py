@@ -63,7 +63,7 @@ def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
     Raises:
         RefusedError: The plan's own epsilon is not proved, so nothing can be said about twice of it.
     """
-    if plan.profile != "tight":
+    if plan.nominal:
         msg = f"plan.profile = {plan.profile!r}: its epsilon is nominal, so what another run costs cannot be stated"
         raise RefusedError(msg)
     index = snapshot.phase - 1

@@ -13,6 +13,7 @@ from connectors.kafka.source import KafkaSource
 from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
 from oracle.accounting.ledger import LedgerEvent
 from oracle.errors import BusError, InputError, StateError
+from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.service.assembly import daemon_settings
 from oracle.service.board import Board
@@ -66,7 +67,7 @@ def open_model(config: Config) -> KafkaModel:
     if data is None:
         msg = f"{folder}: it holds no plan; make a state with `perpetua init`"
         raise StateError(msg)
-    plan = Plan.decode(data)
+    plan = decode_plan(data)
     settings = kafka_settings(config, plan)
     if not isinstance(settings.first_offset, int):
         for partition in settings.first_offset:

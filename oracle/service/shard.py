@@ -11,8 +11,8 @@ from connectors.base import Commit, Delivery
 from oracle.accounting.ledger import LedgerEvent, encode
 from oracle.errors import CorruptSnapshotError, LogDivergedError, PlanExhaustedError
 from oracle.planning.plan import Plan
-from oracle.predictors.base import Answers, Predictor, PublicFacts
-from oracle.predictors.rectangles import RectanglesPERP, phase_started
+from oracle.predictors.base import Answers, Predictor, PublicFacts, phase_started
+from oracle.predictors.kinds import restore_predictor
 from oracle.service.codec.batches import BatchCodec, DecodedBatch
 from oracle.service.codec.rejections import Reason
 from oracle.state.format import Snapshot
@@ -88,7 +88,7 @@ class Shard:
     def __init__(self, plan: Plan, snapshot: Snapshot) -> None:
         self._plan = plan
         self._codec = BatchCodec(plan)
-        self._predictor: Predictor = RectanglesPERP.restore(plan, snapshot.arrays)
+        self._predictor: Predictor = restore_predictor(plan, snapshot.arrays)
         self._tag = np.frombuffer(snapshot.tag, dtype="<u8").copy()
         self._position = snapshot.position
         self._generation = snapshot.generation

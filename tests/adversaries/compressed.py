@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.planning.plan import PhasePlan, Plan
+from oracle.planning.plan import BoxPlan, PhasePlan
 from oracle.predictors.sides import Geometry
 from tests.adversaries.figures import PhaseFigures
 from tests.adversaries.groups import Groups
@@ -70,7 +70,7 @@ class Compressed:
 
     def __init__(  # noqa: PLR0913 -- each is one thing that runs vary
         self,
-        plan: Plan,
+        plan: BoxPlan,
         law: Law,
         adversary: Adversary,
         seed: int,

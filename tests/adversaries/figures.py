@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracle.planning.plan import InstancePlan, Plan
+from oracle.planning.plan import BoxPlan, InstancePlan
 from tests.adversaries.weighted import Armed
 
 __all__ = ["PhaseFigures", "broken_bounds", "tolerated", "worst"]
@@ -44,7 +44,7 @@ class PhaseFigures:
         """Part of the honest queries that was answered wrongly."""
         return (self.misses + self.false_ones) / max(self.honest, 1)
 
-    def see_armed(self, plan: Plan, armed: Armed, edge: float, last: float) -> None:
+    def see_armed(self, plan: BoxPlan, armed: Armed, edge: float, last: float) -> None:
         """Look at a side that was just armed.
 
         Args:
@@ -60,7 +60,7 @@ class PhaseFigures:
         self.contamination = max(self.contamination, outside / bound, deep / bound)
 
 
-def tolerated(plan: Plan, instance: InstancePlan) -> float:
+def tolerated(plan: BoxPlan, instance: InstancePlan) -> float:
     """Return eta M, the most points that a flood may place in a side: eta X in noise units, over e."""
     return plan.contamination / instance.scale
 
@@ -76,7 +76,7 @@ def worst(figures: list[PhaseFigures]) -> tuple[float, float, float]:
     return max(errors), min(phase.fill for phase in figures), max(phase.contamination for phase in figures)
 
 
-def broken_bounds(plan: Plan, figures: list[PhaseFigures]) -> list[str]:
+def broken_bounds(plan: BoxPlan, figures: list[PhaseFigures]) -> list[str]:
     """Return the bounds that a run broke, by name; none if all held."""
     error, fill, contamination = worst(figures)
     checks = {"error": error <= plan.alpha, "starved": fill >= 1.0, "contamination": contamination <= 1.0}

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.mechanisms.slicing import Faces
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from oracle.predictors.sides import Geometry
 from tests.adversaries.honest import HIGH, LOW, Law
 from tests.adversaries.views import Mix
@@ -61,7 +61,7 @@ class Groups:
     _ones: Floats = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, plan: Plan, geometry: Geometry, law: Law, mix: Mix, inner: tuple[Floats, float]) -> "Groups":
+    def of(cls, plan: BoxPlan, geometry: Geometry, law: Law, mix: Mix, inner: tuple[Floats, float]) -> "Groups":
         """Put the groups of a stretch together.
 
         Args:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from oracle.accounting.ledger import SideRearmed
 from oracle.mechanisms.challenge import ArmedSide
-from oracle.planning.plan import PhasePlan, Plan
+from oracle.planning.plan import BoxPlan, PhasePlan
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from tests.adversaries.figures import PhaseFigures
 from tests.adversaries.honest import HIGH, LOW, Law
@@ -31,7 +31,7 @@ class Real:
     """
 
     def __init__(  # noqa: PLR0913 -- each is one thing that runs vary
-        self, plan: Plan, law: Law, adversary: Adversary, seed: int, *, flipped: float = 0.0, batch: int = 4096
+        self, plan: BoxPlan, law: Law, adversary: Adversary, seed: int, *, flipped: float = 0.0, batch: int = 4096
     ) -> None:
         self._plan = plan
         self._law = law

@@ -6,8 +6,9 @@ from typing import Final
 
 from scipy import stats
 
-from oracle.planning.model import Feature, Model
-from oracle.planning.plan import Plan
+from oracle.planning.box_model import BoxModel
+from oracle.planning.model import Feature
+from oracle.planning.plan import BoxPlan
 from oracle.planning.tight import plan_or_wish
 from tests.adversaries import attacks
 from tests.adversaries.honest import Atoms, Correlated, Duplicates, Law, ManyNegatives
@@ -51,8 +52,8 @@ SCENARIOS: Final = (
 )
 
 
-def _model(dimension: int, epsilon: float, share: float | None, trim: int, examples: int) -> Model:
-    return Model(
+def _model(dimension: int, epsilon: float, share: float | None, trim: int, examples: int) -> BoxModel:
+    return BoxModel(
         name="box",
         predictor="rectangles",
         epsilon=epsilon,
@@ -66,7 +67,7 @@ def _model(dimension: int, epsilon: float, share: float | None, trim: int, examp
 
 
 @cache
-def _noisy_plan(dimension: int, epsilon: float, flipped: float, negatives: float) -> Plan:
+def _noisy_plan(dimension: int, epsilon: float, flipped: float, negatives: float) -> BoxPlan:
     """Plan against wrong labels, from declared numbers alone.
 
     What an operator knows: at most a part `negatives` of the examples is negative, evenly about the sides, and a part
@@ -88,11 +89,11 @@ def _noisy_plan(dimension: int, epsilon: float, flipped: float, negatives: float
 
 
 @cache
-def _plan(dimension: int, epsilon: float, share: float | None) -> Plan:
+def _plan(dimension: int, epsilon: float, share: float | None) -> BoxPlan:
     return plan_or_wish(_model(dimension, epsilon, share, 0, 1))
 
 
-def planned(scenario: Scenario, dimension: int, epsilon: float) -> Plan:
+def planned(scenario: Scenario, dimension: int, epsilon: float) -> BoxPlan:
     """Return the plan for a scenario: alpha = 0.1, gamma = 0.5, its law's share and its labels' trim."""
     if scenario.flipped:
         return _noisy_plan(dimension, epsilon, scenario.flipped, scenario.law.negatives)

@@ -2,15 +2,16 @@
 
 from functools import cache
 
-from oracle.planning.model import Feature, Model
-from oracle.planning.plan import Plan
+from oracle.planning.box_model import BoxModel
+from oracle.planning.model import Feature
+from oracle.planning.plan import BoxPlan
 from oracle.planning.tight import plan_or_wish
 
 __all__ = ["small_plan"]
 
 
 @cache
-def small_plan(dimension: int, trim: int = 0, share: float | None = None, width: float = 1.0) -> Plan:
+def small_plan(dimension: int, trim: int = 0, share: float | None = None, width: float = 1.0) -> BoxPlan:
     """Return an accounted plan whose first six phases are a million rounds (d = 1) or two and a half (d = 2).
 
     Args:
@@ -22,7 +23,7 @@ def small_plan(dimension: int, trim: int = 0, share: float | None = None, width:
     low, high = 0.5 - width / 2.0, 0.5 + width / 2.0
     bounds = [(0.0, 1.0)] * (dimension - 1) + [(low, high)]
     return plan_or_wish(
-        Model(
+        BoxModel(
             name="small",
             predictor="rectangles",
             epsilon=12.0,

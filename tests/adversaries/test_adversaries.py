@@ -2,7 +2,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from oracle.planning.plan import InstancePlan, Plan
+from oracle.planning.plan import BoxPlan, InstancePlan
 from tests.adversaries import attacks
 from tests.adversaries.compressed import Compressed
 from tests.adversaries.figures import broken_bounds, worst
@@ -75,7 +75,7 @@ def test_without_the_coin_a_copy_starves():
     assert "starved" in broken_bounds(broken, figures)
 
 
-def _narrow(plan: Plan, part: float) -> Plan:
+def _narrow(plan: BoxPlan, part: float) -> BoxPlan:
     """Return a plan whose margin outside is a part of what it should be."""
 
     def shrunk(instance: InstancePlan) -> InstancePlan:

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from oracle.mechanisms.slicing import Faces
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from oracle.predictors.sides import Geometry
 from tests.adversaries.compressed import Compressed
 from tests.adversaries.groups import face_weights
@@ -29,7 +29,7 @@ class Steady(Adversary):
         return Mix(np.array([view.query(0, key) for key in keys]), np.full(31, 1.0 / 31.0))
 
 
-def with_phases(plan: Plan, **changes: float) -> Plan:
+def with_phases(plan: BoxPlan, **changes: float) -> BoxPlan:
     """Return a plan whose instances' scale, or whose Stoppers' threshold, is multiplied."""
     phases = []
     for phase in plan.phases:
@@ -47,13 +47,13 @@ def with_phases(plan: Plan, **changes: float) -> Plan:
 
 
 @cache
-def busy_plan() -> Plan:
+def busy_plan() -> BoxPlan:
     """Return a plan in form only, whose sides are armed afresh every few hundred rounds."""
     plan = tiny_plan([feature("a")], points=(100, 100, 100), rearmed=100, threshold=106, rounds=12_000, examples=4000)
     return msgspec.structs.replace(with_phases(plan, scale=0.1), gamma=0.5, share=1.0)
 
 
-def simulated(plan: Plan) -> np.ndarray:
+def simulated(plan: BoxPlan) -> np.ndarray:
     """Return the errors of phases 1 and 2, re-arms, the first one's round and where phase 3 starts, for each seed."""
     rows = []
     for seed in range(RUNS):
@@ -78,7 +78,7 @@ def real() -> np.ndarray:
     return np.array(rows)
 
 
-def agreement(plan: Plan) -> float:
+def agreement(plan: BoxPlan) -> float:
     """Return the least p-value of two-sample Kolmogorov-Smirnov tests of the simulator and the real predictor."""
     pairs = zip(simulated(plan).T, real().T, strict=True)
     return min(float(stats.ks_2samp(left, right).pvalue) for left, right in pairs)

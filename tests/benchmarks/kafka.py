@@ -17,7 +17,7 @@ import msgspec
 
 from connectors.base import ARROW_STREAM, JSON
 from oracle.cli.memory import settle_memory
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from tests.benchmarks.engine import alone
 from tests.benchmarks.kafka_delay import Delays, delays
 from tests.benchmarks.kafka_stage import Daemons, Echo, Played, Service, Stage, play
@@ -52,7 +52,7 @@ class _Theatre:
         self._broker = Broker(settings.broker)
         self._folder = folder
         self._numbers = itertools.count()
-        self.plan: Plan = box_plan(settings.narrow, settings.epsilon)
+        self.plan: BoxPlan = box_plan(settings.narrow, settings.epsilon)
         self.state = folder / "state"
         if shards == 1:
             make_state(self.state, self.plan)
@@ -131,7 +131,7 @@ def measure_arrow(settings: Settings) -> Iterator[Row]:
     yield Row(f"{what} one JSON query a record", arrow_rate, unit, best["json"].rate, Floor("ratio", 10.0))
 
 
-def _alone(plan: Plan, rows: int) -> float:
+def _alone(plan: BoxPlan, rows: int) -> float:
     engine: Measure = alone(plan, rows)
     return engine()
 

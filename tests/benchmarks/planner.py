@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from oracle.accounting.between_thresholds import kappa
 from oracle.accounting.stopper import log_overflow
-from oracle.planning.model import Model
+from oracle.planning.box_model import BoxModel
 from oracle.planning.tight import plan_or_wish
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
 from tests.benchmarks.states import box_model
@@ -13,7 +13,7 @@ from tests.benchmarks.states import box_model
 __all__ = ["measure"]
 
 
-def _planning(model: Model) -> Measure:
+def _planning(model: BoxModel) -> Measure:
     """Return the CPU seconds of a plan, with nothing remembered of the one before."""
 
     def work() -> float:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from oracle.planning.plan import Plan
+from oracle.planning.kinds import decode_plan
+from oracle.planning.plan import BoxPlan
 from oracle.service.shard import Shard
 from oracle.state.folder import FolderStore
 from tests.benchmarks.daemon import Bench
@@ -45,7 +46,7 @@ def _again(bench: Bench) -> float:
     return served.recovered_rounds / served.recovered_seconds
 
 
-def _restoring(folder: Path, plan: Plan) -> Measure:
+def _restoring(folder: Path, plan: BoxPlan) -> Measure:
     """Return the seconds from an encrypted file to a shard that can answer."""
     with FolderStore.open(folder, MASTER_KEY) as store:
         store.write_plan(plan.encode())
@@ -56,7 +57,7 @@ def _restoring(folder: Path, plan: Plan) -> Measure:
         with FolderStore.open(folder, MASTER_KEY) as store:
             data = store.read_plan()
             assert data is not None
-            decoded = Plan.decode(data)
+            decoded = decode_plan(data)
             snapshot = store.load_latest(decoded.digest)
             assert snapshot is not None
             Shard(decoded, snapshot)

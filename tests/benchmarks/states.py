@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oracle.planning.model import Feature, Model
-from oracle.planning.plan import Plan
+from oracle.planning.box_model import BoxModel
+from oracle.planning.model import Feature
+from oracle.planning.plan import BoxPlan
 from oracle.planning.tight import plan_or_wish
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.state.format import Snapshot
@@ -24,14 +25,14 @@ _ROWS: Final = 50_000
 Sides = Literal["lower", "upper", "both"]
 
 
-def box_model(dimension: int, epsilon: float, sides: Sides = "both") -> Model:
+def box_model(dimension: int, epsilon: float, sides: Sides = "both") -> BoxModel:
     """Return a model of `dimension` features with bounds [0, 1] that leaves the number of examples to the planner."""
     features = tuple(Feature(name=f"x{index}", sides=sides, bounds=(0.0, 1.0)) for index in range(dimension))
-    return Model(name="box", predictor="rectangles", epsilon=epsilon, examples=1, features=features)
+    return BoxModel(name="box", predictor="rectangles", epsilon=epsilon, examples=1, features=features)
 
 
 @cache
-def box_plan(dimension: int, epsilon: float, sides: Sides = "both") -> Plan:
+def box_plan(dimension: int, epsilon: float, sides: Sides = "both") -> BoxPlan:
     """Return its plan; it declares the least number of examples that works."""
     return plan_or_wish(box_model(dimension, epsilon, sides))
 
@@ -52,7 +53,7 @@ def query_body(rows: NDArray[np.float64]) -> bytes:
 
 
 @cache
-def snapshot_of(plan: Plan) -> Snapshot:
+def snapshot_of(plan: BoxPlan) -> Snapshot:
     """Return the first snapshot, trained on uniform rows with the labels of `inside`."""
     trainer = RectanglesTrainer(plan, SECRET)
     source = np.random.default_rng(1)
@@ -62,6 +63,6 @@ def snapshot_of(plan: Plan) -> Snapshot:
     return Snapshot.first(plan.digest, trainer.finish().export())
 
 
-def trained(plan: Plan) -> RectanglesPERP:
+def trained(plan: BoxPlan) -> RectanglesPERP:
     """Return a predictor of its own, at round 0."""
     return RectanglesPERP.restore(plan, snapshot_of(plan).arrays)

@@ -24,7 +24,7 @@ from oracle.cli import init  # noqa: E402
 from oracle.cli.main import main  # noqa: E402
 from oracle.cli.models import read_model  # noqa: E402
 from oracle.planning.plan import Plan  # noqa: E402
-from oracle.planning.tight import plan_tight  # noqa: E402
+from oracle.planning.planner import plan_model  # noqa: E402
 from oracle.state.folder import FolderStore  # noqa: E402
 from tests.support.mutants import draw_noise  # noqa: E402
 
@@ -109,7 +109,7 @@ _MUTANTS: Final = {"drawn noise": draw_noise, "nothing cut": _keep_what_a_crash_
 @functools.cache
 def _plan_of(model_file: str) -> Plan:
     """Plan once: it takes seconds and changes no file, so it is no place for a trap."""
-    return plan_tight(read_model(Path(model_file)))
+    return plan_model(read_model(Path(model_file)))
 
 
 def _child(order: dict[str, Any], errors: int | None) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, JSON, Delivery
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from oracle.service.shard import Shard
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.sharded import shard_snapshot
@@ -58,7 +58,7 @@ class Expected:
 
 
 @cache
-def chaos_plan() -> Plan:
+def chaos_plan() -> BoxPlan:
     """Return a plan in form only: 128 phases of 150 rounds, some with a re-arm."""
     plan = tiny_plan([feature("a"), feature("b")], points=(12, 15, 10, 13) * (_PHASES // 4))
     rearmed = plan.phases[0].rearmed

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from oracle.cli.main import main
-from oracle.planning import planner
+from oracle.planning import boxes
 from oracle.planning.tight import plan_or_wish
 from tests.support.folders import long_plan, make_state, write_config, write_log
 
@@ -91,7 +91,7 @@ _wish_once = functools.cache(plan_or_wish)
 @pytest.fixture
 def planned_once(monkeypatch) -> None:
     """Plan each model once a session: the planner takes more than a second."""
-    monkeypatch.setattr(planner, "plan_or_wish", lambda model, _progress: _wish_once(model))
+    monkeypatch.setattr(boxes, "plan_or_wish", lambda model, _progress: _wish_once(model))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from oracle.planning.plan import Plan
+from oracle.planning.kinds import decode_plan
 from oracle.predictors.rectangles import RectanglesTrainer
 from oracle.state.folder import FolderStore
 from oracle.state.genesis import Genesis, write_genesis
@@ -115,7 +115,7 @@ def test_missing_snapshot(cli, ready):
 def test_plan_that_the_accountant_refuses(cli, ready):
     """A plan that was edited to promise more than it keeps is found."""
     path = ready / "state" / "plan.json"
-    plan = Plan.decode(path.read_bytes())
+    plan = decode_plan(path.read_bytes())
     lies = msgspec.structs.replace(plan, epsilon=plan.epsilon / 2)
     for snapshot in (ready / "state").glob("*.perp"):
         snapshot.unlink()

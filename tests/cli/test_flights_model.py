@@ -21,7 +21,7 @@ def test_the_model_file_is_read_back_as_the_model(tmp_path):
     free = model(EXAMPLES, epsilon=2.0, first_share=None)
 
     assert read_model(path) == model(EXAMPLES)
-    assert (read_model(path).epsilon, read_model(path).first_share) == (EPSILON, FIRST_SHARE)
+    assert (model(EXAMPLES).epsilon, model(EXAMPLES).first_share) == (EPSILON, FIRST_SHARE)
     assert (free.epsilon, free.first_share, free.examples) == (2.0, None, EXAMPLES)
 
 

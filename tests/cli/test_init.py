@@ -7,7 +7,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from oracle.planning.plan import Plan
+from oracle.planning.kinds import decode_plan
 from oracle.state.folder import FolderStore, newest_bytes, read_plan
 from oracle.state.genesis import read_genesis
 from oracle.state.keys import read_key_file
@@ -51,7 +51,7 @@ def test_state_is_made(cli, model, tmp_path, suffix):
     folder = tmp_path / "state"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert _modes(folder) == dict.fromkeys(["snapshot-00000000000000000001.perp", "plan.json", "key", "lock"], 0o600)
-    plan = Plan.decode((folder / "plan.json").read_bytes())
+    plan = decode_plan((folder / "plan.json").read_bytes())
     with FolderStore.open(folder, read_key_file(folder / "key")) as store:
         snapshot = store.load_latest(plan.digest)
     assert snapshot is not None
@@ -225,7 +225,7 @@ def test_interrupted_init_can_be_run_again(cli, model, tmp_path, rows):
         if result.code == 0:
             assert not finished
             assert read_genesis(tmp_path / f"genesis-{index}").master_key == read_key_file(folder / "key")
-            plan = Plan.decode((folder / "plan.json").read_bytes())
+            plan = decode_plan((folder / "plan.json").read_bytes())
             with FolderStore.open(folder, read_key_file(folder / "key")) as store:
                 assert store.load_latest(plan.digest) is not None
             folders.append(folder)

@@ -12,7 +12,7 @@ import pytest
 
 from oracle.cli import init_shards
 from oracle.cli.tables import labelled_batches
-from oracle.planning.plan import Plan
+from oracle.planning.kinds import decode_plan
 from oracle.predictors import split
 from oracle.predictors.rectangles import RectanglesTrainer
 from oracle.state.folder import FolderStore, newest_bytes, read_plan
@@ -56,7 +56,7 @@ def _snapshots(folder, key_path):
         with FolderStore.open(shard_folder(folder, number), read_key_file(key_path)) as store:
             data = store.read_plan()
             assert data is not None
-            plan = Plan.decode(data)
+            plan = decode_plan(data)
             found.append((plan, store.load_latest(plan.digest)))
     return found
 
@@ -118,7 +118,7 @@ def test_every_row_goes_to_one_shard(cli, arguments, monkeypatch, columns):
             super().add(features, labels)
 
     monkeypatch.setattr(init_shards, "_TOGETHER_BYTES", 1)
-    monkeypatch.setattr(split, "RectanglesTrainer", Recording)
+    monkeypatch.setattr(split, "new_trainer", Recording)
     assert cli(*arguments).code == 0
     assert [len(part) for part in parts] == [4_000, 4_000]
     assert sorted(parts[0] + parts[1]) == sorted(columns["a"][:8_000])
@@ -245,7 +245,7 @@ def test_plan_is_the_shards(cli, arguments, model, tmp_path):
     """`plan --shards N --json` prints the plan that `init` binds each shard to."""
     assert cli(*arguments).code == 0
     printed = cli("plan", model(EXAMPLES), "--shards", "2", "--json").out.encode()
-    assert Plan.decode(printed).encode() == read_plan(tmp_path / "state" / "shard-0001")
+    assert decode_plan(printed).encode() == read_plan(tmp_path / "state" / "shard-0001")
 
 
 @pytest.mark.parametrize("shards", ["0", "-3", "1025"])

@@ -1,7 +1,8 @@
 import msgspec
 import pytest
 
-from oracle.planning.plan import Plan
+from oracle.planning.kinds import decode_plan
+from oracle.planning.plan import BoxPlan
 
 pytestmark = pytest.mark.usefixtures("planned_once")
 
@@ -21,7 +22,7 @@ def test_plan_as_json_is_the_plan(cli, model):
     result = cli("plan", model(), "--json")
     assert (result.code, result.err) == (0, "")
     plan = msgspec.json.decode(result.out)
-    assert Plan.decode(result.out.encode()).encode() == msgspec.json.encode(Plan.decode(result.out.encode()))
+    assert decode_plan(result.out.encode()).encode() == msgspec.json.encode(decode_plan(result.out.encode()))
     assert {"examples", "declared", "epsilon", "delta", "alpha", "memory_bytes", "profile", "phases"} <= plan.keys()
     assert (plan["epsilon"], plan["declared"], plan["alpha"], plan["profile"]) == (8.0, 6_000, 0.4, "tight")
     assert plan["examples"] <= 6_000
@@ -58,7 +59,7 @@ def test_compare_as_json_holds_both_plans(cli, model):
     """Each reads back as a plan."""
     result = cli("plan", model(), "--compare", "paper", "--json")
     plans = msgspec.json.decode(result.out)
-    read = {name: Plan.decode(msgspec.json.encode(plan)) for name, plan in plans.items()}
+    read = {name: decode_plan(msgspec.json.encode(plan)) for name, plan in plans.items()}
     assert {name: plan.profile for name, plan in read.items()} == {"tight": "tight", "paper": "paper"}
     assert (read["paper"].nominal, read["tight"].nominal) == (True, False)
 
@@ -80,7 +81,8 @@ def test_a_narrow_terminal_crops_no_number(cli, model, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     path = model()
     path.write_text(path.read_text().replace("first_share = 0.5", 'profile = "paper"\nslicing = "rsc"'))
-    plan = Plan.decode(cli("plan", path, "--json").out.encode())
+    plan = decode_plan(cli("plan", path, "--json").out.encode())
+    assert isinstance(plan, BoxPlan)
     shown = cli("plan", path).out.split()
     for phase in (*plan.phases[:6], plan.phases[-1]):
         for figure in (f"{phase.rounds:,}", f"{phase.delta:.2e}", f"{phase.start.base:,}", f"{phase.stopper.cap:,}"):

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from connectors.local.commitfile import DurableCommitFile
+from oracle.planning.kinds import KINDS
+from oracle.planning.plan import Plan
 from tests.support.folders import (
     command,
     environment,
@@ -88,11 +90,11 @@ def _chain(folder: Path, config: Path, output: Path, targets: list[int], rng: ra
     return served
 
 
-def _case(tmp_path: Path, kind: str) -> tuple[Path, Path]:
+def _case(tmp_path: Path, kind: str, plan: Plan) -> tuple[Path, Path]:
     """Return two folders with copies of one state folder, and configurations that name one log each."""
     plain, chain = tmp_path / "plain", tmp_path / "chain"
     plain.mkdir()
-    genesis = make_state(plain / "state", long_plan())
+    genesis = make_state(plain / "state", plan)
     if kind == "jsonl":
         write_log(plain, _COUNT)
     else:
@@ -116,7 +118,7 @@ def _case(tmp_path: Path, kind: str) -> tuple[Path, Path]:
 def test_killed_again_and_again(tmp_path, kind, kills):
     """Output, ledger and commit record after a chain of kills are, byte for byte, those of one uninterrupted run."""
     rng = random.Random(2024)  # noqa: S311  # moments of crashes, not noise
-    plain, chain = _case(tmp_path, kind)
+    plain, chain = _case(tmp_path, kind, long_plan())
     result = perpetua("serve", plain / "c.toml")
     assert result.returncode == 0, result.stderr.decode()
     output = chain / f"out.{kind}"
@@ -139,6 +141,26 @@ def test_killed_again_and_again(tmp_path, kind, kills):
     assert (verified.returncode, verified.stdout[:10]) == (0, b"identical:"), verified.stderr.decode()
     assert len(list((chain / "state").glob("*.perp"))) == 1
     assert not list(chain.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("predictor", KINDS)
+def test_every_kind_survives(tmp_path, predictor):
+    """Over files, killed three times: the output of each kind is that of one uninterrupted run, and it verifies."""
+    plain, chain = _case(tmp_path, "jsonl", long_plan(predictor))
+    assert perpetua("serve", plain / "c.toml").returncode == 0
+    total = _output_bytes(plain / "out.jsonl")
+    for share in (0.2, 0.5, 0.7):
+        assert _kill_when(chain / "c.toml", chain / "out.jsonl", at_bytes=int(share * total), after=0.0)
+    assert perpetua("serve", chain / "c.toml").returncode == 0
+    for name in ("out.jsonl", "ledger.jsonl"):
+        assert (chain / name).read_bytes() == (plain / name).read_bytes()
+    answers = chain / "out.jsonl"
+    verified = perpetua(
+        "replay", chain / "q.jsonl", "--from", chain / "state.genesis", "--answers", answers, "--verify"
+    )
+    assert (verified.returncode, verified.stdout[:10]) == (0, b"identical:"), verified.stderr.decode()
+    status = json.loads(perpetua("status", chain / "state", "--json").stdout)
+    assert status["round"] > _COUNT / 2
 
 
 def _rows(kind: str) -> list[str]:

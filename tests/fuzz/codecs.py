@@ -8,7 +8,7 @@ import msgspec
 
 from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
 from oracle.planning.model import Limits
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from oracle.service.shard import Shard
 from tests.fuzz.messages import delivery
 from tests.fuzz.verdicts import BrokenPromiseError, judge
@@ -27,7 +27,7 @@ _ROOM = 3_000  # more rounds than a batch can take
 
 
 @cache
-def _plans() -> tuple[Plan, ...]:
+def _plans() -> tuple[BoxPlan, ...]:
     """Return models with usual names, with odd names and small limits, and with one feature."""
     many = {"points": (12, 15, 10, 13) * 4, "rounds": 400}
     usual = tiny_plan([feature("a"), feature("b")], **many)  # type: ignore[arg-type]  # both are what it takes
@@ -53,12 +53,12 @@ def fuzz_codecs(seed: int, run: int, counts: Counter[tuple[str, str]], messages:
         _check_batch(plan, shards, batch, counts, rng, singly=start // _BATCH % _SINGLY == run % _SINGLY)
 
 
-def _fresh(plan: Plan) -> tuple[Shard, Shard, Shard]:
+def _fresh(plan: BoxPlan) -> tuple[Shard, Shard, Shard]:
     return new_shard(plan), new_shard(plan), new_shard(plan)
 
 
 def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
-    plan: Plan,
+    plan: BoxPlan,
     shards: tuple[Shard, Shard, Shard],
     batch: list[Delivery],
     counts: Counter[tuple[str, str]],
@@ -95,7 +95,7 @@ def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
         raise BrokenPromiseError(f"the states differ: {batch}")
 
 
-def _one_by_one(plan: Plan, shard: Shard, batch: list[Delivery], rng: random.Random):
+def _one_by_one(plan: BoxPlan, shard: Shard, batch: list[Delivery], rng: random.Random):
     """Process messages singly; return replies and ledger."""
     replies: list[Reply] = []
     ledger: list[bytes] = []
@@ -120,7 +120,7 @@ def _one_by_one(plan: Plan, shard: Shard, batch: list[Delivery], rng: random.Ran
     return replies, ledger
 
 
-def _in_pieces(_plan: Plan, shard: Shard, batch: list[Delivery], rng: random.Random):
+def _in_pieces(_plan: BoxPlan, shard: Shard, batch: list[Delivery], rng: random.Random):
     """Process messages in pieces; return replies and ledger."""
     replies: list[Reply] = []
     ledger: list[bytes] = []

@@ -15,7 +15,7 @@ from typing import Any, Final
 from connectors.local.commitfile import CommitRecord, DurableCommitFile
 from oracle.cli.models import read_model
 from oracle.errors import PerpetuaError, RefusedError, SourceError, StateError, StorageError, WrongKeyError
-from oracle.planning.plan import Plan
+from oracle.planning.kinds import decode_plan
 from oracle.service.codec.batches import BatchCodec
 from oracle.service.config import load_config
 from oracle.state.format import decode, encode, peek
@@ -210,7 +210,7 @@ def _try_genesis(rng: random.Random, folder: Path) -> str:
 
     def read() -> str:
         genesis = read_genesis(path)
-        plan = Plan.decode(genesis.plan)
+        plan = decode_plan(genesis.plan)
         decode(genesis.snapshot, genesis.master_key, plan.digest)
         return _same((genesis.snapshot, genesis.plan) == (_snapshot(), small_plan().encode()))
 
@@ -245,7 +245,7 @@ def _try_plan(rng: random.Random, _folder: Path) -> str:
     data = _changed(rng, whole)
 
     def read() -> str:
-        plan = Plan.decode(data)
+        plan = decode_plan(data)
         if data != whole:
             check_plan(data, peek(_snapshot()))
             raise BrokenPromiseError("a changed plan goes with the snapshot")

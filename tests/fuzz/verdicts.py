@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from oracle.service.codec.rejections import Reason
 
 __all__ = ["BrokenPromiseError", "Verdict", "judge"]
@@ -41,7 +41,7 @@ class _Read(NamedTuple):
     doubled: bool
 
 
-def judge(plan: Plan, delivery: Delivery, reply: Reply, features: Sequence[Sequence[float]]) -> Verdict:
+def judge(plan: BoxPlan, delivery: Delivery, reply: Reply, features: Sequence[Sequence[float]]) -> Verdict:
     """Check one reply against its message.
 
     Args:
@@ -77,7 +77,7 @@ def judge(plan: Plan, delivery: Delivery, reply: Reply, features: Sequence[Seque
     return Verdict("accepted", 1)
 
 
-def _rejection(plan: Plan, delivery: Delivery, reply: Reply) -> str:
+def _rejection(plan: BoxPlan, delivery: Delivery, reply: Reply) -> str:
     """Check a rejection: its form, its words, and that it gives nothing of the message back but the id."""
     told = json.loads(reply.body)
     _expect(
@@ -99,14 +99,14 @@ def _rejection(plan: Plan, delivery: Delivery, reply: Reply) -> str:
     return str(told["error"])
 
 
-def _small(plan: Plan, body: bytes | None) -> bool:
+def _small(plan: BoxPlan, body: bytes | None) -> bool:
     """Return whether size and nesting are within the limits, and no escape could be a lone surrogate."""
     assert body is not None
     within = len(body) <= plan.limits.body_bytes and body.count(b"[") + body.count(b"{") <= 64
     return within and b"\\ud" not in body.lower()
 
 
-def _bounds(plan: Plan) -> set[str]:
+def _bounds(plan: BoxPlan) -> set[str]:
     limits = plan.limits
     return {
         f"at most {limits.body_bytes} bytes",
@@ -180,7 +180,7 @@ def _integer(text: str) -> int | float:
     return int(text) if len(text) < 4300 else math.inf
 
 
-def _query(plan: Plan, document: object) -> tuple[object, list[float]] | None:
+def _query(plan: BoxPlan, document: object) -> tuple[object, list[float]] | None:
     """Return a document's id and features, if it is a query."""
     names = [feature.name for feature in plan.features]
     if not isinstance(document, dict):

@@ -12,7 +12,7 @@ import psutil
 
 from connectors.base import ARROW_STREAM, Delivery
 from oracle.mechanisms.keys import PhaseKey
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.service.shard import Shard
 from oracle.state.folder import FolderStore
@@ -54,7 +54,7 @@ class Figures:
     seconds: float
 
 
-def blank_snapshot_bytes(plan: Plan, phase: int) -> int:
+def blank_snapshot_bytes(plan: BoxPlan, phase: int) -> int:
     """Return the size of the snapshot of a state in `phase` that holds no point at all."""
     predictor = RectanglesPERP(plan, PhaseKey(_KEY), phase=phase)
     points = plan.phases[phase - 1].start.points
@@ -73,7 +73,7 @@ def blank_snapshot_bytes(plan: Plan, phase: int) -> int:
 
 
 def grow(
-    plan: Plan, folder: Path, marks: Iterable[int], progress: Callable[[int], None] = lambda _rounds: None
+    plan: BoxPlan, folder: Path, marks: Iterable[int], progress: Callable[[int], None] = lambda _rounds: None
 ) -> list[Figures]:
     """Answer uniform queries, always new ones, and measure at each mark; each time go on with the restored shard.
 
@@ -102,13 +102,13 @@ def grow(
     return found
 
 
-def _start(plan: Plan, store: FolderStore) -> Shard:
+def _start(plan: BoxPlan, store: FolderStore) -> Shard:
     snapshot = store.load_latest(plan.digest)
     assert snapshot is not None
     return Shard(plan, snapshot)
 
 
-def _measure(plan: Plan, shard: Shard, store: FolderStore, started: float) -> tuple[Figures, Shard]:
+def _measure(plan: BoxPlan, shard: Shard, store: FolderStore, started: float) -> tuple[Figures, Shard]:
     gc.collect()
     resident = psutil.Process().memory_info().rss
     facts, mark = shard.facts(), shard.mark

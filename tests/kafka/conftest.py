@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from tests.support.broker import Broker, shared_broker
+from tests.support.folders import long_plan
 from tests.support.kafka import KafkaModelUnderTest
 
 _numbers = itertools.count()
@@ -69,7 +70,11 @@ def unique_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def model(broker: Broker, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaModelUnderTest]:
-    """A model with topics of one partition and a state; what still serves it at the end is killed."""
-    made = KafkaModelUnderTest(broker, unique_name(request), tmp_path).create()
+    """A model with topics of one partition and a state; what still serves it at the end is killed.
+
+    A test may name its predictor by an indirect parameter.
+    """
+    plan = long_plan(getattr(request, "param", "rectangles"))
+    made = KafkaModelUnderTest(broker, unique_name(request), tmp_path, plan=plan).create()
     yield made
     made.end()

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from oracle.planning.kinds import KINDS
 from oracle.state.folder import peek_folder
 from tests.support.kafka import wait_until
 from tests.support.kafka_here import serve_here
@@ -29,8 +30,9 @@ def test_crashes_at_every_point_of_a_commit(model):
     assert model.values() == model.expected(contents)
 
 
+@pytest.mark.parametrize("model", KINDS, indirect=True)
 def test_killed_at_any_time(model):
-    """Twice, by SIGKILL, with work in hand: nothing is lost, and nothing given twice."""
+    """Whatever the predictor: twice, by SIGKILL, with work in hand; nothing is lost, and nothing given twice."""
     config = model.config(**_BATCHES)
     contents = bodies(900)
     model.ask(contents)

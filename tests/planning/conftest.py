@@ -6,11 +6,12 @@ from typing import Literal
 
 import pytest
 
-from oracle.planning.model import Feature, Model
-from oracle.planning.plan import Plan
+from oracle.planning.box_model import BoxModel
+from oracle.planning.model import Feature
+from oracle.planning.plan import BoxPlan
 from oracle.planning.tight import plan_tight
 
-Planner = Callable[[Model], Plan]
+Planner = Callable[[BoxModel], BoxPlan]
 
 
 def feature(name: str, sides: Literal["lower", "upper", "both", "none"] = "both") -> Feature:
@@ -18,11 +19,11 @@ def feature(name: str, sides: Literal["lower", "upper", "both", "none"] = "both"
     return Feature(name=name, sides=sides, bounds=(0.0, 1.0))
 
 
-def model_of(sides: int, epsilon: float, examples: int, **others: object) -> Model:
+def model_of(sides: int, epsilon: float, examples: int, **others: object) -> BoxModel:
     """Return the model of a threshold (1 side) or of a rectangle in the plane (4 sides)."""
     features = (feature("a", "upper"),) if sides == 1 else (feature("a"), feature("b"))
     fields = {"name": "m", "predictor": "rectangles", "epsilon": epsilon, "examples": examples, "features": features}
-    return Model(**(fields | others))  # type: ignore[arg-type]
+    return BoxModel(**(fields | others))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from oracle.errors import InputError
-from oracle.planning.model import Limits, parse_model
+from oracle.planning.box_model import BoxModel
+from oracle.planning.model import Limits
+from oracle.planning.model_file import parse_model
 
 FEATURE = {"name": "a", "bounds": [0.0, 1.0]}
 
@@ -29,6 +31,7 @@ def test_defaults_are_filled_in() -> None:
     """A short file is a whole model."""
     model = parse_model(document())
     assert (model.delta, model.alpha, model.beta, model.gamma) == (1e-3, 0.1, 0.05, 1.0)
+    assert isinstance(model, BoxModel)
     assert (model.slicing, model.profile, model.trim) == ("faces", "tight", 0)
     assert model.limits == Limits()
     assert model.features[0].sides == "both"
@@ -102,8 +105,10 @@ def test_a_wrong_table_is_named(content: dict[str, object], message: str) -> Non
 
 def test_slicing_goes_by_the_profile() -> None:
     """Where none is named, it is the one that the profile has."""
-    assert parse_model(document()).slicing == "faces"
-    assert parse_model(document(profile="paper")).slicing == "rsc"
+    for profile, slicing in (("tight", "faces"), ("paper", "rsc")):
+        model = parse_model(document(profile=profile))
+        assert isinstance(model, BoxModel)
+        assert model.slicing == slicing
 
 
 def test_bounds_may_be_left_out_where_no_face_is_scaled() -> None:

@@ -9,16 +9,18 @@ from msgspec.structs import replace
 from oracle.accounting.accountant import UnsupportedEventError
 from oracle.errors import InputError, PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS
+from oracle.planning.box_model import BoxModel
 from oracle.planning.guarantees import query_guarantee
-from oracle.planning.model import Feature, Model, parse_model
+from oracle.planning.kinds import decode_plan
+from oracle.planning.model import Feature
+from oracle.planning.model_file import parse_model
 from oracle.planning.paper import check_paper, check_runnable, plan_paper
-from oracle.planning.plan import Plan
 from oracle.planning.planner import as_paper, plan_model, verify_plan, wish_for
 
 
-def paper_model(epsilon: float = 1.0, alpha: float = 0.1, features: int = 2, examples: int = 1) -> Model:
+def paper_model(epsilon: float = 1.0, alpha: float = 0.1, features: int = 2, examples: int = 1) -> BoxModel:
     """Return a model of boxes."""
-    return Model(
+    return BoxModel(
         name="m",
         predictor="rectangles",
         profile="paper",
@@ -161,7 +163,7 @@ def test_plans_before_this_profile_keep_their_digest():
         for field in ("law", "scale"):
             del phase["stopper"][field]
     old = msgspec.json.encode(plain)
-    assert Plan.decode(old).encode() == old
+    assert decode_plan(old).encode() == old
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import msgspec
 import pytest
 
 from oracle.errors import InputError, PlanError
-from oracle.planning import planner
-from oracle.planning.model import Model
+from oracle.planning import boxes
+from oracle.planning.box_model import BoxModel
 from oracle.planning.sharding import MAX_SHARDS, plan_shards, shard_model
 from oracle.planning.tight import plan_or_wish
 from tests.predictors.plans import feature
@@ -16,11 +16,11 @@ _wish_once = functools.cache(plan_or_wish)
 
 @pytest.fixture(autouse=True)
 def _planned_once(monkeypatch):
-    monkeypatch.setattr(planner, "plan_or_wish", lambda model, _progress: _wish_once(model))
+    monkeypatch.setattr(boxes, "plan_or_wish", lambda model, _progress: _wish_once(model))
 
 
 def _model(examples, delta=1e-3):
-    return Model(
+    return BoxModel(
         name="interval",
         predictor="rectangles",
         epsilon=8.0,

@@ -10,8 +10,9 @@ from typing import Literal
 import msgspec
 
 from oracle.mechanisms.noise import Law
-from oracle.planning.model import Feature, Model
-from oracle.planning.plan import InstancePlan, PhasePlan, Plan, StopperPlan
+from oracle.planning.box_model import BoxModel
+from oracle.planning.model import Feature
+from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
 from oracle.planning.tight import plan_tight, side_names
 
 __all__ = ["feature", "planned", "tiny_plan"]
@@ -23,10 +24,10 @@ def feature(name: str, sides: Literal["lower", "upper", "both", "none"] = "both"
 
 
 @cache
-def planned() -> Plan:
+def planned() -> BoxPlan:
     """Return a plan that the accountant has passed: an interval, phases of some ten thousand rounds."""
     return plan_tight(
-        Model(
+        BoxModel(
             name="interval",
             predictor="rectangles",
             epsilon=8.0,
@@ -65,10 +66,10 @@ def tiny_plan(  # noqa: PLR0913 -- each is one thing that tests vary
     threshold: int = 8,
     rounds: int = 400,
     examples: int = 400,
-) -> Plan:
+) -> BoxPlan:
     """Return a plan whose phase p starts with `points[p - 1]` points a side; phases differ in length and size."""
     names = side_names(
-        Model(name="tiny", predictor="rectangles", epsilon=8.0, examples=examples, features=tuple(features))
+        BoxModel(name="tiny", predictor="rectangles", epsilon=8.0, examples=examples, features=tuple(features))
     )
     phases = tuple(
         PhasePlan(

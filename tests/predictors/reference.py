@@ -15,7 +15,7 @@ import numpy as np
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise import Law, draw
-from oracle.planning.plan import InstancePlan, Plan
+from oracle.planning.plan import BoxPlan, InstancePlan
 
 __all__ = ["Reference"]
 
@@ -66,7 +66,7 @@ class Reference:
     """
 
     def __init__(
-        self, plan: Plan, secret: bytes, examples: Sequence[Sequence[float]], positive: Sequence[bool]
+        self, plan: BoxPlan, secret: bytes, examples: Sequence[Sequence[float]], positive: Sequence[bool]
     ) -> None:
         self._plan = plan
         self._key = PhaseKey(secret)

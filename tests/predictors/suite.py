@@ -1,9 +1,12 @@
 """What every predictor must do; each predictor's test class inherits it."""
 
 import itertools
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FrameType
+from typing import Self
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from oracle.errors import PlanExhaustedError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import NO_LABEL, Answers, Predictor, StateArrays
 
-__all__ = ["OTHER_SECRET", "SECRET", "PredictorSuite", "Run", "answer_in_batches", "assert_same_state"]
+__all__ = ["OTHER_SECRET", "SECRET", "PredictorSuite", "Run", "answer_in_batches", "assert_same_state", "same_state"]
 
 SECRET = bytes(range(32))
 OTHER_SECRET = bytes(range(1, 33))
@@ -66,7 +69,8 @@ def assert_same_state(left: StateArrays, right: StateArrays) -> None:
         assert array.tobytes() == right[name].tobytes(), name
 
 
-def _same_state(left: StateArrays, right: StateArrays) -> bool:
+def same_state(left: StateArrays, right: StateArrays) -> bool:
+    """Return whether two states of one shape hold the same bits."""
     return all(array.tobytes() == right[name].tobytes() for name, array in left.items())
 
 
@@ -74,8 +78,31 @@ def _shapes(state: StateArrays) -> dict[str, tuple[str, tuple[int, ...]]]:
     return {name: (array.dtype.str, array.shape) for name, array in state.items()}
 
 
+class _Calls:
+    """Writes down every call of a function, Python's or not, between entry and exit."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def __enter__(self) -> Self:
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _note(self, frame: FrameType, event: str, arg: object) -> None:
+        if event == "call":
+            self.made.append(frame.f_code.co_qualname)
+        elif event == "c_call":
+            self.made.append(getattr(arg, "__qualname__", ""))
+
+
 class PredictorSuite(ABC):
-    """A predictor's contract. `stream` must bring several phases and re-arms within the plan."""
+    """Any predictor's contract (`oracle.predictors.base.Predictor`)."""
+
+    counting: frozenset[str] = frozenset({"counters"})
+    """Arrays of a state that a round with no query may change: its place in the stream."""
 
     @abstractmethod
     def plan(self) -> Plan:
@@ -97,6 +124,15 @@ class PredictorSuite(ABC):
     def outside(self, rows: int) -> Features:
         """Return different queries, each almost surely answered without a trace in the state."""
 
+    def sides(self) -> int:
+        """Return how many sides can be armed afresh; 0 where there are none."""
+        return 0
+
+    def check_run(self, run: Run) -> None:
+        """Assert that a run over the whole plan brought what the suite tests."""
+        assert {NO_LABEL, 0, 1} == set(run.labels)
+        assert isinstance(run.events[-1], PlanEnded)
+
     def whole(self, seed: int = 1) -> tuple[Features, Present]:
         """Return a stream that lasts as long as the plan."""
         return self.stream(self.plan().rounds, seed)
@@ -107,19 +143,6 @@ class PredictorSuite(ABC):
         rounds = {event.round + shift for event in run.events for shift in (-1, 0, 1)}
         return sorted(mark for mark in rounds if 0 <= mark <= self.plan().rounds)
 
-    def test_stream_brings_what_the_suite_tests(self):
-        """The stretch holds every phase change, re-arms in several phases, all labels: else the rest is empty."""
-        run = answer_in_batches(self.train(), *self.whole())
-        rearms = [event for event in run.events if isinstance(event, SideRearmed)]
-        assert len({event.phase for event in rearms}) >= 2
-        assert len(rearms) >= 4
-        assert {event.phase for event in run.events if isinstance(event, PhaseEnded)} == set(
-            range(1, len(self.plan().phases) + 1)
-        )
-        for phase in range(1, len(self.plan().phases) + 1):
-            labels = [label for label, its in zip(run.labels, run.phases, strict=True) if its == phase]
-            assert all(labels.count(label) > len(labels) / 50 for label in (NO_LABEL, 0, 1))
-
     def test_answers_do_not_depend_on_the_batches(self):
         """Any cuts, empty batches too: labels, rounds, phases, tag, events and state are the same."""
 
@@ -129,8 +152,7 @@ class PredictorSuite(ABC):
             features, present = self.whole(seed)
             whole, parts = self.train(), self.train()
             expected = answer_in_batches(whole, features, present)
-            assert any(isinstance(event, SideRearmed) for event in expected.events)
-            assert sum(isinstance(event, PhaseStarted) for event in expected.events) >= 2
+            self.check_run(expected)
             assert answer_in_batches(parts, features, present, cuts) == expected
             assert_same_state(parts.export(), whole.export())
             assert parts.facts() == whole.facts()
@@ -162,7 +184,7 @@ class PredictorSuite(ABC):
             first = self.train()
             first.answer(features[:point], present[:point])
             state = first.export()
-            second = self.restore(state)
+            second, before = self.restore(state), first.facts().rearms
             assert_same_state(second.export(), state)
             assert second.facts() == first.facts()
             if point < len(features):
@@ -170,14 +192,14 @@ class PredictorSuite(ABC):
                 assert answer_in_batches(second, features[point:], present[point:]) == expected
                 assert_same_state(second.export(), first.export())
                 phases = {event.phase for event in expected.events if isinstance(event, SideRearmed)}
-                rearmed_after.add((first.facts().rearms > state["counters"][3], expected.phases[0] in phases))
+                rearmed_after.add((first.facts().rearms > before, expected.phases[0] in phases))
 
         for mark in self.marks():
             check(mark)
         settings(max_examples=10, deadline=None, derandomize=True, database=None)(
             given(point=st.integers(0, len(features)))(check)
         )()
-        assert (True, True) in rearmed_after
+        assert (True, True) in rearmed_after or not self.sides()
 
     def test_restored_at_every_few_rounds(self):
         """A predictor that lives through many restores is the one that lived through none."""
@@ -191,6 +213,24 @@ class PredictorSuite(ABC):
             parts.append(predictor.answer(features[rows], present[rows]))
         assert _run(parts) == _run(expected)
         assert_same_state(predictor.export(), plain.export())
+
+    def test_work_does_not_depend_on_labels(self):
+        """Before `answer` returns, one batch takes the very calls that any other batch of its size takes."""
+        features, present = self.stream(400)
+        rows = features[present]
+        labels = self.train().answer(rows, np.ones(len(rows), dtype=np.bool_)).labels
+        size = 12
+        batches = [np.resize(rows[labels == label], (size, rows.shape[1])) for label in (0, 1)]
+        works = []
+        for batch in (*batches, self.outside(size)):
+            predictor = self.train()
+            with _Calls() as calls:
+                answers = predictor.answer(batch, np.ones(size, dtype=np.bool_))
+            assert not answers.events  # such moments are public
+            works.append(calls.made)
+            predictor.settle()
+        assert works[0] == works[1] == works[2]
+        assert works[0]
 
     def test_export_is_a_copy_and_changes_nothing(self):
         """A state once exported stays what it was; exporting, and overwriting the copy, leave no trace."""
@@ -236,7 +276,7 @@ class PredictorSuite(ABC):
                 predictor.answer(features[start:stop], present[start:stop])
                 states.append(predictor.export())
             assert _shapes(states[0]) == _shapes(states[1]) == _shapes(states[2])
-            assert not _same_state(states[0], states[1])
+            assert not same_state(states[0], states[1])
             seen.append(_shapes(states[0]))
             start = stop
         assert seen[0] == seen[1]
@@ -263,7 +303,7 @@ class PredictorSuite(ABC):
         predictor.answer(self.outside(rounds), np.zeros(rounds, dtype=np.bool_))
         after = predictor.export()
         changed = {name for name in before if before[name].tobytes() != after[name].tobytes()}
-        assert changed == {"counters"}
+        assert changed == self.counting
 
     def test_minus_zero_is_zero(self):
         """The sign of a zero changes nothing: not the label, the tag or the state."""
@@ -315,7 +355,7 @@ class PredictorSuite(ABC):
                 assert start <= event.round <= stop
                 if isinstance(event, SideRearmed):
                     rearms += 1
-                    assert 0 <= event.side < len(self.plan().sides)
+                    assert 0 <= event.side < self.sides()
                     assert event.round < stop
                     assert event.phase == phases[event.round - start]
                 elif isinstance(event, PhaseEnded):
@@ -336,13 +376,13 @@ class PredictorSuite(ABC):
         assert ended == len(ends)
 
     def test_another_secret_is_another_noise(self):
-        """The same data and queries under another secret get other labels, another tag and other keys."""
+        """The same data and queries under another secret get another tag and another state."""
         features, present = self.whole()
         one, other = self.train(SECRET), self.train(OTHER_SECRET)
         left = answer_in_batches(one, features, present)
         right = answer_in_batches(other, features, present)
-        assert left.labels != right.labels
         assert left.tag != right.tag
+        assert not same_state(one.export(), other.export())
         assert answer_in_batches(self.train(SECRET), features, present) == left
 
     def test_tag_tells_streams_apart(self):
@@ -368,39 +408,3 @@ class PredictorSuite(ABC):
                 tags.add(answer_in_batches(self.train(), *stream).tag)
                 changes += 1
         assert len(tags) == changes + 1
-
-    def test_noise_of_a_round_is_its_own(self):
-        """Another query in one round: earlier labels stay, and later ones too wherever the state did."""
-        features, present = self.whole()
-        plain = self.train()
-        expected = answer_in_batches(plain, features, present)
-        unmoved = 0
-        for row in range(3, len(features), len(features) // 12):
-            base, change = features.copy(), features.copy()
-            there = present.copy()
-            there[row] = True
-            base[row], change[row] = self.outside(2)
-            runs, states = [], []
-            for stream in (base, change):
-                predictor = self.train()
-                head = predictor.answer(stream[: row + 1], there[: row + 1])
-                states.append(predictor.export())
-                tail = answer_in_batches(predictor, stream[row + 1 :], there[row + 1 :])
-                assert head.labels[:row].tolist() == expected.labels[:row]
-                runs.append(tail)
-            if _same_state(*states):
-                unmoved += 1
-                assert runs[0] == runs[1]
-        assert unmoved >= 6
-
-    def test_twin_queries_have_their_own_noise(self):
-        """The same query, asked over and over on the edge, is answered now so, now so: one draw serves one round."""
-        features, present = self.stream(150)
-        votes: dict[bytes, set[int]] = {}
-        predictor = self.train()
-        state = predictor.export()
-        for query in features[present]:
-            twin = self.restore(state)
-            labels = twin.answer(np.tile(query, (40, 1)), np.ones(40, dtype=np.bool_)).labels
-            votes[query.tobytes()] = set(labels.tolist())
-        assert any(len(labels) == 2 for labels in votes.values())

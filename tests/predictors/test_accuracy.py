@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
-from oracle.planning.model import Model
-from oracle.planning.plan import Plan
+from oracle.planning.box_model import BoxModel
+from oracle.planning.plan import BoxPlan
 from oracle.planning.tight import plan_tight
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from tests.predictors.plans import feature
@@ -17,10 +17,10 @@ CHECKS = 20
 
 
 @cache
-def plan() -> Plan:
+def plan() -> BoxPlan:
     """Return a real plan: a box on two features, half of the stream hostile."""
     return plan_tight(
-        Model(
+        BoxModel(
             name="box",
             predictor="rectangles",
             epsilon=8.0,

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from oracle.accounting.ledger import PhaseStarted, SideRearmed
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.planning.model import Feature, Model
+from oracle.planning.box_model import BoxModel
+from oracle.planning.model import Feature
 from oracle.planning.paper import _Constants, _Phase, _write_phase, plan_paper
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from tests.predictors.paper_reference import PaperPhase, PaperReference, Query
 from tests.predictors.plans import feature
@@ -25,9 +26,9 @@ HUGE, NOISY = 250.0, 100.0
 DELTA = 0.01
 
 
-def toy_plan(features: tuple[Feature, ...], epsilon: float, points: tuple[int, ...] = (12, 10, 11)) -> Plan:
+def toy_plan(features: tuple[Feature, ...], epsilon: float, points: tuple[int, ...] = (12, 10, 11)) -> BoxPlan:
     """Return a plan of the `paper` profile with sides of a dozen points: its m_p are far below what the proofs ask."""
-    model = Model(
+    model = BoxModel(
         name="toy",
         predictor="rectangles",
         profile="paper",
@@ -57,7 +58,7 @@ PLANS = {
 class TestPaper(RectanglesSuite):
     """The contract of every predictor: batches, restored states, sizes."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> BoxPlan:
         """Return the plan."""
         return PLANS["some sides, noisy"]
 
@@ -97,7 +98,7 @@ class AddressedChance:
         return math.floor(abs(self._laplace(1.0 / parameter, Purpose.SLICE, side, 0)))
 
 
-def reference_of(plan: Plan, secret: bytes, rows: np.ndarray) -> PaperReference:
+def reference_of(plan: BoxPlan, secret: bytes, rows: np.ndarray) -> PaperReference:
     """Return the plain algorithm with the plan's constants and the product's randomness."""
     names = [one.name for one in plan.features]
     split = [side.rsplit(":", 1) for side in plan.sides]
@@ -110,7 +111,7 @@ def reference_of(plan: Plan, secret: bytes, rows: np.ndarray) -> PaperReference:
     return PaperReference(plan.epsilon, phases, sides, AddressedChance(secret, len(names)), examples)
 
 
-def run(plan: Plan, secret: bytes, seed: int) -> tuple[list[int | None], list[tuple[int, int]], int]:
+def run(plan: BoxPlan, secret: bytes, seed: int) -> tuple[list[int | None], list[tuple[int, int]], int]:
     """Run both to the plan's end, compare, and return labels, re-arms and the number of phases entered."""
     rows = box_data(plan, plan.declared, seed)
     features = box_data(plan, plan.rounds, seed + 1)

@@ -1,4 +1,5 @@
 import itertools
+from abc import abstractmethod
 
 import numpy as np
 import pytest
@@ -7,18 +8,19 @@ from hypothesis import strategies as st
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
 from oracle.errors import DataError
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from oracle.predictors import rectangles
-from oracle.predictors.base import NO_LABEL, StateArrays
-from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer, phase_started
+from oracle.predictors.base import NO_LABEL, StateArrays, phase_started
+from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.sides import Geometry
+from tests.predictors.everlasting import EverlastingSuite
 from tests.predictors.plans import feature, planned, tiny_plan
-from tests.predictors.suite import SECRET, Features, PredictorSuite, Present, answer_in_batches, assert_same_state
+from tests.predictors.suite import SECRET, Features, Present, answer_in_batches, assert_same_state
 
 INSIDE, OUTSIDE, LOWEST, HIGHEST = 0.5, 0.08, 0.2, 0.8
 
 
-def box_data(plan: Plan, rows: int, seed: int) -> Features:
+def box_data(plan: BoxPlan, rows: int, seed: int) -> Features:
     """Return uniform rows, every third of them near an edge of the box [0.2, 0.8]^d, some on a coarse grid."""
     generator = np.random.default_rng(seed)
     features = generator.uniform(0.1, 0.9, (rows, len(plan.features)))
@@ -31,7 +33,7 @@ def box_data(plan: Plan, rows: int, seed: int) -> Features:
     return features
 
 
-def labels_of(plan: Plan, features: Features) -> Present:
+def labels_of(plan: BoxPlan, features: Features) -> Present:
     """Return which rows are in the box that the plan's sides make of [0.2, 0.8]^d."""
     keys = Geometry(plan).keys(features)
     limits = np.array([LOWEST if side.endswith(":lower") else -HIGHEST for side in plan.sides])
@@ -39,7 +41,7 @@ def labels_of(plan: Plan, features: Features) -> Present:
     return ~beyond
 
 
-def train(plan: Plan, secret: bytes = SECRET, seed: int = 1, rows: Features | None = None) -> RectanglesPERP:
+def train(plan: BoxPlan, secret: bytes = SECRET, seed: int = 1, rows: Features | None = None) -> RectanglesPERP:
     """Return a predictor trained on box data."""
     features = box_data(plan, plan.declared, 1000 + seed) if rows is None else rows
     trainer = RectanglesTrainer(plan, secret)
@@ -47,8 +49,16 @@ def train(plan: Plan, secret: bytes = SECRET, seed: int = 1, rows: Features | No
     return trainer.finish()
 
 
-class RectanglesSuite(PredictorSuite):
+class RectanglesSuite(EverlastingSuite):
     """The suite over a plan of boxes."""
+
+    @abstractmethod
+    def plan(self) -> BoxPlan:
+        """Return the plan."""
+
+    def sides(self) -> int:
+        """Return the number of sides."""
+        return len(self.plan().sides)
 
     def train(self, secret: bytes = SECRET, seed: int = 1) -> RectanglesPERP:
         """Return a predictor trained on box data."""
@@ -74,7 +84,7 @@ class RectanglesSuite(PredictorSuite):
 class TestOneSide(RectanglesSuite):
     """A one-sided threshold: all positives go to the one side, with no coin."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> BoxPlan:
         """Return the plan."""
         return tiny_plan([feature("a", "lower")])
 
@@ -82,7 +92,7 @@ class TestOneSide(RectanglesSuite):
 class TestOneUpperSide(RectanglesSuite):
     """As one side, but mirrored, and with discrete Laplace noise."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> BoxPlan:
         """Return the plan."""
         return tiny_plan([feature("a", "upper")], law="discrete-laplace")
 
@@ -90,7 +100,7 @@ class TestOneUpperSide(RectanglesSuite):
 class TestBox(RectanglesSuite):
     """Two features, four sides."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> BoxPlan:
         """Return the plan."""
         return tiny_plan([feature("a"), feature("b")])
 
@@ -98,7 +108,7 @@ class TestBox(RectanglesSuite):
 class TestSomeSides(RectanglesSuite):
     """A side here, a side there, and a feature that no side looks at."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> BoxPlan:
         """Return the plan."""
         return tiny_plan([feature("a", "upper"), feature("b", "none"), feature("c", "lower")], rearmed=12)
 
@@ -116,7 +126,7 @@ class TestSomeSides(RectanglesSuite):
 class TestSequential(RectanglesSuite):
     """Noise-free slices, one after another."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> BoxPlan:
         """Return the plan."""
         return tiny_plan([feature("a"), feature("b")], slicing="sequential")
 
@@ -124,7 +134,7 @@ class TestSequential(RectanglesSuite):
 class TestTrim(RectanglesSuite):
     """The outermost points of each side are skipped when a phase starts."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> BoxPlan:
         """Return the plan."""
         return tiny_plan([feature("a"), feature("b", "lower")], trim=3)
 
@@ -139,7 +149,7 @@ class TestTrim(RectanglesSuite):
 class TestSequentialTrim(RectanglesSuite):
     """Both at once, with a side missing."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> BoxPlan:
         """Return the plan."""
         return tiny_plan([feature("a", "lower"), feature("b")], slicing="sequential", trim=2)
 

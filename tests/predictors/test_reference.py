@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from oracle.accounting.ledger import PhaseStarted, SideRearmed
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import NO_LABEL
 from oracle.predictors.rectangles import RectanglesTrainer
 from tests.predictors.plans import feature, planned, tiny_plan
@@ -26,7 +26,7 @@ PLANS = {
 }
 
 
-def compare(plan: Plan, secret: bytes, rows: Features, features: Features, present: Present) -> tuple[int, int, int]:
+def compare(plan: BoxPlan, secret: bytes, rows: Features, features: Features, present: Present) -> tuple[int, int, int]:
     """Run both over the same rounds; return the re-arms, the phase changes and the 1s after the first of these."""
     positive = labels_of(plan, rows)
     trainer = RectanglesTrainer(plan, secret)
@@ -100,7 +100,7 @@ def test_reference_can_disagree(change):
     assert runs[0] != runs[2]
 
 
-def altered(plan: Plan, change: str) -> Plan:
+def altered(plan: BoxPlan, change: str) -> BoxPlan:
     """Return the plan with one number changed."""
     if change == "coin":
         return replace(plan, coin=0.4)

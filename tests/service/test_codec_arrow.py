@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.base import ARROW_STREAM, JSON, Delivery, Rejected
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import Answers
 from oracle.service.codec.arrow_messages import ArrowCodec
 from oracle.service.codec.batches import BatchCodec
@@ -105,7 +105,7 @@ def test_rejected_message_costs_nothing(body, reason, field):
     assert shard.mark == mark
 
 
-def _narrow(**limits: int) -> Plan:
+def _narrow(**limits: int) -> BoxPlan:
     plan = small_plan()
     return msgspec.structs.replace(plan, limits=msgspec.structs.replace(plan.limits, **limits))
 

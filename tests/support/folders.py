@@ -18,7 +18,7 @@ from oracle.state.folder import FolderStore
 from oracle.state.format import encode
 from oracle.state.genesis import Genesis, write_genesis
 from oracle.state.keys import create_key_file
-from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.examples import example
 from tests.support.shards import bodies, first_snapshot
 
 __all__ = [
@@ -34,9 +34,9 @@ __all__ = [
 
 
 @functools.cache
-def long_plan() -> Plan:
+def long_plan(predictor: str = "rectangles") -> Plan:
     """Return a plan of 16 short phases, some 4,500 rounds."""
-    return tiny_plan([feature("a"), feature("b")], points=(12, 15, 10, 13) * 4, rounds=60)
+    return example(predictor, phases=16, rounds=60)
 
 
 def make_state(folder: Path, plan: Plan) -> Path:

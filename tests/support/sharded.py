@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from oracle.planning.plan import Plan
-from oracle.predictors.rectangles import RectanglesTrainer
+from oracle.predictors.kinds import new_trainer
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
@@ -21,7 +21,7 @@ _ROWS = 50_000
 def shard_snapshot(plan: Plan, shard: int) -> Snapshot:
     """Return a shard's first snapshot, of uniform rows and a box in their midst; no two share a row or a key."""
     source = np.random.default_rng(shard + 1)
-    trainer = RectanglesTrainer(plan, bytes([shard] * 32))
+    trainer = new_trainer(plan, bytes([shard] * 32))
     while trainer.missing > 0:
         rows = source.random((min(trainer.missing, _ROWS), len(plan.features)))
         trainer.add(rows, np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, Commit, Delivery
 from connectors.local.memory import Abort, MemoryLog, MemorySink, MemorySource
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.base import StateArrays
-from oracle.predictors.rectangles import RectanglesTrainer
+from oracle.predictors.kinds import new_trainer
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
 from oracle.service.shard import CommitMark, Shard
@@ -52,8 +52,8 @@ MASTER_KEY = bytes(range(32, 64))
 
 
 @cache
-def small_plan() -> Plan:
-    """Return the plan: features a and b, four phases."""
+def small_plan() -> BoxPlan:
+    """Return the plan: features a and b, three phases."""
     return tiny_plan([feature("a"), feature("b")])
 
 
@@ -62,7 +62,7 @@ def first_snapshot(plan: Plan | None = None) -> Snapshot:
     """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive."""
     plan = plan or small_plan()
     rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
-    trainer = RectanglesTrainer(plan, SECRET)
+    trainer = new_trainer(plan, SECRET)
     trainer.add(rows, np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
     return Snapshot.first(plan.digest, trainer.finish().export())
 

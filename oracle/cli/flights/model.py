@@ -1,13 +1,16 @@
 """The demo's rule of flight, and the model file that declares it to the planner."""
 
 import tomllib
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.planning.model import Model, parse_model
+from oracle.planning.model_file import parse_model
 from oracle.planning.tight import least_examples
+
+if TYPE_CHECKING:
+    from oracle.planning.box_model import BoxModel
 
 __all__ = ["EPSILON", "FIRST_SHARE", "LEAST_VISIBILITY", "MOST_WIND", "allowed", "least_flights", "model", "model_text"]
 
@@ -76,9 +79,10 @@ def model_text(examples: int, *, epsilon: float = EPSILON, first_share: float | 
     )
 
 
-def model(examples: int, *, epsilon: float = EPSILON, first_share: float | None = FIRST_SHARE) -> Model:
+def model(examples: int, *, epsilon: float = EPSILON, first_share: float | None = FIRST_SHARE) -> "BoxModel":
     """Return the same as a checked `Model`."""
-    return parse_model(tomllib.loads(model_text(examples, epsilon=epsilon, first_share=first_share)))
+    document = tomllib.loads(model_text(examples, epsilon=epsilon, first_share=first_share))
+    return cast("BoxModel", parse_model(document))
 
 
 def least_flights(examples: int, *, epsilon: float = 1.0) -> int:

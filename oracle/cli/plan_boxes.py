@@ -1,0 +1,84 @@
+"""What `perpetua plan` shows of a plan of boxes, beside what it shows of every plan."""
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+from rich.table import Table
+
+from oracle.cli.plan_page import Row, figure_table, mebibytes
+from oracle.planning.plan import BoxPlan, InstancePlan
+
+__all__ = ["box_phases", "box_rows", "compare_boxes", "noise_rows"]
+
+_SHOWN = 6
+
+
+def box_rows(plan: BoxPlan) -> Iterator[Row]:
+    """Yield what is said of a plan in one line each."""
+    yield "sides", f"{', '.join(plan.sides)}; {plan.slicing}, each side gets {plan.share:.0%} of its stripe"
+    yield "error", error_text(plan)
+    yield from noise_rows(plan)
+
+
+def error_text(plan: BoxPlan) -> str:
+    """Return what the plan promises of its error."""
+    if plan.nominal:
+        return f"{plan.expected_error:g} on honest queries, by Lemma 4.13 of the paper"
+    return f"at most {plan.expected_error:.4f} on honest queries, but with probability {plan.beta:g}"
+
+
+def noise_rows(plan: BoxPlan) -> Iterator[Row]:
+    """Yield what is said of the noise and the memory."""
+    first = plan.phases[0]
+    yield "noise", f"{first.start.law}, keyed, exact to 128 bits; Stopper epsilon {first.stopper.epsilon:.4g}"
+    yield "memory", f"{mebibytes(first.memory_bytes)} in phase 1, {mebibytes(plan.memory_bytes)} at most"
+
+
+def box_phases(plan: BoxPlan) -> Table:
+    """Return the table of the phases."""
+    table = figure_table("phase", "rounds", "delta", "points/side", "mediums", "noise scale", "thresholds")
+    for index, phase in enumerate(plan.phases):
+        if _SHOWN <= index < len(plan.phases) - 1:
+            if index == _SHOWN:
+                table.add_row(*["..."] * 7)
+            continue
+        table.add_row(str(phase.phase), f"{phase.rounds:,}", f"{phase.delta:.2e}", *_columns(phase.start))
+        table.add_row("  re-armed", "", "", *_columns(phase.rearmed))
+    return table
+
+
+def compare_boxes(tight: BoxPlan, paper: BoxPlan) -> Table:
+    """Return both plans' figures side by side, and how many times the paper's is."""
+    table = figure_table("", "tight", "paper", "paper / tight")
+    table.add_row("epsilon", f"{tight.epsilon:g}", f"{paper.epsilon:g} (nominal)", "")
+    table.add_row("sum of delta", f"{tight.delta:g}", f"{paper.delta:g} (nominal)", "")
+    ours, theirs = tight.phases[0], paper.phases[0]
+    for name, mine, other in (
+        ("examples wanted", tight.examples, paper.examples),
+        ("points a side, phase 1", ours.start.points, _held(theirs.start)),
+        ("mediums until a re-arm", ours.stopper.threshold, theirs.stopper.threshold),
+        ("noise, std. deviation", _deviation(ours.start), _deviation(theirs.start)),
+        ("rounds of phase 1", ours.rounds, theirs.rounds),
+        ("memory of phase 1, MiB", ours.memory_bytes / 2**20, theirs.memory_bytes / 2**20),
+    ):
+        table.add_row(name, _figure(mine), _figure(other), f"{other / mine:,.3g}")
+    return table
+
+
+def _deviation(instance: InstancePlan) -> float:
+    """Standard deviation of the depths' noise, in points; DLap(e)'s is Laplace's but for a part of e^2/24."""
+    return (math.pi / math.sqrt(3.0) if instance.law == "logistic" else math.sqrt(2.0)) / instance.scale
+
+
+def _held(instance: InstancePlan) -> int:
+    return instance.points if instance.base is msgspec.UNSET else instance.base
+
+
+def _figure(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def _columns(instance: InstancePlan) -> tuple[str, str, str, str]:
+    thresholds = f"{instance.low:,}-{instance.high:,}"
+    return f"{_held(instance):,}", f"{instance.mediums:,}", f"{instance.scale:.3g}", thresholds

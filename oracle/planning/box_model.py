@@ -1,0 +1,66 @@
+"""The model of boxes: what its file may set beside what all models have."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from oracle.errors import InputError
+from oracle.planning.model import Model, check_feature_limit, check_features, check_open, check_promises
+
+__all__ = ["BoxModel", "check_box_model", "with_slicing"]
+
+_FEATURE_LIMIT: Final = 512
+
+
+class BoxModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[model]` table of `predictor = "rectangles"`.
+
+    Attributes:
+        slicing: How a phase's points are shared out; where a model file names none, the profile's own.
+        trim: Outermost points each side skips when it is armed at a phase start, against wrong labels.
+        share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
+        first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
+            and makes the phases shorter.
+    """
+
+    profile: Literal["tight", "paper"] = "tight"
+    slicing: Literal["faces", "sequential", "rsc"] = "faces"
+    trim: int = 0
+    share: float | None = None
+    first_share: float | None = None
+
+
+def with_slicing(table: Mapping[str, object]) -> Mapping[str, object]:
+    """Fill in the profile's own slicing where none is named."""
+    return {"slicing": "rsc", **table} if table.get("profile") == "paper" else table
+
+
+def check_box_model(model: BoxModel) -> None:
+    """Check the values of a model file's table.
+
+    Raises:
+        InputError: A value is outside its bound, or two do not go together.
+    """
+    check_promises(model)
+    if model.share is not None:
+        check_open("share", model.share, 1.0, closed=True)
+    if model.first_share is not None:
+        check_open("first_share", model.first_share, 1.0, closed=False)
+    if not 0 <= model.trim <= model.examples:
+        raise InputError("model.trim", model.trim, f"must be from 0 to examples ({model.examples})")
+    check_feature_limit(model, _FEATURE_LIMIT)
+    check_features(model)
+    for index, feature in enumerate(model.features):
+        if feature.bounds is None and feature.sides != "none" and model.slicing == "faces":
+            where = f"model.features[{index}].bounds"
+            raise InputError(where, None, 'must be declared as [low, high] for slicing = "faces"')
+    _check_profile(model)
+
+
+def _check_profile(model: BoxModel) -> None:
+    paper = model.profile == "paper"
+    if paper != (model.slicing == "rsc"):
+        bound = 'must be "rsc" for profile = "paper"' if paper else 'is for profile = "paper" only'
+        raise InputError("model.slicing", model.slicing, bound)
+    for field, unused in (("trim", 0), ("share", None), ("first_share", None)):
+        if paper and getattr(model, field) != unused:
+            raise InputError(f"model.{field}", getattr(model, field), 'cannot be set for profile = "paper"')

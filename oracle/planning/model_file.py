@@ -1,0 +1,103 @@
+"""The model file: from a parsed document to the checked model of the predictor that it names."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from oracle.errors import InputError
+from oracle.planning.kinds import KINDS, Kind
+from oracle.planning.model import Feature, Limits, Model
+
+__all__ = ["parse_model"]
+
+_TYPES = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "object": "a table",
+    "str": "text",
+}
+"""msgspec's names of types, in words."""
+
+
+def parse_model(document: Mapping[str, object]) -> Model:
+    """Check a parsed model file and return its model.
+
+    Args:
+        document: The whole TOML document; it must hold the table `model` and nothing else.
+
+    Raises:
+        InputError: A field is missing, unknown, of the wrong type or outside its bound.
+
+    >>> parse_model({"model": {"name": "m", "predictor": "rectangles", "epsilon": -1.0, "examples": 9,
+    ...     "features": [{"name": "a", "bounds": [0.0, 1.0]}]}})
+    Traceback (most recent call last):
+    ...
+    oracle.errors.InputError: model.epsilon = -1.0: must be from 0.05 to 50
+    """
+    unknown = sorted(set(document) - {"model"})
+    if unknown:
+        raise InputError(unknown[0], "...", "unknown table; a model file holds [model] only")
+    if "model" not in document:
+        raise InputError("model", None, "the table [model] is missing")
+    table = document["model"]
+    kind = _kind(table)
+    if isinstance(table, dict):
+        table = kind.fill(table)
+    try:
+        model: Model = msgspec.convert(table, kind.model)
+    except msgspec.ValidationError as exc:
+        raise _clear(str(exc), table, kind.model) from exc
+    kind.check_model(model)
+    return model
+
+
+def _kind(table: object) -> Kind[Any, Any]:
+    """Return the kind that the table names; where it names none, any: what is missing is complained of later."""
+    name = table.get("predictor", "rectangles") if isinstance(table, dict) else "rectangles"
+    if not isinstance(name, str):
+        return KINDS["rectangles"]  # its type complains
+    if name not in KINDS:
+        raise InputError("model.predictor", name, f"must be one of {', '.join(KINDS)}")
+    return KINDS[name]
+
+
+def _choices(kind: type, field: str) -> str:
+    """Return the values that a field may take, in words."""
+    return ", ".join(get_args(get_type_hints(kind)[field]))
+
+
+def _clear(text: str, table: object, model: type[Model]) -> InputError:
+    """Turn msgspec's complaint into one that names field, value and bound."""
+    what, _, path = text.partition(" - at `$")
+    path = "model" + path.rstrip("`")
+    name = re.search(r"`(.*)`$", what)
+    kind = Feature if ".features[" in path else Limits if ".limits" in path else model
+    if what.startswith("Object contains unknown field") and name:
+        near = difflib.get_close_matches(name[1], kind.__struct_fields__, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        return InputError(f"{path}.{name[1]}", "...", f"unknown setting{hint}")
+    if what.startswith("Object missing required field") and name:
+        return InputError(f"{path}.{name[1]}", None, "must be set")
+    field = path.rsplit(".", 1)[-1]
+    value: object = table
+    for step in re.findall(r"[^.\[\]]+", path)[1:]:
+        value = value[int(step)] if isinstance(value, list) else value.get(step) if isinstance(value, dict) else value
+    shown = value if isinstance(value, str | int | float | bool) else "..."
+    if what.startswith("Invalid enum value"):
+        return InputError(path, shown, f"must be one of {_choices(kind, field)}")
+    return InputError(path, shown, _in_words(what))
+
+
+def _in_words(complaint: str) -> str:
+    """Return msgspec's complaint about a type without its names of types.
+
+    >>> _in_words("Expected `float | null`, got `str`")
+    'must be a number, not text'
+    """
+    words = re.sub(r"`(\w+)(?: \| null)?`", lambda match: _TYPES.get(match[1], match[0]), complaint)
+    return re.sub(r"^must be (.*), got ", r"must be \1, not ", words.replace("Expected ", "must be ", 1))

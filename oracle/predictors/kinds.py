@@ -1,0 +1,49 @@
+"""The kinds of predictors, by the name that a model file gives: who trains them, and who takes their state back.
+
+Their models and plans stand in `oracle.planning.kinds`; both tables have the same names.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from oracle.planning.plan import BoxPlan, Plan
+from oracle.predictors.base import Predictor, StateArrays, Trainer
+from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+
+__all__ = ["PREDICTORS", "PredictorKind", "new_trainer", "restore_predictor"]
+
+PlanT = TypeVar("PlanT", bound=Plan)
+
+
+class PredictorKind(NamedTuple, Generic[PlanT]):
+    """What makes and restores one kind of predictor.
+
+    Attributes:
+        trainer: Of a plan and the genesis key: 32 uniformly random bytes, which only it and what it makes may know.
+        restore: Of a plan and what `Predictor.export` returned under it. A state's noise, hashes and tags must all
+            follow from the array `key`: a fork exchanges it.
+    """
+
+    trainer: Callable[[PlanT, bytes], Trainer]
+    restore: Callable[[PlanT, StateArrays], Predictor]
+
+
+PREDICTORS: Final[Mapping[str, PredictorKind[Any]]] = {
+    "rectangles": PredictorKind[BoxPlan](RectanglesTrainer, RectanglesPERP.restore),
+}
+"""Every kind there is, as in `oracle.planning.kinds.KINDS`."""
+
+
+def new_trainer(plan: Plan, secret: bytes) -> Trainer:
+    """Return a trainer of the plan's predictor.
+
+    Args:
+        plan: The plan.
+        secret: 32 uniformly random bytes: the genesis key.
+    """
+    return PREDICTORS[plan.predictor].trainer(plan, secret)
+
+
+def restore_predictor(plan: Plan, arrays: StateArrays) -> Predictor:
+    """Return the predictor whose state `Predictor.export` returned, under the same plan."""
+    return PREDICTORS[plan.predictor].restore(plan, arrays)

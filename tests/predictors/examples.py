@@ -1,0 +1,31 @@
+"""A small plan of every predictor, for the tests of all that serves predictors without knowing which."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from oracle.planning.plan import Plan
+from tests.predictors.plans import feature, tiny_plan
+
+__all__ = ["EXAMPLES", "example"]
+
+
+def _rectangles(points: Sequence[int], rounds: int) -> Plan:
+    return tiny_plan([feature("a"), feature("b")], points=points, rounds=rounds)
+
+
+EXAMPLES: Final[Mapping[str, Callable[[Sequence[int], int], Plan]]] = {
+    "rectangles": _rectangles,
+}
+"""For every kind, what makes its plan: features a and b with values about 0 to 1, one phase for each number of points,
+of some so many rounds."""
+
+
+def example(predictor: str, phases: int = 4, rounds: int = 250) -> Plan:
+    """Return a small plan of a predictor.
+
+    Args:
+        predictor: Its name.
+        phases: How many phases.
+        rounds: About how many rounds each of them lasts.
+    """
+    return EXAMPLES[predictor]((12, 15, 10, 13) * (phases // 4), rounds)

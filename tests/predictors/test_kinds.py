@@ -1,0 +1,68 @@
+"""The tables of kinds go together, and each kind passes its suites."""
+
+import pytest
+
+from oracle.cli.plan import PAGES
+from oracle.errors import PlanError
+from oracle.planning.kinds import KINDS, decode_plan
+from oracle.predictors.kinds import PREDICTORS
+from tests.predictors import test_paper, test_rectangles
+from tests.predictors.examples import EXAMPLES, example
+from tests.predictors.suite import PredictorSuite
+
+_SUITES = (test_rectangles, test_paper)
+
+_COMMON = {
+    "version",
+    "name",
+    "predictor",
+    "profile",
+    "features",
+    "epsilon",
+    "delta",
+    "alpha",
+    "beta",
+    "gamma",
+    "examples",
+    "declared",
+    "limits",
+    "phases",
+    "memory_bytes",
+}
+
+
+def test_every_kind_is_in_every_table():
+    """What can be declared can be planned, shown, trained and restored, and is tested."""
+    assert set(KINDS) == set(PREDICTORS) == set(PAGES) == set(EXAMPLES)
+
+
+def test_every_kind_has_a_suite():
+    """Some test class inherits the predictors' suite for it."""
+    suites = [
+        value
+        for module in _SUITES
+        for name, value in vars(module).items()
+        if name.startswith("Test") and issubclass(value, PredictorSuite)
+    ]
+    assert {suite().plan().predictor for suite in suites} == set(KINDS)
+
+
+@pytest.mark.parametrize("predictor", KINDS)
+def test_plans_have_what_everybody_asks(predictor):
+    """Each plan class declares the shared fields itself; a plan reads back as its own class, to the same bytes."""
+    plan = example(predictor)
+    assert set(type(plan).__struct_fields__) >= _COMMON
+    assert type(plan) is KINDS[predictor].plan
+    assert plan.predictor == predictor
+    assert decode_plan(plan.encode()) == plan
+    assert plan.delta_spent(1, 0) == plan.declared * plan.phases[0].delta
+    assert plan.delta_spent(2, 7) == pytest.approx(
+        plan.declared * plan.phases[0].delta + plan.phases[0].rounds * plan.phases[0].delta + 7 * plan.phases[1].delta
+    )
+
+
+def test_plans_of_unknown_predictors_are_refused():
+    """A plan of a later Perpetua is named, not guessed at."""
+    data = example("rectangles").encode().replace(b'"rectangles"', b'"oracles"')
+    with pytest.raises(PlanError, match=r"plan: predictor = 'oracles': this Perpetua knows rectangles"):
+        decode_plan(data)
