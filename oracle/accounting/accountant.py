@@ -12,6 +12,7 @@ from oracle.accounting.between_thresholds import (
 )
 from oracle.accounting.events import (
     BetweenThresholdsEvent,
+    ChoiceEvent,
     Composed,
     EitherOf,
     Event,
@@ -76,8 +77,8 @@ def delta_at(event: Event, epsilon: float) -> float:
             delta = 0.0
         case NonPrivateEvent():
             delta = 1.0
-        case StopperEvent():
-            delta = 0.0 if epsilon >= event.epsilon else 1.0
+        case StopperEvent() | ChoiceEvent():
+            delta = 0.0 if epsilon >= _pure(event) else 1.0
         case StopperOverflowEvent():
             delta = event.instances * math.exp(log_overflow(event.epsilon, event.threshold, event.cap))
         case NoiseDistanceEvent():
@@ -111,6 +112,11 @@ def _between(event: BetweenThresholdsEvent, epsilon: float) -> float:
     return math.exp(log_delta) + (1.0 + math.exp(epsilon)) * 2.0 * event.rounds * float(EDGE_DISTANCE)
 
 
+def _pure(event: StopperEvent | ChoiceEvent) -> float:
+    """Return what a mechanism with delta = 0 pays: Theorem C, or the exponential mechanism of McSherry and Talwar."""
+    return event.epsilon if isinstance(event, StopperEvent) else event.scale * event.spread
+
+
 def _flat(event: Event) -> list[Event]:
     if isinstance(event, Composed):
         return [leaf for part in event.events for leaf in _flat(part)]
@@ -120,7 +126,7 @@ def _flat(event: Event) -> list[Event]:
 def _composed(event: Composed, epsilon: float) -> float:
     """Pure events take their epsilon off; then one event may trade, and the others add their delta plainly."""
     leaves = _flat(event)
-    pure = sum(leaf.epsilon for leaf in leaves if isinstance(leaf, StopperEvent))
+    pure = math.fsum(_pure(leaf) for leaf in leaves if isinstance(leaf, StopperEvent | ChoiceEvent))
     if pure > epsilon:
         return 1.0
     trading = [leaf for leaf in leaves if isinstance(leaf, BetweenThresholdsEvent | EitherOf)]
@@ -130,6 +136,8 @@ def _composed(event: Composed, epsilon: float) -> float:
     # a + (b + c): additive deltas are taken at the full epsilon; the order of subtraction rounds epsilon down
     left = math.nextafter(epsilon - pure, 0.0)
     delta = sum(
-        delta_at(leaf, epsilon) for leaf in leaves if not isinstance(leaf, StopperEvent) and leaf not in trading
+        delta_at(leaf, epsilon)
+        for leaf in leaves
+        if not isinstance(leaf, StopperEvent | ChoiceEvent) and leaf not in trading
     )
     return delta + sum(delta_at(leaf, left) for leaf in trading)

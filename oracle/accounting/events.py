@@ -9,6 +9,7 @@ from oracle.mechanisms.noise import Law
 
 __all__ = [
     "BetweenThresholdsEvent",
+    "ChoiceEvent",
     "Composed",
     "EitherOf",
     "Event",
@@ -93,6 +94,19 @@ class NoiseDistanceEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceEvent:
+    """One candidate was chosen with probability proportional to exp(-scale * its loss).
+
+    Attributes:
+        scale: e (nats per unit of loss).
+        spread: The changes that one record makes to the candidates' losses all lie within so much of each other.
+    """
+
+    scale: float
+    spread: int
+
+
+@dataclass(frozen=True, slots=True)
 class Composed:
     """All of these happened to the record."""
 
@@ -113,6 +127,7 @@ Event = (
     NoOpEvent
     | NonPrivateEvent
     | BetweenThresholdsEvent
+    | ChoiceEvent
     | StopperEvent
     | StopperOverflowEvent
     | NoiseDistanceEvent

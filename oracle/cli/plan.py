@@ -12,6 +12,7 @@ from rich.table import Table
 from oracle.cli.models import read_model
 from oracle.cli.plan_boxes import box_phases, box_rows, compare_boxes
 from oracle.cli.plan_page import Row
+from oracle.cli.plan_stumps import stump_rows
 from oracle.cli.progress import Progress
 from oracle.errors import RefusedError
 from oracle.planning.model import Model
@@ -41,6 +42,7 @@ class Page(NamedTuple, Generic[PlanT]):
 
 PAGES: Final[Mapping[str, Page[Any]]] = {
     "rectangles": Page(box_rows, box_phases, compare_boxes),
+    "stumps": Page(stump_rows, box_phases, compare_boxes),
 }
 """The page of every kind in `oracle.planning.kinds.KINDS`."""
 

@@ -36,6 +36,7 @@ class Purpose(IntEnum):
     THRESHOLD = 2
     COIN = 3
     SLICE = 4
+    CHOICE = 5
 
 
 class _Blocks:

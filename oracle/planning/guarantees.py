@@ -5,6 +5,7 @@ import math
 from oracle.accounting.accountant import Guarantee, delta_at, guarantee
 from oracle.accounting.events import (
     BetweenThresholdsEvent,
+    ChoiceEvent,
     Composed,
     EitherOf,
     Event,
@@ -15,6 +16,7 @@ from oracle.accounting.events import (
 )
 from oracle.errors import PlanError
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
+from oracle.planning.stumps_model import StumpsPlan
 
 __all__ = ["noise_comparisons", "noise_delta", "query_event", "query_guarantee", "training_event", "verify"]
 
@@ -59,9 +61,22 @@ def training_event(plan: BoxPlan) -> Event:
     """Return what a training record goes through: the instance(s) it sits in when phase 1 starts.
 
     Everything that routes other records is a function of answers already charged. Sides are armed afresh from
-    queries only, so a training record sits in no later instance.
+    queries only, so a training record sits in no later instance. Where a stump is chosen before (the privacy document,
+    section 6), the record pays for the choice and for the cut too: the instance is armed by what these released.
     """
-    return _instance_event(plan.phases[0], plan.phases[0].start)
+    instance = _instance_event(plan.phases[0], plan.phases[0].start)
+    if not isinstance(plan, StumpsPlan):
+        return instance
+    selection = plan.selection
+    return Composed(
+        (
+            ChoiceEvent(selection.scale, spread=1),
+            NoiseDistanceEvent(1, selection.scale),
+            ChoiceEvent(selection.cut_scale, spread=2),
+            NoiseDistanceEvent(1, 2.0 * selection.cut_scale),
+            instance,
+        )
+    )
 
 
 def query_event(plan: BoxPlan, index: int) -> Event:

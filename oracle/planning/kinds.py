@@ -14,6 +14,8 @@ from oracle.planning.box_model import BoxModel, check_box_model, with_slicing
 from oracle.planning.boxes import box_as_paper, check_box_runnable, verify_box_plan, wish_for_box
 from oracle.planning.model import Model
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, Plan
+from oracle.planning.stumps import check_stumps_runnable, stumps_as_paper, verify_stumps_plan, wish_for_stumps
+from oracle.planning.stumps_model import StumpsModel, StumpsPlan, check_stumps_model
 
 __all__ = ["KINDS", "Kind", "decode_plan"]
 
@@ -62,6 +64,15 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         check_runnable=check_box_runnable,
         fill=with_slicing,
         as_paper=box_as_paper,
+    ),
+    "stumps": Kind(
+        model=StumpsModel,
+        plan=StumpsPlan,
+        check_model=check_stumps_model,
+        wish=wish_for_stumps,
+        verify=verify_stumps_plan,
+        check_runnable=check_stumps_runnable,
+        as_paper=stumps_as_paper,
     ),
 }
 """Every kind there is; names are never taken away."""

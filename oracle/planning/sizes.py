@@ -147,6 +147,7 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
     beta: float,
     least_margin: float,
     start_instances: int,
+    start_epsilon: float | None = None,
 ) -> SizedPhase:
     """Solve the margin's fixed point and return the phase in integers.
 
@@ -165,6 +166,7 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
         beta: Probability of missing any bound of this phase.
         least_margin: The margin is never below it (nats).
         start_instances: Instances one record may sit in at the start (1; S for sequential).
+        start_epsilon: What the instances armed at the start are sized for, where it is not `epsilon`.
     """
     stopper_epsilon = shares.stopper * epsilon
     log_between = math.log(delta * (1.0 - CAP_SHARE - NOISE_SHARE)) - 1e-6
@@ -205,7 +207,8 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
         )
         raise PlanError(msg)
     total_mediums = cap * start_instances
-    start_scale = largest_scale(law, gap, lambda _: total_mediums, epsilon, log_between, scale)
-    start = _instance(start_scale, margin, shares.gap, total_mediums, epsilon)
+    at_start = epsilon if start_epsilon is None else start_epsilon
+    start_scale = largest_scale(law, gap, lambda _: total_mediums, at_start, log_between, scale)
+    start = _instance(start_scale, margin, shares.gap, total_mediums, at_start)
     rearmed = SizedInstance(rearmed.scale, rearmed.low, rearmed.high, rearmed.points, cap, rearmed.epsilon)
     return SizedPhase(start, rearmed, margin, stopper_epsilon, threshold, cap)

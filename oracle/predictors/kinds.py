@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.stumps_model import StumpsPlan
 from oracle.predictors.base import Predictor, StateArrays, Trainer
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 
 __all__ = ["PREDICTORS", "PredictorKind", "new_trainer", "restore_predictor"]
 
@@ -30,6 +32,7 @@ class PredictorKind(NamedTuple, Generic[PlanT]):
 
 PREDICTORS: Final[Mapping[str, PredictorKind[Any]]] = {
     "rectangles": PredictorKind[BoxPlan](RectanglesTrainer, RectanglesPERP.restore),
+    "stumps": PredictorKind[StumpsPlan](StumpsTrainer, StumpsPERP.restore),
 }
 """Every kind there is, as in `oracle.planning.kinds.KINDS`."""
 

@@ -4,7 +4,7 @@ Source: Stemmer (2024), Algorithm 5 and Theorem 4.6. A plan of the `tight` profi
 6) runs it with exact accounting; one of the `paper` profile (section 3) runs it as written, with a nominal epsilon.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 import numpy as np
@@ -115,11 +115,17 @@ class RectanglesPERP:
         * A query leaves its mark in at most one place: one side's collected mediums, or the harvest.
 
     Made by `RectanglesTrainer.finish` or by `restore`.
+
+    Args:
+        plan: The plan.
+        key: The phase's key.
+        phase: The phase.
+        sides: What the sides look at, where the plan does not know it (`oracle.predictors.stumps`).
     """
 
-    def __init__(self, plan: BoxPlan, key: PhaseKey, *, phase: int) -> None:
+    def __init__(self, plan: BoxPlan, key: PhaseKey, *, phase: int, sides: Sequence[str] | None = None) -> None:
         self._plan = plan
-        self._geometry = Geometry(plan)
+        self._geometry = Geometry(plan, sides)
         self._side_numbers = np.arange(self._geometry.sides, dtype=np.uint64)
         self._round = 0
         self._phase_round = 0
@@ -286,10 +292,10 @@ class RectanglesPERP:
         return arrays
 
     @classmethod
-    def restore(cls, plan: BoxPlan, arrays: StateArrays) -> Self:
-        """Take back what `export` returned, under the same plan."""
+    def restore(cls, plan: BoxPlan, arrays: StateArrays, sides: Sequence[str] | None = None) -> Self:
+        """Take back what `export` returned, under the same plan and sides."""
         rounds, phase, phase_round, rearms, phase_rearms = (int(value) for value in arrays["counters"])
-        predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase)
+        predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase, sides=sides)
         predictor._round, predictor._phase_round = rounds, phase_round
         predictor._rearms, predictor._phase_rearms = rearms, phase_rearms
         predictor._restore_bank(arrays)

@@ -1,5 +1,6 @@
 """The armed sides of one phase, and the windows that the next ones are cut from: the state of a box predictor."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,12 +35,13 @@ class Geometry:
     """Which feature each side looks at, and which way: turns features into oriented keys.
 
     Args:
-        plan: The plan whose sides are used.
+        plan: The plan.
+        sides: The sides that are used, "NAME:lower" or "NAME:upper"; the plan's, if it knows them.
     """
 
-    def __init__(self, plan: BoxPlan) -> None:
+    def __init__(self, plan: BoxPlan, sides: Sequence[str] | None = None) -> None:
         names = [feature.name for feature in plan.features]
-        split = [side.rsplit(":", 1) for side in plan.sides]
+        split = [side.rsplit(":", 1) for side in (plan.sides if sides is None else sides)]
         self._columns = np.array([names.index(name) for name, _ in split], dtype=np.intp)
         self._signs = np.array([1.0 if side == "lower" else -1.0 for _, side in split])
         self.sides = len(split)
@@ -51,6 +53,11 @@ class Geometry:
     def keys(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return float64[S, n]: x_j for a lower side, -x_j for an upper one; never -0.0; outermost is smallest."""
         return np.ascontiguousarray((features[:, self._columns] * self._signs + 0.0).T)
+
+    def keys_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64[S, n] as `keys` does, where all sides look at one feature: its values float64[n]."""
+        keys: NDArray[np.float64] = values * self._signs[:, None] + 0.0
+        return keys
 
 
 class Harvest:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from oracle.planning.plan import Plan
-from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.plans import feature, tiny_plan, tiny_stumps_plan
 
 __all__ = ["EXAMPLES", "example"]
 
@@ -13,8 +13,13 @@ def _rectangles(points: Sequence[int], rounds: int) -> Plan:
     return tiny_plan([feature("a"), feature("b")], points=points, rounds=rounds)
 
 
+def _stumps(points: Sequence[int], rounds: int) -> Plan:
+    return tiny_stumps_plan([feature("a"), feature("b")], points=points, rounds=rounds)
+
+
 EXAMPLES: Final[Mapping[str, Callable[[Sequence[int], int], Plan]]] = {
     "rectangles": _rectangles,
+    "stumps": _stumps,
 }
 """For every kind, what makes its plan: features a and b with values about 0 to 1, one phase for each number of points,
 of some so many rounds."""

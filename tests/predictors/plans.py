@@ -13,9 +13,10 @@ from oracle.mechanisms.noise import Law
 from oracle.planning.box_model import BoxModel
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
+from oracle.planning.stumps_model import SelectionPlan, StumpsPlan
 from oracle.planning.tight import plan_tight, side_names
 
-__all__ = ["feature", "planned", "tiny_plan"]
+__all__ = ["feature", "planned", "tiny_plan", "tiny_stumps_plan"]
 
 
 def feature(name: str, sides: Literal["lower", "upper", "both", "none"] = "both") -> Feature:
@@ -97,3 +98,30 @@ def tiny_plan(  # noqa: PLR0913 -- each is one thing that tests vary
         declared=examples,
         phases=phases,
     )
+
+
+def tiny_stumps_plan(
+    features: Sequence[Feature],
+    *,
+    points: Sequence[int] = (12, 10, 11),
+    rounds: int = 400,
+    examples: int = 400,
+    scale: float = 1.0,
+) -> StumpsPlan:
+    """Return a plan of stumps over `tiny_plan`'s phases with one side; each choice has weights exp(-scale * loss)."""
+    side = tiny_plan([feature("stump", "lower")], points=points, rounds=rounds, examples=examples)
+    fields = msgspec.structs.asdict(side) | {
+        "predictor": "stumps",
+        "features": tuple(features),
+        "sides": ("stump:edge",),
+        "selection": SelectionPlan(
+            candidates=2 * len(features),
+            scale=scale,
+            epsilon=scale,
+            cut_law="choice",
+            cut_scale=scale,
+            cut_epsilon=2.0 * scale,
+            error=0.01,
+        ),
+    }
+    return StumpsPlan(**fields)

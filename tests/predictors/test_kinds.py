@@ -6,11 +6,11 @@ from oracle.cli.plan import PAGES
 from oracle.errors import PlanError
 from oracle.planning.kinds import KINDS, decode_plan
 from oracle.predictors.kinds import PREDICTORS
-from tests.predictors import test_paper, test_rectangles
+from tests.predictors import test_paper, test_rectangles, test_stumps
 from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.suite import PredictorSuite
 
-_SUITES = (test_rectangles, test_paper)
+_SUITES = (test_rectangles, test_paper, test_stumps)
 
 _COMMON = {
     "version",
@@ -64,5 +64,5 @@ def test_plans_have_what_everybody_asks(predictor):
 def test_plans_of_unknown_predictors_are_refused():
     """A plan of a later Perpetua is named, not guessed at."""
     data = example("rectangles").encode().replace(b'"rectangles"', b'"oracles"')
-    with pytest.raises(PlanError, match=r"plan: predictor = 'oracles': this Perpetua knows rectangles"):
+    with pytest.raises(PlanError, match=r"plan: predictor = 'oracles': this Perpetua knows rectangles, stumps"):
         decode_plan(data)

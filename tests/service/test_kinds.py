@@ -64,15 +64,20 @@ def test_snapshots_restore_the_shard(predictor):
         assert rest.mark == expected.mark
 
 
+def _with_aborts(deliveries, positions):
+    items = [*deliveries]
+    for position in sorted(positions, reverse=True):
+        items.insert(position - 1, Abort())
+    return items
+
+
 @_KINDS
 def test_crashes_change_no_answer(predictor):
     """A daemon that dies again and again: replies, ledger and mark are those of one that never did."""
     plan = example(predictor)
     deliveries = deliveries_of(mixed_bodies(_COUNT))
     expected = process_in_batches(new_shard(plan), deliveries)
-    before = {1, 2, 150, 151, 333, 600, 899}
-    aborts = [[Abort()] if delivery.position in before else [] for delivery in deliveries]
-    items = [item for abort, delivery in zip(aborts, deliveries, strict=True) for item in (*abort, delivery)]
+    items = _with_aborts(deliveries, {1, 2, 150, 151, 333, 600, 899})
     log, store, crashes = MemoryLog(items), new_store(plan), 0
     while crashes < 20:
         try:

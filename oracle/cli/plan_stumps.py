@@ -1,0 +1,36 @@
+"""What `perpetua plan` shows of a plan of stumps: first what chooses the stump, then its one side as of boxes."""
+
+from collections.abc import Iterator
+
+from oracle.cli.plan_boxes import noise_rows
+from oracle.cli.plan_page import Row
+from oracle.planning.stumps_model import StumpsPlan
+
+__all__ = ["stump_rows"]
+
+
+def stump_rows(plan: StumpsPlan) -> Iterator[Row]:
+    """Yield what is said of a plan in one line each."""
+    selection = plan.selection
+    nominal = ", nominal" if plan.nominal else ""
+    cut = "the cut" if selection.cut_law == "choice" else "the count"
+    yield (
+        "choice",
+        f"of {selection.candidates} pairs of feature and direction: epsilon {selection.epsilon:.4g}{nominal}",
+    )
+    yield "", f"then {cut}: epsilon {selection.cut_epsilon:.4g}{nominal}; the rest is for {_sides(plan)}"
+    if plan.nominal:
+        yield "error", f"{plan.expected_error:g} beyond the target concept, by Theorem 4.17 of the paper"
+    else:
+        yield (
+            "error",
+            (
+                f"at most {plan.expected_error:.4f} beyond the best stump's on honest queries, but with probability "
+                f"{plan.beta:g} ({selection.error:.4f} of it for the choice)"
+            ),
+        )
+    yield from noise_rows(plan)
+
+
+def _sides(plan: StumpsPlan) -> str:
+    return "its one side" if len(plan.sides) == 1 else "its two sides, twice"

@@ -1,0 +1,52 @@
+"""A short search for the numbers in a box that make a figure small."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import scipy  # which loads its parts when they are asked for
+from numpy.typing import NDArray
+
+__all__ = ["least_in_box"]
+
+
+def least_in_box(  # noqa: PLR0913 -- a box, where to begin, and how long
+    objective: Callable[[NDArray[np.float64]], float],
+    lowest: NDArray[np.float64],
+    highest: NDArray[np.float64],
+    guess: NDArray[np.float64],
+    *,
+    steps: int,
+    progress: Callable[[int], None],
+) -> NDArray[np.float64]:
+    """Minimise by Nelder-Mead in the box's logit coordinates, over numbers of four decimal places.
+
+    Args:
+        objective: What is to be small.
+        lowest: float64[k], the box's lower corner.
+        highest: float64[k], its upper corner.
+        guess: float64[k], inside.
+        steps: Points that are tried at most.
+        progress: Called before each with its number, from 1.
+
+    Returns:
+        float64[k], the best point.
+    """
+
+    def inside(point: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.round(lowest + (highest - lowest) / (1.0 + np.exp(-np.clip(point, -30.0, 30.0))), 4)
+
+    numbers = itertools.count(1)
+
+    def figure(point: NDArray[np.float64]) -> float:
+        progress(next(numbers))
+        return objective(inside(point))
+
+    unit = (guess - lowest) / (highest - lowest)
+    found = scipy.optimize.minimize(
+        figure,
+        np.log(unit / (1.0 - unit)),
+        method="Nelder-Mead",
+        options={"maxfev": steps, "xatol": 3e-2, "fatol": 3e-4},
+    )
+    return inside(found.x)

@@ -1,0 +1,83 @@
+"""The model of stumps, and their plan: a plan of one side, and what chooses the stump before."""
+
+from typing import Final, Literal
+
+import msgspec
+
+from oracle.errors import InputError
+from oracle.planning.model import Model, check_feature_limit, check_features, check_open, check_promises
+from oracle.planning.plan import BoxPlan
+
+__all__ = ["SelectionPlan", "StumpsModel", "StumpsPlan", "check_stumps_model"]
+
+_FEATURE_LIMIT: Final = 1024
+
+
+class StumpsModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[model]` table of `predictor = "stumps"`.
+
+    A feature's `sides` says which way a stump may cut on it: "lower" labels the largest values 1 (sigma = +1 in
+    Definition 4.16 of Stemmer, 2024), "upper" the smallest; its `bounds` are not used.
+
+    Attributes:
+        first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
+            and makes the phases shorter.
+    """
+
+    profile: Literal["tight", "paper"] = "tight"
+    first_share: float | None = None
+
+
+class SelectionPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What chooses the stump from the training records, before phase 1.
+
+    Attributes:
+        candidates: Pairs of a feature and a direction.
+        scale: e of the choice among them: P proportional to exp(-e * least number of errors).
+        epsilon: What the choice costs a training record: e * 1 (`stump_losses.least_losses`); in the `paper` profile
+            eps/4.
+        cut_law: How many records are labelled 1: by another choice, P proportional to exp(-e * errors), or, in the
+            `paper` profile, by the number of positive ones with Laplace's noise.
+        cut_scale: e of that choice, or of the noise.
+        cut_epsilon: What it costs: e * 2 (`stump_losses.cut_losses`); in the `paper` profile eps/4.
+        error: What choice, cut and the sample's size may add to the error of the best stump, but with probability
+            beta/2 (utility only).
+    """
+
+    candidates: int
+    scale: float
+    epsilon: float
+    cut_law: Literal["choice", "laplace"]
+    cut_scale: float
+    cut_epsilon: float
+    error: float
+
+
+class StumpsPlan(BoxPlan, frozen=True, kw_only=True):
+    """A plan of stumps: `sides` are those of the one feature that will be chosen; errors are beyond the best stump's.
+
+    Attributes:
+        selection: What chooses the stump.
+    """
+
+    selection: SelectionPlan
+
+    @property
+    def training_bytes(self) -> int:
+        """Bytes of all training records, of sorting a column of them, and of the first phase."""
+        return super().training_bytes + self.declared * (8 * len(self.features) + 40)
+
+
+def check_stumps_model(model: StumpsModel) -> None:
+    """Check the values of a model file's table.
+
+    Raises:
+        InputError: A value is outside its bound, or two do not go together.
+    """
+    check_promises(model)
+    if model.first_share is not None:
+        check_open("first_share", model.first_share, 1.0, closed=False)
+        if model.profile == "paper":
+            raise InputError("model.first_share", model.first_share, 'cannot be set for profile = "paper"')
+    check_feature_limit(model, _FEATURE_LIMIT)
+    check_features(model)

@@ -1,0 +1,211 @@
+"""DecisionPERP: decision stumps, everlasting and robust.
+
+Source: Stemmer (2024), Definition 4.16, Algorithm 7 and Theorem 4.17. A feature and a direction are chosen privately,
+then how many of the examples are labelled 1; these are relabelled, and what predicts from there on is RectanglesPERP
+over that one feature. The text of Algorithm 7 sorts ascending for sigma = +1, but Definition 4.16 makes the *largest*
+values positive there: the definition is what is done here.
+"""
+
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.errors import CorruptSnapshotError, DataError
+from oracle.mechanisms.addresses import Addresses, Purpose
+from oracle.mechanisms.choice import CHOICE_WORDS, choose
+from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.noise import draw
+from oracle.mechanisms.stump_losses import cut_losses, least_losses, ranking
+from oracle.planning.stumps_model import StumpsPlan
+from oracle.planning.tight import side_names
+from oracle.predictors.base import Answers, PublicFacts, StateArrays
+from oracle.predictors.rectangles import RectanglesPERP
+from oracle.predictors.sides import Geometry, Harvest
+
+__all__ = ["Stump", "StumpsPERP", "StumpsTrainer", "candidates"]
+
+_STUMP: Final = "stump"
+"""Name of the chosen pair among a predictor's arrays."""
+
+
+class Stump(NamedTuple):
+    """A feature and a direction.
+
+    Attributes:
+        column: Number of the feature.
+        upward: True for sigma = +1: the largest values are labelled 1.
+    """
+
+    column: int
+    upward: bool
+
+    def sides(self, plan: StumpsPlan) -> tuple[str, ...]:
+        """Return the sides that watch it: its edge, or, in the `paper` profile, both ends of its feature."""
+        name = plan.features[self.column].name
+        edge = ("lower",) if self.upward else ("upper",)
+        return tuple(f"{name}:{side}" for side in (edge if len(plan.sides) == 1 else ("lower", "upper")))
+
+
+def candidates(plan: StumpsPlan) -> list[Stump]:
+    """Return the pairs that a plan's features allow, in a fixed order."""
+    names = [feature.name for feature in plan.features]
+    split = (side.rsplit(":", 1) for side in side_names(plan))
+    return [Stump(names.index(name), side == "lower") for name, side in split]
+
+
+class StumpsTrainer:
+    """Takes the labelled examples in, in any number of batches, chooses the stump and arms the first phase.
+
+    Formal guarantees:
+        * `tight`: (eps_sel, 0) for the pair (`least_losses`: all losses rise by 0 or 1), (eps_cut, 0) for the number
+          p-hat of records labelled 1 (`cut_losses`: changes within 2 of each other), and, given these, one record
+          changes every depth of the side by at most 1: it holds the records ranked p-hat - M + 1, ..., p-hat. A new
+          record of rank r > p-hat changes nothing; with r <= p-hat it pushes the one of rank p-hat out at the edge, and
+          one comes in at r or at the inner end: a depth falls by 1 between the two and nowhere rises. (Where there
+          are fewer than p-hat records all are in, and it rises by at most 1.) So the guarantee is eps_sel + eps_cut +
+          the instance's, by adaptive composition, without the factor of 2 that the paper pays for its two changes.
+        * `paper`: Algorithm 7 as written, with nominal parameters.
+        * The result is a function of (plan, secret, rows in order), whatever the batches.
+        * Neighbours differ by one row that is there or not; a row that is not there still counts to the declared
+          number.
+
+    Args:
+        plan: The plan.
+        secret: 32 uniformly random bytes: the genesis key, from which every phase key is ratcheted.
+    """
+
+    def __init__(self, plan: StumpsPlan, secret: bytes) -> None:
+        self._plan = plan
+        self._key = PhaseKey(secret)
+        self._columns: list[NDArray[np.float64]] = []
+        self._labels: list[NDArray[np.bool_]] = []
+        self._rows = 0
+
+    @property
+    def missing(self) -> int:
+        """Rows still wanted of the declared ones."""
+        return self._plan.declared - self._rows
+
+    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+        """Take rows in; those beyond the declared number are not used.
+
+        Args:
+            features: float64[n, d], finite.
+            labels: bool[n], True for a positive example.
+
+        Raises:
+            DataError: A value is not finite.
+        """
+        columns = np.ascontiguousarray(features[: self.missing].T) + 0.0
+        labels = labels[: self.missing].copy()
+        bad = ~np.isfinite(columns).all(axis=1)
+        if bad.any():
+            name = self._plan.features[int(bad.argmax())].name
+            msg = f"data: column {name}: every value must be a finite number"
+            raise DataError(msg)
+        self._columns.append(columns)
+        self._labels.append(labels)
+        self._rows += len(labels)
+
+    def finish(self) -> "StumpsPERP":
+        """Choose the stump, arm phase 1 and forget the rows.
+
+        Raises:
+            DataError: Fewer rows came than the plan declares.
+        """
+        if self.missing > 0:
+            msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
+            raise DataError(msg)
+        addresses = Addresses(self._key, len(self._plan.features))
+        words = addresses.words(
+            Purpose.CHOICE, np.arange(CHOICE_WORDS // 2, dtype=np.uint64), np.arange(2, dtype=np.uint64), None
+        ).reshape(2, CHOICE_WORDS)
+        labels = np.concatenate(self._labels)
+        stump = self._choose(labels, words[0])
+        column = self._column(stump.column)
+        ranked = ranking(column, upward=stump.upward)
+        inside = ranked[: self._count(labels[ranked], words[1])]
+        sides = stump.sides(self._plan)
+        geometry = Geometry(self._plan, sides)
+        harvest = Harvest(self._plan, geometry, self._plan.phases[0])
+        records = inside.astype(np.uint64)
+        harvest.add(addresses, geometry.keys_of(column[inside]), records, np.zeros_like(records))
+        boxes = RectanglesPERP(self._plan, self._key.ratchet(), phase=1, sides=sides)
+        boxes.arm(harvest.slices(addresses))
+        self._forget(harvest)
+        return StumpsPERP(self._plan, stump, boxes)
+
+    def _column(self, number: int) -> NDArray[np.float64]:
+        return np.concatenate([columns[number] for columns in self._columns])
+
+    def _choose(self, labels: NDArray[np.bool_], words: NDArray[np.uint64]) -> Stump:
+        allowed = candidates(self._plan)
+        used = sorted({stump.column for stump in allowed})
+        losses = least_losses((self._column(number) for number in used), labels)
+        place = {number: row for row, number in enumerate(used)}
+        mine = np.array([losses[place[stump.column], 0 if stump.upward else 1] for stump in allowed])
+        return allowed[choose(self._plan.selection.scale, mine, words)]
+
+    def _count(self, ranked: NDArray[np.bool_], words: NDArray[np.uint64]) -> int:
+        """Return p-hat, clipped to the number of records."""
+        selection = self._plan.selection
+        if selection.cut_law == "choice":
+            return choose(selection.cut_scale, cut_losses(ranked), words)
+        noise = int(draw("laplace", selection.cut_scale, words[:2].reshape(1, 2))[0])
+        return min(max(int(np.count_nonzero(ranked)) + noise, 0), len(ranked))
+
+    def _forget(self, harvest: Harvest) -> None:
+        for part in (*self._columns, *self._labels):
+            part.fill(0)
+        self._columns.clear()
+        self._labels.clear()
+        for window in harvest.windows:
+            window.clear()
+
+
+class StumpsPERP:
+    """One shard's stump predictor (see `oracle.predictors.base.Predictor` for the contract).
+
+    Formal guarantees:
+        * Those of `RectanglesPERP`, with `StumpsTrainer`'s for the training records.
+        * The chosen pair is a private release, so nothing follows from it; it stays in the state all the same.
+        * Hash, noise and tag of a round are those of the whole query, not of the chosen feature alone.
+
+    Made by `StumpsTrainer.finish` or by `restore`.
+    """
+
+    def __init__(self, plan: StumpsPlan, stump: Stump, boxes: RectanglesPERP) -> None:
+        self._plan = plan
+        self._stump = stump
+        self._boxes = boxes
+
+    def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
+        """Answer a batch in arrival order (see `Predictor.answer`)."""
+        return self._boxes.answer(features, present)
+
+    def settle(self) -> None:
+        """Do the bookkeeping of the answers given so far."""
+        self._boxes.settle()
+
+    def facts(self) -> PublicFacts:
+        """Return what is public."""
+        return self._boxes.facts()
+
+    def export(self) -> StateArrays:
+        """Return the whole state as arrays whose shapes depend on the plan and the phase only."""
+        stump = np.array([self._stump.column, self._stump.upward], dtype=np.int64)
+        return {**self._boxes.export(), _STUMP: stump}
+
+    @classmethod
+    def restore(cls, plan: StumpsPlan, arrays: StateArrays) -> Self:
+        """Take back what `export` returned, under the same plan.
+
+        Raises:
+            CorruptSnapshotError: It has no stump that the plan allows.
+        """
+        found = arrays.get(_STUMP)
+        stump = None if found is None else Stump(int(found[0]), bool(found[1]))
+        if stump is None or stump not in candidates(plan):
+            raise CorruptSnapshotError("snapshot: it has no stump of its plan")
+        return cls(plan, stump, RectanglesPERP.restore(plan, arrays, stump.sides(plan)))
