@@ -8,7 +8,7 @@ import pytest
 from oracle.errors import CorruptSnapshotError, DataError
 from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.stump_losses import ranking
-from oracle.planning.stumps_model import StumpsPlan
+from oracle.planning.stumps_model import SelectionPlan, StumpsPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 from tests.predictors.everlasting import EverlastingSuite
@@ -21,8 +21,10 @@ from tests.predictors.suite import (
     answer_in_batches,
     assert_same_state,
 )
+from tests.predictors.test_paper import toy_plan
 
 EDGE = 0.3
+NOISY = 170.0
 
 
 def stump_data(plan: StumpsPlan, rows: int, seed: int) -> Features:
@@ -110,12 +112,44 @@ class TestDownward(StumpsSuite):
         return tiny_stumps_plan([feature("a", "none"), feature("b"), feature("c", "upper")])
 
 
-class TestNamed(StumpsSuite):
-    """A plan that allows one direction only, of features with odd names."""
+def paper_plan(epsilon: float = NOISY) -> StumpsPlan:
+    """Return a plan of the `paper` profile with two sides of a dozen points, far fewer than the proofs ask."""
+    side = toy_plan((feature("stump"),), epsilon, (6, 4, 5))
+    fields = msgspec.structs.asdict(side) | {
+        "predictor": "stumps",
+        "features": (feature("a"), feature("b")),
+        "selection": SelectionPlan(
+            candidates=4,
+            scale=epsilon / 8.0,
+            epsilon=epsilon / 4.0,
+            cut_law="laplace",
+            cut_scale=epsilon / 4.0,
+            cut_epsilon=epsilon / 4.0,
+            error=0.1,
+        ),
+    }
+    return StumpsPlan(**fields)
+
+
+class TestPaper(StumpsSuite):
+    """Algorithm 7 as written: RectanglesPERP on the relabelled data, with both its sides."""
 
     def plan(self) -> StumpsPlan:
         """Return the plan."""
-        return tiny_stumps_plan([feature("x:lower", "lower"), feature("x", "lower")])
+        return paper_plan()
+
+    def test_as_many_are_relabelled_as_are_positive(self):
+        """But for Laplace's noise, here less than one: the sides hold the ends of the largest p values."""
+        plan = self.plan()
+        features = stump_data(plan, plan.declared, 4)
+        labels = features[:, 1] >= EDGE
+        labels[::20] ^= True
+        state = train(plan, features, labels).export()
+        values = np.sort(features[:, 1])[-int(labels.sum()) :]
+        lower, upper = (points[np.isfinite(points)] for points in state["points"])
+        assert 3 < len(lower) < 20
+        assert lower.tolist() == values[: len(lower)].tolist()
+        assert (-upper).tolist() == values[::-1][: len(upper)].tolist()
 
 
 PLAN = tiny_stumps_plan([feature("a"), feature("b")])
@@ -232,3 +266,12 @@ def test_a_state_without_its_stump_is_corrupt():
         with pytest.raises(CorruptSnapshotError, match="no stump of its plan"):
             StumpsPERP.restore(plan, changed)
     assert StumpsPERP.restore(plan, state).export()["stump"].tolist() == [1, 1]
+
+
+def test_names_with_colons_are_told_apart():
+    """A feature may be called like a side of another one."""
+    plan = tiny_stumps_plan([feature("x:lower", "lower"), feature("x", "lower")])
+    features = stump_data(plan, 400, 1)
+    for column in (0, 1):
+        state = train(plan, features, features[:, column] >= EDGE).export()
+        assert state["stump"].tolist() == [column, 1]
