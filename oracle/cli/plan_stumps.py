@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from oracle.cli.plan_boxes import noise_rows
-from oracle.cli.plan_page import Row
+from oracle.cli.plan_page import Row, mebibytes
 from oracle.planning.stumps_model import StumpsPlan
 
 __all__ = ["stump_rows"]
@@ -30,6 +30,7 @@ def stump_rows(plan: StumpsPlan) -> Iterator[Row]:
             ),
         )
     yield from noise_rows(plan)
+    yield "", f"{mebibytes(plan.training_bytes)} while the stump is chosen from the examples"
 
 
 def _sides(plan: StumpsPlan) -> str:

@@ -22,10 +22,11 @@ def best_stump(task: Delays) -> tuple[str, float, NDArray[np.bool_]]:
     column, down = divmod(int(losses.argmin()), 2)
     values = task.rows[:, column]
     order = ranking(values, upward=not down)
-    whole = np.append(np.diff(values[order]) != 0, [True])  # cuts between different values
-    cuts = np.flatnonzero(whole) + 1
+    changes = np.append(np.diff(values[order]) != 0, [True])
+    cuts = np.append([0], np.flatnonzero(changes) + 1)  # between different values only
     cut = cuts[cut_losses(task.labels[order])[cuts].argmin()]
-    edge = float(values[order][cut - 1])
+    nowhere = -np.inf if down else np.inf
+    edge = float(values[order][cut - 1]) if cut else nowhere
     answers: NDArray[np.bool_] = task.queries[:, column] <= edge if down else task.queries[:, column] >= edge
     return list(FEATURES)[column], edge, answers
 

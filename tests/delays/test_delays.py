@@ -23,7 +23,8 @@ def few(rows: int = 12_000, queries: int = 3_000) -> Delays:
 def test_best_stump_is_found():
     """Its feature and its edge; its error is that of the flights that make it all the same."""
     feature, edge, answers = best_stump(few())
-    assert (feature, edge) == ("dep_delay", pytest.approx(20.0, abs=1.0))
+    assert feature == "dep_delay"
+    assert edge == pytest.approx(20.0, abs=1.0)
     assert np.mean(answers != few().truth) == pytest.approx(0.1 * 280 / 360, abs=0.02)
 
 
@@ -32,8 +33,8 @@ def test_best_stump_cuts_between_values_only():
     rows = np.zeros((40, len(FEATURES)))
     rows[10:, COLUMN] = 5.0
     labels = np.arange(40) >= 30
-    feature, edge, answers = best_stump(Delays(rows, labels, rows, labels))
-    assert (feature, edge) != ("dep_delay", 5.0) or answers.sum() in {0, 30}
+    _, edge, answers = best_stump(Delays(rows, labels, rows, labels))
+    assert edge == np.inf
     assert np.mean(answers != labels) == 0.25
 
 
