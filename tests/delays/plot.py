@@ -79,7 +79,7 @@ def draw(points: Sequence[Point], levels: Sequence[tuple[str, float]], title: st
         ticks = sorted({point.epsilon for point in points})
         axes.set_xticks(ticks, [f"{epsilon:g}" for epsilon in ticks])
         axes.set_xlim(0.4, 5.5)
-        highest = max(*(level for _, level in levels), *(max(point.errors) for point in points))
+        highest = max([level for _, level in levels] + [max(point.errors) for point in points])
         axes.set_ylim(0.0, 110.0 * highest)
         axes.minorticks_off()
         axes.set_xlabel("epsilon (for one training row; Perpetua's also for one query)", loc="left")
