@@ -89,6 +89,14 @@ def test_error_is_that_of_the_best_stump_and_alpha(kind):
     assert plan().expected_error <= plan().alpha
 
 
+@pytest.mark.parametrize("kind", ["missed", "false", "downward"])
+def test_wrong_labels_do_not_move_the_edge(kind):
+    """The side's outermost point lies where the best stump cuts, not where as many are positive as there are labels 1."""
+    generator = np.random.default_rng(8)
+    outermost = float(trained(generator, kind).export()["points"][0, 0])
+    assert abs(outermost) == pytest.approx(EDGE, abs=0.03)
+
+
 def test_the_bound_can_be_missed():
     """With the records inside the edge taken away from the side, the same check fails."""
     generator = np.random.default_rng(7)
