@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from oracle.cli.progress import Progress
+from oracle.planning.kinds import KINDS
 from tests.chaos import disks, inits, kills, setbacks
 from tests.chaos.arena import Arena, Grounds, Row
 from tests.chaos.processes import Launcher, Violation
@@ -46,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--messages", type=int, default=4_000, help="length of the logs, at most 4,000")
     parser.add_argument("--seed", type=int, default=1, help="of the moments and choices")
     parser.add_argument("--only", choices=SCENARIOS, action="append", help="run this scenario only (may be repeated)")
+    parser.add_argument("--predictor", choices=KINDS, default="rectangles", help="what answers (not of init's)")
     parser.add_argument("--mutant", help="break the daemon on purpose (launcher.py): this must find it")
     options = parser.parse_args(arguments)
     rows, broken = _run(options)
@@ -63,7 +65,7 @@ def _run(options: argparse.Namespace) -> tuple[list[Row], list[Violation]]:
     names = options.only or list(SCENARIOS)
     shares = {name: max(1, round(options.kills * SCENARIOS[name][0])) for name in names}
     total, done = sum(shares.values()), 0
-    grounds = Grounds(options.messages)
+    grounds = Grounds(options.messages, options.predictor)
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder, Progress("chaos", total, "blows") as progress:
         folder_path = Path(folder)
         with Launcher(folder_path, options.mutant) as launcher:

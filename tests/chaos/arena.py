@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.chaos.ground import SNAPSHOT_ROUNDS, Ground, Kind, Place
 from tests.chaos.processes import Launcher, Running, Violation
+from tests.support.folders import long_plan
 
 __all__ = ["Arena", "Grounds", "Row", "expect_clear_stop", "timed"]
 
@@ -47,10 +48,12 @@ class Grounds:
 
     Attributes:
         messages: How long the logs are.
+        predictor: What answers them.
         made: By kind and by how often a snapshot is taken.
     """
 
     messages: int
+    predictor: str = "rectangles"
     made: dict[tuple[Kind, int], Ground] = field(default_factory=dict)
 
 
@@ -79,7 +82,14 @@ class Arena:
         made = self.grounds.made
         if key not in made:
             folder = self.folder.parent / f"ground-{kind}-{snapshot_rounds}"
-            made[key] = Ground(folder, kind, self.launcher, snapshot_rounds, self.grounds.messages)
+            made[key] = Ground(
+                folder,
+                kind,
+                self.launcher,
+                snapshot_rounds,
+                messages=self.grounds.messages,
+                plan=long_plan(self.grounds.predictor),
+            )
         return made[key]
 
     def place(self, ground: Ground) -> Place:

@@ -15,7 +15,7 @@ from connectors.local.parquet_source import ParquetSource
 from oracle.planning.plan import Plan
 from oracle.service.shard import Shard
 from tests.chaos.processes import Launcher, Violation
-from tests.support.folders import long_plan, make_state, write_config, write_log, write_parquet
+from tests.support.folders import make_state, write_config, write_log, write_parquet
 from tests.support.shards import bodies, first_snapshot
 
 __all__ = ["Ground", "Kind", "Place"]
@@ -95,21 +95,25 @@ class Ground:
         launcher: Starts the uninterrupted run.
         snapshot_rounds: How often a snapshot is taken.
         messages: Of the log; 4,000 end within the last of the plan's 16 phases.
+        plan: Made by `long_plan`.
     """
 
-    def __init__(self, folder: Path, kind: Kind, launcher: Launcher, snapshot_rounds: int, messages: int) -> None:
+    def __init__(  # noqa: PLR0913 -- what makes a run
+        self, folder: Path, kind: Kind, launcher: Launcher, snapshot_rounds: int, *, messages: int, plan: Plan
+    ) -> None:
         self.kind: Kind = kind
         self._folder = folder
         self._launcher = launcher
+        self._plan = plan
         self._snapshot_rounds = snapshot_rounds
         self._template, plain = folder / "template", folder / "plain"
         self._template.mkdir(parents=True)
-        make_state(self._template / "state", long_plan())
+        make_state(self._template / "state", plan)
         if kind == "jsonl":
             write_log(self._template, messages)
         else:
             write_parquet(self._template / "q.parquet", bodies(messages))
-        self._upto = _positions(long_plan(), self._source())
+        self._upto = _positions(plan, self._source())
         place = self.place(plain.name)
         code, running = launcher.run("serve", place.config)
         if code != 0:
@@ -217,7 +221,7 @@ class Ground:
 
     def _source(self) -> Source:
         if self.kind == "jsonl":
-            return JsonlSource(self._template / "q.jsonl", body_limit=long_plan().limits.body_bytes)
+            return JsonlSource(self._template / "q.jsonl", body_limit=self._plan.limits.body_bytes)
         return ParquetSource(self._template / "q.parquet", rows_per_message=BATCH_ROWS)
 
 

@@ -2,16 +2,18 @@
 
 import pytest
 
+from oracle.planning.kinds import KINDS
 from tests.chaos.__main__ import main
 
 _QUICK = ("jsonl", "phase-ends", "snapshots", "calls-parquet", "disk", "state-back", "sink-back")
 
 
 @pytest.mark.slow
-def test_no_kill_shows(capsys):
+@pytest.mark.parametrize("predictor", KINDS)
+def test_no_kill_shows(capsys, predictor):
     """Kills at all kinds of moments, a full disk, files set back: identical output, or a clear stop."""
     only = [f"--only={name}" for name in _QUICK]
-    assert main(["--kills=10", "--messages=400", *only]) == 0, capsys.readouterr().out
+    assert main(["--kills=10", "--messages=400", f"--predictor={predictor}", *only]) == 0, capsys.readouterr().out
     assert "every stop was clear" in capsys.readouterr().out
 
 
