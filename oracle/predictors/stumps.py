@@ -19,7 +19,7 @@ from oracle.mechanisms.noise import draw
 from oracle.mechanisms.stump_losses import cut_losses, least_losses, ranking
 from oracle.planning.stumps_model import StumpsPlan
 from oracle.planning.tight import side_names
-from oracle.predictors.base import Answers, PublicFacts, StateArrays
+from oracle.predictors.base import Answers, PublicFacts, StateArrays, check_finite
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.sides import Geometry, Harvest
 
@@ -97,15 +97,10 @@ class StumpsTrainer:
         Raises:
             DataError: A value is not finite.
         """
-        columns = np.ascontiguousarray(features[: self.missing].T) + 0.0
-        labels = labels[: self.missing].copy()
-        bad = ~np.isfinite(columns).all(axis=1)
-        if bad.any():
-            name = self._plan.features[int(bad.argmax())].name
-            msg = f"data: column {name}: every value must be a finite number"
-            raise DataError(msg)
-        self._columns.append(columns)
-        self._labels.append(labels)
+        features, labels = features[: self.missing], labels[: self.missing]
+        check_finite(self._plan, features)
+        self._columns.append(np.ascontiguousarray(features.T) + 0.0)
+        self._labels.append(labels.copy())
         self._rows += len(labels)
 
     def finish(self) -> "StumpsPERP":

@@ -94,7 +94,7 @@ def test_trained_from_a_file_and_served(cli, model, rows, tmp_path):
     assert all(name not in text for name in ("stump", "column", '"b"') for text in (status, ledger))
 
 
-def test_shards_choose_each_for_itself(cli, model, rows, tmp_path):
+def test_shards_choose_each_for_itself(cli, rows, tmp_path):
     """A deal to two shards: each is trained on its part, with the choice's own share of epsilon."""
     path = tmp_path / "sharded.toml"
     path.write_text(_MODEL.format(examples=12_000).replace("alpha = 0.3", "alpha = 0.5"))

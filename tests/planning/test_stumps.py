@@ -59,7 +59,7 @@ def test_deltas_are_what_the_accountant_proves():
         assert query_guarantee(plan, index).delta <= phase.delta
     assert delta_at(training_event(plan), plan.epsilon) <= plan.phases[0].delta
     assert delta_at(training_event(plan), plan.epsilon * 0.99) > plan.phases[0].delta
-    assert plan.spent(len(plan.phases), plan.phases[-1].rounds) <= plan.delta
+    assert plan.delta_spent(len(plan.phases), plan.phases[-1].rounds) <= plan.delta
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_paper_has_quarters():
     assert (plan.selection.scale, plan.selection.cut_scale) == (0.5, 1.0)
     assert len(plan.sides) == 2
     assert sum(phase.alpha for phase in plan.phases) <= plan.alpha / 2.0
-    assert plan.spent(len(plan.phases), plan.phases[-1].rounds) <= plan.delta / 2.0
+    assert plan.delta_spent(len(plan.phases), plan.phases[-1].rounds) <= plan.delta / 2.0
     assert plan.declared > 1e9
     with pytest.raises(PlanError):
         verify_plan(msgspec.structs.replace(plan, epsilon=plan.epsilon * 2.0))

@@ -91,7 +91,7 @@ def test_error_is_that_of_the_best_stump_and_alpha(kind):
 
 @pytest.mark.parametrize("kind", ["missed", "false", "downward"])
 def test_wrong_labels_do_not_move_the_edge(kind):
-    """The side's outermost point lies where the best stump cuts, not where as many are positive as there are labels 1."""
+    """The side's outermost point lies where the best stump cuts, however many labels are 1."""
     generator = np.random.default_rng(8)
     outermost = float(trained(generator, kind).export()["points"][0, 0])
     assert abs(outermost) == pytest.approx(EDGE, abs=0.03)
