@@ -90,15 +90,15 @@ def _chain(folder: Path, config: Path, output: Path, targets: list[int], rng: ra
     return served
 
 
-def _case(tmp_path: Path, kind: str, plan: Plan) -> tuple[Path, Path]:
+def _case(tmp_path: Path, kind: str, plan: Plan, count: int = _COUNT) -> tuple[Path, Path]:
     """Return two folders with copies of one state folder, and configurations that name one log each."""
     plain, chain = tmp_path / "plain", tmp_path / "chain"
     plain.mkdir()
     genesis = make_state(plain / "state", plan)
     if kind == "jsonl":
-        write_log(plain, _COUNT)
+        write_log(plain, count)
     else:
-        write_parquet(plain / "q.parquet", bodies(_COUNT))
+        write_parquet(plain / "q.parquet", bodies(count))
     shutil.copytree(plain, chain)
     assert (chain / genesis.name).stat().st_mode & 0o77 == 0
     for folder in (plain, chain):
@@ -145,11 +145,12 @@ def test_killed_again_and_again(tmp_path, kind, kills):
 
 @pytest.mark.parametrize("predictor", KINDS)
 def test_every_kind_survives(tmp_path, predictor):
-    """Over files, killed three times: the output of each kind is that of one uninterrupted run, and it verifies."""
-    plain, chain = _case(tmp_path, "jsonl", long_plan(predictor))
+    """Over files, killed twice: the output of each kind is that of one uninterrupted run, and it verifies."""
+    count = 1_000
+    plain, chain = _case(tmp_path, "jsonl", long_plan(predictor), count)
     assert perpetua("serve", plain / "c.toml").returncode == 0
     total = _output_bytes(plain / "out.jsonl")
-    for share in (0.2, 0.5, 0.7):
+    for share in (0.2, 0.6):
         assert _kill_when(chain / "c.toml", chain / "out.jsonl", at_bytes=int(share * total), after=0.0)
     assert perpetua("serve", chain / "c.toml").returncode == 0
     for name in ("out.jsonl", "ledger.jsonl"):
@@ -160,7 +161,7 @@ def test_every_kind_survives(tmp_path, predictor):
     )
     assert (verified.returncode, verified.stdout[:10]) == (0, b"identical:"), verified.stderr.decode()
     status = json.loads(perpetua("status", chain / "state", "--json").stdout)
-    assert status["round"] > _COUNT / 2
+    assert status["round"] > count / 2
 
 
 def _rows(kind: str) -> list[str]:

