@@ -9,7 +9,7 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser watch demo kafka-demo test lint format adversaries chaos chaos-kafka \
+.PHONY: help install dev broker browser watch demo kafka-demo demo-delays test lint format adversaries chaos chaos-kafka \
 	fuzz growth bench compare asyncapi lock clean
 
 help: ## list the targets
@@ -73,6 +73,9 @@ compare: dev ## compare with classical learners on the demo's data; writes build
 
 asyncapi: ## validate deploy/asyncapi.yaml with its own tool, from npm
 	@deploy/asyncapi/validate
+
+demo-delays: dev ## flights that arrive late, by stumps, beside others; writes build/delays.svg (minutes)
+	@$(BIN)/python -m tests.delays $(ARGS)
 
 lock: $(VENV)/.installed ## make the lock files again (UPGRADE=1: with the newest versions allowed)
 	@UPGRADE="$(UPGRADE)" deploy/lock.sh $(VENV)
