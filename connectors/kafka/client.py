@@ -24,7 +24,7 @@ __all__ = [
     "make_producer",
     "make_sender",
     "start",
-    "still_let_in",
+    "still_answered",
     "transactional_id",
 ]
 
@@ -141,16 +141,18 @@ async def start(client: Any, settings: KafkaSettings, what: str) -> None:  # noq
         raise BusError(f"{exc}; if they are up, look whether kafka.tls and kafka.sasl are what they expect") from exc
 
 
-async def still_let_in(consumer: AIOKafkaConsumer, settings: KafkaSettings) -> None:
-    """Look whether a running consumer can no longer reach the brokers because they refuse us: it would try for ever.
+async def still_answered(consumer: AIOKafkaConsumer, settings: KafkaSettings) -> bool:
+    """Return whether a running consumer can reach the brokers; alone it would try for ever, and tell nobody.
 
     Raises:
-        RefusedError: They do.
+        RefusedError: They are there, and refuse us.
     """
-    if not await consumer._client.force_metadata_update():  # noqa: SLF001 -- it tells nobody else
-        refused = await refusal(settings.servers, _common(settings))
-        if refused is not None:
-            raise refused
+    if await consumer._client.force_metadata_update():  # noqa: SLF001 -- it tells nobody else
+        return True
+    refused = await refusal(settings.servers, _common(settings))
+    if refused is not None:
+        raise refused
+    return False
 
 
 async def close_quietly(client: Any) -> None:  # noqa: ANN401 -- a consumer, a producer or an admin client

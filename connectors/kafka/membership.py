@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 
-from connectors.kafka.client import close_quietly, make_member, start, still_let_in
+from connectors.kafka.client import close_quietly, make_member, start, still_answered
 from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import other_partitions
@@ -54,14 +54,14 @@ class KafkaMembership:
         """
         while True:
             try:
-                await self._join()
+                await self._join(on_trouble)
             except BusError as exc:
                 on_trouble(exc)
                 # Who joins again is somebody new, and is never told that what the old one had is not ours any more.
                 await self._revoked(self._ours)
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _join(self) -> None:
+    async def _join(self, on_trouble: Callable[[BusError], None]) -> None:
         consumer = make_member(self._settings)
         listener = _Listener(consumer, self._assigned_of(consumer), self._revoked)
         try:
@@ -69,12 +69,16 @@ class KafkaMembership:
                 await start(consumer, self._settings, f"group {self._settings.group}")
                 consumer.subscribe([self._settings.topic], listener=listener)
                 clock = asyncio.get_running_loop().time
-                looked = clock()
+                looked, answered = clock(), True
                 while True:
                     await consumer.getmany(timeout_ms=_POLL_MS)  # all are paused: it only shows that we are alive
                     self._check_partitions(consumer)
                     if clock() - looked >= _LOOK_SECONDS:
-                        await still_let_in(consumer, self._settings)
+                        before, answered = answered, await still_answered(consumer, self._settings)
+                        if not answered:
+                            on_trouble(BusError(f"group {self._settings.group}: no broker answers"))
+                        elif not before:
+                            self._assigned(self._ours)  # what is ours still is told again: we are counted in
                         looked = clock()
         finally:
             await close_quietly(consumer)

@@ -230,20 +230,21 @@ class KafkaSource:
     def lag(self) -> Lag | None:
         """See `connectors.base.Source.lag`; it goes by what the broker said when it last handed records over.
 
-        Markers and aborted records count until they were passed over.
+        Markers and aborted records count until they were passed over, and so does what waits behind somebody's open
+        transaction. Of a record whose time its asker chose, nobody knows how old it is.
         """
         consumer = self._consumer
         if consumer is None or not consumer.assignment():
             return None
-        end = consumer.last_stable_offset(self._part)
-        end = consumer.highwater(self._part) if end is None or end < 0 else end
+        end = consumer.highwater(self._part)
         if end is None:
             return None
         oldest = self._leaving or self._oldest_unanswered()
         if oldest is None:
             left = max(end - max(self._seen, self._last[0]), 0)
             return Lag(left, None if left else 0.0)
-        return Lag(max(end - oldest.offset, 1), max(self._clock() - oldest.timestamp / 1000, 0.0))
+        age = max(self._clock() - oldest.timestamp / 1000, 0.0) if oldest.timestamp_type else None
+        return Lag(max(end - oldest.offset, 1), age)
 
     def _oldest_unanswered(self) -> Any:  # noqa: ANN401 -- a record of the client's reader
         """Return the first record that was read and of which no commit was begun; None if there is none."""

@@ -16,6 +16,10 @@ from oracle.service.shard import Outcome
 __all__ = ["Committing", "Done"]
 
 _MOST_WAITING: Final = 3
+"""Batches."""
+
+_MOST_ROUNDS: Final = 1 << 18
+"""Of all that wait, where they are more than one batch: their answers take some 50 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Committing:
     """Commits in order, one at a time, each as soon as the last one is done.
 
     What is answered while a commit is under way waits, and goes into the next one together, so that a sink whose
-    commits take long has fewer of them. At most three batches wait.
+    commits take long has fewer of them. At most three batches wait, and fewer where they are large.
 
     Args:
         sink: Open.
@@ -62,11 +66,13 @@ class Committing:
         Raises:
             PerpetuaError: See `Sink.commit`; nothing given since has been committed.
         """
-        while self._task is not None and len(self._waiting) == _MOST_WAITING:
+        while self._task is not None and not self._fits(outcome):
             self._began.clear()
             began = asyncio.ensure_future(self._began.wait())
-            await asyncio.wait({self._task, began}, return_when=asyncio.FIRST_COMPLETED)
-            began.cancel()
+            try:
+                await asyncio.wait({self._task, began}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                began.cancel()
             self._look()
         self._look()
         self._waiting.append(Done(outcome, facts))
@@ -107,6 +113,11 @@ class Committing:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await task
+
+    def _fits(self, outcome: Outcome) -> bool:
+        """Return whether one more batch may wait."""
+        rounds = outcome.rounds + sum(one.outcome.rounds for one in self._waiting)
+        return not self._waiting or (len(self._waiting) < _MOST_WAITING and rounds <= _MOST_ROUNDS)
 
     def _look(self) -> None:
         """Forget a task that has ended; raise what it ended with."""

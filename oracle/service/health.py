@@ -45,6 +45,9 @@ class NotReady:
     text: str
 
 
+_NOT_JOINED: Final = "the consumer group does not count us in: not yet, or no broker answers"
+
+
 class Health:
     """Looks at the records once a second, and tries the folders every two.
 
@@ -90,7 +93,7 @@ class Health:
     def not_ready(self) -> tuple[NotReady, ...]:
         """Return every reason not to be ready, by shard."""
         telemetry = self._board.telemetry
-        found = [] if telemetry.joined else [NotReady(None, "restored", "the consumer group has not taken us in yet")]
+        found = [] if telemetry.joined else [NotReady(None, "restored", _NOT_JOINED)]
         for record in telemetry.shards:
             found += self._of(record)
         return tuple(found)

@@ -36,9 +36,9 @@ class SlowSink:
         """Nothing is held."""
 
 
-def _outcome(number: int) -> Outcome:
+def _outcome(number: int, rounds: int = 1) -> Outcome:
     commit = Commit([Reply(b"answer %d" % number)], [b"event %d" % number], number, b"mark %d" % number)
-    return Outcome(commit, 1, (), phase_ended=False)
+    return Outcome(commit, rounds, (), phase_ended=False)
 
 
 async def _add(committing: Committing, number: int) -> Sequence[Done]:
@@ -82,6 +82,49 @@ async def test_at_most_three_batches_wait() -> None:
     sink.gates.put_nowait(None)
     assert _positions(await committing.finish()) == [2, 3, 4, 5]
     assert [commit.position for commit in sink.begun] == [1, 4, 5]
+
+
+@pytest.mark.parametrize(("rounds", "taken"), [(1 << 17, 2), ((1 << 17) + 1, 1), (1 << 20, 1)])
+async def test_large_batches_wait_in_smaller_numbers(rounds: int, taken: int) -> None:
+    """What waits has at most 262,144 rounds, unless it is one batch."""
+    sink = SlowSink()
+    committing = Committing(sink)
+    await _add(committing, 1)
+    await asyncio.sleep(0)
+    for number in range(2, 2 + taken):
+        await committing.add(_outcome(number, rounds), PublicFacts(number, 1, number, 100, 0))
+    more = asyncio.ensure_future(committing.add(_outcome(9, rounds), PublicFacts(9, 1, 9, 100, 0)))
+    await asyncio.sleep(0.01)
+    assert not more.done()
+    sink.gates.put_nowait(None)
+    assert _positions(await more) == [1]
+    sink.gates.put_nowait(None)
+    sink.gates.put_nowait(None)
+    await committing.finish()
+    assert [commit.position for commit in sink.begun] == [1, 1 + taken, 9]
+
+
+async def test_cancelled_while_waiting_for_room() -> None:
+    """Nothing is left behind but the commit under way, which `close` cancels too."""
+    sink = SlowSink()
+    committing = Committing(sink)
+
+    async def serve() -> None:
+        try:
+            for number in range(1, 6):
+                await _add(committing, number)
+                await asyncio.sleep(0)
+        finally:
+            await committing.close()
+
+    serving = asyncio.ensure_future(serve())
+    await asyncio.sleep(0.01)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert [commit.position for commit in sink.begun] == [1]
 
 
 @pytest.mark.parametrize("waiting", [0, 1, 4])
