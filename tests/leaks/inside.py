@@ -1,0 +1,203 @@
+"""A run in this process, on a clock that only we move: the daemon, its store on disk, its metrics and its pages.
+
+Nothing is left out here for being a time. The bus is the one in memory, so that replies are compared byte by byte.
+"""
+
+import asyncio
+import io
+import json
+import secrets
+import time
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, Literal
+
+import httpx
+import pyarrow as pa
+import pytest
+import structlog
+
+from connectors.base import ARROW_STREAM, JSON
+from connectors.local.memory import MemoryLog, MemorySink, MemorySource
+from oracle.service import committing, daemon
+from oracle.service.board import Board
+from oracle.service.daemon import Daemon, DaemonSettings
+from oracle.service.health import Health
+from oracle.service.log import PublicLog
+from oracle.service.metrics import Metrics, own_registry
+from oracle.service.standing import standing
+from oracle.service.web.app import make_app
+from oracle.state.folder import FolderStore
+from oracle.state.format import Snapshot
+from oracle.state.keys import create_key_file
+from tests.leaks.mutants import MUTANTS
+from tests.leaks.sightings import PATHS, Sightings, masked
+from tests.leaks.tokens import Tokens
+from tests.leaks.worlds import BAD, CHUNK, Message, Pair, leak_plan, table_of, trained
+from tests.support.shards import arrow_body
+
+__all__ = ["Form", "sight"]
+
+Form = Literal["json", "arrow"]
+
+_ROWS: Final = 4
+"""Rows of an Arrow message: fewer than what Arrow pads to."""
+
+_PATIENCE: Final = 60.0
+
+
+def sight(pair: Pair, which: int, folder: Path, *, form: Form = "json", mutant: str | None = None) -> Sightings:
+    """Run one of two worlds in a new folder, and return all that was in sight.
+
+    Args:
+        pair: The worlds.
+        which: Which of them.
+        folder: A place for the state.
+        form: What the queries are written in.
+        mutant: How the daemon is broken.
+    """
+    clock = _Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "token_bytes", Tokens().token_bytes)
+        patch.setattr(structlog.processors, "TimeStamper", lambda **_: clock.stamp)
+        for module in (daemon, committing):
+            patch.setattr(module, "time", SimpleNamespace(perf_counter=clock))
+        if mutant is not None:
+            MUTANTS[mutant].break_it(patch)
+        run = _Run(pair, which, folder, form, clock)
+        asyncio.run(run.serve())
+    return run.seen
+
+
+class _Clock:
+    """Seconds, whatever is asked for; they pass when we say so."""
+
+    def __init__(self) -> None:
+        self._now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self._now
+
+    def tick(self) -> None:
+        """Let a second pass."""
+        self._now += 1.0
+
+    def stamp(self, _logger: object, _name: str, line: dict[str, Any]) -> dict[str, Any]:
+        """Give a log line its time."""
+        return {**line, "timestamp": self._now}
+
+
+class _Store(FolderStore):
+    """A folder in which files are as old as our clock says."""
+
+    clock: _Clock
+
+    def written(self) -> float | None:
+        return self.clock()
+
+
+class _Run:
+    """One world, its daemon, and who looks at it."""
+
+    def __init__(self, pair: Pair, which: int, folder: Path, form: Form, clock: _Clock) -> None:
+        self._world, self._hidden, self._form, self._clock = pair.worlds[which], pair.hidden, form, clock
+        self._tag_differs = pair.hidden is not None
+        self._folder, self._state = folder, folder / "state"
+        self._bus = MemoryLog(live=True)
+        self._output = io.StringIO()
+        self.seen = Sightings(timeless=False)
+        self._state.mkdir(parents=True, mode=0o700)
+        self._store = _Store.open(self._state, create_key_file(self._state / "key"))
+        self._store.clock = clock
+        self._store.save(Snapshot.first(leak_plan().digest, trained(self._world).export()))
+
+    async def serve(self) -> None:
+        """Serve the stream chunk by chunk, take a look behind each, and see what is left."""
+        board = Board(leak_plan(), PublicLog(self._output, "json", "tiny"), version="1.2", now=self._clock)
+        health = Health(board, lambda _shard: self._state, 60.0, clock=self._clock, now=self._clock)
+        metrics = Metrics(
+            board,
+            own_registry(),
+            unready=lambda: frozenset(found.shard for found in health.not_ready()),
+            now=self._clock,
+        )
+        app = make_app(board, health, metrics, self._clock, None)
+        serving = asyncio.create_task(self._daemon(board).run())
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://leaks") as client:
+            for start in range(0, len(self._world.messages), CHUNK):
+                self._send(self._world.messages[start : start + CHUNK])
+                await self._until_saved(serving, start + CHUNK)
+                self._clock.tick()
+                health.look()
+                await self._look(client)
+            self._bus.finish()
+            await serving
+            await self._look(client)
+        self._store.close()
+        self._see_bus()
+
+    def _daemon(self, board: Board) -> Daemon:
+        return Daemon(
+            plan=leak_plan(),
+            store=self._store,
+            source=MemorySource(self._bus),
+            sink=MemorySink(self._bus),
+            watch=board.shard(0),
+            settings=DaemonSettings(batch_rows=CHUNK, snapshot_rounds=1),
+            clock=self._clock,
+            announce=partial(standing, "1.2"),
+        )
+
+    def _send(self, messages: tuple[Message, ...]) -> None:
+        """Send all at once: the daemon waits, and takes them as one batch."""
+        if self._form == "json":
+            for message in messages:
+                x = list(message) if isinstance(message, tuple) else [0.5]
+                self._bus.append(None if message is None else json.dumps({"x": x}).encode(), JSON)
+            return
+        for start in range(0, len(messages), _ROWS):
+            self._bus.append(arrow_body(table_of(messages[start : start + _ROWS])), ARROW_STREAM)
+
+    async def _until_saved(self, serving: "asyncio.Task[int]", count: int) -> None:
+        """Wait until the snapshot behind so many messages is told of in the log."""
+        rounds = sum(message != BAD for message in self._world.messages[:count])
+        deadline = time.monotonic() + _PATIENCE
+        while not any(
+            (line["event"], line.get("round")) == ("snapshot.written", rounds)
+            for line in map(json.loads, self._output.getvalue().splitlines())
+        ):
+            assert not serving.done(), serving.exception()
+            assert time.monotonic() < deadline, self._output.getvalue()
+            await asyncio.sleep(0.001)
+
+    async def _look(self, client: httpx.AsyncClient) -> None:
+        for path, headers in PATHS:
+            answer = await client.get(path, headers=headers)
+            self.seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
+        self.seen.files(self._folder)
+        self.seen.snapshots(self._state)
+
+    def _see_bus(self) -> None:
+        """See the log, and what was committed."""
+        self.seen.log(self._output.getvalue())
+        rows = 1 if self._form == "json" else _ROWS
+        mine = None if self._hidden is None else self._hidden // rows
+        for number, reply in enumerate(self._bus.replies):
+            self.seen.add("answers", self._hidden_reply(reply.body) if number == mine else reply.body)
+        for note in self._bus.dead_letters:
+            self.seen.add("dead letters", repr(note))
+        for event in self._bus.ledger:
+            self.seen.add("ledger", event)
+        for commit in self._bus.commits:
+            tag = "a tag" if self._tag_differs else commit.metadata.hex()
+            self.seen.add("commits", f"{commit.position} {len(commit.replies)} {len(commit.metadata)} {tag}")
+
+    def _hidden_reply(self, body: bytes) -> bytes | str:
+        """Return the reply that holds the hidden query's answer without its label, and how long it is."""
+        if self._form == "json":
+            return masked(body)
+        with pa.ipc.open_stream(body) as reader:
+            rows = reader.read_all().to_pylist()
+        rows[(self._hidden or 0) % _ROWS] |= {"label": "(hidden)"}
+        return f"{len(body)} bytes: {rows}"

@@ -1,0 +1,77 @@
+"""What planted leaks have in common: how they come by what is private, and where they can put it."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client.metrics_core import GaugeMetricFamily
+
+from oracle.predictors.base import Answers
+from oracle.service import metrics
+from oracle.service.codec.batches import DecodedBatch
+from oracle.service.shard import Shard
+
+__all__ = ["Patch", "after", "asked", "fill", "gauge", "on_answers", "ones"]
+
+Patch = pytest.MonkeyPatch
+
+
+def on_answers(patch: Patch, tell: Callable[[Shard, DecodedBatch, Answers], Answers | None]) -> None:
+    """Have every batch's answers told, and changed if something is returned."""
+    real = Shard._execute
+
+    def execute(self: Shard, deliveries: Any) -> Any:
+        batch, answers, before = real(self, deliveries)
+        return batch, tell(self, batch, answers) or answers, before
+
+    patch.setattr(Shard, "_execute", execute)
+
+
+def ones(patch: Patch) -> Callable[[], int]:
+    """Return what tells how often the answer was 1 so far."""
+    labels: Counter[int] = Counter()
+    on_answers(patch, lambda _shard, _batch, answers: labels.update(answers.labels.tolist()))
+    return lambda: labels[1]
+
+
+def fill(patch: Patch) -> Callable[[], int]:
+    """Return what tells how many mediums the sides have collected now."""
+    shards: list[Shard] = []
+    on_answers(patch, lambda shard, _batch, _answers: shards.append(shard))
+    return lambda: sum(map(_collected, shards[-1:]))
+
+
+def _collected(shard: Shard) -> int:
+    return int(shard._predictor.export()["collected_counts"].sum())
+
+
+def asked(patch: Patch) -> Callable[[], float]:
+    """Return what tells a number that follows from the last batch's queries."""
+    sums = [0.0]
+    on_answers(patch, lambda _shard, batch, _answers: sums.append(float(np.round(batch.features.sum(), 6))))
+    return lambda: sums[-1]
+
+
+def after(patch: Patch, owner: Any, name: str, do: Callable[..., object]) -> None:
+    """Have something done, with the same arguments, after each call of a method."""
+    real = getattr(owner, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = real(*args, **kwargs)
+        do(*args, **kwargs)
+        return result
+
+    patch.setattr(owner, name, call)
+
+
+def gauge(patch: Patch, name: str, read: Callable[[], float]) -> None:
+    """Add a gauge to the metrics."""
+    real = metrics._Records.collect
+
+    def collect(self: Any) -> Any:
+        yield from real(self)
+        yield GaugeMetricFamily(name, "A leak", value=read())
+
+    patch.setattr(metrics._Records, "collect", collect)

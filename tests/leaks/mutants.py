@@ -1,0 +1,295 @@
+"""Leaks planted on purpose. The leak test must find each of them, and in the right place."""
+
+import dataclasses
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import typer
+
+from oracle.accounting.ledger import PhaseEnded
+from oracle.cli import init
+from oracle.errors import LogDivergedError
+from oracle.predictors.base import Answers
+from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+from oracle.service.codec import json_messages
+from oracle.service.codec.arrow_messages import ArrowCodec
+from oracle.service.codec.batches import DecodedBatch
+from oracle.service.codec.json_messages import JsonCodec
+from oracle.service.codec.rejections import Rejection
+from oracle.service.health import Health
+from oracle.service.shard import Shard
+from oracle.service.telemetry import Work
+from oracle.service.watch import Watch
+from oracle.service.web import app, guard
+from oracle.state.folder import FolderStore
+from tests.leaks.levers import Patch, after, asked, fill, gauge, on_answers, ones
+from tests.leaks.worlds import Kind
+from tests.support.shards import arrow_body
+
+__all__ = ["MUTANTS", "Mutant"]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A leak.
+
+    Attributes:
+        break_it: Plants it in this process.
+        kind: Neighbours between which it shows.
+        channels: Where it shows, and nowhere else.
+        form: What the queries are written in, in this process.
+        files: What they are written in where processes are wanted to see it.
+    """
+
+    break_it: Callable[[Patch], None]
+    kind: Kind
+    channels: frozenset[str]
+    form: Literal["json", "arrow"] = "json"
+    files: Literal["jsonl", "jsonl once"] | None = None
+
+
+# The leaks
+
+
+def _metric_by_label(patch: Patch) -> None:
+    gauge(patch, "perpetua_answers_of_one", ones(patch))
+
+
+def _metric_of_mediums(patch: Patch) -> None:
+    gauge(patch, "perpetua_mediums", fill(patch))
+
+
+def _logged_feature(patch: Patch) -> None:
+    count = asked(patch)
+    after(
+        patch,
+        Watch,
+        "committed",
+        lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"the batch sums to {count()}"),
+    )
+
+
+def _log_line_by_label(patch: Patch) -> None:
+    count = ones(patch)
+
+    def committed(watch: Watch, *_: Any, **__: Any) -> None:
+        for _one in range(count() % 7):
+            watch._log.info("queries.rejected")
+
+    after(patch, Watch, "committed", committed)
+
+
+def _logged_rearm(patch: Patch) -> None:
+    real, counts = RectanglesPERP._rearm, [0]
+
+    def rearm(self: RectanglesPERP, side: int, *args: Any, **kwargs: Any) -> None:
+        counts.append(sum(window.export()[2] for window in self._bank.collected))
+        real(self, side, *args, **kwargs)
+
+    patch.setattr(RectanglesPERP, "_rearm", rearm)
+    after(
+        patch,
+        Watch,
+        "committed",
+        lambda watch, *_, **__: watch._log.info("phase.started", count=sum(counts)),
+    )
+
+
+def _timing_by_label(patch: Patch) -> None:
+    count = ones(patch)
+
+    def committed(watch: Watch, *_: Any, **__: Any) -> None:
+        if count() % 2:
+            watch.took(Work.COMMIT, 0.0)
+
+    after(patch, Watch, "committed", committed)
+
+
+def _early_exit(patch: Patch) -> None:
+    """Where the answer is 0, something is left out: here a batch's timing."""
+    count, real = ones(patch), Watch.took
+
+    def took(self: Watch, work: Work, seconds: float) -> None:
+        if work is not Work.ANSWER or count() % 2:
+            real(self, work, seconds)
+
+    patch.setattr(Watch, "took", took)
+
+
+def _uncounted_batch(patch: Patch) -> None:
+    count, real = ones(patch), Watch._set
+
+    def set_fields(self: Watch, **fields: Any) -> None:
+        if count() % 2:
+            fields.pop("batches", None)
+        real(self, **fields)
+
+    patch.setattr(Watch, "_set", set_fields)
+
+
+def _text_of_depth(patch: Patch) -> None:
+    depths: list[int] = []
+    probes = np.linspace(-1.0, 1.0, 2001)
+
+    def remember(shard: Shard, *_: Any) -> None:
+        sides = shard._predictor.export()["points"]
+        depths.extend(int(np.searchsorted(points, probes).sum()) for points in sides)
+
+    def check(self: Shard, mark: Any) -> None:
+        try:
+            real(self, mark)
+        except LogDivergedError as exc:
+            msg = f"{exc} (depths {depths})"
+            raise LogDivergedError(msg) from exc
+
+    real = Shard.check
+    after(patch, Shard, "__init__", remember)
+    patch.setattr(Shard, "check", check)
+
+
+def _text_of_query(patch: Patch) -> None:
+    count, real = asked(patch), JsonCodec.encode_rejection
+
+    def encode_rejection(self: JsonCodec, body: bytes | None, rejection: Rejection) -> bytes:
+        bound = f"{rejection.bound}, unlike {count()}"
+        return real(self, body, dataclasses.replace(rejection, bound=bound))
+
+    patch.setattr(JsonCodec, "encode_rejection", encode_rejection)
+
+
+def _size_by_set(patch: Patch) -> None:
+    real = RectanglesPERP.export
+
+    def export(self: RectanglesPERP) -> Any:
+        arrays = dict(real(self))
+        count = int(arrays["collected_counts"].sum())
+        return {**arrays, "spare": np.zeros(count, dtype=np.int8)}
+
+    patch.setattr(RectanglesPERP, "export", export)
+
+
+def _name_by_query(patch: Patch) -> None:
+    count = asked(patch)
+
+    def saved(store: FolderStore, _snapshot: object) -> None:
+        (store._folder / f"trace-{zlib.crc32(str(count()).encode())}").touch()
+
+    after(patch, FolderStore, "save", saved)
+
+
+def _mode_by_label(patch: Patch) -> None:
+    count = ones(patch)
+
+    def saved(store: FolderStore, _snapshot: object) -> None:
+        max(store._folder.glob("*.perp")).chmod(0o600 if count() % 2 else 0o400)
+
+    after(patch, FolderStore, "save", saved)
+
+
+def _ledger_of_set(patch: Patch) -> None:
+    count = ones(patch)
+
+    def told(_shard: Shard, _batch: DecodedBatch, answers: Answers) -> Answers:
+        events = [
+            msgspec.structs.replace(event, rearms=count()) if isinstance(event, PhaseEnded) else event
+            for event in answers.events
+        ]
+        return dataclasses.replace(answers, events=events)
+
+    on_answers(patch, told)
+
+
+def _status_of_window(patch: Patch) -> None:
+    count, real = fill(patch), app.__dict__["status_json"]
+
+    def status_json(*args: Any) -> bytes:
+        return msgspec.json.encode(msgspec.json.decode(real(*args)) | {"window": count()})
+
+    patch.setattr(app, "status_json", status_json)
+
+
+def _ready_by_window(patch: Patch) -> None:
+    count, real = fill(patch), Health.said
+    patch.setattr(Health, "said", lambda health: f"{real(health)}, {count():04} collected")
+
+
+def _header_by_label(patch: Patch) -> None:
+    count, real = ones(patch), guard.Guard._answering
+
+    def answering(self: guard.Guard, scope: Any) -> Any:
+        patch.setitem(guard.HEADERS, "X-Served", str(count()))
+        return real(self, scope)
+
+    patch.setattr(guard.Guard, "_answering", answering)
+
+
+def _length_by_label(patch: Patch) -> None:
+    patch.setitem(json_messages._LABELS, 0, b"0")
+
+
+def _padding(patch: Patch) -> None:
+    """Slices of Arrow's are padded with what stands behind them: the answers to somebody else."""
+    real = ArrowCodec.encode
+
+    def encode(self: ArrowCodec, queries: Any, labels: Any, *args: Any) -> bytes:
+        body, whole = real(self, queries, labels, *args), labels.base
+        if whole is None or len(labels) != len(queries.rejected):
+            return body
+        first = labels.ctypes.data - whole.ctypes.data
+        with pa.ipc.open_stream(body) as reader:
+            table = reader.read_all()
+        return arrow_body(table.set_column(1, table.schema.field(1), pa.array(whole).slice(first, len(labels))))
+
+    patch.setattr(ArrowCodec, "encode", encode)
+
+
+def _printed_label(patch: Patch) -> None:
+    count = ones(patch)
+    after(patch, Watch, "stopped", lambda _watch: typer.echo(f"{count()} answers were 1"))
+
+
+def _printed_set(patch: Patch) -> None:
+    counts: list[int] = []
+    real = RectanglesTrainer.finish
+
+    def finish(self: RectanglesTrainer) -> RectanglesPERP:
+        counts.append(int(sum(window.ordered()[0].sum() for window in self._harvest.windows) * 1e6))
+        return real(self)
+
+    patch.setattr(RectanglesTrainer, "finish", finish)
+    after(patch, init, "_say_what_was_made", lambda *_: typer.echo(f"{counts} in all"))
+
+
+def _in(*channels: str) -> frozenset[str]:
+    return frozenset(channels)
+
+
+MUTANTS: Final[dict[str, Mutant]] = {
+    "a metric by label": Mutant(_metric_by_label, "label", _in("metrics")),
+    "a gauge of mediums": Mutant(_metric_of_mediums, "query", _in("metrics")),
+    "a logged feature": Mutant(_logged_feature, "query", _in("log")),
+    "log lines by label": Mutant(_log_line_by_label, "label", _in("log")),
+    "a re-arm logged with its count": Mutant(_logged_rearm, "query", _in("log")),
+    "a timing for one label only": Mutant(_timing_by_label, "label", _in("metrics")),
+    "an early exit without a timing": Mutant(_early_exit, "label", _in("metrics")),
+    "an early exit without a batch": Mutant(_uncounted_batch, "label", _in("metrics", "status")),
+    "depths in an exception": Mutant(_text_of_depth, "training row", _in("log"), files="jsonl"),
+    "a query in an error text": Mutant(_text_of_query, "query", _in("answers", "dead letters")),
+    "a snapshot's size by a set": Mutant(_size_by_set, "query", _in("files", "metrics", "snapshot headers", "status")),
+    "a file's name by a query": Mutant(_name_by_query, "query", _in("files")),
+    "a file's mode by label": Mutant(_mode_by_label, "label", _in("files")),
+    "a set's size in the ledger": Mutant(_ledger_of_set, "label", _in("ledger")),
+    "a window's fill in /status": Mutant(_status_of_window, "query", _in("status")),
+    "a window's fill in /readyz": Mutant(_ready_by_window, "query", _in("readyz")),
+    "a header by label": Mutant(_header_by_label, "label", _in("headers")),
+    "an answer's length by label": Mutant(_length_by_label, "label", _in("answers")),
+    "an answer in another's padding": Mutant(_padding, "label", _in("answers"), "arrow"),
+    "labels on standard output": Mutant(_printed_label, "label", _in("stdout"), files="jsonl once"),
+    "training rows on standard output": Mutant(_printed_set, "training row", _in("init"), files="jsonl once"),
+}
+"""Every leak by what it is."""

@@ -1,0 +1,263 @@
+"""A run as processes: `init`, `serve` with its web server over files, `status`, and restarts, one of which must fail.
+
+The stream comes in chunks of one page of memory, so that the daemon reads each of them at once. A look is taken when
+the snapshot behind a chunk is written: by then all that the chunk brings about has been told.
+"""
+
+import json
+import multiprocessing
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Final, Literal
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.leaks import child
+from tests.leaks.sightings import PATHS, Sightings
+from tests.leaks.worlds import BAD, CHUNK, Pair, World, leak_plan, table_of
+from tests.support.folders import write_config
+
+__all__ = ["Files", "sight"]
+
+Files = Literal["jsonl", "jsonl once", "parquet"]
+
+_CONTEXT: Final = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload([child.__name__])
+_LINE: Final = 64
+"""Bytes of every line of the log: so many lines fill a page."""
+
+_NULL: Final = b"null\n"
+_PATIENCE: Final = 60.0
+_POLL: Final = 0.02
+_ROWS: Final = 32
+"""Rows of a message of a Parquet file."""
+
+_MODEL: Final = """[model]
+name = "tiny"
+predictor = "rectangles"
+epsilon = 8.0
+examples = 300
+[[model.features]]
+name = "a"
+bounds = [0.0, 1.0]
+[[model.features]]
+name = "b"
+bounds = [0.0, 1.0]
+"""
+
+
+def sight(pair: Pair, which: int, folder: Path, *, files: Files = "jsonl", mutant: str | None = None) -> Sightings:
+    """Run one of two worlds in a new folder, and return all that was in sight.
+
+    Args:
+        pair: The worlds.
+        which: Which of them.
+        folder: A place for the run.
+        files: What the queries and the answers are written in; Parquet is served to its end, with no look on the way,
+            and of "jsonl once" nothing is served again.
+        mutant: How the processes are broken.
+    """
+    run = _Run(pair, which, folder, mutant)
+    run.command("init", "model.toml", "--data", "rows.parquet", "--state", "out/state", channel="init")
+    if files == "parquet":
+        run.serve_table()
+    else:
+        run.serve_lines()
+    if files == "jsonl":
+        run.restart()
+        run.fail()
+    run.command("status", "out/state", "--json", channel="status command")
+    return run.seen
+
+
+class _Run:
+    """One world's folder: inputs, `out` with all that Perpetua writes, and `said` with what its processes say."""
+
+    def __init__(self, pair: Pair, which: int, folder: Path, mutant: str | None) -> None:
+        self._world, self._hidden, self._mutant = pair.worlds[which], pair.hidden, mutant
+        self._tag_differs = pair.hidden is not None
+        self._folder, self._out, self._said = folder, folder / "out", folder / "said"
+        self._processes = 0
+        self.seen = Sightings()
+        for path in (folder, self._out, self._said):
+            path.mkdir()
+        (folder / "model.toml").write_text(_MODEL)
+        rows = self._world.rows
+        pq.write_table(
+            pa.table({"a": rows[:, 0], "b": rows[:, 1], "label": self._world.labels}), folder / "rows.parquet"
+        )
+
+    # Processes
+
+    def _start(self, arguments: Iterable[str]) -> BaseProcess:
+        self._processes += 1
+        said = self._said / str(self._processes)
+        self._err, self._printed = said.with_suffix(".err"), said.with_suffix(".out")
+        order = child.Order(tuple(arguments), self._folder, self._printed, self._err, leak_plan(), self._mutant)
+        process = _CONTEXT.Process(target=child.run, args=(order,))
+        process.start()
+        return process
+
+    def _end(self, process: BaseProcess, channel: str) -> None:
+        process.join(_PATIENCE)
+        assert process.exitcode is not None, self._err.read_text()
+        self.seen.add("exit codes", f"{channel}: {process.exitcode}")
+
+    def command(self, *arguments: str, channel: str) -> None:
+        """Run a command to its end and see what it prints."""
+        process = self._start(arguments)
+        self._end(process, channel)
+        for line in self._printed.read_bytes().splitlines():
+            if line.startswith(b"{"):
+                self.seen.document(channel, line)
+            else:
+                self.seen.add(channel, line)
+        self.seen.log(self._err.read_text())
+
+    # Serving a log of lines
+
+    def serve_lines(self) -> None:
+        """Serve the stream chunk by chunk, take a look behind each, and stop."""
+        lines = [_line(number, message) for number, message in enumerate(self._world.messages)]
+        log = self._folder / "q.jsonl"
+        log.touch()
+        process = self._start(["serve", self._config(follow=True)])
+        try:
+            port = self._until(process, "web.listening")["port"]
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+                for start in range(0, len(lines), CHUNK):
+                    with log.open("ab", buffering=0) as file:
+                        file.write(_filled(lines[start : start + CHUNK]))
+                    self._until(process, "snapshot.written", round=_rounds(self._world, start + CHUNK))
+                    self._look(client)
+                    if start == 0:
+                        shutil.copytree(self._out / "state", self._folder / "early")
+            process.terminate()
+            self._end(process, "serve")
+        finally:
+            if process.is_alive():
+                process.kill()
+        self._see_all()
+
+    def _until(self, process: BaseProcess, event: str, **fields: object) -> dict[str, object]:
+        """Wait for a line in the log, and return it."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            for text in self._err.read_text().splitlines() if self._err.exists() else []:
+                line = json.loads(text) if text.startswith("{") and text.endswith("}") else {}
+                if line.get("event") == event and line.items() >= fields.items():
+                    return line
+            assert process.is_alive(), self._err.read_text()
+            assert time.monotonic() < deadline, self._err.read_text()
+            time.sleep(_POLL)
+
+    def _look(self, client: httpx.Client) -> None:
+        for path, headers in PATHS:
+            answer = client.get(path, headers=headers)
+            self.seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
+        self.seen.files(self._out)
+        self.seen.snapshots(self._out / "state")
+        self.seen.commit_record(self._out / "out.jsonl.commit", tag_differs=self._tag_differs)
+
+    def _see_all(self) -> None:
+        """See what a process has left behind."""
+        self.seen.log(self._err.read_text())
+        self.seen.add("stdout", self._printed.read_bytes())
+        self.seen.files(self._out)
+        self.seen.snapshots(self._out / "state")
+        self.seen.commit_record(self._out / "out.jsonl.commit", tag_differs=self._tag_differs)
+        for name in ("ledger", "dead"):
+            self.seen.add(name, (self._out / f"{name}.jsonl").read_bytes())
+        self.seen.answers((self._out / "out.jsonl").read_bytes(), self._hidden)
+
+    def _config(self, *, follow: bool = False) -> str:
+        return write_config(
+            self._folder,
+            state={"folder": "out/state", "snapshot_rounds": 1},
+            source={"path": "q.jsonl", "follow": follow},
+            sink={"path": "out/out.jsonl", "ledger": "out/ledger.jsonl", "dead_letter": "out/dead.jsonl"},
+            service={"log": "json", "batch_rows": CHUNK},
+            web={"port": 0},
+        ).name
+
+    # Serving again
+
+    def restart(self) -> None:
+        """Serve from an early snapshot: what lies between is done again, and the process ends with the log."""
+        self._set_back()
+        process = self._start(["serve", self._config()])
+        self._end(process, "restart")
+        self._see_all()
+
+    def fail(self) -> None:
+        """Serve from an early snapshot a log in which one answered query, not the hidden one, is another now."""
+        self._set_back()
+        log = self._folder / "q.jsonl"
+        lines = log.read_bytes().splitlines(keepends=True)
+        place = next(at for at in range(len(lines) - 1, 0, -1) if isinstance(self._world.messages[at], tuple))
+        lines[place] = _line(place, (0.5, 0.5)).rstrip().ljust(len(lines[place]) - 1) + b"\n"
+        log.write_bytes(b"".join(lines))
+        process = self._start(["serve", self._config()])
+        self._end(process, "failing restart")
+        self._see_all()
+
+    def _set_back(self) -> None:
+        shutil.rmtree(self._out / "state")
+        shutil.copytree(self._folder / "early", self._out / "state")
+
+    # Serving a table
+
+    def serve_table(self) -> None:
+        """Serve a Parquet file to its end."""
+        pq.write_table(table_of(self._world.messages), self._folder / "q.parquet")
+        config = write_config(
+            self._folder,
+            state={"folder": "out/state", "snapshot_rounds": 1},
+            source={"kind": "parquet", "path": "q.parquet", "rows_per_message": _ROWS},
+            sink={"kind": "parquet", "path": "out/out.parquet", "ledger": "out/ledger.jsonl"},
+            service={"log": "json", "batch_rows": 2},
+        )
+        process = self._start(["serve", config.name])
+        self._end(process, "serve")
+        self.seen.log(self._err.read_text())
+        self.seen.add("stdout", self._printed.read_bytes())
+        self.seen.files(self._out)
+        self.seen.snapshots(self._out / "state")
+        self.seen.commit_record(self._out / "out.parquet.commit", tag_differs=self._tag_differs)
+        self.seen.add("ledger", (self._out / "ledger.jsonl").read_bytes())
+        for part, path in enumerate(sorted((self._out / "out.parquet").iterdir())):
+            mine = self._hidden is not None and part == self._hidden // _ROWS
+            self.seen.add("answers", _part(path, self._hidden) if mine else path.read_bytes())
+
+
+def _rounds(world: World, count: int) -> int:
+    return sum(message != BAD for message in world.messages[:count])
+
+
+def _line(number: int, message: object) -> bytes:
+    """Return a message as a line of a fixed length: how long messages are is public."""
+    if message is None:
+        return _NULL
+    x = list(message) if isinstance(message, tuple) else [0.5]
+    text = json.dumps({"id": f"m{number:05d}", "x": x}, separators=(",", ":")).encode()
+    return text.ljust(_LINE - 1) + b"\n"
+
+
+def _filled(lines: Sequence[bytes]) -> bytes:
+    """Return a chunk of lines as a page of memory: `null` must stand alone, so the last other line is the longer."""
+    last = max(at for at, line in enumerate(lines) if line != _NULL)
+    missing = len(lines) * _LINE - sum(map(len, lines))
+    longer = lines[last].rstrip(b"\n") + b" " * missing + b"\n"
+    return b"".join((*lines[:last], longer, *lines[last + 1 :]))
+
+
+def _part(path: Path, hidden: int | None) -> str:
+    """Return a part that holds the hidden answer, without its label, and how long it is."""
+    rows = pq.read_table(path).to_pylist()
+    rows[(hidden or 0) % _ROWS] |= {"label": "(hidden)"}
+    return f"{path.stat().st_size} bytes: {rows}"
