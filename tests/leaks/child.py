@@ -1,5 +1,9 @@
-"""One `perpetua` process of the leak test: like any other, but for its random bytes, its plan, and what breaks it."""
+"""One `perpetua` process of the leak test: like any other, but for its random bytes, its plan, and what breaks it.
 
+Nor does it show progress, which it would where the machine is slow.
+"""
+
+import math
 import os
 import secrets
 import sys
@@ -10,7 +14,7 @@ import pytest
 
 import oracle.cli.serve
 import oracle.service.web.server  # noqa: F401 -- imported before the fork, once for all
-from oracle.cli import init
+from oracle.cli import init, progress
 from oracle.cli.main import main
 from oracle.planning.plan import Plan
 from tests.leaks.mutants import MUTANTS
@@ -53,6 +57,7 @@ def run(order: Order) -> None:
     patch = pytest.MonkeyPatch()
     patch.setattr(secrets, "token_bytes", Tokens().token_bytes)
     patch.setattr(init, "plan_shards", lambda *_: order.plan)
+    patch.setattr(progress, "_QUIET", math.inf)
     if order.mutant is not None:
         MUTANTS[order.mutant].break_it(patch)
     sys.argv = ["perpetua", *order.arguments]

@@ -129,14 +129,13 @@ class _Run:
         process = self._start(["serve", self._config(follow=True)])
         try:
             port = self._until(process, "web.listening")["port"]
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-                for start in range(0, len(lines), CHUNK):
-                    with log.open("ab", buffering=0) as file:
-                        file.write(_filled(lines[start : start + CHUNK]))
-                    self._until(process, "snapshot.written", round=_rounds(self._world, start + CHUNK))
-                    self._look(client)
-                    if start == 0:
-                        shutil.copytree(self._out / "state", self._folder / "early")
+            for start in range(0, len(lines), CHUNK):
+                with log.open("ab", buffering=0) as file:
+                    file.write(_filled(lines[start : start + CHUNK]))
+                self._until(process, "snapshot.written", round=_rounds(self._world, start + CHUNK))
+                self._look(f"http://127.0.0.1:{port}")
+                if start == 0:
+                    shutil.copytree(self._out / "state", self._folder / "early")
             process.terminate()
             self._end(process, "serve")
         finally:
@@ -156,10 +155,11 @@ class _Run:
             assert time.monotonic() < deadline, self._err.read_text()
             time.sleep(_POLL)
 
-    def _look(self, client: httpx.Client) -> None:
-        for path, headers in PATHS:
-            answer = client.get(path, headers=headers)
-            self.seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
+    def _look(self, url: str) -> None:
+        with httpx.Client(base_url=url, trust_env=False, timeout=_PATIENCE) as client:
+            for path, headers in PATHS:
+                answer = client.get(path, headers=headers)
+                self.seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
         self.seen.files(self._out)
         self.seen.snapshots(self._out / "state")
         self.seen.commit_record(self._out / "out.jsonl.commit", tag_differs=self._tag_differs)
