@@ -22,12 +22,14 @@ from tests.leaks.sightings import PATHS, Sightings
 from tests.leaks.worlds import BAD, CHUNK, Pair, World, leak_plan, table_of
 from tests.support.folders import write_config
 
-__all__ = ["Files", "sight"]
+__all__ = ["CONTEXT", "MODEL", "Files", "line_of", "rounds_of", "sight", "write_rows"]
 
 Files = Literal["jsonl", "jsonl once", "parquet"]
 
-_CONTEXT: Final = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload([child.__name__])
+CONTEXT: Final = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload([child.__name__])
+"""Starts processes that have imported everything already."""
+
 _LINE: Final = 64
 """Bytes of every line of the log: so many lines fill a page."""
 
@@ -37,7 +39,7 @@ _POLL: Final = 0.02
 _ROWS: Final = 32
 """Rows of a message of a Parquet file."""
 
-_MODEL: Final = """[model]
+MODEL: Final = """[model]
 name = "tiny"
 predictor = "rectangles"
 epsilon = 8.0
@@ -49,6 +51,7 @@ bounds = [0.0, 1.0]
 name = "b"
 bounds = [0.0, 1.0]
 """
+"""The model file; the plan is `leak_plan` all the same."""
 
 
 def sight(pair: Pair, which: int, folder: Path, *, files: Files = "jsonl", mutant: str | None = None) -> Sightings:
@@ -86,11 +89,8 @@ class _Run:
         self.seen = Sightings()
         for path in (folder, self._out, self._said):
             path.mkdir()
-        (folder / "model.toml").write_text(_MODEL)
-        rows = self._world.rows
-        pq.write_table(
-            pa.table({"a": rows[:, 0], "b": rows[:, 1], "label": self._world.labels}), folder / "rows.parquet"
-        )
+        (folder / "model.toml").write_text(MODEL)
+        write_rows(folder / "rows.parquet", self._world)
 
     # Processes
 
@@ -99,7 +99,7 @@ class _Run:
         said = self._said / str(self._processes)
         self._err, self._printed = said.with_suffix(".err"), said.with_suffix(".out")
         order = child.Order(tuple(arguments), self._folder, self._printed, self._err, leak_plan(), self._mutant)
-        process = _CONTEXT.Process(target=child.run, args=(order,))
+        process = CONTEXT.Process(target=child.run, args=(order,))
         process.start()
         return process
 
@@ -123,7 +123,7 @@ class _Run:
 
     def serve_lines(self) -> None:
         """Serve the stream chunk by chunk, take a look behind each, and stop."""
-        lines = [_line(number, message) for number, message in enumerate(self._world.messages)]
+        lines = [line_of(number, message) for number, message in enumerate(self._world.messages)]
         log = self._folder / "q.jsonl"
         log.touch()
         process = self._start(["serve", self._config(follow=True)])
@@ -132,7 +132,7 @@ class _Run:
             for start in range(0, len(lines), CHUNK):
                 with log.open("ab", buffering=0) as file:
                     file.write(_filled(lines[start : start + CHUNK]))
-                self._until(process, "snapshot.written", round=_rounds(self._world, start + CHUNK))
+                self._until(process, "snapshot.written", round=rounds_of(self._world, start + CHUNK))
                 self._look(f"http://127.0.0.1:{port}")
                 if start == 0:
                     shutil.copytree(self._out / "state", self._folder / "early")
@@ -200,7 +200,7 @@ class _Run:
         log = self._folder / "q.jsonl"
         lines = log.read_bytes().splitlines(keepends=True)
         place = next(at for at in range(len(lines) - 1, 0, -1) if isinstance(self._world.messages[at], tuple))
-        lines[place] = _line(place, (0.5, 0.5)).rstrip().ljust(len(lines[place]) - 1) + b"\n"
+        lines[place] = line_of(place, (0.5, 0.5)).rstrip().ljust(len(lines[place]) - 1) + b"\n"
         log.write_bytes(b"".join(lines))
         process = self._start(["serve", self._config()])
         self._end(process, "failing restart")
@@ -235,11 +235,17 @@ class _Run:
             self.seen.add("answers", _part(path, self._hidden) if mine else path.read_bytes())
 
 
-def _rounds(world: World, count: int) -> int:
+def write_rows(path: Path, world: World) -> None:
+    """Write the training rows."""
+    pq.write_table(pa.table({"a": world.rows[:, 0], "b": world.rows[:, 1], "label": world.labels}), path)
+
+
+def rounds_of(world: World, count: int) -> int:
+    """Return how many rounds so many messages take."""
     return sum(message != BAD for message in world.messages[:count])
 
 
-def _line(number: int, message: object) -> bytes:
+def line_of(number: int, message: object) -> bytes:
     """Return a message as a line of a fixed length: how long messages are is public."""
     if message is None:
         return _NULL

@@ -1,0 +1,17 @@
+"""The leak test (`tests/leaks/test_leaks.py`) on a real broker."""
+
+import pytest
+
+from tests.leaks import on_kafka
+from tests.leaks.pairs import equal_pair
+from tests.leaks.sightings import compare
+
+
+@pytest.mark.slow
+def test_nothing_shows_on_kafka(broker, tmp_path, group):
+    """Topics, offsets, headers, log, metrics and pages are the same whatever label the hidden query gets."""
+    pair = equal_pair("label")
+    seen = [on_kafka.sight(pair, which, tmp_path / str(which), broker, f"{group}-{which}") for which in (0, 1)]
+    assert {one.channel: one for one in compare(*seen)} == {}
+    assert len(seen[0].channels["answers"]) == len(pair.worlds[0].messages)
+    assert seen[0].channels.keys() >= {"ledger", "dead", "log", "metrics", "status", "files", "snapshot headers"}

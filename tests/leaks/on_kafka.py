@@ -1,0 +1,126 @@
+"""A run on a real broker: what stands in the topics, and what the process that serves them says meanwhile."""
+
+import json
+import re
+import shutil
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from tests.leaks import child
+from tests.leaks.outside import CONTEXT, MODEL, line_of, rounds_of, write_rows
+from tests.leaks.sightings import PATHS, Sightings, masked
+from tests.leaks.worlds import CHUNK, Pair, leak_plan
+from tests.support.broker import Broker
+from tests.support.kafka import KafkaModelUnderTest, wait_until
+
+__all__ = ["sight"]
+
+_CLIENT: Final = "bus.client"
+"""Log lines of this event say that the Kafka client had something to say, which depends on when the broker answers."""
+
+_TIME: Final = re.compile(rb"(?<=/)[0-9]+(?=-[0-9]+$)")
+"""Where a ledger event's key has the time of the last record before it."""
+
+_SECONDS: Final = 60.0
+
+
+def sight(pair: Pair, which: int, folder: Path, broker: Broker, name: str) -> Sightings:
+    """Run one of two worlds over topics of its own, and return all that was in sight.
+
+    Args:
+        pair: The worlds.
+        which: Which of them.
+        folder: A place for the state.
+        broker: Running.
+        name: Begins the topics' names.
+    """
+    folder.mkdir()
+    model = KafkaModelUnderTest(broker, name, folder, plan=leak_plan()).create()
+    shutil.rmtree(folder / "state")
+    run = _Run(pair, which, model)
+    run.serve()
+    return run.seen
+
+
+class _Run:
+    """One world's topics and folder."""
+
+    def __init__(self, pair: Pair, which: int, model: KafkaModelUnderTest) -> None:
+        self._world, self._hidden, self._model = pair.worlds[which], pair.hidden, model
+        self._folder = model.folder
+        self.seen = Sightings()
+
+    def serve(self) -> None:
+        """Make the state, serve the stream chunk by chunk, take a look behind each, stop, and see what is left."""
+        (self._folder / "model.toml").write_text(MODEL)
+        write_rows(self._folder / "rows.parquet", self._world)
+        init = self._start("init", "init", "model.toml", "--data", "rows.parquet", "--state", "state")
+        init.join(_SECONDS)
+        assert init.exitcode == 0, self._err("init").read_text()
+        config = self._model.config(state="state", extra="[web]\nport = 0\n")
+        text = (
+            config.read_text().replace(f"{self._folder}/", "").replace("snapshot_rounds = 500", "snapshot_rounds = 1")
+        )
+        config.write_text(text)
+        process = self._start("serve", "serve", config.name)
+        try:
+            self._stream()
+            process.terminate()
+            process.join(_SECONDS)
+        finally:
+            if process.is_alive():
+                process.kill()
+        self.seen.add("exit codes", str(process.exitcode))
+        lines = self._err("serve").read_text().splitlines()
+        self.seen.log("\n".join(line for line in lines if f'"event": "{_CLIENT}"' not in line))
+        self._see_topics()
+
+    def _err(self, said: str) -> Path:
+        return self._folder / f"{said}.err"
+
+    def _start(self, said: str, *arguments: str) -> BaseProcess:
+        out = self._folder / f"{said}.out"
+        order = child.Order(arguments, self._folder, out, self._err(said), leak_plan(), None)
+        process = CONTEXT.Process(target=child.run, args=(order,))
+        process.start()
+        return process
+
+    def _said(self, event: str, **fields: object) -> dict[str, object] | None:
+        """Return a line of the log, if it is there."""
+        path = self._err("serve")
+        for text in path.read_text().splitlines() if path.exists() else []:
+            line = json.loads(text) if text.startswith("{") and text.endswith("}") else {}
+            if line.get("event") == event and line.items() >= fields.items():
+                return dict(line)
+        return None
+
+    def _stream(self) -> None:
+        """Ask a chunk at a time, each in one transaction: the daemon sees all of it at once, or nothing."""
+        wait_until(lambda: self._said("daemon.serving"))
+        port = (self._said("web.listening") or {})["port"]
+        lines = [line_of(number, message).rstrip() for number, message in enumerate(self._world.messages)]
+        for start in range(0, len(lines), CHUNK):
+            chunk = [None if line == b"null" else line for line in lines[start : start + CHUNK]]
+            self._model.ask(chunk, transaction=f"{self._model.name}.asker")
+            wait_until(lambda end=start + CHUNK: self._said("snapshot.written", round=rounds_of(self._world, end)))
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=_SECONDS) as client:
+                wait_until(lambda: client.get("/status").json()["shards"][0]["lag_records"] == 0)
+                for path, headers in PATHS:
+                    answer = client.get(path, headers=headers)
+                    self.seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
+            self.seen.files(self._folder / "state")
+            self.seen.snapshots(self._folder / "state")
+
+    def _see_topics(self) -> None:
+        """See every record of the topics that the daemon writes, with its place."""
+        for number, record in enumerate(self._model.read()):
+            value = masked(record.value) if number == self._hidden else record.value
+            self.seen.add("answers", f"{record.offset} {record.key!r} {record.headers} {value!r}")
+        for channel in ("ledger", "dead"):
+            for record in self._model.read(f"{self._model.name}.{channel}"):
+                value = record.value.replace(self._model.name.encode(), b"the model")
+                key = _TIME.sub(b"(a time)", record.key or b"").replace(self._model.name.encode(), b"the model")
+                self.seen.add(channel, f"{record.offset} {key!r} {record.headers} {value!r}")
