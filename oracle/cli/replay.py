@@ -66,7 +66,10 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     partition: Annotated[int, typer.Option(help="Partition of a Kafka topic.")] = 0,
     offsets: Annotated[
         str | None,
-        typer.Option(metavar="FIRST:LAST", help="Offsets of a Kafka topic, the last one not in it; by default all."),
+        typer.Option(
+            metavar="FIRST:LAST",
+            help="Offsets of a Kafka topic, the last one not in it; by default all. Not with --verify.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -198,6 +201,10 @@ def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
 def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot]:
     if origin.is_dir():
         refuse_sharded(origin)
+        if any(origin.glob("*.genesis")):
+            first = origin / "shard-0000.genesis"
+            msg = f"{origin}: a folder of genesis files; name one of them, {first} for partition 0"
+            raise StateError(msg)
         data, plan_data = newest_bytes(origin), read_plan(origin)
         if data is None or plan_data is None:
             msg = f"{origin}: holds no state; make one with `perpetua init`"

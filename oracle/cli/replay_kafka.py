@@ -72,7 +72,10 @@ class KafkaLog:
             RefusedError: They are on several topics, or among those of other shards, or not all of them are JSON.
         """
         if self.settings.reply_topics:
-            msg = "sink.reply_topics: answers that went to several topics cannot be verified together"
+            msg = (
+                "sink.reply_topics: answers that went to several topics cannot be verified together; if no query named "
+                "one of them, verify with a configuration that leaves them out"
+            )
             raise RefusedError(msg)
         with TemporaryDirectory(prefix="perpetua-") as folder:
             path = Path(folder) / "answers.jsonl"
@@ -134,5 +137,6 @@ def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:
         raise InputError("--offsets", offsets, 'must be "FIRST:LAST", the last one not in it; each may be left out')
     found = int(begin) if begin else first, int(end) if end else last
     if not first <= found[0] < found[1] <= last:
-        raise InputError("--offsets", offsets, f"must name at least one record of {first}:{last}, which the topic has")
+        bound = f"must name at least one record, and none outside of {first}:{last}, which the topic has"
+        raise InputError("--offsets", offsets, bound)
     return found

@@ -145,7 +145,7 @@ def _allow(cluster, model, leave_out=lambda _binding: False):
         "MODEL.queries": model.queries,
         "MODEL.answers": model.answers,
         "MODEL.ledger": f"{model.name}.ledger",
-        "MODEL.dead": f"{model.name}.dead",
+        "MODEL.rejected": f"{model.name}.dead",
         "MODEL.replies-a": f"{model.name}.reply-a",
         "MODEL.replies-b": f"{model.name}.reply-b",
         "perpetua-MODEL": model.group,

@@ -53,7 +53,11 @@ def listen(table: WebTable) -> socket.socket:
         if exc.errno == errno.EADDRNOTAVAIL:
             raise InputError("web.host", table.host, "must be an address of this machine") from exc
         if exc.errno == errno.EADDRINUSE:
-            raise InputError("web.port", table.port, f"taken by another process at {table.host}") from exc
+            raise InputError(
+                "web.port",
+                table.port,
+                f"taken by another process at {table.host}; take another one, or 0 for one that is free",
+            ) from exc
         raise InputError("web.port", table.port, f"cannot be listened at: {exc.strerror}") from exc
 
 

@@ -190,7 +190,9 @@ function showLag(status) {
   put(by("lag-now"), records.length > 0 ? count(total) : DASH);
   const unit = total === 1 ? "record" : "records";
   const behind = longest >= 0 ? `${unit}, ${delay(longest)} behind at most` : unit;
-  put(by("lag-unit"), records.length > 0 ? behind : "this source cannot tell");
+  const waits = status.shards.some((shard) => shard.state !== "serving");
+  const unknown = waits ? "not known while shards wait" : "this source cannot tell";
+  put(by("lag-unit"), records.length > 0 ? behind : unknown);
   chart(by("lag-chart"), "Lag", "records", status.history.lags, status.history.seconds);
 }
 
