@@ -35,7 +35,7 @@ class Journal:
     Not for two processes at once: `open` holds the folder. One thread may append while another reads.
 
     Args:
-        folder: A folder of its own; made with mode 0700 if it is missing.
+        folder: A folder of its own; it, and the one that it is in, is made with mode 0700 if it is missing.
         key: 32 bytes.
         purpose: Binds the records to what the journal is for.
         limit: Size (bytes) from which on it is `full`. It is for the caller to append no more then.
@@ -49,7 +49,7 @@ class Journal:
         self.folder = folder
         self._key = key
         self._purpose = purpose
-        self._limit = limit
+        self.limit = limit
         self._segment_bytes = min(max(limit // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
         self._lock: int | None = None
         self._closed_segments: tuple[Segment, ...] = ()
@@ -77,7 +77,7 @@ class Journal:
     @property
     def full(self) -> bool:
         """True once there are as many bytes as the limit allows."""
-        return self.size >= self._limit
+        return self.size >= self.limit
 
     @property
     def opened(self) -> bool:
@@ -94,7 +94,8 @@ class Journal:
         with self._mutex:
             self.close()
             try:
-                self.folder.mkdir(mode=0o700, exist_ok=True)
+                for folder in (self.folder.parent, self.folder):
+                    folder.mkdir(mode=0o700, exist_ok=True)
                 self._lock = _hold(self.folder)
                 self._closed_segments = self._found(cut=True)
             except OSError as exc:
@@ -243,8 +244,7 @@ class Journal:
             elif cut:
                 path.unlink()
         whole = [
-            Segment(path, header, after.before, after.base)
-            for (path, header), (_, after) in itertools.pairwise(headed)
+            Segment(path, header, after.before, after.base) for (path, header), (_, after) in itertools.pairwise(headed)
         ]
         for segment in whole:
             self.cipher_of(segment)
