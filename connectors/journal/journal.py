@@ -154,6 +154,11 @@ class Journal:
             except OSError as exc:
                 raise StorageError(f"{self.folder}: old segments cannot be dropped: {exc.strerror}") from exc
 
+    def droppable(self, position: int) -> bool:
+        """Return whether `forget` would drop anything."""
+        segments = self._segments()
+        return len(segments) > 1 and segments[0].end <= position
+
     def reader(self, position: int) -> "JournalReader":
         """Return what reads on behind a position.
 

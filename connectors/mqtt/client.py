@@ -13,11 +13,11 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import aiomqtt
 from paho.mqtt import MQTTException
-from paho.mqtt.client import MQTT_ERR_SUCCESS, ConnectFlags, MQTTMessage
+from paho.mqtt.client import MQTT_ERR_SUCCESS, ConnectFlags, DisconnectFlags, MQTTMessage
 from paho.mqtt.client import Client as Paho
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -25,17 +25,18 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from connectors.mqtt.messages import Incoming, Outgoing
+from connectors.mqtt.packets import packet_id, unfit
 from connectors.mqtt.reasons import broken, refusal
+from connectors.mqtt.receiver import Receiver
 from connectors.mqtt.settings import MqttSettings
 from connectors.tls import tls_context
-from oracle.errors import BusError, PerpetuaError, RefusedError
+from oracle.errors import BusError, RefusedError
 
-__all__ = ["LOGGER", "Connection", "Receiver", "matches"]
+__all__ = ["LOGGER", "Connection", "matches"]
 
 LOGGER: Final = "mqtt"
 """Name of the client's own logger, and of paho's."""
 
-_UNLIMITED: Final = 268_435_455
 _NO_RETAINED: Final = 2
 _QOS: Final = 1
 
@@ -47,22 +48,6 @@ def matches(topic: str, wildcard: str) -> bool:
     True
     """
     return aiomqtt.Topic(topic).matches(wildcard)
-
-
-class Receiver(Protocol):
-    """Who is told what the broker says. Calls come from the event loop and must not raise."""
-
-    def received(self, message: Incoming) -> None:
-        """A message came; it is acknowledged by `Connection.acknowledge` only."""
-        ...
-
-    def unreadable(self) -> None:
-        """A message came that cannot be parsed; it was acknowledged, as it would only come again."""
-        ...
-
-    def published(self, mid: int, reason: int) -> None:
-        """The broker has taken a message over (a reason below 128), or refuses it."""
-        ...
 
 
 class Connection(aiomqtt.Client):
@@ -101,7 +86,8 @@ class Connection(aiomqtt.Client):
         )
         self._settings = settings
         self._receiver = receiver
-        self._unfit: PerpetuaError | None = None
+        self._unfit: RefusedError | None = None
+        self._paused = False
         self.session_present = False
         self.window = 0
         self.lost: asyncio.Future[BusError | RefusedError] = asyncio.get_running_loop().create_future()
@@ -125,7 +111,6 @@ class Connection(aiomqtt.Client):
         except BaseException:
             self._drop()
             raise
-        self._disconnected.add_done_callback(self._on_lost)
         if self.window < 1:
             self._drop()
             raise self._unfit or BusError(f"{where}: its answer to our connection could not be read")
@@ -170,6 +155,20 @@ class Connection(aiomqtt.Client):
         """Publish a retained message on the status topic; see `send`."""
         return self._send(self._settings.status or "", body, None, retain=True)
 
+    def pause(self) -> None:
+        """Read nothing more from the broker until `resume`; after the keep-alive it will take us for gone."""
+        sock = self._client.socket()
+        if not self._paused and sock is not None:
+            self._paused = True
+            self._loop.remove_reader(sock.fileno())
+
+    def resume(self) -> None:
+        """Read on."""
+        sock = self._client.socket()
+        if self._paused and sock is not None and sock.fileno() >= 0:
+            self._paused = False
+            self._loop.add_reader(sock.fileno(), self._read)
+
     async def leave(self, *, gracefully: bool = True) -> None:
         """Disconnect, and leave nothing behind."""
         if gracefully and not self.lost.done():
@@ -195,9 +194,19 @@ class Connection(aiomqtt.Client):
             raise BusError("the connection is gone")
         return info.mid
 
-    def _on_lost(self, future: "asyncio.Future[None]") -> None:
-        error = None if future.cancelled() else future.exception()
-        code = error.rc.value if isinstance(error, aiomqtt.MqttCodeError) and isinstance(error.rc, ReasonCode) else None
+    def _on_disconnect(
+        self,
+        client: Paho,
+        userdata: Any,  # noqa: ANN401 -- aiomqtt's signature
+        flags: DisconnectFlags,
+        reason_code: ReasonCode,
+        properties: Properties | None = None,
+    ) -> None:
+        """As aiomqtt's, which forgets an end that comes with the beginning."""
+        super()._on_disconnect(client, userdata, flags, reason_code, properties)
+        self._say_lost(reason_code.value)
+
+    def _say_lost(self, code: int | None) -> None:
         if not self.lost.done():
             self.lost.set_result(broken(f"broker {self._settings.host}:{self._settings.port}", code))
 
@@ -210,9 +219,48 @@ class Connection(aiomqtt.Client):
         properties: Properties | None = None,
     ) -> None:
         self.session_present = bool(flags.session_present)
-        self._unfit = _unfit(properties, self._settings)
+        self._unfit = unfit(properties, self._settings)
         self.window = 0 if self._unfit else min(getattr(properties, "ReceiveMaximum", 65_535), 65_535)
         super()._on_connect(client, userdata, flags, reason_code, properties)
+
+    def _on_socket_open(self, client: Paho, userdata: Any, sock: Any) -> None:  # noqa: ANN401, ARG002
+        """As aiomqtt's, but so that reading can pause; paho calls it from the thread that connects."""
+
+        def watch() -> None:
+            self._loop.add_reader(sock.fileno(), self._read)
+            self._misc_task = self._loop.create_task(self._misc_loop())
+
+        self._loop.call_soon_threadsafe(watch)
+
+    def _read(self) -> None:
+        try:
+            while self._client.loop_read() == MQTT_ERR_SUCCESS and not self._paused:
+                sock = self._client.socket()
+                if not (isinstance(sock, ssl.SSLSocket) and sock.pending()):
+                    break  # TLS may hold more than the socket shows
+        except Exception as exc:  # noqa: BLE001 -- as aiomqtt does: the connection is broken
+            self._broken(exc)
+
+    def _broken(self, error: Exception) -> None:
+        if not self._disconnected.done():
+            self._disconnected.set_exception(error)
+        self._say_lost(None)
+
+    def _on_socket_register_write(self, client: Paho, userdata: Any, sock: Any) -> None:  # noqa: ANN401, ARG002
+        """As aiomqtt's, but for a socket that is closed before the loop comes to it: its number may be another's."""
+
+        def write() -> None:
+            try:
+                self._client.loop_write()
+            except Exception as exc:  # noqa: BLE001 -- as in `_read`
+                self._broken(exc)
+
+        def watch() -> None:
+            current = self._client.socket()
+            if current is not None and current is sock and current.fileno() >= 0:
+                self._loop.add_writer(current.fileno(), write)
+
+        self._loop.call_soon_threadsafe(watch)
 
     def _on_message(self, client: Paho, userdata: Any, message: MQTTMessage) -> None:  # noqa: ANN401, ARG002
         given = message.properties
@@ -251,19 +299,11 @@ class Connection(aiomqtt.Client):
         try:
             return handle()
         except (MQTTException, UnicodeError, ValueError, IndexError, KeyError, struct.error):
-            mid = _packet_id(self._client._in_packet)  # noqa: SLF001 -- there is no public way to what it cannot parse
+            mid = packet_id(self._client._in_packet)  # noqa: SLF001 -- there is no public way to what it cannot parse
             if mid:
                 self.acknowledge(mid)
             self._receiver.unreadable()
             return MQTT_ERR_SUCCESS
-
-
-def _packet_id(packet: Any) -> int:  # noqa: ANN401 -- paho's own dictionary
-    """Return the packet id of a PUBLISH as it came; 0 if it has none."""
-    data = bytes(packet["packet"])
-    begin = 2 + int.from_bytes(data[:2], "big")
-    has_one = packet["command"] & 0x06
-    return int.from_bytes(data[begin : begin + 2], "big") if has_one else 0
 
 
 def _properties(packet: int) -> Properties:
@@ -280,21 +320,6 @@ def _connect_properties(settings: MqttSettings, session_seconds: int) -> Propert
 
 def _tls(settings: MqttSettings) -> ssl.SSLContext | None:
     return None if settings.tls is None else tls_context(settings.tls, "mqtt.tls")
-
-
-def _unfit(properties: Properties | None, settings: MqttSettings) -> RefusedError | None:
-    """Return why a broker that lets us in will not do, if it will not."""
-    if getattr(properties, "MaximumQoS", 2) < _QOS:
-        return RefusedError("broker: it takes QoS 0 only, which promises nothing")
-    if settings.status is not None and not getattr(properties, "RetainAvailable", 1):
-        return RefusedError("broker: it retains no messages; leave out sink.status")
-    largest = getattr(properties, "MaximumPacketSize", _UNLIMITED)
-    if largest < settings.largest_reply:
-        return RefusedError(
-            f"broker: it takes packets of at most {largest} bytes, and an answer may have {settings.largest_reply}; "
-            "raise its max_packet_size, or lower source.message_bytes"
-        )
-    return None
 
 
 @contextlib.contextmanager
@@ -315,4 +340,5 @@ def _translated(where: str) -> Iterator[None]:
         if isinstance(cause, ssl.SSLCertVerificationError):
             message = f"{where}: mqtt.tls: the broker's certificate is not trusted: {cause.verify_message}"
             raise RefusedError(message) from exc
-        raise BusError(f"{where}: {type(cause).__name__ if cause else 'no answer in time'}") from exc
+        told = "no answer in time" if cause is None or isinstance(cause, TimeoutError) else type(cause).__name__
+        raise BusError(f"{where}: {told}") from exc

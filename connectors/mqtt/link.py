@@ -36,6 +36,8 @@ _LONGEST_PAUSE: Final = 15.0
 _FULL_LOOK: Final = 0.2
 _IDLE: Final = 1.0
 _DRAIN: Final = 5.0
+_MOST_WAITING: Final = 32 << 20
+"""Bytes of bodies, received and not yet journalled, above which no more is read from the connection."""
 
 
 class Observer(Protocol):
@@ -70,7 +72,10 @@ class Link:
         self._outbox = outbox
         self._observer = observer
         self._redeliveries = Redeliveries()
+        self._order = asyncio.Lock()  # of what is journalled and what is remembered of it
         self._incoming: deque[Incoming] = deque()
+        self._waiting = 0
+        self._connection: Connection | None = None
         self._under_way: dict[int, Parcel | None] = {}
         self._stir = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -102,6 +107,15 @@ class Link:
         """Say that the journal may have room again."""
         self._stir.set()
 
+    async def remember(self) -> None:
+        """Journal what is remembered of the newest queries, so that they themselves may be dropped.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        async with self._order:
+            await asyncio.to_thread(self._journal.append, [pack(self._redeliveries.recent())])
+
     async def end(self) -> None:
         """Take nothing more, give what is in the outbox a few seconds to be published, and disconnect."""
         self._stopping.set()
@@ -117,6 +131,9 @@ class Link:
             self._observer.noted("dropped at QoS 0")
             return
         self._incoming.append(message)
+        self._waiting += len(message.body)
+        if self._waiting > _MOST_WAITING and self._connection is not None:
+            self._connection.pause()
         self._stir.set()
 
     def unreadable(self) -> None:
@@ -177,9 +194,10 @@ class Link:
     async def _connect_once(self) -> None:
         """Connect, and serve the connection until it is lost or we are to stop."""
         self._incoming.clear()  # the broker sends again what was not acknowledged
+        self._waiting = 0
         self._under_way.clear()
         self._closing, self._trouble = False, None
-        connection = Connection(self._settings, self, status(self._settings, online=False))
+        self._connection = connection = Connection(self._settings, self, status(self._settings, online=False))
         await connection.enter()
         connection.lost.add_done_callback(lambda _: self._on_lost())
         gracefully = False
@@ -205,8 +223,9 @@ class Link:
         if not connection.session_present:
             if self._journal.end > 0:
                 self._observer.noted("the broker had no session of ours")
-            self._redeliveries.forget()
-            await asyncio.to_thread(self._journal.append, [pack(SessionBegan())])
+            async with self._order:
+                self._redeliveries.forget()
+                await asyncio.to_thread(self._journal.append, [pack(SessionBegan())])
         self._redeliveries.connected()
         await connection.subscribe_queries()
         if self._settings.status is not None:
@@ -236,12 +255,15 @@ class Link:
                 continue
             batch = list(self._incoming)
             self._incoming.clear()
+            self._waiting = 0
             fresh = [stored(message, self._settings) for message in batch if not self._redeliveries.holds(message)]
             if fresh:
-                await asyncio.to_thread(self._journal.append, [pack(query) for query in fresh])  # 1.
-                for query in fresh:
-                    self._redeliveries.add(query)
+                async with self._order:
+                    await asyncio.to_thread(self._journal.append, [pack(query) for query in fresh])  # 1.
+                    for query in fresh:
+                        self._redeliveries.add(query)
                 self._notify()
+            connection.resume()
             for message in batch:
                 if message.qos:
                     connection.acknowledge(message.mid)  # 2.

@@ -9,8 +9,9 @@ from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery
 from connectors.journal.segment import Found
 from connectors.mqtt.settings import MqttSettings
 
-__all__ = ["Incoming", "Outgoing", "Query", "SessionBegan", "Stored", "delivery", "pack", "stored", "unpack"]
+__all__ = ["Incoming", "Outgoing", "Query", "Recent", "SessionBegan", "Stored", "delivery", "pack", "stored", "unpack"]
 
+DIGEST_BYTES: Final = 16
 RESPONSE_TOPIC: Final = "response-topic"
 EXPIRY: Final = "expiry"
 USER: Final = "user."
@@ -48,7 +49,7 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     def digest(self) -> bytes:
         """16 bytes of a hash of all that a redelivery has in common with the first delivery; the expiry runs down."""
         same = (self.body, self.content_type, self.response_topic, self.correlation, self.user, self.retained)
-        return hashlib.blake2b(msgspec.msgpack.encode(same), digest_size=16).digest()
+        return hashlib.blake2b(msgspec.msgpack.encode(same), digest_size=DIGEST_BYTES).digest()
 
 
 class Query(msgspec.Struct, frozen=True, array_like=True, tag="q"):
@@ -79,7 +80,19 @@ class SessionBegan(msgspec.Struct, frozen=True, array_like=True, tag="s"):
     """The broker had no session of ours: packet ids from before mean nothing any more."""
 
 
-Stored = Query | SessionBegan
+class Recent(msgspec.Struct, frozen=True, array_like=True, tag="r"):
+    """What the newest queries before it were, so that they themselves may be dropped.
+
+    Attributes:
+        mids: Packet ids, the oldest first.
+        digests: Of each, 16 bytes, one after the other.
+    """
+
+    mids: list[int]
+    digests: bytes
+
+
+Stored = Query | SessionBegan | Recent
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Stored] = msgspec.msgpack.Decoder(Stored)
 
@@ -146,7 +159,7 @@ def stored(message: Incoming, settings: MqttSettings) -> Query:
 def delivery(found: Found) -> Delivery | None:
     """Return a journal record as a delivery; None if it is none. An empty body is a round with no query."""
     message = unpack(found.body)
-    if isinstance(message, SessionBegan):
+    if not isinstance(message, Query):
         return None
     headers = [(USER + name, value.encode()) for name, value in message.user]
     if message.response_topic:

@@ -10,6 +10,7 @@ ACCEPTED: Final = 0x80
 """Reasons below this are successes."""
 
 QUOTA_EXCEEDED: Final = 0x97
+_UNSPECIFIED: Final = 0x80
 _TAKEN_OVER: Final = 0x8E
 
 _WORDS: Final = {
@@ -64,6 +65,6 @@ def broken(where: str, code: int | None) -> RefusedError | BusError:
         return FencedError(
             f"{where}: another client has connected under mqtt.client_id; each state needs one of its own"
         )
-    if code is None:
+    if code in {None, _UNSPECIFIED}:
         return BusError(f"{where}: the connection was lost")
     return refusal(where, code)

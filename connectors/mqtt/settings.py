@@ -7,7 +7,7 @@ from connectors.tls import Tls
 __all__ = ["RECEIVE_MAXIMUM_LIMIT", "Login", "MqttSettings"]
 
 RECEIVE_MAXIMUM_LIMIT = 1000
-"""Most unacknowledged messages that we ever let a broker have under way to us; far below the 65,535 packet ids."""
+"""Most messages that either side may have unacknowledged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from connectors.journal.journal import Journal
 from connectors.journal.source import JournalSource
 from connectors.mqtt.link import Link
 from connectors.mqtt.messages import delivery
-from connectors.mqtt.redeliveries import KEPT_RECORDS
 
 __all__ = ["MqttSource"]
 
@@ -75,15 +74,17 @@ class MqttSource:
         """Whether the journal has grown so far that a snapshot should be taken, so that it can shrink."""
         return self._journal.size >= max(self._journal.limit // 2, self._pressed_from)
 
-    def forget(self, position: int) -> None:
-        """Drop what no restart needs: records up to a snapshot's position, but for the newest ones.
+    async def forget(self, position: int) -> None:
+        """Drop what no restart needs: records up to a snapshot's position; what they were is kept for redeliveries.
 
         Raises:
-            StorageError: It could not be dropped.
+            StorageError: It could not be dropped, or the rest not be written.
         """
-        self._journal.forget(min(position, self._journal.end - KEPT_RECORDS))
+        if self._journal.droppable(position):
+            await self._link.remember()
+            self._journal.forget(position)
+            self._link.wake()
         self._pressed_from = self._journal.size + self._journal.limit // 8
-        self._link.wake()
 
     async def close(self) -> None:
         """See `connectors.base.Source.close`. Ends the connection, and publishes before that what is there to be."""

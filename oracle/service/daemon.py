@@ -78,7 +78,7 @@ class Retention(Protocol):
         """Whether a snapshot should come before it is due, so that something can be let go."""
         ...
 
-    def forget(self, position: int) -> None:
+    async def forget(self, position: int) -> None:
         """Let go of what no restart from this position needs.
 
         Raises:
@@ -323,7 +323,7 @@ class Daemon:
         self._saved_round, self._saved_position = facts.round, snapshot.position
         self._saved_at, self._retry_at = self._clock(), -math.inf
         if self._retention is not None:
-            self._retention.forget(snapshot.position)
+            await self._retention.forget(snapshot.position)
         self._watch.snapshot_written(*await asyncio.to_thread(self._newest), self._saved_at - started)
 
     def _newest(self) -> tuple[float | None, int | None]:

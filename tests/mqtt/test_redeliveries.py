@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from connectors.journal.journal import Journal
 from connectors.mqtt.messages import Incoming, SessionBegan, pack, stored
-from connectors.mqtt.redeliveries import Redeliveries
-from connectors.mqtt.settings import RECEIVE_MAXIMUM_LIMIT, MqttSettings
+from connectors.mqtt.redeliveries import REMEMBERED, Redeliveries
+from connectors.mqtt.settings import MqttSettings
 
 _SETTINGS = MqttSettings(host="h", port=1, client_id="c", topic="q", answers="a", model="m")
 _MESSAGE = Incoming(body=b"x", content_type="t", response_topic="r", correlation=b"c", user=(("u", "v"),), mid=7)
@@ -82,7 +82,7 @@ def test_packet_id_used_again_means_its_newest_message():
 
 def test_what_must_have_been_acknowledged_is_forgotten():
     """Behind so many later messages as can be under way at most, the old one was acknowledged."""
-    later = [Incoming(body=b"z", mid=mid) for mid in range(100, 100 + RECEIVE_MAXIMUM_LIMIT)]
+    later = [Incoming(body=b"z", mid=mid) for mid in range(100, 100 + REMEMBERED)]
     assert _known(_MESSAGE, *later[:-1]).holds(_again(_MESSAGE))
     assert not _known(_MESSAGE, *later).holds(_again(_MESSAGE))
 
@@ -99,6 +99,21 @@ def test_a_restart_knows_the_same(tmp_path):
     redeliveries.connected()
     assert redeliveries.holds(_again(_MESSAGE))
     assert not redeliveries.holds(_again(old))
+    journal.close()
+
+
+def test_what_was_dropped_from_the_journal_is_still_known(tmp_path):
+    """A record of what the newest queries were stands in for them."""
+    journal = Journal(tmp_path / "j", bytes(32), "queries", limit=1 << 20)
+    journal.open()
+    known = _known(Incoming(body=b"first", mid=3), _MESSAGE)
+    journal.append([pack(known.recent()), pack(stored(Incoming(body=b"later", mid=9), _SETTINGS))])
+    redeliveries = Redeliveries()
+    redeliveries.restore(journal)
+    redeliveries.connected()
+    for message in (Incoming(body=b"first", mid=3), _MESSAGE, Incoming(body=b"later", mid=9)):
+        assert redeliveries.holds(_again(message))
+    assert redeliveries.recent().mids == [3, 7, 9]
     journal.close()
 
 
