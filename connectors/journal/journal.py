@@ -50,7 +50,7 @@ class Journal:
         self._key = key
         self._purpose = purpose
         self.limit = limit
-        self._segment_bytes = min(max(limit // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
+        self.segment_bytes = min(max(limit // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
         self._lock: int | None = None
         self._closed_segments: tuple[Segment, ...] = ()
         self._writer: SegmentWriter | None = None
@@ -155,9 +155,10 @@ class Journal:
                 raise StorageError(f"{self.folder}: old segments cannot be dropped: {exc.strerror}") from exc
 
     def droppable(self, position: int) -> bool:
-        """Return whether `forget` would drop anything."""
+        """Return whether `forget` would drop anything once another record is there, which may begin a new segment."""
         segments = self._segments()
-        return len(segments) > 1 and segments[0].end <= position
+        ended = segments if segments and segments[-1].length >= self.segment_bytes else segments[:-1]
+        return bool(ended) and ended[0].end <= position
 
     def reader(self, position: int) -> "JournalReader":
         """Return what reads on behind a position.
@@ -208,7 +209,7 @@ class Journal:
 
         So no process goes on writing where another one, or a failed write, has been: no nonce is used twice.
         """
-        if self._writer is not None and self._writer.extent.length >= self._segment_bytes:
+        if self._writer is not None and self._writer.extent.length >= self.segment_bytes:
             self._retire(self._writer)
         if self._writer is None:
             before = self._closed_segments[-1].length if self._closed_segments else 0

@@ -253,9 +253,7 @@ class Link:
                     async with asyncio.timeout(_FULL_LOOK):
                         await self._stir.wait()
                 continue
-            batch = list(self._incoming)
-            self._incoming.clear()
-            self._waiting = 0
+            batch = self._next_batch()
             fresh = [stored(message, self._settings) for message in batch if not self._redeliveries.holds(message)]
             if fresh:
                 async with self._order:
@@ -263,10 +261,20 @@ class Link:
                     for query in fresh:
                         self._redeliveries.add(query)
                 self._notify()
-            connection.resume()
+            if self._waiting <= _MOST_WAITING:
+                connection.resume()
             for message in batch:
                 if message.qos:
                     connection.acknowledge(message.mid)  # 2.
+
+    def _next_batch(self) -> list[Incoming]:
+        """Return what is to be journalled together: about as much as one segment holds, so that segments can go."""
+        batch, size = [], 0
+        while self._incoming and size < self._journal.segment_bytes:
+            batch.append(self._incoming.popleft())
+            size += len(batch[-1].body)
+        self._waiting -= size
+        return batch
 
     def _is_full(self) -> bool:
         full = self._journal.full

@@ -72,7 +72,8 @@ class MqttSource:
     @property
     def pressed(self) -> bool:
         """Whether the journal has grown so far that a snapshot should be taken, so that it can shrink."""
-        return self._journal.size >= max(self._journal.limit // 2, self._pressed_from)
+        limit = self._journal.limit
+        return self._journal.size >= min(max(limit // 2, self._pressed_from), limit)
 
     async def forget(self, position: int) -> None:
         """Drop what no restart needs: records up to a snapshot's position; what they were is kept for redeliveries.

@@ -31,10 +31,12 @@ def mqtt_findings(config: Config) -> Iterator[Finding]:
     yield finding
     if finding.problem:
         return
-    finding, plan = attempt("plan, re-checked by the accountant", lambda: _plan(config))
+    finding, plan = attempt("plan can be read", lambda: _plan(config))
     yield finding
     if plan is None:
         return
+    finding, _ = attempt("plan, re-checked by the accountant", lambda: verify_plan(plan))
+    yield finding
     finding, shard = attempt("snapshot opens under this key and plan", lambda: _shard(config, plan))
     yield finding
     if shard is not None:
@@ -61,9 +63,7 @@ def _plan(config: Config) -> Plan:
     if data is None:
         msg = f"{config.state.folder}: holds no state; make one with `perpetua init`"
         raise StateError(msg)
-    plan = Plan.decode(data)
-    verify_plan(plan)
-    return plan
+    return Plan.decode(data)
 
 
 def _shard(config: Config, plan: Plan) -> Shard:

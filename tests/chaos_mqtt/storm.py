@@ -20,6 +20,8 @@ __all__ = ["Row", "Wishes", "storm"]
 _PATIENCE: Final = 90.0
 _SERVING_SECONDS: Final = 30.0
 _LOOK: Final = 0.01
+_HOPELESS: Final = 20
+"""Daemons that ended by themselves, after which it is given up."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ def _wait(done: Callable[[], bool], seconds: float, slot: MqttSlot, row: Row) ->
         if slot.code is not None:
             row.stopped += 1
             row.trouble.append(f"ended with {slot.code}: {slot.events()[-3:]}")
+            if row.stopped > _HOPELESS:
+                raise RuntimeError(row.trouble[-1])
             slot.start()
         time.sleep(_LOOK)
 

@@ -253,6 +253,21 @@ def test_forgetting_drops_whole_segments_only(tmp_path):
     journal.close()
 
 
+def test_segment_that_has_ended_can_be_dropped_when_another_begins(tmp_path):
+    """`droppable` says so beforehand; what is in the segment being written stays."""
+    journal = _opened(tmp_path / "j")
+    journal.append([b"small"])
+    assert not journal.droppable(1)
+    journal.append([bytes(3 << 20)])
+    assert journal.full
+    assert not journal.droppable(1)
+    assert journal.droppable(2)
+    journal.append([b"next"])
+    journal.forget(2)
+    assert (journal.first, journal.end, journal.full) == (2, 3, False)
+    journal.close()
+
+
 def test_reader_goes_on_while_segments_come_and_go(tmp_path):
     """A reader that is up to date reads on across new segments, and across the dropping of what it has read."""
     journal = _opened(tmp_path / "j")

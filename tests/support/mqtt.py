@@ -188,11 +188,11 @@ class MqttModelUnderTest:
         make_state(self.folder / "state", self.plan)
         return self
 
-    def config(self, name: str = "serve.toml", *, state: str = "state", extra: str = "", **sections: str) -> Path:
+    def config(self, name: str = "serve.toml", *, extra: str = "", **sections: str) -> Path:
         """Write a configuration; `sections` are lines added to the table of that name."""
         text = f"""
 [state]
-folder = "{self.folder / state}"
+folder = "{self.folder / "state"}"
 {sections.get("state", "snapshot_rounds = 500")}
 [mqtt]
 server = "{self.broker.server}"
