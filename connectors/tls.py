@@ -1,12 +1,13 @@
 """TLS to a broker: what every bus is told about it, and the context made of it."""
 
+import socket
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from oracle.errors import RefusedError
 
-__all__ = ["Tls", "tls_context"]
+__all__ = ["Tls", "secured", "tls_context"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +48,19 @@ def tls_context(tls: Tls, table: str) -> ssl.SSLContext:
         raise RefusedError(f"{table}: its files cannot be used: {reason}") from exc
     context.check_hostname = tls.check_hostname
     return context
+
+
+def secured(context: ssl.SSLContext, plain: socket.socket, host: str, seconds: float) -> ssl.SSLSocket:
+    """Return a connected socket with TLS on it, after the handshake; close it if that fails.
+
+    Raises:
+        OSError: The handshake failed, or took longer than so many seconds.
+    """
+    wrapped = context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
+    try:
+        wrapped.settimeout(seconds)
+        wrapped.do_handshake()
+    except BaseException:
+        wrapped.close()
+        raise
+    return wrapped

@@ -1,9 +1,8 @@
 """The MQTT client, set up for this: the only file that imports aiomqtt, or paho beneath it.
 
-What differs from aiomqtt's own ways, and is held by tests (`tests/mqtt/test_client.py`): a message is acknowledged when
-we say so and not when its callback returns; DUP is handed on; a PUBACK's reason is; no queue discards; a message that
-paho cannot parse does not end every connection for ever, as it would be sent again with each; sockets are closed also
-where a connection came to nothing.
+What differs from aiomqtt's own ways is held by `tests/mqtt/test_client.py`: a message is acknowledged when we say so,
+not when a callback returns; DUP is handed on, and a PUBACK's reason; no queue discards; a message that paho cannot
+parse does not end every connection for ever; sockets are closed also where a connection came to nothing.
 """
 
 import asyncio
@@ -13,6 +12,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import aiomqtt
@@ -29,7 +29,7 @@ from connectors.mqtt.packets import packet_id, unfit
 from connectors.mqtt.reasons import broken, refusal
 from connectors.mqtt.receiver import Receiver
 from connectors.mqtt.settings import MqttSettings
-from connectors.tls import tls_context
+from connectors.tls import secured, tls_context
 from oracle.errors import BusError, RefusedError
 
 __all__ = ["LOGGER", "Connection", "matches"]
@@ -55,6 +55,7 @@ class Connection(aiomqtt.Client):
 
     Attributes:
         session_present: Whether the broker had kept our session.
+        lost: Set when the connection has ended, to why.
         window: Most messages that it lets us have unacknowledged.
 
     Args:
@@ -67,7 +68,8 @@ class Connection(aiomqtt.Client):
     def __init__(
         self, settings: MqttSettings, receiver: Receiver, will: bytes | None = None, *, probe: bool = False
     ) -> None:
-        login, status = settings.login, settings.status
+        login, status, tls = settings.login, settings.status, settings.tls
+        context = None if tls is None else tls_context(tls, "mqtt.tls")
         super().__init__(
             settings.host,
             settings.port,
@@ -80,25 +82,26 @@ class Connection(aiomqtt.Client):
             keepalive=settings.keepalive_seconds,
             timeout=settings.request_seconds,
             properties=_connect_properties(settings, 0 if probe else settings.session_seconds),
-            tls_context=_tls(settings),
+            tls_context=context,
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
             logger=logging.getLogger(LOGGER),
         )
-        self._settings = settings
-        self._receiver = receiver
+        self._settings, self._receiver = settings, receiver
         self._unfit: RefusedError | None = None
-        self._paused = False
-        self.session_present = False
+        self._paused = self.session_present = False
         self.window = 0
         self.lost: asyncio.Future[BusError | RefusedError] = asyncio.get_running_loop().create_future()
         self._client.manual_ack_set(True)  # noqa: FBT003 -- paho's
         self._client.max_inflight_messages_set(0)  # we keep to the window ourselves
         self._client.connect_timeout = settings.request_seconds
+        if context is not None:  # paho's own leaves a socket open where the handshake fails
+            wrap = partial(secured, context, host=settings.host, seconds=settings.request_seconds)
+            setattr(self._client, "_ssl_wrap_socket", wrap)  # noqa: B010 -- to mypy, a method
         handle = self._client._handle_publish  # noqa: SLF001 -- see `_parse`
         setattr(self._client, "_handle_publish", lambda: self._parse(handle))  # noqa: B010 -- to mypy, a method
 
     async def enter(self) -> None:
-        """Connect. `lost` is set when the connection has ended.
+        """Connect.
 
         Raises:
             RefusedError: The broker does not let us in, or lacks what is needed; nothing but another setting helps.
@@ -107,13 +110,24 @@ class Connection(aiomqtt.Client):
         where = f"broker {self._settings.host}:{self._settings.port}"
         try:
             with _translated(where):
-                await self.__aenter__()
+                await self._enter(where)
         except BaseException:
             self._drop()
             raise
         if self.window < 1:
             self._drop()
             raise self._unfit or BusError(f"{where}: its answer to our connection could not be read")
+
+    async def _enter(self, where: str) -> None:
+        """As aiomqtt does, but without waiting for the answer of a broker that has gone."""
+        entering = asyncio.ensure_future(self.__aenter__())
+        waiting: set[asyncio.Future[Any]] = {entering, self.lost}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if not entering.done() and not self._connected.done():
+            entering.cancel()
+            await asyncio.wait({entering})
+            raise BusError(f"{where}: it ends the connection; look whether mqtt.tls and mqtt.login are what it expects")
+        await entering
 
     async def subscribe_queries(self) -> None:
         """Subscribe to the query topic; what is retained there is not asked for, and marked if it comes.
@@ -152,7 +166,7 @@ class Connection(aiomqtt.Client):
         return self._send(message.topic, message.body, properties, retain=False)
 
     def send_status(self, body: bytes) -> int:
-        """Publish a retained message on the status topic; see `send`."""
+        """Publish a retained status message; see `send`."""
         return self._send(self._settings.status or "", body, None, retain=True)
 
     def pause(self) -> None:
@@ -293,8 +307,7 @@ class Connection(aiomqtt.Client):
     def _parse(self, handle: Callable[[], Any]) -> Any:  # noqa: ANN401 -- paho's
         """Let paho handle a PUBLISH; acknowledge one that it cannot parse.
 
-        Otherwise a publisher with, say, U+FEFF in a property, which brokers pass on, ends this and every later
-        connection, as the broker sends the message again each time.
+        Otherwise U+FEFF in a property, which brokers pass on, ends this and every later connection.
         """
         try:
             return handle()
@@ -316,10 +329,6 @@ def _connect_properties(settings: MqttSettings, session_seconds: int) -> Propert
     properties.ReceiveMaximum = settings.receive_maximum
     properties.MaximumPacketSize = settings.message_bytes
     return properties
-
-
-def _tls(settings: MqttSettings) -> ssl.SSLContext | None:
-    return None if settings.tls is None else tls_context(settings.tls, "mqtt.tls")
 
 
 @contextlib.contextmanager

@@ -103,6 +103,7 @@ def storm(folder: Path, wishes: Wishes, on_blow: Callable[[], None] = lambda: No
         try:
             _rage(broker, slot, load, row, wishes, on_blow)
             _wait(lambda: load.done and len(load.answers()) >= wishes.queries, wishes.patience, slot, row)
+            _wait(lambda: _connected(slot), _SERVING_SECONDS, slot, row)
         finally:
             if slot.code is not None or slot.stop() != 0:
                 row.stopped += 1

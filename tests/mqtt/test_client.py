@@ -214,6 +214,7 @@ async def test_session_taken_over_is_told_as_such(settings):
     assert "client_id" in str(error)
     await connection.leave()
     server.close()
+    await server.wait_closed()
 
 
 async def test_probe_disturbs_nobody(settings):
