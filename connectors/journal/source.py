@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from connectors.base import Delivery
+from connectors.base import Delivery, Lag
 from connectors.journal.journal import Journal, JournalReader
 from connectors.journal.segment import Found
 from oracle.errors import SourceError, StorageError
@@ -36,6 +36,7 @@ class JournalSource:
         self._ready: deque[Delivery] = deque()
         self._reading: asyncio.Future[list[Found]] | None = None
         self._news = asyncio.Event()
+        self._handed = 0
 
     @property
     def exhausted(self) -> bool:
@@ -57,6 +58,7 @@ class JournalSource:
             self._reader = self._journal.reader(position or 0)
         except StorageError as exc:
             raise SourceError(f"{exc}; restore it, or the state folder that goes with it") from exc
+        self._handed = position or 0
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
         """See `connectors.base.Source.fetch`.
@@ -76,7 +78,17 @@ class JournalSource:
                         await self._news.wait()
                 except TimeoutError:
                     break
-        return [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
+        found = [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
+        if found:
+            self._handed = found[-1].position
+        return found
+
+    def lag(self) -> Lag | None:
+        """See `connectors.base.Source.lag`: by what was handed over; records have no age."""
+        if self._reader is None:
+            return None
+        left = self._journal.end - self._handed
+        return Lag(left, None if left else 0.0)
 
     async def close(self) -> None:
         """See `connectors.base.Source.close`. The journal stays open."""

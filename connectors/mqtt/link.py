@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from connectors.base import Lag
 from connectors.journal.journal import Journal
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming, SessionBegan, pack, stored
@@ -102,6 +103,12 @@ class Link:
         """
         if self._failed is not None:
             raise self._failed
+
+    def lag(self) -> Lag:
+        """Return how many journalled queries are not answered."""
+        last = self._outbox.last
+        left = max(self._redeliveries.newest - (last.position if last else 0), 0)
+        return Lag(left, None if left else 0.0)
 
     def wake(self) -> None:
         """Say that the journal may have room again."""
@@ -257,7 +264,8 @@ class Link:
             fresh = [stored(message, self._settings) for message in batch if not self._redeliveries.holds(message)]
             if fresh:
                 async with self._order:
-                    await asyncio.to_thread(self._journal.append, [pack(query) for query in fresh])  # 1.
+                    end = await asyncio.to_thread(self._journal.append, [pack(query) for query in fresh])  # 1.
+                    self._redeliveries.newest = end
                     for query in fresh:
                         self._redeliveries.add(query)
                 self._notify()

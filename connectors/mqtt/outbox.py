@@ -77,6 +77,11 @@ class Outbox:
         return self._ready
 
     @property
+    def last(self) -> Committed | None:
+        """The last commit that is known to be durable."""
+        return self._last
+
+    @property
     def settled(self) -> bool:
         """True once the broker has taken over all there is."""
         return not self._left

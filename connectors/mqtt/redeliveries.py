@@ -25,9 +25,13 @@ class Redeliveries:
     redelivers, so what this connection has brought is not looked at. QoS 1 cannot tell one case: the broker has got
     our acknowledgement, uses the packet id for another message of the very same content, loses the connection before
     we see it, and sends it again. Brokers that count packet ids up to 65,535, as Mosquitto does, never get there.
+
+    Attributes:
+        newest: Position of the newest query in the journal, 0 if it holds none.
     """
 
     def __init__(self) -> None:
+        self.newest = 0
         self._newest: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)
         self._earlier: dict[int, bytes] = {}
 
@@ -44,6 +48,7 @@ class Redeliveries:
                 message = unpack(record.body)
                 if isinstance(message, Query):
                     self.add(message)
+                    self.newest = record.position
                     continue
                 self._newest.clear()
                 if isinstance(message, Recent):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from connectors.base import Delivery
+from connectors.base import Delivery, Lag
 from connectors.journal.journal import Journal
 from connectors.journal.source import JournalSource
 from connectors.mqtt.link import Link
@@ -68,6 +68,10 @@ class MqttSource:
             wait -= _SLICE
             found = await self._source.fetch(limit, min(wait, _SLICE))
         return found
+
+    def lag(self) -> Lag | None:
+        """See `connectors.base.Source.lag`: what is journalled and not answered; what the broker holds is not known."""
+        return self._link.lag() if self._source.lag() is not None else None
 
     @property
     def pressed(self) -> bool:

@@ -8,16 +8,18 @@ from typing import Any
 from oracle.accounting.ledger import LedgerEvent
 from oracle.cli.memory import settle_memory
 from oracle.cli.version import version
+from oracle.cli.watched import watched
 from oracle.errors import PerpetuaError
 from oracle.planning.plan import Plan
-from oracle.predictors.base import PublicFacts
-from oracle.service.assembly import open_store
+from oracle.service.assembly import daemon_settings, open_store
+from oracle.service.board import Board
 from oracle.service.chatter import ClientChatter, hear_client
 from oracle.service.config import Config
-from oracle.service.daemon import Daemon, DaemonSettings
+from oracle.service.daemon import Daemon
 from oracle.service.log import PublicLog
 from oracle.service.mqtt import open_bus
 from oracle.service.standing import standing
+from oracle.service.telemetry import ShardTelemetry
 from oracle.state.store import Store
 
 __all__ = ["serve_mqtt"]
@@ -51,26 +53,24 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
         error = context.get("exception")
         log.warning("bus.client", kind=type(error).__name__ if error else "loop")
 
-    def announce(facts: PublicFacts, *, started: bool) -> LedgerEvent:
-        return standing(plan, version(), facts, started=started)
+    def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
+        return standing(version(), record, started=started)
 
     asyncio.get_running_loop().set_exception_handler(on_loose_end)
-    bus = open_bus(config, plan, log)
+    board = Board(plan, log, version=version())
+    watch = board.shard(0)
+    bus = open_bus(config, plan, log, watch.bus_failed)
     daemon = Daemon(
         plan=plan,
         store=store,
         source=bus.source,
         sink=bus.sink,
-        log=log,
-        settings=DaemonSettings(
-            batch_rows=config.service.batch_rows,
-            snapshot_rounds=config.state.snapshot_rounds,
-            snapshot_seconds=config.state.snapshot_seconds,
-            drain_seconds=config.service.drain_seconds,
-        ),
+        watch=watch,
+        settings=daemon_settings(config),
         clock=time.monotonic,
         announce=announce,
         retention=bus.source,
     )
     daemon.install_signals(os._exit)
-    return await daemon.run()
+    async with watched(config.web, board, lambda _shard: config.state.folder, log):
+        return await daemon.run()

@@ -100,11 +100,18 @@ class MqttBus:
     sink: MqttSink
 
 
-def open_bus(config: Config, plan: Plan, log: PublicLog) -> MqttBus:
-    """Return both ends of the bus that the configuration names, not yet open."""
+def open_bus(config: Config, plan: Plan, log: PublicLog, on_trouble: Callable[[BusError], None]) -> MqttBus:
+    """Return both ends of the bus that the configuration names, not yet open.
+
+    Args:
+        config: Names it.
+        plan: The plan.
+        log: Told of connections.
+        on_trouble: Told when there is none.
+    """
     settings = mqtt_settings(config, plan)
     queries, outbox = open_journals(config, plan)
-    link = Link(settings, queries, outbox, LoggingObserver(log))
+    link = Link(settings, queries, outbox, LoggingObserver(log, on_trouble))
     return MqttBus(MqttSource(queries, link), MqttSink(settings, outbox, link))
 
 
@@ -123,11 +130,15 @@ class LoggingObserver:
 
     Args:
         log: Where to.
+        on_trouble: Told of lost connections, and logs them.
         clock: Seconds, monotone.
     """
 
-    def __init__(self, log: PublicLog, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, log: PublicLog, on_trouble: Callable[[BusError], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._log = log
+        self._on_trouble = on_trouble
         self._clock = clock
         self._said: dict[str, float] = {}
 
@@ -137,7 +148,7 @@ class LoggingObserver:
 
     def lost(self, error: BusError) -> None:
         """See `Observer.lost`."""
-        self._log.warning("bus.unavailable", error=str(error))
+        self._on_trouble(error)
 
     def noted(self, reason: str) -> None:
         """See `Observer.noted`."""
