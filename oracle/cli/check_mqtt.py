@@ -9,6 +9,7 @@ from connectors.mqtt.messages import delivery
 from connectors.mqtt.probe import probe
 from oracle.cli.findings import Finding, attempt
 from oracle.errors import StateError
+from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
 from oracle.service.chatter import hear_client
@@ -63,7 +64,7 @@ def _plan(config: Config) -> Plan:
     if data is None:
         msg = f"{config.state.folder}: holds no state; make one with `perpetua init`"
         raise StateError(msg)
-    return Plan.decode(data)
+    return decode_plan(data)
 
 
 def _shard(config: Config, plan: Plan) -> Shard:

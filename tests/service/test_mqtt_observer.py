@@ -10,7 +10,8 @@ from oracle.service.mqtt import LoggingObserver
 
 def test_notes_are_told_once_in_a_while_and_troubles_are_passed_on():
     """The same words come at most once in ten seconds; others at once; a lost connection goes to who counts them."""
-    stream, now, troubles = io.StringIO(), [0.0], []
+    stream, now = io.StringIO(), [0.0]
+    troubles: list[BusError] = []
     observer = LoggingObserver(PublicLog(stream, "json", "m"), troubles.append, lambda: now[0])
     observer.connected()
     for seconds in (0.0, 9.0, 10.5):

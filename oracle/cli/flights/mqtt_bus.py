@@ -11,7 +11,7 @@ from typing import Final
 
 from connectors.mqtt.traffic import hold_session, read, send
 from oracle.errors import PerpetuaError
-from oracle.planning.plan import Plan
+from oracle.planning.kinds import decode_plan
 from oracle.service.config import load_config
 from oracle.service.mqtt import mqtt_settings
 from oracle.state.folder import read_plan
@@ -70,7 +70,7 @@ class MqttBus:
         if data is None:
             msg = f"{loaded.state.folder}: holds no plan"
             raise PerpetuaError(msg)
-        settings = mqtt_settings(loaded, Plan.decode(data))
+        settings = mqtt_settings(loaded, decode_plan(data))
         reader = replace(settings, client_id="perpetua-demo-reader", topic=settings.answers, receive_maximum=1000)
         asyncio.run(hold_session(settings))
         asyncio.run(hold_session(reader))
