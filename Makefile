@@ -9,8 +9,8 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser watch demo kafka-demo demo-delays test lint format adversaries chaos chaos-kafka \
-	fuzz growth bench compare asyncapi lock clean
+.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays test lint format adversaries \
+	chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare asyncapi lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -24,6 +24,8 @@ broker: $(VENV)/.broker ## install what a Kafka broker of tests and demonstratio
 
 browser: $(VENV)/.browser ## install what the tests of the status page drive: Chromium
 
+bus: $(VENV)/.bus ## install what tests and demonstrations of MQTT run: Mosquitto
+
 watch: $(VENV)/.watch ## install what the tests of deploy/ run: Prometheus, systemd's tools
 
 demo: $(VENV)/.installed ## run the demonstration
@@ -32,7 +34,7 @@ demo: $(VENV)/.installed ## run the demonstration
 kafka-demo: $(VENV)/.installed broker ## run the demonstration over a Kafka broker of its own
 	@deploy/kafka/demo.sh $(VENV)
 
-test: lint broker browser watch ## run all checks, then all tests; the first failure stops
+test: lint broker browser bus watch ## run all checks, then all tests; the first failure stops
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
 
@@ -74,6 +76,15 @@ compare: dev ## compare with classical learners on the demo's data; writes build
 asyncapi: ## validate deploy/asyncapi.yaml with its own tool, from npm
 	@deploy/asyncapi/validate
 
+mqtt-demo: $(VENV)/.installed bus ## run the demonstration over a Mosquitto of its own
+	@deploy/mqtt/demo.sh $(VENV)
+
+chaos-mqtt: dev bus ## kill -9 the daemon on MQTT 100 times, restart and pause the broker (ARGS="--kills 10")
+	@$(BIN)/python -m tests.chaos_mqtt $(ARGS)
+
+leaks: dev ## run neighbouring worlds through the daemon, and compare everything in sight (ARGS="--worlds 400")
+	@$(BIN)/python -m tests.leaks $(ARGS)
+
 demo-delays: dev ## flights that arrive late, by stumps, beside others; writes build/delays.svg (minutes)
 	@$(BIN)/python -m tests.delays $(ARGS)
 
@@ -94,7 +105,7 @@ $(VENV)/.broker: $(VENV)/.installed $(BROKER_TOOL) deploy/bootstrap.sh
 	@PYTHON="$(PYTHON)" deploy/bootstrap.sh $(VENV) broker
 	@touch $@
 
-$(VENV)/.browser $(VENV)/.watch: $(VENV)/.installed deploy/bootstrap.sh
+$(VENV)/.browser $(VENV)/.bus $(VENV)/.watch: $(VENV)/.installed deploy/bootstrap.sh
 	@deploy/bootstrap.sh $(VENV) $(patsubst .%,%,$(notdir $@))
 	@touch $@
 

@@ -18,6 +18,7 @@ __all__ = [
     "ARROW_STREAM",
     "JSON",
     "METADATA_LIMIT",
+    "RETAINED",
     "Commit",
     "Committed",
     "Delivery",
@@ -34,6 +35,9 @@ JSON = "application/json"
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 """Content type of an Arrow IPC stream holding one or more record batches, many queries per delivery."""
 
+RETAINED = "retained"
+"""In place of a content type: a message that its bus would hand over again to every new subscriber. It is no query."""
+
 METADATA_LIMIT = 512
 """Most bytes of `Commit.metadata`; brokers keep it beside the committed position."""
 
@@ -45,7 +49,7 @@ class Delivery(NamedTuple):
         position: Position just *after* this message, in the source's own unit (record, byte or row); what to pass to
             `Source.open` to go on behind it.
         body: The bytes, or None for a tombstone (a round with "no query").
-        content_type: `JSON` or `ARROW_STREAM`.
+        content_type: `JSON` or `ARROW_STREAM`; `RETAINED` or anything else is rejected.
         headers: Transport headers that a reply may need (correlation, reply address); empty on files.
         key: The record's key, which its reply keeps; None on files.
     """

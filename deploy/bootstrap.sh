@@ -4,6 +4,7 @@
 #   deploy/bootstrap.sh VENV dev     the tools for tests and checks, into a VENV that has `run`
 #   deploy/bootstrap.sh VENV broker  what the Kafka broker of tests and demonstrations needs: Java, Maven, Kafka's jars
 #   deploy/bootstrap.sh VENV browser what the tests of the status page drive: Chromium and its driver
+#   deploy/bootstrap.sh VENV bus     what tests and demonstrations of MQTT run: Mosquitto
 #   deploy/bootstrap.sh VENV watch   what the tests of deploy/ run: Prometheus, systemd's tools
 # PYTHON names the interpreter. On Debian and Ubuntu what is missing of these, and of Python, is installed with apt-get.
 set -eu
@@ -130,6 +131,15 @@ install_browser() {
   browser_runs || fail "chromium or chromedriver does not run."
 }
 
+# Debian's package starts a broker where systemd runs; ours are processes of their own.
+install_bus() {
+  if command -v mosquitto >/dev/null || [ -x /usr/sbin/mosquitto ]; then return; fi
+  apt_get "MQTT's tests and demonstrations need Mosquitto." mosquitto
+  if [ -d /run/systemd/system ]; then
+    quietly $as_root systemctl disable --now mosquitto
+  fi
+}
+
 # Debian's package of Prometheus starts a service where systemd runs; only its programs are wanted here.
 install_watch() {
   set --
@@ -146,6 +156,7 @@ case $set_name in
   dev) install_dev ;;
   broker) install_broker ;;
   browser) install_browser ;;
+  bus) install_bus ;;
   watch) install_watch ;;
-  *) fail "usage: deploy/bootstrap.sh VENV run|dev|broker|browser|watch" ;;
+  *) fail "usage: deploy/bootstrap.sh VENV run|dev|broker|browser|bus|watch" ;;
 esac

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,10 +10,11 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.kafka.access import refusal
 from connectors.kafka.errors import translated
-from connectors.kafka.settings import KafkaSettings, Security, Tls
+from connectors.kafka.settings import KafkaSettings, Security
 from connectors.kafka.wholesale import WHOLESALE
 from connectors.kafka.wholesale import install as install_readers
-from oracle.errors import BusError, FencedError, RefusedError
+from connectors.tls import tls_context
+from oracle.errors import BusError, FencedError
 
 __all__ = [
     "admin",
@@ -190,7 +190,7 @@ def _common(settings: KafkaSettings) -> dict[str, Any]:
         "security_protocol": security.protocol,
     }
     if security.tls:
-        common["ssl_context"] = _tls_context(security.tls)
+        common["ssl_context"] = tls_context(security.tls, "kafka.tls")
     return common | _sasl(security)
 
 
@@ -202,18 +202,6 @@ def _sasl(security: Security) -> dict[str, Any]:
         "sasl_plain_username": security.sasl.username,
         "sasl_plain_password": security.sasl.password,
     }
-
-
-def _tls_context(tls: Tls) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=tls.ca_file)
-        if tls.certificate_file is not None:
-            context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password or "")
-    except OSError as exc:  # an ssl.SSLError is one
-        reason = exc.reason if isinstance(exc, ssl.SSLError) else exc.strerror
-        raise RefusedError(f"kafka.tls: its files cannot be used: {reason}") from exc
-    context.check_hostname = tls.check_hostname
-    return context
 
 
 def _milliseconds(seconds: float) -> int:

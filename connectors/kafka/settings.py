@@ -2,29 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
-__all__ = ["KafkaSettings", "Sasl", "Security", "Tls"]
+from connectors.tls import Tls
 
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """TLS to the brokers.
-
-    Attributes:
-        ca_file: Certificates to trust (PEM); None for the system's.
-        certificate_file: Our own certificate (PEM), where brokers ask for one.
-        key_file: Its private key (PEM).
-        key_password: What the private key is encrypted with.
-        check_hostname: Whether the broker's certificate must name its host.
-    """
-
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    key_password: str | None = field(default=None, repr=False)
-    check_hostname: bool = True
+__all__ = ["KafkaSettings", "Sasl", "Security"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,8 @@ def _findings(config_file: Path) -> Iterator[Finding]:
     yield finding
     if config is None:
         return
-    if config.source.kind == "kafka":
-        from oracle.cli.check_kafka import kafka_findings
-
-        yield from kafka_findings(config)
+    if config.source.kind in {"kafka", "mqtt"}:
+        yield from _on_a_bus(config)
         return
     yield from web_findings(config.web, held=is_held(config.state.folder))
     finding, _ = attempt("state folder is there and private", lambda: _check_folder(config.state.folder))
@@ -85,6 +83,17 @@ def _findings(config_file: Path) -> Iterator[Finding]:
         yield finding
     if is_held(config.state.folder):
         yield Finding("a daemon is serving this state now; a second one would be refused", None)
+
+
+def _on_a_bus(config: Config) -> Iterator[Finding]:
+    if config.source.kind == "kafka":
+        from oracle.cli.check_kafka import kafka_findings
+
+        yield from kafka_findings(config)
+    else:
+        from oracle.cli.check_mqtt import mqtt_findings
+
+        yield from mqtt_findings(config)
 
 
 def _check_folder(folder: Path) -> None:

@@ -33,9 +33,6 @@ _FOLDER: Final = Path("build/demo")
 _CRASH_AT: Final = 0.4
 """Part of the answers after which the daemon is killed."""
 
-_PATIENCE: Final = 120.0
-"""Seconds the daemon may take to get there."""
-
 _MARK: Final = "perpetua-demo"
 """A file of this name marks a folder as one that the demo made and may make again."""
 
@@ -48,10 +45,14 @@ def run(
     servers: Annotated[
         str | None, typer.Option("--kafka", metavar="HOST:PORT", help="Serve over this Kafka broker instead of files.")
     ] = None,
+    mqtt: Annotated[
+        str | None, typer.Option("--mqtt", metavar="HOST:PORT", help="Serve over this MQTT broker instead of files.")
+    ] = None,
 ) -> None:
     """Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out.
 
-    With --kafka the queries come from a topic and the answers go to one, exactly once, crash included.
+    With --kafka the queries come from a topic and the answers go to one, exactly once, crash included. With --mqtt they
+    come once at least, and repetitions are the same bytes.
     """
     if importlib.util.find_spec("matplotlib") is None:
         raise RefusedError(INSTALL_HINT)
@@ -60,7 +61,7 @@ def run(
     _step(console, 1, "Joining the flights of 2013 from New York with their weather")
     prepared = prepare(folder)
     (folder / "flights.toml").write_text(model_text(prepared.examples), encoding="utf-8")
-    bus: Bus = KafkaBus(servers, folder) if servers else FileBus(folder)
+    bus = _bus(servers, mqtt, folder)
     (folder / "serve.toml").write_text(bus.config(folder), encoding="utf-8")
     console.print(f"  {prepared.examples:,} labelled flights to learn from, {prepared.asked:,} queries to answer")
     with ThreadPoolExecutor(1) as beside:
@@ -101,6 +102,17 @@ def run(
         ):
             console.print(f"\n[bold]{title}[/bold]")
             console.print(text, markup=False)
+
+
+def _bus(servers: str | None, mqtt: str | None, folder: Path) -> Bus:
+    if servers and mqtt:
+        msg = "--kafka and --mqtt: name one of them"
+        raise RefusedError(msg)
+    if mqtt:
+        from oracle.cli.flights.mqtt_bus import MqttBus
+
+        return MqttBus(mqtt, folder)
+    return KafkaBus(servers, folder) if servers else FileBus(folder)
 
 
 def _fresh(folder: Path) -> Path:
@@ -146,7 +158,7 @@ def _serve_until(console: Console, folder: Path, bus: Bus, wanted: int, number: 
         daemon = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 -- our own command
         try:
             while (there := bus.answered()) < wanted and daemon.poll() is None:
-                if time.monotonic() - started > _PATIENCE:
+                if time.monotonic() - started > bus.patience:
                     break
                 time.sleep(_LOOK)
         finally:

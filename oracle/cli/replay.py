@@ -68,7 +68,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         str | None,
         typer.Option(
             metavar="FIRST:LAST",
-            help="Offsets of a Kafka topic, the last one not in it; by default all. Not with --verify.",
+            help="Offsets of a Kafka topic, the last one not in it; all by default, and to --verify.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

@@ -32,6 +32,11 @@ def run(config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help=
 
         serve_kafka(config)
         return
+    if config.source.kind == "mqtt":
+        from oracle.cli.serve_mqtt import serve_mqtt
+
+        serve_mqtt(config)
+        return
     store, plan = open_store(config.state)
     log = PublicLog(layout=config.service.log, model=plan.name)
     log.info("daemon.starting", version=version(), kind=config.source.kind)

@@ -9,8 +9,8 @@ from oracle.service.log import PublicLog
 
 __all__ = ["ClientChatter", "hear_client"]
 
-_LOGGERS: Final = ("aiokafka", "asyncio")
-"""The Kafka client's own, and where it leaves failed futures behind."""
+_LOGGERS: Final = ("aiokafka", "mqtt", "asyncio")
+"""The clients' own, and where they leave failed futures behind."""
 
 _QUIET_SECONDS: Final = 10.0
 
@@ -20,7 +20,7 @@ def hear_client(handler: logging.Handler, loggers: Sequence[str] = _LOGGERS) -> 
 
     Args:
         handler: Gets the lines.
-        loggers: The library's; by default the Kafka client's.
+        loggers: The library's; by default the clients'.
     """
     for name in loggers:
         logger = logging.getLogger(name)

@@ -9,6 +9,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from oracle.errors import InputError
+from oracle.service.config_mqtt import LoginTable, MqttSink, MqttSource, MqttTable, check_mqtt_topics
+from oracle.service.config_tls import TlsTable
 from oracle.service.config_web import WebTable
 from oracle.service.documents import read_toml
 from oracle.service.offsets import by_partition
@@ -20,12 +22,14 @@ __all__ = [
     "KafkaSink",
     "KafkaSource",
     "KafkaTable",
+    "MqttSink",
+    "MqttSource",
+    "MqttTable",
     "SaslTable",
     "ServiceTable",
     "StateTable",
     "StdinSource",
     "StdoutSink",
-    "TlsTable",
     "load_config",
 ]
 
@@ -127,25 +131,6 @@ class KafkaSink(BaseModel):
     transaction_seconds: Annotated[float, Field(ge=1, le=900)] = 30.0
 
 
-class TlsTable(BaseModel):
-    """`[kafka.tls]`: TLS to the brokers.
-
-    Attributes:
-        ca_file: Certificates to trust; by default the system's.
-        certificate_file: Our certificate, where brokers ask for one.
-        key_file: Its private key.
-        key_password_file: Holds what the private key is encrypted with.
-        check_hostname: Whether a broker's certificate must name its host.
-    """
-
-    model_config = _Table
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    key_password_file: Path | None = None
-    check_hostname: bool = True
-
-
 class SaslTable(BaseModel):
     """`[kafka.sasl]`: name and password for the brokers.
 
@@ -238,26 +223,30 @@ class Config(BaseSettings):
         nested_model_default_partial_update=True,
     )
     state: StateTable
-    source: Annotated[FileSource | StdinSource | KafkaSource, Field(discriminator="kind")]
-    sink: Annotated[FileSink | StdoutSink | KafkaSink, Field(discriminator="kind")]
+    source: Annotated[FileSource | StdinSource | KafkaSource | MqttSource, Field(discriminator="kind")]
+    sink: Annotated[FileSink | StdoutSink | KafkaSink | MqttSink, Field(discriminator="kind")]
     kafka: KafkaTable | None = None
+    mqtt: MqttTable | None = None
     service: ServiceTable = ServiceTable()
     web: WebTable | None = None
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
-        """Refuse to answer Arrow messages into lines, lines into Parquet, or Kafka into files."""
+        """Refuse to answer Arrow messages into lines, lines into Parquet, or one bus into another."""
         if (self.source.kind == "parquet") != (self.sink.kind == "parquet"):
             msg = f'must be parquet exactly if source.kind is (it is "{self.source.kind}")'
             raise PydanticCustomError("content", msg)
-        if (self.source.kind == "kafka") != (self.sink.kind == "kafka"):
-            msg = f'must be kafka exactly if source.kind is (it is "{self.source.kind}")'
-            raise PydanticCustomError("content", msg)
-        if (self.source.kind == "kafka") != (self.kafka is not None):
-            msg = "must be set, with its servers, exactly if source.kind is kafka"
-            raise PydanticCustomError("cluster", msg)
+        for bus, table, needed in (("kafka", self.kafka, "servers"), ("mqtt", self.mqtt, "server")):
+            if (self.source.kind == bus) != (self.sink.kind == bus):
+                msg = f'must be {bus} exactly if source.kind is (it is "{self.source.kind}")'
+                raise PydanticCustomError("content", msg)
+            if (self.source.kind == bus) != (table is not None):
+                msg = f"must be set, with its {needed}, exactly if source.kind is {bus}"
+                raise PydanticCustomError(bus, msg)
         if isinstance(self.source, KafkaSource) and isinstance(self.sink, KafkaSink):
             _check_topics(self.source, self.sink)
+        if isinstance(self.source, MqttSource) and isinstance(self.sink, MqttSink):
+            check_mqtt_topics(self.source, self.sink)
         return self
 
     @classmethod
@@ -300,9 +289,11 @@ def load_config(path: Path) -> Config:
     for name in document:
         if name.startswith("_"):  # pydantic-settings' own switches are no settings
             raise InputError(name, "...", "unknown setting")
-    if "password" in _inner(document, "kafka", "sasl"):
-        bound = "secrets come from files or the environment: set password_file, or PERPETUA_KAFKA__SASL__PASSWORD"
-        raise InputError("kafka.sasl.password", "...", bound)
+    for bus, table in (("kafka", "sasl"), ("mqtt", "login")):
+        if "password" in _inner(document, bus, table):
+            variable = f"PERPETUA_{bus}__{table}__PASSWORD".upper()
+            bound = f"secrets come from files or the environment: set password_file, or {variable}"
+            raise InputError(f"{bus}.{table}.password", "...", bound)
     try:
         return Config(**document)
     except SettingsError as exc:  # a whole table in one variable, and it is not JSON
@@ -321,17 +312,21 @@ def _inner(document: dict[str, Any], *names: str) -> dict[str, Any]:
     return document
 
 
-_KINDS: Final = {"source": "jsonl, parquet, stdin and kafka", "sink": "jsonl, parquet, stdout and kafka"}
+_KINDS: Final = {
+    "source": "jsonl, parquet, stdin, kafka and mqtt",
+    "sink": "jsonl, parquet, stdout, kafka and mqtt",
+}
 _WHOLE: Final = {
     "content": "sink.kind",
-    "cluster": "kafka",
+    "kafka": "kafka",
+    "mqtt": "mqtt",
     "topics": "source.topic and [sink]",
     "unguarded": "web.token_file",
 }
 """What an error of several tables together is about."""
 
-_SHOWN: Final = frozenset({"mechanism", "request_seconds", "check_hostname"})
-"""Settings of the cluster whose values are shown in errors; in the others somebody may have written a password."""
+_SHOWN: Final = frozenset({"mechanism", "request_seconds", "check_hostname", "keepalive_seconds", "session_seconds"})
+"""Settings of a broker whose values are shown in errors; in the others somebody may have written a password."""
 
 
 def _clear(error: ErrorDetails) -> InputError:
@@ -339,7 +334,7 @@ def _clear(error: ErrorDetails) -> InputError:
     parts = [str(part) for part in error["loc"]]
     if error["type"] in _WHOLE:
         return InputError(_WHOLE[error["type"]], "...", error["msg"])
-    tags = {"jsonl", "parquet", "stdin", "stdout", "kafka"}
+    tags = {"jsonl", "parquet", "stdin", "stdout", "kafka", "mqtt"}
     field = ".".join(part for index, part in enumerate(parts) if not (index == 1 and part in tags))
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(parts[-1], _known_names(parts), n=1)
@@ -351,7 +346,7 @@ def _clear(error: ErrorDetails) -> InputError:
         given = error["input"].get("kind") if isinstance(error["input"], dict) else None
         return InputError(f"{field}.kind", given, f"must be one of {_KINDS[field]}")
     shown: Any = error["input"] if isinstance(error["input"], str | int | float | bool) else "..."
-    if parts[0] == "kafka" and parts[-1] not in _SHOWN:
+    if parts[0] in {"kafka", "mqtt"} and parts[-1] not in _SHOWN:
         shown = "..."
     return InputError(field, shown, error["msg"][0].lower() + error["msg"][1:])
 
@@ -366,7 +361,11 @@ def _known_names(parts: list[str]) -> list[str]:
         ("source", "kafka"): KafkaSource,
         ("sink", "stdout"): StdoutSink,
         ("sink", "kafka"): KafkaSink,
+        ("source", "mqtt"): MqttSource,
+        ("sink", "mqtt"): MqttSink,
         ("kafka", "tls"): TlsTable,
+        ("mqtt", "tls"): TlsTable,
+        ("mqtt", "login"): LoginTable,
         ("kafka", "sasl"): SaslTable,
     }
     tables: dict[str, type[BaseModel]] = {
@@ -376,5 +375,6 @@ def _known_names(parts: list[str]) -> list[str]:
         "service": ServiceTable,
         "kafka": KafkaTable,
         "web": WebTable,
+        "mqtt": MqttTable,
     }
     return list(nested.get((parts[0], kind), tables[parts[0]]).model_fields)

@@ -35,7 +35,7 @@ from oracle.service.telemetry import ShardTelemetry, Work
 from oracle.service.watch import Watch
 from oracle.state.store import Store
 
-__all__ = ["Announce", "Daemon", "DaemonSettings"]
+__all__ = ["Announce", "Daemon", "DaemonSettings", "Retention"]
 
 _RETRY: Final = 5.0
 """Seconds between tries to write a snapshot where the disk would not take the last one."""
@@ -70,6 +70,23 @@ class Announce(Protocol):
         ...
 
 
+class Retention(Protocol):
+    """What keeps deliveries for a restart, and may let go of those that a snapshot is past."""
+
+    @property
+    def pressed(self) -> bool:
+        """Whether a snapshot should come before it is due, so that something can be let go."""
+        ...
+
+    async def forget(self, position: int) -> None:
+        """Let go of what no restart from this position needs.
+
+        Raises:
+            StorageError: It could not be let go.
+        """
+        ...
+
+
 class Daemon:
     """Serves one shard.
 
@@ -88,6 +105,7 @@ class Daemon:
         on_progress: Called with the position after every commit, and while catching up.
         announce: Makes ledger events of the beginning and the end of serving; None for a ledger that depends on the
             queries only.
+        retention: Told of each snapshot; None where the bus keeps deliveries by itself.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts
@@ -102,6 +120,7 @@ class Daemon:
         clock: Callable[[], float],
         on_progress: Callable[[int], None] = lambda _position: None,
         announce: Announce | None = None,
+        retention: Retention | None = None,
     ) -> None:
         self._plan = plan
         self._store = store
@@ -112,6 +131,7 @@ class Daemon:
         self._clock = clock
         self._on_progress = on_progress
         self._announce = announce
+        self._retention = retention
         self._stopping = asyncio.Event()
         self._serving = False
         self._saved_round = 0
@@ -281,6 +301,7 @@ class Daemon:
         first = self._saved_position == 0  # from now on a sink that was taken away is noticed
         failed = math.isfinite(self._retry_at)  # it may have been a phase's end: the old key shall not stay for long
         ended = outcome is not None and outcome.phase_ended
+        late = late or (self._retention is not None and self._retention.pressed)
         return ended or new >= self._settings.snapshot_rounds or (moved and (first or late or failed))
 
     async def _snapshot_if_due(self, shard: Shard) -> None:
@@ -301,6 +322,8 @@ class Daemon:
         await _to_its_end(asyncio.get_running_loop().run_in_executor(None, self._store.save, snapshot))
         self._saved_round, self._saved_position = facts.round, snapshot.position
         self._saved_at, self._retry_at = self._clock(), -math.inf
+        if self._retention is not None:
+            await self._retention.forget(snapshot.position)
         self._watch.snapshot_written(*await asyncio.to_thread(self._newest), self._saved_at - started)
 
     def _newest(self) -> tuple[float | None, int | None]:

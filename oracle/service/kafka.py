@@ -1,12 +1,12 @@
 """From a configuration to the Kafka connector, and what a plan asks of its topics."""
 
-from pathlib import Path
 from typing import Final
 
-from connectors.kafka.settings import KafkaSettings, Sasl, Security, Tls
-from oracle.errors import InputError, StorageError
+from connectors.kafka.settings import KafkaSettings, Sasl, Security
+from oracle.errors import InputError
 from oracle.planning.plan import Plan
-from oracle.service.config import Config, KafkaSink, KafkaSource, SaslTable, TlsTable
+from oracle.service.config import Config, KafkaSink, KafkaSource, SaslTable
+from oracle.service.secrets import secret_of, tls_of
 
 __all__ = ["kafka_settings", "largest_reply"]
 
@@ -47,7 +47,7 @@ def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
         dead_letter_bodies=sink.dead_letter_bodies,
         first_offset=source.first_offset,
         instance=source.instance,
-        security=Security(_tls(kafka.tls), _sasl(kafka.sasl)),
+        security=Security(tls_of(kafka.tls, "kafka.tls"), _sasl(kafka.sasl)),
         session_seconds=source.session_seconds,
         rebalance_seconds=config.service.drain_seconds + 30.0,
         transaction_seconds=sink.transaction_seconds,
@@ -55,33 +55,15 @@ def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
     )
 
 
-def _tls(table: TlsTable | None) -> Tls | None:
-    if table is None:
-        return None
-    password = _secret("kafka.tls.key_password_file", table.key_password_file)
-    return Tls(table.ca_file, table.certificate_file, table.key_file, password, table.check_hostname)
-
-
 def _sasl(table: SaslTable | None) -> Sasl | None:
     if table is None:
         return None
     password = table.password.get_secret_value() if table.password is not None else None
     if password is None:
-        password = _secret("kafka.sasl.password_file", table.password_file)
+        password = secret_of("kafka.sasl.password_file", table.password_file)
     if password is None:
         raise InputError("kafka.sasl.password_file", None, "must name the file, or set PERPETUA_KAFKA__SASL__PASSWORD")
     return Sasl(table.mechanism, table.username, password)
-
-
-def _secret(field: str, path: Path | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n")
-    except OSError as exc:
-        raise StorageError(f"{field} = '{path}': cannot be read: {exc.strerror}") from exc
-    except UnicodeDecodeError as exc:
-        raise InputError(field, str(path), "must be UTF-8") from exc
 
 
 def largest_reply(plan: Plan, query_bytes: int) -> int:

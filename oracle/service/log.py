@@ -15,6 +15,8 @@ __all__ = ["EVENTS", "FIELDS", "PublicLog"]
 EVENTS: Final = frozenset(
     {
         "bus.client",
+        "bus.connected",
+        "bus.noted",
         "bus.unavailable",
         "daemon.starting",
         "daemon.recovered",

@@ -31,6 +31,8 @@ class Settings:
         kafka_rows: Rows of each.
         kafka_seconds: How long queries are sent at half the maximal rate.
         kafka_processes: Numbers of processes to measure, the first of them 1.
+        mqtt_queries: Messages with one query each, over MQTT.
+        mqtt_seconds: How long they are sent at half the maximal rate.
         broker: Folder of a running broker; set for the topics that want one.
     """
 
@@ -47,6 +49,8 @@ class Settings:
     kafka_rows: int = 1_000
     kafka_seconds: float = 6.0
     kafka_processes: tuple[int, ...] = (1, 2, 4)
+    mqtt_queries: int = 6_000
+    mqtt_seconds: float = 4.0
     broker: Path | None = None
 
 

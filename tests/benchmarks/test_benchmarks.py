@@ -24,10 +24,12 @@ _TINY = Settings(
     kafka_rows=20,
     kafka_processes=(1, 2),
     kafka_seconds=0.2,
+    mqtt_queries=400,
+    mqtt_seconds=0.2,
 )
 
 
-_ROWS = {"noise": 1, "engine": 6, "recovery": 2, "memory": 1, "planner": 1, "bus": 2}
+_ROWS = {"noise": 1, "engine": 6, "recovery": 2, "memory": 1, "planner": 1, "bus": 2, "mqtt": 4}
 _KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 3, "kafka-delay": 2, "kafka-processes": 2}
 
 

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks import bus, engine, kafka, noise, planner, recovery
+from tests.benchmarks import bus, engine, kafka, mqtt, noise, planner, recovery
 from tests.benchmarks.pairs import Row, Settings
 from tests.support.broker import Broker
 
@@ -27,6 +27,7 @@ TOPICS: Final[Mapping[str, Callable[[Settings], Iterator[Row]]]] = {
     "kafka-arrow": kafka.measure_arrow,
     "kafka-delay": kafka.measure_delays,
     "kafka-processes": kafka.measure_processes,
+    "mqtt": mqtt.measure,
 }
 """What can be measured, in the order in which it is."""
 

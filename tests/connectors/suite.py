@@ -300,7 +300,15 @@ class SinkSuite(ABC):
 
 
 class FileSinkSuite(SinkSuite):
-    """What a sink on disk must do as well: crashes and failures at every system call."""
+    """What a sink on disk must do as well: crashes and failures at every system call.
+
+    Attributes:
+        least_calls: System calls that a commit makes at least.
+        doubtful: Whether a commit one of whose calls has failed may stand after all.
+    """
+
+    least_calls = 5
+    doubtful = True
 
     async def test_crash_at_every_call(self, tmp_path):
         """A crash at any system call of open or commit, then going on, gives exactly the uninterrupted content."""
@@ -363,7 +371,7 @@ class FileSinkSuite(SinkSuite):
                 await self.retry(sink, commits[1])
             await sink.close()
             assert self.content(folder) == expected
-        assert index >= 5
+        assert index >= self.least_calls
 
     async def test_crash_after_failure_of_every_call(self, tmp_path):
         """A call of a commit fails, then the process dies: what the next open says and what is there agree."""
@@ -391,7 +399,7 @@ class FileSinkSuite(SinkSuite):
             assert self.content(folder) == expected[committed.position]
             positions.append(committed.position)
         assert positions == sorted(positions)
-        assert set(positions) == set(expected)
+        assert set(positions) == (set(expected) if self.doubtful else {commits[0].position})
 
     async def test_cancelled_commit_needs_open(self, tmp_path):
         """Nobody knows whether a cancelled commit happened, so committing again without open is refused."""

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from msgspec import NODEFAULT
 
-from connectors.base import ARROW_STREAM, JSON, Delivery, Rejected, Reply
+from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
 from connectors.kafka.replies import content_type, dead_letter, kept_headers, reply_headers, reply_topic
 from oracle.accounting import ledger
 from oracle.predictors.base import Answers
@@ -128,8 +128,9 @@ _REJECTED = {
     Reason.BAD_ID: b'{"id":1.5,"x":[7.5,12]}',
     Reason.TOO_MANY_ROWS: arrow_body(pa.table({name: np.zeros(131_073, np.int8) for name in ("visib", "wind")})),
     Reason.UNSUPPORTED_CONTENT: b'{"id":"a4","x":[7.5,12]}',
+    Reason.RETAINED: b'{"id":"a4","x":[7.5,12]}',
 }
-_KIND_OF = {Reason.TOO_MANY_ROWS: ARROW_STREAM, Reason.UNSUPPORTED_CONTENT: "text/plain"}
+_KIND_OF = {Reason.TOO_MANY_ROWS: ARROW_STREAM, Reason.UNSUPPORTED_CONTENT: "text/plain", Reason.RETAINED: RETAINED}
 
 
 @pytest.mark.parametrize("reason", Reason)

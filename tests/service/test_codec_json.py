@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from connectors.base import Delivery
+from connectors.base import RETAINED, Delivery
 from oracle.service.codec.json_messages import JsonCodec
 from oracle.service.codec.rejections import Reason
 from tests.support.shards import bodies, new_shard, process_in_batches, same_state, small_plan, state_of
@@ -109,8 +109,19 @@ def test_rejected_message_costs_nothing(body, reason, field, identifier):
 
 def test_every_reason_of_a_json_message_is_tested():
     """The table above has each reason that a JSON message can meet."""
-    others = {Reason.TOO_MANY_ROWS, Reason.UNSUPPORTED_CONTENT}
+    others = {Reason.TOO_MANY_ROWS, Reason.UNSUPPORTED_CONTENT, Reason.RETAINED}
     assert {Reason(row[1]) for row in _REJECTED} == set(Reason) - others
+
+
+def test_retained_message_is_rejected():
+    """What a bus would hand over again to every new subscriber is no query, however well-formed; its id is echoed."""
+    shard = new_shard()
+    before = state_of(shard)
+    outcome = shard.process([Delivery(1, b'{"id":"a","x":[1,2]}', RETAINED)])
+    answer = msgspec.json.decode(outcome.commit.replies[0].body)
+    assert (answer["error"], answer["field"], answer["id"]) == ("retained", "retain flag", "a")
+    assert outcome.rounds == 0
+    assert same_state(before, state_of(shard))
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "", "application/JSON", "application/json; charset=utf-8"])

@@ -7,6 +7,7 @@ from oracle.errors import InputError, SourceError
 from oracle.service.config import Config, FileSink, FileSource, StdinSource, StdoutSink, load_config
 from tests.support.folders import write_config
 
+_SOURCES = "must be one of jsonl, parquet, stdin, kafka and mqtt"
 _PIPES = '[state]\nfolder = "s"\n[source]\nkind = "stdin"\n[sink]\nkind = "stdout"\n'
 
 
@@ -87,13 +88,13 @@ def test_unknown_setting(tmp_path, text, field, near):
         ("", "state", None, "must be set"),
         (_PIPES.replace('folder = "s"', ""), "state.folder", None, "must be set"),
         (_PIPES.replace('"stdin"', '"jsonl"'), "source.path", None, "must be set"),
-        (_PIPES.replace('kind = "stdin"', ""), "source.kind", None, "must be one of jsonl, parquet, stdin and kafka"),
-        (_PIPES.replace('"stdin"', '"mqtt"'), "source.kind", "mqtt", "must be one of jsonl, parquet, stdin and kafka"),
+        (_PIPES.replace('kind = "stdin"', ""), "source.kind", None, _SOURCES),
+        (_PIPES.replace('"stdin"', '"amqp"'), "source.kind", "amqp", _SOURCES),
         (
             _PIPES.replace('"stdout"', '"stdin"'),
             "sink.kind",
             "stdin",
-            "must be one of jsonl, parquet, stdout and kafka",
+            "must be one of jsonl, parquet, stdout, kafka and mqtt",
         ),
         (_PIPES.replace('"s"', '"s"\nsnapshot_rounds = 0'), "state.snapshot_rounds", 0, "greater than or equal to 1"),
         (_PIPES.replace('"s"', '"s"\nsnapshot_seconds = 0'), "state.snapshot_seconds", 0, "greater than 0"),

@@ -4,7 +4,7 @@ import stat
 import pytest
 
 from oracle.errors import KeyFileError, StorageError
-from oracle.state.keys import create_key_file, read_key_file
+from oracle.state.keys import create_key_file, journal_key, read_key_file
 
 
 def test_key_comes_back(tmp_path):
@@ -80,3 +80,13 @@ def test_pipes_and_folders_are_no_key_files(tmp_path):
         read_key_file(tmp_path / "pipe")
     with pytest.raises(KeyFileError):
         read_key_file(tmp_path)
+
+
+def test_journal_key_is_of_one_plan_and_tells_nothing_of_others():
+    """Master key and plan decide it; it is 32 bytes, and neither the master key nor another plan's."""
+    master = bytes(range(32))
+    keys = {journal_key(master, bytes([plan]) * 32) for plan in range(3)} | {journal_key(bytes(32), bytes(32))}
+    assert len(keys) == 4
+    assert {len(key) for key in keys} == {32}
+    assert master not in keys
+    assert journal_key(master, bytes(32)) == journal_key(master, bytes(32))

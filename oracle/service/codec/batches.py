@@ -9,7 +9,7 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import ARROW_STREAM, JSON, Delivery, Rejected, Reply
+from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
 from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
@@ -162,6 +162,8 @@ class BatchCodec:
                 parts.append(message)
                 if isinstance(message, ArrowQueries):
                     blocks.append(_asked(message))
+            elif delivery.content_type == RETAINED:
+                parts.append(Rejection(Reason.RETAINED, "retain flag", "not set"))
             else:
                 parts.append(Rejection(Reason.UNSUPPORTED_CONTENT, "content type", f"{JSON} or {ARROW_STREAM}"))
         flush()

@@ -20,6 +20,7 @@ class Reason(StrEnum):
     BAD_ID = "bad-id"
     TOO_MANY_ROWS = "too-many-rows"
     UNSUPPORTED_CONTENT = "unsupported-content"
+    RETAINED = "retained"
 
 
 @dataclass(frozen=True, slots=True)

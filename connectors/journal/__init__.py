@@ -1,0 +1,1 @@
+"""An append-only, encrypted log on disk: what makes a bus replayable that hands every message over once."""

@@ -1,0 +1,341 @@
+"""`Journal`: an append-only log in a private folder, of numbered records that are durable when `append` returns."""
+
+import contextlib
+import fcntl
+import itertools
+import os
+import stat
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from connectors.journal.sealing import HEADER_BYTES, SegmentCipher, SegmentHeader
+from connectors.journal.segment import Found, Segment, SegmentWriter, read_header, records, survey
+from connectors.local.checks import check_at_least
+from oracle.errors import StorageError
+
+__all__ = ["Journal", "JournalReader"]
+
+_SEGMENTS: Final = 16
+_SMALLEST_SEGMENT: Final = 1 << 16
+_LARGEST_SEGMENT: Final = 64 << 20
+_TOO_OPEN: Final = 0o077
+
+
+class Journal:
+    """Records 1, 2, ... in segment files.
+
+    Formal guarantees:
+        * What `append` returned for is there, in its order, after any crash; what it did not return for is there
+          whole or not at all.
+        * A torn end is cut, and nothing else ever is: damage to what was durable is a `StorageError`.
+        * No record can be read, changed or moved without the key.
+
+    Not for two processes at once: `open` holds the folder. One thread may append while another reads.
+
+    Args:
+        folder: A folder of its own; it, and the one that it is in, is made with mode 0700 if it is missing.
+        key: 32 bytes.
+        purpose: Binds the records to what the journal is for.
+        limit: Size (bytes) from which on it is `full`. It is for the caller to append no more then.
+
+    Raises:
+        InputError: The limit is below 1 MiB.
+    """
+
+    def __init__(self, folder: Path, key: bytes, purpose: str, *, limit: int) -> None:
+        check_at_least("journal.limit", limit, 1 << 20)
+        self.folder = folder
+        self._key = key
+        self._purpose = purpose
+        self.limit = limit
+        self.segment_bytes = min(max(limit // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
+        self._lock: int | None = None
+        self._closed_segments: tuple[Segment, ...] = ()
+        self._writer: SegmentWriter | None = None
+        self._broken = False
+        self._mutex = threading.RLock()  # a cancelled append goes on in its thread
+
+    @property
+    def first(self) -> int:
+        """Position before the oldest record that is kept."""
+        segments = self._segments()
+        return segments[0].header.base if segments else 0
+
+    @property
+    def end(self) -> int:
+        """Position of the newest record; 0 if there has never been one."""
+        segments = self._segments()
+        return segments[-1].end if segments else 0
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk."""
+        return sum(segment.length for segment in self._segments())
+
+    @property
+    def full(self) -> bool:
+        """True once there are as many bytes as the limit allows."""
+        return self.size >= self.limit
+
+    @property
+    def opened(self) -> bool:
+        """True between `open` and `close`."""
+        return self._lock is not None
+
+    def open(self) -> None:
+        """Hold the folder, check it, and cut off what a crash has torn.
+
+        Raises:
+            WrongKeyError: It was written under another key.
+            StorageError: It is damaged, held by another process, readable by others, or cannot be opened.
+        """
+        with self._mutex:
+            self.close()
+            try:
+                for folder in (self.folder.parent, self.folder):
+                    folder.mkdir(mode=0o700, exist_ok=True)
+                self._lock = _hold(self.folder)
+                self._closed_segments = self._found(cut=True)
+            except OSError as exc:
+                self.close()
+                raise StorageError(f"{self.folder}: the journal cannot be opened: {exc.strerror}") from exc
+            except BaseException:
+                self.close()
+                raise
+
+    def inspect(self) -> None:
+        """Do the checks of `open` and find what is there, but hold, cut and make nothing; then it can be read.
+
+        Raises:
+            StateError: See `open`.
+            StorageError: See `open`.
+        """
+        try:
+            self._closed_segments = self._found(cut=False) if self.folder.is_dir() else ()
+        except OSError as exc:
+            raise StorageError(f"{self.folder}: the journal cannot be read: {exc.strerror}") from exc
+
+    def append(self, bodies: Sequence[bytes]) -> int:
+        """Write records, fsync them together, and return the position of the last one.
+
+        Raises:
+            StorageError: They could not be written: none of them is there; or, and the message says so, `open` must be
+                called first.
+        """
+        with self._mutex:
+            if self._lock is None or self._broken:
+                raise StorageError(f"{self.folder}: the journal must be opened (again) before it can be written to")
+            if not bodies:
+                return self.end
+            try:
+                self._room().append(list(bodies))
+            except OSError as exc:
+                self._cut_back()
+                raise StorageError(f"{self.folder}: the journal cannot be written: {exc.strerror}") from exc
+            return self.end
+
+    def forget(self, position: int) -> None:
+        """Drop whole segments that hold no record behind `position`; the newest one with records stays in any case.
+
+        Raises:
+            StorageError: One could not be dropped.
+        """
+        with self._mutex:
+            gone = [segment for segment in self._segments()[:-1] if segment.end <= position]
+            if self._lock is None or not gone:
+                return
+            kept = [segment for segment in self._closed_segments if segment not in gone]
+            self._closed_segments = tuple(kept)  # first: what is unlinked is not read any more
+            try:
+                for segment in gone:
+                    segment.path.unlink(missing_ok=True)
+            except OSError as exc:
+                raise StorageError(f"{self.folder}: old segments cannot be dropped: {exc.strerror}") from exc
+
+    def droppable(self, position: int) -> bool:
+        """Return whether `forget` would drop anything once another record is there, which may begin a new segment."""
+        segments = self._segments()
+        ended = segments if segments and segments[-1].length >= self.segment_bytes else segments[:-1]
+        return bool(ended) and ended[0].end <= position
+
+    def reader(self, position: int) -> "JournalReader":
+        """Return what reads on behind a position.
+
+        Raises:
+            StorageError: The records behind it were dropped, or have never been there.
+        """
+        if not self.first <= position <= self.end:
+            raise StorageError(
+                f"{self.folder}: position = {position}: the journal holds {self.first} to {self.end} only"
+            )
+        return JournalReader(self, position)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        with self._mutex:
+            self._broken = False
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+            self._closed_segments = ()
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def segment_behind(self, position: int) -> Segment | None:
+        """Return the segment that the record behind `position` is in; None if there is none yet."""
+        return next((segment for segment in self._segments() if segment.header.base <= position < segment.end), None)
+
+    def cipher_of(self, segment: Segment) -> SegmentCipher:
+        """Return what decrypts a segment.
+
+        Raises:
+            WrongKeyError: Another key does.
+        """
+        cipher = SegmentCipher(self._key, self._purpose, segment.header.salt)
+        cipher.check(segment.header, str(segment.path))
+        return cipher
+
+    def _segments(self) -> list[Segment]:
+        closed, writer = self._closed_segments, self._writer
+        if writer is None or writer.extent.empty or writer.extent in closed:
+            return list(closed)
+        return [*closed, writer.extent]
+
+    def _room(self) -> SegmentWriter:
+        """Return the segment to write to: a new one at first, after a failure, and when the last is large enough.
+
+        So no process goes on writing where another one, or a failed write, has been: no nonce is used twice.
+        """
+        if self._writer is not None and self._writer.extent.length >= self.segment_bytes:
+            self._retire(self._writer)
+        if self._writer is None:
+            before = self._closed_segments[-1].length if self._closed_segments else 0
+            path = self.folder / f"{self.end:020d}.journal"
+            path.unlink(missing_ok=True)  # one without a record, which a failure left
+            self._writer = SegmentWriter(self.folder, self._key, self._purpose, self.end, before)
+        return self._writer
+
+    def _retire(self, writer: SegmentWriter) -> None:
+        if not writer.extent.empty:
+            self._closed_segments = (*self._closed_segments, writer.extent)
+        self._writer = None
+        writer.close()
+
+    def _cut_back(self) -> None:
+        """Take away what a failed append has left; where that fails too, only `open` can tell what is there."""
+        writer = self._writer
+        if writer is None:
+            return
+        try:
+            writer.cut_back()
+        except OSError:
+            self._broken = True
+            return
+        self._retire(writer)
+
+    def _found(self, *, cut: bool) -> tuple[Segment, ...]:
+        """Return the segments that are there, the last one up to where it is whole."""
+        _check_mode(self.folder)
+        headed = []
+        paths = sorted(self.folder.glob("*.journal"))
+        for path in paths:
+            header = read_header(path)
+            if header is None and path != paths[-1]:
+                raise StorageError(f"{path}: its header is damaged")
+            if header is not None:
+                headed.append((path, header))
+            elif cut:
+                path.unlink()
+        whole = [
+            Segment(path, header, after.before, after.base) for (path, header), (_, after) in itertools.pairwise(headed)
+        ]
+        for segment in whole:
+            self.cipher_of(segment)
+            if segment.path.stat().st_size != segment.length:
+                raise StorageError(f"{segment.path}: is not as long as the segment behind it says; restore it")
+        if headed:
+            whole += self._last(*headed[-1], cut=cut)
+        return tuple(whole)
+
+    def _last(self, path: Path, header: SegmentHeader, *, cut: bool) -> list[Segment]:
+        """Return the last segment up to where it is whole; nothing if it holds no record."""
+        segment = survey(path, header, self.cipher_of(Segment(path, header, 0, 0)))
+        if cut and segment.empty:
+            path.unlink()
+        elif cut and path.stat().st_size > segment.length:
+            _cut(path, segment.length)
+        return [] if segment.empty else [segment]
+
+
+class JournalReader:
+    """Reads on in a journal, record by record, as far as it is durable.
+
+    Args:
+        journal: Open, or inspected.
+        position: Where to go on from.
+    """
+
+    def __init__(self, journal: Journal, position: int) -> None:
+        self._journal = journal
+        self.position = position
+        self._segment: Path | None = None
+        self._offset = 0
+        self._cipher: SegmentCipher | None = None
+
+    def read(self, limit: int) -> list[Found]:
+        """Return up to `limit` records behind the last one read.
+
+        Raises:
+            StorageError: The journal is damaged, or these records were dropped.
+        """
+        found: list[Found] = []
+        while len(found) < limit:
+            segment = self._journal.segment_behind(self.position)
+            if segment is None:
+                if self.position < self._journal.first:
+                    raise StorageError(f"{self._journal.folder}: position = {self.position}: was dropped")
+                break
+            found += self._read(segment, limit - len(found))
+        return found
+
+    def _read(self, segment: Segment, limit: int) -> list[Found]:
+        if segment.path != self._segment or self._cipher is None:
+            self._cipher = self._journal.cipher_of(segment)
+            offset, position = HEADER_BYTES, segment.header.base
+        else:
+            offset, position = self._offset, self.position
+        wanted = self.position
+        reading = records(segment, self._cipher, offset, position)
+        with contextlib.closing(reading):
+            behind = (record for record in reading if record.position > wanted)
+            found = list(itertools.islice(behind, limit))
+        self._segment, self._offset, self.position = segment.path, found[-1].after, found[-1].position
+        return found
+
+
+def _hold(folder: Path) -> int:
+    """Keep a second process off the journal; the lock goes with the process."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        os.close(lock)
+        raise StorageError(f"{folder}: another process writes to this journal") from exc
+    return lock
+
+
+def _check_mode(folder: Path) -> None:
+    if stat.S_IMODE(folder.stat().st_mode) & _TOO_OPEN:
+        raise StorageError(f"{folder}: can be read by others; close it with: chmod 700 {folder}")
+
+
+def _cut(path: Path, length: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.ftruncate(descriptor, length)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,174 @@
+"""Segments' headers and records as bytes: every record is encrypted and bound to its place.
+
+Layout, version 1 (all numbers little-endian):
+
+    segment: magic and version 8 | salt 32 | base 8 | length of the segment before 8 | key check 16 | CRC 4 | records
+    record:  magic 4 | position 8 | synced 8 | length 4 | CRC of these 4 | ciphertext and its GCM tag
+
+Each segment has a key of its own, HKDF of the journal's key with the segment's random salt; the nonce is the record's
+position, which no segment has twice. The record's header is the associated data, so no record can be moved.
+`synced` is the length of the segment that was known to be durable when the record was written: it tells a tail that a
+crash has torn from damage to what was durable.
+"""
+
+import struct
+import zlib
+from typing import Final, NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from oracle.errors import InputError, WrongKeyError
+
+__all__ = [
+    "HEADER_BYTES",
+    "KEY_BYTES",
+    "RECORD_HEADER_BYTES",
+    "RECORD_LIMIT",
+    "RECORD_MAGIC",
+    "RECORD_OVERHEAD",
+    "SALT_BYTES",
+    "RecordHeader",
+    "SegmentCipher",
+    "SegmentHeader",
+]
+
+KEY_BYTES: Final = 32
+"""Length of a journal's key."""
+
+SALT_BYTES: Final = 32
+RECORD_MAGIC: Final = b"PJr\xa7"
+RECORD_LIMIT: Final = 1 << 30
+"""Most bytes of one record."""
+
+_SEGMENT_MAGIC: Final = b"PERJRNL\x01"
+_SEGMENT: Final = struct.Struct(f"<8s{SALT_BYTES}sQQ16s")
+_RECORD: Final = struct.Struct("<4sQQI")
+_CRC: Final = struct.Struct("<I")
+_GCM_TAG: Final = 16
+_PURPOSE: Final = b"perpetua/journal/1/"
+
+HEADER_BYTES: Final = _SEGMENT.size + _CRC.size
+"""Length of a segment's header."""
+
+RECORD_HEADER_BYTES: Final = _RECORD.size + _CRC.size
+RECORD_OVERHEAD: Final = RECORD_HEADER_BYTES + _GCM_TAG
+"""What a record takes beside its body."""
+
+
+class SegmentHeader(NamedTuple):
+    """What stands at a segment's beginning.
+
+    Attributes:
+        salt: Random, of this segment only.
+        base: Position before its first record.
+        before: Bytes of the segment before it; 0 if there was none.
+        key_check: Tells the journal's key from another.
+    """
+
+    salt: bytes
+    base: int
+    before: int
+    key_check: bytes
+
+    def pack(self) -> bytes:
+        """Return its bytes."""
+        clear = _SEGMENT.pack(_SEGMENT_MAGIC, *self)
+        return clear + _CRC.pack(zlib.crc32(clear))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "SegmentHeader | None":
+        """Read a header; None if it is damaged, or of another version."""
+        clear = data[: _SEGMENT.size]
+        if len(data) < HEADER_BYTES or data[_SEGMENT.size : HEADER_BYTES] != _CRC.pack(zlib.crc32(clear)):
+            return None
+        magic, *fields = _SEGMENT.unpack(clear)
+        return cls(*fields) if magic == _SEGMENT_MAGIC else None
+
+
+class RecordHeader(NamedTuple):
+    """What stands before a record's ciphertext.
+
+    Attributes:
+        position: The record's number, from 1.
+        synced: Bytes of its segment that were durable when it was written.
+        length: Of the ciphertext with its tag, bytes.
+    """
+
+    position: int
+    synced: int
+    length: int
+
+    def pack(self) -> bytes:
+        """Return its bytes."""
+        clear = _RECORD.pack(RECORD_MAGIC, *self)
+        return clear + _CRC.pack(zlib.crc32(clear))
+
+    @classmethod
+    def unpack(cls, data: bytes | memoryview, offset: int = 0) -> "RecordHeader | None":
+        """Read a header at an offset; None if there is no whole one."""
+        end = offset + _RECORD.size
+        if len(data) < end + _CRC.size:
+            return None
+        magic, position, synced, length = _RECORD.unpack_from(data, offset)
+        (declared,) = _CRC.unpack_from(data, end)
+        if magic != RECORD_MAGIC or declared != zlib.crc32(data[offset:end]):
+            return None
+        return cls(position, synced, length)
+
+
+class SegmentCipher:
+    """Encrypts and decrypts one segment's records.
+
+    Formal guarantees:
+        No nonce is used twice under one key if every segment has a new salt and no position is sealed twice in it.
+
+    Args:
+        key: The journal's key, 32 bytes.
+        purpose: What the journal is for; journals of one key differ in it.
+        salt: The segment's.
+
+    Raises:
+        InputError: The key does not have 32 bytes.
+    """
+
+    def __init__(self, key: bytes, purpose: str, salt: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise InputError("journal.key", len(key), f"must have {KEY_BYTES} bytes")
+        expand = HKDF(algorithm=SHA256(), length=48, salt=salt, info=_PURPOSE + purpose.encode())
+        material = expand.derive(key)
+        self.key_check = material[32:]
+        self._cipher = AESGCM(material[:32])
+
+    def check(self, header: SegmentHeader, where: str) -> None:
+        """Refuse a segment of another key.
+
+        Raises:
+            WrongKeyError: It is one.
+        """
+        if header.key_check != self.key_check:
+            raise WrongKeyError(f"{where}: was encrypted with another key than the state's, or is for another purpose")
+
+    def seal(self, position: int, synced: int, body: bytes) -> bytes:
+        """Return a record's bytes.
+
+        Raises:
+            InputError: The body is longer than a record may be.
+        """
+        if len(body) > RECORD_LIMIT:
+            raise InputError("journal record", len(body), f"must have at most {RECORD_LIMIT} bytes")
+        header = RecordHeader(position, synced, len(body) + _GCM_TAG).pack()
+        return header + self._cipher.encrypt(_nonce(position), body, header)
+
+    def open(self, header: RecordHeader, sealed: bytes | memoryview) -> bytes | None:
+        """Return the body of a record's ciphertext; None if it is not the one that was written."""
+        try:
+            return self._cipher.decrypt(_nonce(header.position), sealed, header.pack())
+        except InvalidTag:
+            return None
+
+
+def _nonce(position: int) -> bytes:
+    return position.to_bytes(12, "big")

@@ -1,0 +1,1 @@
+"""MQTT 5: queries are journalled before they are acknowledged, answers come at least once. Nothing else has aiomqtt."""

@@ -1,0 +1,353 @@
+"""The MQTT client, set up for this: the only file that imports aiomqtt, or paho beneath it.
+
+What differs from aiomqtt's own ways is held by `tests/mqtt/test_client.py`: a message is acknowledged when we say so,
+not when a callback returns; DUP is handed on, and a PUBACK's reason; no queue discards; a message that paho cannot
+parse does not end every connection for ever; sockets are closed also where a connection came to nothing.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import aiomqtt
+from paho.mqtt import MQTTException
+from paho.mqtt.client import MQTT_ERR_SUCCESS, ConnectFlags, DisconnectFlags, MQTTMessage
+from paho.mqtt.client import Client as Paho
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from connectors.mqtt.messages import Incoming, Outgoing
+from connectors.mqtt.packets import packet_id, unfit
+from connectors.mqtt.reasons import broken, refusal
+from connectors.mqtt.receiver import Receiver
+from connectors.mqtt.settings import MqttSettings
+from connectors.tls import secured, tls_context
+from oracle.errors import BusError, RefusedError
+
+__all__ = ["LOGGER", "Connection", "matches"]
+
+LOGGER: Final = "mqtt"
+"""Name of the client's own logger, and of paho's."""
+
+_NO_RETAINED: Final = 2
+_QOS: Final = 1
+
+
+def matches(topic: str, wildcard: str) -> bool:
+    """Return whether a topic matches a filter.
+
+    >>> matches("vfr/replies/a", "vfr/replies/+")
+    True
+    """
+    return aiomqtt.Topic(topic).matches(wildcard)
+
+
+class Connection(aiomqtt.Client):
+    """One connection to the broker, from `enter` to `leave`.
+
+    Attributes:
+        session_present: Whether the broker had kept our session.
+        lost: Set when the connection has ended, to why.
+        window: Most messages that it lets us have unacknowledged.
+
+    Args:
+        settings: The broker, and who we are.
+        receiver: Who is told.
+        will: What the broker publishes for us when we vanish, on the status topic; None for nothing.
+        probe: Whether only to look: under another name, with no session, so that nobody is disturbed.
+    """
+
+    def __init__(
+        self, settings: MqttSettings, receiver: Receiver, will: bytes | None = None, *, probe: bool = False
+    ) -> None:
+        login, status, tls = settings.login, settings.status, settings.tls
+        context = None if tls is None else tls_context(tls, "mqtt.tls")
+        super().__init__(
+            settings.host,
+            settings.port,
+            username=login.username if login else None,
+            password=login.password if login else None,
+            identifier=f"{settings.client_id}-check" if probe else settings.client_id,
+            protocol=aiomqtt.ProtocolVersion.V5,
+            will=aiomqtt.Will(status, will, _QOS, retain=True) if will is not None and status is not None else None,
+            clean_start=probe,
+            keepalive=settings.keepalive_seconds,
+            timeout=settings.request_seconds,
+            properties=_connect_properties(settings, 0 if probe else settings.session_seconds),
+            tls_context=context,
+            socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+            logger=logging.getLogger(LOGGER),
+        )
+        self._settings, self._receiver = settings, receiver
+        self._unfit: RefusedError | None = None
+        self._paused = self.session_present = False
+        self.window = 0
+        self.lost: asyncio.Future[BusError | RefusedError] = asyncio.get_running_loop().create_future()
+        self._client.manual_ack_set(True)  # noqa: FBT003 -- paho's
+        self._client.max_inflight_messages_set(0)  # we keep to the window ourselves
+        self._client.connect_timeout = settings.request_seconds
+        if context is not None:  # paho's own leaves a socket open where the handshake fails
+            wrap = partial(secured, context, host=settings.host, seconds=settings.request_seconds)
+            setattr(self._client, "_ssl_wrap_socket", wrap)  # noqa: B010 -- to mypy, a method
+        handle = self._client._handle_publish  # noqa: SLF001 -- see `_parse`
+        setattr(self._client, "_handle_publish", lambda: self._parse(handle))  # noqa: B010 -- to mypy, a method
+
+    async def enter(self) -> None:
+        """Connect.
+
+        Raises:
+            RefusedError: The broker does not let us in, or lacks what is needed; nothing but another setting helps.
+            BusError: It does not answer as it should; it may pass.
+        """
+        where = f"broker {self._settings.host}:{self._settings.port}"
+        try:
+            with _translated(where):
+                await self._enter(where)
+        except BaseException:
+            self._drop()
+            raise
+        if self.window < 1:
+            self._drop()
+            raise self._unfit or BusError(f"{where}: its answer to our connection could not be read")
+
+    async def _enter(self, where: str) -> None:
+        """As aiomqtt does, but without waiting for the answer of a broker that has gone."""
+        entering = asyncio.ensure_future(self.__aenter__())
+        waiting: set[asyncio.Future[Any]] = {entering, self.lost}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if not entering.done() and not self._connected.done():
+            entering.cancel()
+            await asyncio.wait({entering})
+            raise BusError(f"{where}: it ends the connection; look whether mqtt.tls and mqtt.login are what it expects")
+        await entering
+
+    async def subscribe_queries(self) -> None:
+        """Subscribe to the query topic; what is retained there is not asked for, and marked if it comes.
+
+        Raises:
+            RefusedError: The broker refuses it.
+            BusError: It does not answer.
+        """
+        options = SubscribeOptions(qos=_QOS, retainAsPublished=True, retainHandling=_NO_RETAINED)
+        where = f"topic {self._settings.topic}"
+        with _translated(where):
+            granted = await self.subscribe(self._settings.topic, options=options)
+        code = granted[0].value if isinstance(granted[0], ReasonCode) else int(granted[0])
+        if code != _QOS:
+            raise RefusedError(f"{where}: the broker does not let us subscribe at QoS 1 (reason {code:#04x})")
+
+    def acknowledge(self, mid: int) -> None:
+        """Tell the broker that a message is ours now."""
+        self._client.ack(mid, _QOS)
+
+    def send(self, message: Outgoing) -> int:
+        """Publish at QoS 1 and return the packet id that `Receiver.published` will name.
+
+        Raises:
+            BusError: There is no connection any more.
+            RefusedError: The client cannot send such a message at all.
+        """
+        properties = _properties(PacketTypes.PUBLISH)
+        properties.ContentType = message.content_type
+        if message.correlation is not None:
+            properties.CorrelationData = message.correlation
+        if message.user:
+            properties.UserProperty = list(message.user)
+        if message.expiry is not None:
+            properties.MessageExpiryInterval = message.expiry
+        return self._send(message.topic, message.body, properties, retain=False)
+
+    def send_status(self, body: bytes) -> int:
+        """Publish a retained status message; see `send`."""
+        return self._send(self._settings.status or "", body, None, retain=True)
+
+    def pause(self) -> None:
+        """Read nothing more from the broker until `resume`; after the keep-alive it will take us for gone."""
+        sock = self._client.socket()
+        if not self._paused and sock is not None:
+            self._paused = True
+            self._loop.remove_reader(sock.fileno())
+
+    def resume(self) -> None:
+        """Read on."""
+        sock = self._client.socket()
+        if self._paused and sock is not None and sock.fileno() >= 0:
+            self._paused = False
+            self._loop.add_reader(sock.fileno(), self._read)
+
+    async def leave(self, *, gracefully: bool = True) -> None:
+        """Disconnect, and leave nothing behind."""
+        if gracefully and not self.lost.done():
+            with contextlib.suppress(aiomqtt.MqttError):
+                await self.__aexit__(None, None, None)
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._disconnected.done() and not self._disconnected.cancelled():
+            self._disconnected.exception()
+        if self._connected.done() and not self._connected.cancelled():
+            self._connected.exception()
+        self._client._reset_sockets()  # noqa: SLF001 -- a client that never got an answer keeps its socket otherwise
+        if self._misc_task is not None:
+            self._misc_task.cancel()
+
+    def _send(self, topic: str, body: bytes, properties: Properties | None, *, retain: bool) -> int:
+        try:
+            info = self._client.publish(topic, body, _QOS, retain, properties)
+        except (ValueError, TypeError) as exc:
+            raise RefusedError("a message cannot be sent: it is larger than MQTT allows, or its topic is none") from exc
+        if info.rc != MQTT_ERR_SUCCESS:
+            raise BusError("the connection is gone")
+        return info.mid
+
+    def _on_disconnect(
+        self,
+        client: Paho,
+        userdata: Any,  # noqa: ANN401 -- aiomqtt's signature
+        flags: DisconnectFlags,
+        reason_code: ReasonCode,
+        properties: Properties | None = None,
+    ) -> None:
+        """As aiomqtt's, which forgets an end that comes with the beginning."""
+        super()._on_disconnect(client, userdata, flags, reason_code, properties)
+        self._say_lost(reason_code.value)
+
+    def _say_lost(self, code: int | None) -> None:
+        if not self.lost.done():
+            self.lost.set_result(broken(f"broker {self._settings.host}:{self._settings.port}", code))
+
+    def _on_connect(
+        self,
+        client: Paho,
+        userdata: Any,  # noqa: ANN401 -- aiomqtt's signature
+        flags: ConnectFlags,
+        reason_code: ReasonCode,
+        properties: Properties | None = None,
+    ) -> None:
+        self.session_present = bool(flags.session_present)
+        self._unfit = unfit(properties, self._settings)
+        self.window = 0 if self._unfit else min(getattr(properties, "ReceiveMaximum", 65_535), 65_535)
+        super()._on_connect(client, userdata, flags, reason_code, properties)
+
+    def _on_socket_open(self, client: Paho, userdata: Any, sock: Any) -> None:  # noqa: ANN401, ARG002
+        """As aiomqtt's, but so that reading can pause; paho calls it from the thread that connects."""
+
+        def watch() -> None:
+            self._loop.add_reader(sock.fileno(), self._read)
+            self._misc_task = self._loop.create_task(self._misc_loop())
+
+        self._loop.call_soon_threadsafe(watch)
+
+    def _read(self) -> None:
+        try:
+            while self._client.loop_read() == MQTT_ERR_SUCCESS and not self._paused:
+                sock = self._client.socket()
+                if not (isinstance(sock, ssl.SSLSocket) and sock.pending()):
+                    break  # TLS may hold more than the socket shows
+        except Exception as exc:  # noqa: BLE001 -- as aiomqtt does: the connection is broken
+            self._broken(exc)
+
+    def _broken(self, error: Exception) -> None:
+        if not self._disconnected.done():
+            self._disconnected.set_exception(error)
+        self._say_lost(None)
+
+    def _on_socket_register_write(self, client: Paho, userdata: Any, sock: Any) -> None:  # noqa: ANN401, ARG002
+        """As aiomqtt's, but for a socket that is closed before the loop comes to it: its number may be another's."""
+
+        def write() -> None:
+            try:
+                self._client.loop_write()
+            except Exception as exc:  # noqa: BLE001 -- as in `_read`
+                self._broken(exc)
+
+        def watch() -> None:
+            current = self._client.socket()
+            if current is not None and current is sock and current.fileno() >= 0:
+                self._loop.add_writer(current.fileno(), write)
+
+        self._loop.call_soon_threadsafe(watch)
+
+    def _on_message(self, client: Paho, userdata: Any, message: MQTTMessage) -> None:  # noqa: ANN401, ARG002
+        given = message.properties
+        self._receiver.received(
+            Incoming(
+                body=bytes(message.payload),
+                content_type=getattr(given, "ContentType", ""),
+                response_topic=getattr(given, "ResponseTopic", ""),
+                correlation=getattr(given, "CorrelationData", None),
+                user=tuple((name, value) for name, value in getattr(given, "UserProperty", ())),
+                expiry=getattr(given, "MessageExpiryInterval", None),
+                retained=bool(message.retain),
+                qos=message.qos,
+                mid=message.mid,
+                dup=bool(message.dup),
+            )
+        )
+
+    def _on_publish(
+        self,
+        client: Paho,
+        userdata: Any,  # noqa: ANN401 -- aiomqtt's signature
+        mid: int,
+        reason_code: ReasonCode,
+        properties: Properties,
+    ) -> None:
+        super()._on_publish(client, userdata, mid, reason_code, properties)
+        self._receiver.published(mid, reason_code.value)
+
+    def _parse(self, handle: Callable[[], Any]) -> Any:  # noqa: ANN401 -- paho's
+        """Let paho handle a PUBLISH; acknowledge one that it cannot parse.
+
+        Otherwise U+FEFF in a property, which brokers pass on, ends this and every later connection.
+        """
+        try:
+            return handle()
+        except (MQTTException, UnicodeError, ValueError, IndexError, KeyError, struct.error):
+            mid = packet_id(self._client._in_packet)  # noqa: SLF001 -- there is no public way to what it cannot parse
+            if mid:
+                self.acknowledge(mid)
+            self._receiver.unreadable()
+            return MQTT_ERR_SUCCESS
+
+
+def _properties(packet: int) -> Properties:
+    return Properties(packet)  # type: ignore[no-untyped-call]  # paho has no types here
+
+
+def _connect_properties(settings: MqttSettings, session_seconds: int) -> Properties:
+    properties = _properties(PacketTypes.CONNECT)
+    properties.SessionExpiryInterval = session_seconds
+    properties.ReceiveMaximum = settings.receive_maximum
+    properties.MaximumPacketSize = settings.message_bytes
+    return properties
+
+
+@contextlib.contextmanager
+def _translated(where: str) -> Iterator[None]:
+    """Run a call to the client; its own texts are left out, as they may quote what was sent.
+
+    Raises:
+        RefusedError: The broker refuses us for good.
+        BusError: Anything else; it may pass.
+    """
+    try:
+        yield
+    except aiomqtt.MqttCodeError as exc:
+        code = exc.rc.value if isinstance(exc.rc, ReasonCode) else None
+        raise refusal(where, code) from exc
+    except (aiomqtt.MqttError, OSError) as exc:
+        cause = exc.__context__ if isinstance(exc, aiomqtt.MqttError) else exc
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            message = f"{where}: mqtt.tls: the broker's certificate is not trusted: {cause.verify_message}"
+            raise RefusedError(message) from exc
+        told = "no answer in time" if cause is None or isinstance(cause, TimeoutError) else type(cause).__name__
+        raise BusError(f"{where}: {told}") from exc

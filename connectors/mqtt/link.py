@@ -1,0 +1,344 @@
+"""The link to the broker: keeps a connection, journals what comes before it is acknowledged, publishes the outbox.
+
+The order in which things happen to a query, and why an end of anything between two of them is harmless:
+
+    1. it is journalled and fsynced;
+    2. it is acknowledged to the broker;
+    3. it is answered, and the answer is durable in the outbox together with the position behind the query;
+    4. the answer is published, and
+    5. acknowledged by the broker.
+
+Before 1 the broker sends the query again. Between 1 and 2 it does too, marked DUP, and `Redeliveries` knows it. Between
+2 and 3 the journal has it. Between 3 and 5 the outbox publishes the answer again, the very same bytes.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from connectors.base import Lag
+from connectors.journal.journal import Journal
+from connectors.mqtt.client import Connection
+from connectors.mqtt.messages import Incoming, SessionBegan, pack, stored
+from connectors.mqtt.outbox import Outbox, Parcel
+from connectors.mqtt.reasons import ACCEPTED, QUOTA_EXCEEDED, words
+from connectors.mqtt.redeliveries import Redeliveries
+from connectors.mqtt.replies import status
+from connectors.mqtt.settings import RECEIVE_MAXIMUM_LIMIT, MqttSettings
+from oracle.errors import BusError, FencedError, PerpetuaError, RefusedError
+
+__all__ = ["Link", "Observer"]
+
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 15.0
+_FULL_LOOK: Final = 0.2
+_IDLE: Final = 1.0
+_DRAIN: Final = 5.0
+_MOST_WAITING: Final = 32 << 20
+"""Bytes of bodies, received and not yet journalled, above which no more is read from the connection."""
+
+
+class Observer(Protocol):
+    """Who is told how the link fares: public facts only."""
+
+    def connected(self) -> None:
+        """A connection stands."""
+        ...
+
+    def lost(self, error: BusError) -> None:
+        """There is no connection; it is tried again."""
+        ...
+
+    def noted(self, reason: str) -> None:
+        """Something that an operator should know: one of a few fixed words, or a reason code's."""
+        ...
+
+
+class Link:
+    """One model's connection, made again whenever it is lost. Use from one event loop.
+
+    Args:
+        settings: The broker and the topics.
+        journal: Of the queries; open while the link is begun.
+        outbox: Open while the link is begun.
+        observer: Who is told.
+    """
+
+    def __init__(self, settings: MqttSettings, journal: Journal, outbox: Outbox, observer: Observer) -> None:
+        self._settings = settings
+        self._journal = journal
+        self._outbox = outbox
+        self._observer = observer
+        self._redeliveries = Redeliveries()
+        self._order = asyncio.Lock()  # of what is journalled and what is remembered of it
+        self._incoming: deque[Incoming] = deque()
+        self._waiting = 0
+        self._connection: Connection | None = None
+        self._under_way: dict[int, Parcel | None] = {}
+        self._stir = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._closing = False
+        self._trouble: BusError | None = None
+        self._failed: PerpetuaError | None = None
+        self._full = False
+        self._notify: Callable[[], None] = lambda: None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, notify: Callable[[], None]) -> None:
+        """Begin to connect; `notify` is called whenever the journal has grown, and when the link has failed."""
+        self._notify, self._failed = notify, None
+        self._stopping.clear()
+        self._task = asyncio.create_task(self._keep())
+
+    def check(self) -> None:
+        """Raise what has ended the link for good.
+
+        Raises:
+            RefusedError: The broker does not let us in, or refuses what we publish on a topic of our own.
+            FencedError: Another client has taken our place.
+            StorageError: The journal could not be written.
+        """
+        if self._failed is not None:
+            raise self._failed
+
+    def lag(self) -> Lag:
+        """Return how many journalled queries are not answered."""
+        last = self._outbox.last
+        left = max(self._redeliveries.newest - (last.position if last else 0), 0)
+        return Lag(left, None if left else 0.0)
+
+    def wake(self) -> None:
+        """Say that the journal may have room again."""
+        self._stir.set()
+
+    async def remember(self) -> None:
+        """Journal what is remembered of the newest queries, so that they themselves may be dropped.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        async with self._order:
+            await asyncio.to_thread(self._journal.append, [pack(self._redeliveries.recent())])
+
+    async def end(self) -> None:
+        """Take nothing more, give what is in the outbox a few seconds to be published, and disconnect."""
+        self._stopping.set()
+        self._stir.set()
+        self._outbox.wake()
+        task, self._task = self._task, None
+        if task is not None:
+            await asyncio.wait({task})
+
+    def received(self, message: Incoming) -> None:
+        """See `Receiver.received`. What comes at QoS 0 faster than it can be journalled is dropped."""
+        if message.qos == 0 and len(self._incoming) >= RECEIVE_MAXIMUM_LIMIT:
+            self._observer.noted("dropped at QoS 0")
+            return
+        self._incoming.append(message)
+        self._waiting += len(message.body)
+        if self._waiting > _MOST_WAITING and self._connection is not None:
+            self._connection.pause()
+        self._stir.set()
+
+    def unreadable(self) -> None:
+        """See `Receiver.unreadable`."""
+        self._observer.noted("unreadable message")
+
+    def published(self, mid: int, reason: int) -> None:
+        """See `Receiver.published`."""
+        if mid not in self._under_way:
+            return
+        parcel = self._under_way[mid]
+        if reason < ACCEPTED or self._excused(parcel, reason):  # else it stays, to be published again
+            del self._under_way[mid]
+            if parcel is not None:
+                self._outbox.published(parcel)
+        self._outbox.wake()
+
+    def _excused(self, parcel: Parcel | None, reason: int) -> bool:
+        """Return whether a refused message may be given up: one that a query wanted elsewhere, and nothing else."""
+        if reason == QUOTA_EXCEEDED:
+            self._trouble = BusError(f"broker: {words(reason)}")
+            self._stir.set()
+            return False
+        if parcel is not None and not parcel.message.ours:
+            self._observer.noted(f"answer refused: {words(reason)}")
+            return True
+        topic = self._settings.status if parcel is None else parcel.message.topic
+        self._fail(RefusedError(f"topic {topic}: the broker does not let us publish: {words(reason)}"))
+        return False
+
+    def _fail(self, error: PerpetuaError) -> None:
+        self._failed = self._failed or error
+        self._stir.set()
+        self._outbox.wake()
+        self._notify()
+
+    async def _keep(self) -> None:
+        pause = _FIRST_PAUSE
+        try:
+            await asyncio.to_thread(self._redeliveries.restore, self._journal)
+            while not self._stopping.is_set():
+                began = asyncio.get_running_loop().time()
+                try:
+                    await self._connect_once()
+                except FencedError:
+                    raise
+                except BusError as exc:
+                    self._observer.lost(exc)
+                lasted = asyncio.get_running_loop().time() - began
+                pause = _FIRST_PAUSE if lasted > _LONGEST_PAUSE else min(2 * pause, _LONGEST_PAUSE)
+                jittered = pause * (0.5 + secrets.randbelow(1000) / 2000)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(jittered):
+                        await self._stopping.wait()
+        except PerpetuaError as exc:
+            self._fail(exc)
+
+    async def _connect_once(self) -> None:
+        """Connect, and serve the connection until it is lost or we are to stop."""
+        self._incoming.clear()  # the broker sends again what was not acknowledged
+        self._waiting = 0
+        self._under_way.clear()
+        self._closing, self._trouble = False, None
+        self._connection = connection = Connection(self._settings, self, status(self._settings, online=False))
+        await connection.enter()
+        connection.lost.add_done_callback(lambda _: self._on_lost())
+        gracefully = False
+        try:
+            await self._begin_session(connection)
+            publishing = asyncio.create_task(self._publish(connection))
+            try:
+                await self._store(connection)
+            finally:
+                await self._end_publishing(connection, publishing)
+            gracefully = self._outbox.settled
+        finally:
+            await connection.leave(gracefully=gracefully)
+            self._outbox.return_first([parcel for parcel in self._under_way.values() if parcel is not None])
+            self._under_way.clear()
+
+    def _on_lost(self) -> None:
+        self._stir.set()
+        self._outbox.wake()
+
+    async def _begin_session(self, connection: Connection) -> None:
+        """Go on with the session that the broker has kept, or begin one, and make that known before all else."""
+        if not connection.session_present:
+            if self._journal.end > 0:
+                self._observer.noted("the broker had no session of ours")
+            async with self._order:
+                self._redeliveries.forget()
+                await asyncio.to_thread(self._journal.append, [pack(SessionBegan())])
+        self._redeliveries.connected()
+        await connection.subscribe_queries()
+        if self._settings.status is not None:
+            self._under_way[connection.send_status(status(self._settings, online=True))] = None
+        self._observer.connected()
+
+    def _check(self, connection: Connection) -> None:
+        """Raise what ends this connection."""
+        self.check()
+        if self._trouble is not None:
+            raise self._trouble
+        if connection.lost.done():
+            raise connection.lost.result()
+
+    async def _store(self, connection: Connection) -> None:
+        """Journal what comes, then acknowledge it; while the journal is full, do neither."""
+        while not self._stopping.is_set():
+            self._check(connection)
+            self._stir.clear()
+            if not self._incoming:
+                await self._stir.wait()
+                continue
+            if self._is_full():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_FULL_LOOK):
+                        await self._stir.wait()
+                continue
+            batch = self._next_batch()
+            fresh = [stored(message, self._settings) for message in batch if not self._redeliveries.holds(message)]
+            if fresh:
+                async with self._order:
+                    end = await asyncio.to_thread(self._journal.append, [pack(query) for query in fresh])  # 1.
+                    self._redeliveries.newest = end
+                    for query in fresh:
+                        self._redeliveries.add(query)
+                self._notify()
+            if self._waiting <= _MOST_WAITING:
+                connection.resume()
+            for message in batch:
+                if message.qos:
+                    connection.acknowledge(message.mid)  # 2.
+
+    def _next_batch(self) -> list[Incoming]:
+        """Return what is to be journalled together: about as much as one segment holds, so that segments can go."""
+        batch, size = [], 0
+        while self._incoming and size < self._journal.segment_bytes:
+            batch.append(self._incoming.popleft())
+            size += len(batch[-1].body)
+        self._waiting -= size
+        return batch
+
+    def _is_full(self) -> bool:
+        full = self._journal.full
+        if full and not self._full:
+            self._observer.noted("journal full, taking nothing until a snapshot is past it")
+        self._full = full
+        return full
+
+    async def _publish(self, connection: Connection) -> None:
+        """Publish the outbox in order, so much at a time as the broker lets us."""
+        queue, window = self._outbox.queue, min(connection.window, RECEIVE_MAXIMUM_LIMIT)
+        while not (self._closing or connection.lost.done() or self._failed or self._trouble):
+            while queue and len(self._under_way) < window:
+                parcel = queue[0]
+                try:
+                    mid = connection.send(parcel.message)
+                except BusError:
+                    return
+                except RefusedError as exc:
+                    if parcel.message.ours:
+                        self._fail(exc)
+                        return
+                    self._observer.noted("answer cannot be sent")
+                    queue.popleft()
+                    self._outbox.published(parcel)
+                    continue
+                queue.popleft()
+                self._under_way[mid] = parcel
+            try:
+                async with asyncio.timeout(_IDLE):
+                    await self._outbox.wait()
+            except TimeoutError:
+                await self._outbox.remember()
+
+    async def _end_publishing(self, connection: Connection, publishing: "asyncio.Task[None]") -> None:
+        """Let it go on for a while if we are to stop, and say that we are gone; then end it.
+
+        It is never cancelled: it may be writing to the outbox.
+        """
+        publishing.add_done_callback(lambda _: self._outbox.wake())
+        if self._stopping.is_set() and not connection.lost.done() and self._failed is None:
+            with contextlib.suppress(TimeoutError, BusError):
+                async with asyncio.timeout(_DRAIN):
+                    while not self._outbox.settled and not publishing.done():
+                        await self._outbox.wait()
+                    if self._settings.status is not None:
+                        self._under_way[connection.send_status(status(self._settings, online=False))] = None
+                    while self._under_way and not publishing.done():
+                        await self._outbox.wait()
+        self._closing = True
+        self._outbox.wake()
+        await asyncio.wait({publishing})
+        error = publishing.exception()
+        if isinstance(error, PerpetuaError):
+            self._fail(error)
+        elif error is not None:
+            raise error
+        if self._stopping.is_set():
+            await self._outbox.remember()

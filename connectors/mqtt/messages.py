@@ -1,0 +1,170 @@
+"""What the journal and the outbox keep of messages, and how a journalled query becomes a delivery."""
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery
+from connectors.journal.segment import Found
+from connectors.mqtt.settings import MqttSettings
+
+__all__ = ["Incoming", "Outgoing", "Query", "Recent", "SessionBegan", "Stored", "delivery", "pack", "stored", "unpack"]
+
+DIGEST_BYTES: Final = 16
+RESPONSE_TOPIC: Final = "response-topic"
+EXPIRY: Final = "expiry"
+USER: Final = "user."
+"""Begins the names of headers that are user properties, so that none of them can pass for another header."""
+
+
+class Incoming(msgspec.Struct, frozen=True, kw_only=True):
+    """One message as the broker handed it over.
+
+    Attributes:
+        body: Its payload.
+        content_type: As its publisher declared it; empty if not.
+        response_topic: Where its publisher wants the answer; empty if it does not say.
+        correlation: What its publisher knows it by; None if there is no such thing.
+        user: User properties in their order; names may be repeated.
+        expiry: Seconds that it was still good for when the broker sent it; None for ever.
+        retained: Whether its retain flag is set.
+        qos: 0 or 1.
+        mid: The broker's packet id; 0 with QoS 0.
+        dup: Whether the broker says that it may have sent it before.
+    """
+
+    body: bytes
+    content_type: str = ""
+    response_topic: str = ""
+    correlation: bytes | None = None
+    user: tuple[tuple[str, str], ...] = ()
+    expiry: int | None = None
+    retained: bool = False
+    qos: int = 1
+    mid: int = 0
+    dup: bool = False
+
+    @property
+    def digest(self) -> bytes:
+        """16 bytes of a hash of all that a redelivery has in common with the first delivery; the expiry runs down."""
+        same = (self.body, self.content_type, self.response_topic, self.correlation, self.user, self.retained)
+        return hashlib.blake2b(msgspec.msgpack.encode(same), digest_size=DIGEST_BYTES).digest()
+
+
+class Query(msgspec.Struct, frozen=True, array_like=True, tag="q"):
+    """A query as the journal keeps it.
+
+    Attributes:
+        body: Its payload; of one that is too long as much as shows that it is.
+        content_type: Normalised; see `content_type`.
+        response_topic: See `Incoming`.
+        correlation: See `Incoming`.
+        user: See `Incoming`.
+        expiry: See `Incoming`.
+        mid: See `Incoming`.
+        digest: See `Incoming`.
+    """
+
+    body: bytes
+    content_type: str
+    response_topic: str
+    correlation: bytes | None
+    user: tuple[tuple[str, str], ...]
+    expiry: int | None
+    mid: int
+    digest: bytes
+
+
+class SessionBegan(msgspec.Struct, frozen=True, array_like=True, tag="s"):
+    """The broker had no session of ours: packet ids from before mean nothing any more."""
+
+
+class Recent(msgspec.Struct, frozen=True, array_like=True, tag="r"):
+    """What the newest queries before it were, so that they themselves may be dropped.
+
+    Attributes:
+        mids: Packet ids, the oldest first.
+        digests: Of each, 16 bytes, one after the other.
+    """
+
+    mids: list[int]
+    digests: bytes
+
+
+Stored = Query | SessionBegan | Recent
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Stored] = msgspec.msgpack.Decoder(Stored)
+
+
+class Outgoing(msgspec.Struct, frozen=True, array_like=True):
+    """One message to publish: the same bytes however often.
+
+    Attributes:
+        topic: Where to.
+        body: Its payload.
+        content_type: Of the payload.
+        correlation: The query's.
+        user: The query's.
+        expiry: Seconds that it is good for, the query's; None for ever.
+        ours: Whether the topic is one of the operator's own, and not one that a query named.
+    """
+
+    topic: str
+    body: bytes
+    content_type: str
+    correlation: bytes | None = None
+    user: tuple[tuple[str, str], ...] = ()
+    expiry: int | None = None
+    ours: bool = True
+
+
+def pack(message: Stored) -> bytes:
+    """Return a journal record's body."""
+    return _encoder.encode(message)
+
+
+def unpack(body: bytes) -> Stored:
+    """Read a journal record's body."""
+    return _decoder.decode(body)
+
+
+def content_type(message: Incoming) -> str:
+    """Return what the body is, in lower case and without parameters, JSON if nothing is said.
+
+    >>> content_type(Incoming(body=b"", content_type="Application/JSON; charset=utf-8"))
+    'application/json'
+    """
+    if message.retained:
+        return RETAINED
+    return message.content_type.partition(";")[0].strip().lower() or JSON
+
+
+def stored(message: Incoming, settings: MqttSettings) -> Query:
+    """Return what the journal keeps of a message: all that its answer depends on."""
+    kind = content_type(message)
+    limit = settings.batch_bytes if kind == ARROW_STREAM else settings.body_bytes
+    return Query(
+        message.body[: limit + 1],
+        kind,
+        message.response_topic,
+        message.correlation,
+        message.user,
+        message.expiry,
+        message.mid,
+        message.digest,
+    )
+
+
+def delivery(found: Found) -> Delivery | None:
+    """Return a journal record as a delivery; None if it is none. An empty body is a round with no query."""
+    message = unpack(found.body)
+    if not isinstance(message, Query):
+        return None
+    headers = [(USER + name, value.encode()) for name, value in message.user]
+    if message.response_topic:
+        headers.append((RESPONSE_TOPIC, message.response_topic.encode()))
+    if message.expiry is not None:
+        headers.append((EXPIRY, b"%d" % message.expiry))
+    body = message.body or (None if message.content_type == JSON else b"")
+    return Delivery(found.position, body, message.content_type, tuple(headers), message.correlation)

@@ -1,0 +1,227 @@
+"""The outbox: commits that are durable before anything of them is published, and what is left to publish.
+
+One commit is one record of a journal, so it is there whole or not at all. A record says too up to which earlier commit
+everything had been taken over by the broker when it was written; after a crash what came later is published again, the
+very same bytes.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from connectors.base import Committed
+from connectors.journal.journal import Journal
+from connectors.mqtt.messages import Outgoing
+from oracle.errors import StorageError
+
+__all__ = ["Outbox", "Parcel"]
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True):
+    """One commit.
+
+    Attributes:
+        position: Of the source.
+        metadata: What the committer gave.
+        done: Commit up to which all had been published.
+        messages: To publish.
+    """
+
+    position: int
+    metadata: bytes
+    done: int
+    messages: list[Outgoing]
+
+
+class Parcel(NamedTuple):
+    """One message that is to be published.
+
+    Attributes:
+        commit: The number of its commit.
+        message: It.
+    """
+
+    commit: int
+    message: Outgoing
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Record)
+
+
+class Outbox:
+    """Commits on disk, and the queue of their messages in memory.
+
+    Args:
+        journal: A journal of its own, not yet open.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.queue: deque[Parcel] = deque()
+        self._left: dict[int, int] = {}
+        self._done = self._said = self._newest = 0
+        self._last: Committed | None = None
+        self._ready = False
+        self._order = asyncio.Lock()
+        self._mutex = threading.RLock()  # a cancelled commit goes on in its thread
+        self._news = asyncio.Event()
+
+    @property
+    def opened(self) -> bool:
+        """True while it can be committed to."""
+        return self._ready
+
+    @property
+    def last(self) -> Committed | None:
+        """The last commit that is known to be durable."""
+        return self._last
+
+    @property
+    def settled(self) -> bool:
+        """True once the broker has taken over all there is."""
+        return not self._left
+
+    def open(self) -> Committed | None:
+        """Open the journal, queue what is left to publish, and return the last commit.
+
+        Raises:
+            StorageError: It is damaged, held by another process, or cannot be opened.
+            WrongKeyError: It belongs to another state.
+        """
+        with self._mutex:
+            self._ready = False
+            self.journal.open()
+            found = self._load()
+            self._ready = True
+            return found
+
+    def inspect(self) -> Committed | None:
+        """Do the checks of `open` and return what it would, but hold and cut nothing.
+
+        Raises:
+            StateError: See `open`.
+            StorageError: See `open`.
+        """
+        self.journal.inspect()
+        return self._load()
+
+    async def commit(self, messages: Sequence[Outgoing], committed: Committed) -> None:
+        """Make a commit durable and queue its messages; wait first while too much is unpublished.
+
+        Raises:
+            StorageError: It could not be written; or, and the message says so, the sink must be opened first.
+        """
+        self.check_ready()
+        while self.journal.full and not self.settled:
+            self._news.clear()
+            await self._news.wait()
+        async with self._order:
+            await self._append(messages, committed)
+
+    async def remember(self) -> None:
+        """Make durable how far the broker has taken things over, if that has changed; so little comes twice.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        async with self._order:
+            if self._done > self._said and self.settled and self._last is not None and self._ready:
+                await self._append([], self._last)
+
+    async def _append(self, messages: Sequence[Outgoing], committed: Committed) -> None:
+        done = self._done
+        self.forget()
+        record = _Record(committed.position, committed.metadata, done, list(messages))
+
+        def write() -> int:
+            with self._mutex:
+                self.check_ready()
+                return self.journal.append([_encoder.encode(record)])
+
+        try:
+            number = await asyncio.to_thread(write)
+        except asyncio.CancelledError:
+            with self._mutex:  # waits for the thread
+                self._ready = False
+            raise
+        self._said, self._last, self._newest = done, committed, number
+        if messages:
+            self._left[number] = len(messages)
+            self.queue.extend(Parcel(number, message) for message in messages)
+        elif not self._left:
+            self._done = self._said = number
+        self.wake()
+
+    def published(self, parcel: Parcel) -> None:
+        """The broker has taken a message over."""
+        self._left[parcel.commit] -= 1
+        if not self._left[parcel.commit]:
+            del self._left[parcel.commit]
+            self._advance()
+        self._news.set()
+
+    def return_first(self, parcels: Sequence[Parcel]) -> None:
+        """Queue again, before all others, what was sent and may not have arrived."""
+        self.queue.extendleft(reversed(parcels))
+
+    async def wait(self) -> None:
+        """Wait until there is something new: to publish, or published."""
+        self._news.clear()
+        await self._news.wait()
+
+    def wake(self) -> None:
+        """End a `wait`."""
+        self._news.set()
+
+    def forget(self) -> None:
+        """Drop what is published, but for the last commit.
+
+        Raises:
+            StorageError: It could not be dropped.
+        """
+        self.journal.forget(min(self._done, self.journal.end - 1))
+
+    def check_ready(self) -> None:
+        """Refuse to commit before `open`, or after a failure whose outcome only `open` can tell.
+
+        Raises:
+            StorageError: `open` must be called (again) first.
+        """
+        if not self._ready:
+            raise StorageError(f"{self.journal.folder}: the sink must be opened (again) before it can commit")
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        with self._mutex:
+            self._ready = False
+            self.journal.close()
+
+    def _advance(self) -> None:
+        self._done = min(self._left) - 1 if self._left else self._newest
+
+    def _load(self) -> Committed | None:
+        self.queue.clear()
+        self._left.clear()
+        self._last, last = None, None
+        reader = self.journal.reader(max(self.journal.end - 1, 0))
+        for found in reader.read(1):
+            last = _decoder.decode(found.body)
+        if last is None:
+            self._done = self._said = self._newest = 0
+            return None
+        reader = self.journal.reader(max(last.done, self.journal.first))
+        while some := reader.read(64):
+            for found in some:
+                messages = _decoder.decode(found.body).messages
+                if messages:
+                    self._left[found.position] = len(messages)
+                    self.queue.extend(Parcel(found.position, message) for message in messages)
+        self._said, self._newest = last.done, self.journal.end
+        self._advance()
+        self._last = Committed(last.position, last.metadata)
+        return self._last

@@ -1,0 +1,87 @@
+"""What is published for a reply, and where: pure functions of the query's properties and the allow-list."""
+
+import base64
+from typing import Any, Final
+
+import msgspec
+
+from connectors.base import JSON, Commit, Reply
+from connectors.mqtt.client import matches
+from connectors.mqtt.messages import EXPIRY, RESPONSE_TOPIC, USER, Outgoing
+from connectors.mqtt.settings import MqttSettings
+
+__all__ = ["dead_letter", "outgoing", "reply_topic", "status"]
+
+_LONGEST: Final = 65_535
+
+
+def reply_topic(named: str, settings: MqttSettings) -> str:
+    """Return the response topic that a query names if a filter of the allow-list matches it, else the answer topic.
+
+    A topic that is not allowed is passed over, not refused: the answer must go somewhere, and its asker can read the
+    default. (Otherwise anybody who may ask could write wherever the daemon may write.) The model's own topics are never
+    allowed, whatever the filters say: an answer among the queries would be a query. Nor are the broker's own ($...).
+    """
+    usable = 0 < len(named.encode()) <= _LONGEST and not named.startswith("$") and not set(named) & set("+#\0")
+    if usable and named not in settings.own_topics and any(matches(named, one) for one in settings.reply_topics):
+        return named
+    return settings.answers
+
+
+def outgoing(commit: Commit, settings: MqttSettings) -> list[Outgoing]:
+    """Return all that is published for a commit, in order: replies, each with its note if it was rejected; events."""
+    messages: list[Outgoing] = []
+    for reply in commit.replies:
+        messages.append(_answer(reply, settings))
+        if reply.rejected is not None and settings.dead_letter is not None:
+            note = dead_letter(reply, settings.topic, bodies=settings.dead_letter_bodies)
+            messages.append(Outgoing(settings.dead_letter, note, JSON))
+    if settings.ledger is not None:
+        messages += [Outgoing(settings.ledger, event, JSON) for event in commit.ledger]
+    return messages
+
+
+def _answer(reply: Reply, settings: MqttSettings) -> Outgoing:
+    user: list[tuple[str, str]] = []
+    named, expiry = "", None
+    for name, value in reply.headers:
+        if name.startswith(USER):
+            user.append((name.removeprefix(USER), value.decode()))
+        elif name == RESPONSE_TOPIC:
+            named = value.decode()
+        elif name == EXPIRY:
+            expiry = int(value)
+    topic = reply_topic(named, settings)
+    ours = topic == settings.answers
+    return Outgoing(topic, reply.body, reply.content_type, reply.key, tuple(user), expiry, ours)
+
+
+def dead_letter(reply: Reply, topic: str, *, bodies: bool) -> bytes:
+    """Return the note on a rejected message: one JSON object.
+
+    Args:
+        reply: The reply to it, with `rejected` set.
+        topic: The query topic.
+        bodies: Whether the note holds the message itself, in base64.
+    """
+    rejected = reply.rejected
+    if rejected is None:
+        raise ValueError("reply: it was not rejected")
+    note: dict[str, Any] = {
+        "reason": rejected.reason,
+        "topic": topic,
+        "position": rejected.position,
+        "size": len(rejected.body),
+    }
+    if bodies:
+        note["body"] = base64.b64encode(rejected.body).decode()
+    return msgspec.json.encode(note)
+
+
+def status(settings: MqttSettings, *, online: bool) -> bytes:
+    """Return the status message.
+
+    >>> status(MqttSettings(host="h", port=1, client_id="c", topic="q", answers="a", model="vfr"), online=True)
+    b'{"model":"vfr","online":true}'
+    """
+    return msgspec.json.encode({"model": settings.model, "online": online})

@@ -1,0 +1,64 @@
+"""Where one model's answers go, as a `Sink`: durable in the outbox, published from there."""
+
+import asyncio
+
+from connectors.base import Commit, Committed
+from connectors.local.checks import check_metadata
+from connectors.mqtt.link import Link
+from connectors.mqtt.outbox import Outbox
+from connectors.mqtt.replies import outgoing
+from connectors.mqtt.settings import MqttSettings
+
+__all__ = ["MqttSink"]
+
+
+class MqttSink:
+    """Commits to the outbox. Delivery guarantee: at least once, and repeats are byte-identical.
+
+    A commit is durable before anything of it is published, at QoS 1, in order; what the broker has not acknowledged
+    when a connection ends, and what was not known to be acknowledged when the process ended, is published again.
+    Open it before the source: the source begins the connection.
+
+    Args:
+        settings: The broker and the topics.
+        outbox: Where commits are durable.
+        link: Publishes them; None to publish nothing.
+    """
+
+    def __init__(self, settings: MqttSettings, outbox: Outbox, link: Link | None) -> None:
+        self._settings = settings
+        self._outbox = outbox
+        self._link = link
+
+    @property
+    def in_doubt(self) -> Committed | None:
+        """None: nothing leaves before its commit is durable."""
+        return None
+
+    async def open(self) -> Committed | None:
+        """See `connectors.base.Sink.open`.
+
+        Raises:
+            StorageError: The outbox is damaged, held by another process, or cannot be opened.
+            WrongKeyError: It belongs to another state.
+        """
+        return await asyncio.to_thread(self._outbox.open)
+
+    async def commit(self, commit: Commit) -> None:
+        """See `connectors.base.Sink.commit`. While the outbox is full it waits for the broker.
+
+        Raises:
+            InputError: The metadata is too long.
+            StorageError: It could not be written, or the sink must be opened first.
+            RefusedError: The broker does not let us in, or refuses what we publish on a topic of our own.
+            FencedError: Another client has taken our place.
+        """
+        check_metadata(commit.metadata)
+        if self._link is not None:
+            self._link.check()
+        committed = Committed(commit.position, commit.metadata)
+        await self._outbox.commit(outgoing(commit, self._settings), committed)
+
+    async def close(self) -> None:
+        """See `connectors.base.Sink.close`."""
+        await asyncio.to_thread(self._outbox.close)

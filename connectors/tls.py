@@ -1,0 +1,66 @@
+"""TLS to a broker: what every bus is told about it, and the context made of it."""
+
+import socket
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oracle.errors import RefusedError
+
+__all__ = ["Tls", "secured", "tls_context"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS to the brokers.
+
+    Attributes:
+        ca_file: Certificates to trust (PEM); None for the system's.
+        certificate_file: Our own certificate (PEM), where brokers ask for one.
+        key_file: Its private key (PEM).
+        key_password: What the private key is encrypted with.
+        check_hostname: Whether the broker's certificate must name its host.
+    """
+
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+
+
+def tls_context(tls: Tls, table: str) -> ssl.SSLContext:
+    """Return the context.
+
+    Args:
+        tls: What is asked for.
+        table: What the user calls the table of these settings.
+
+    Raises:
+        RefusedError: One of the files cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+        if tls.certificate_file is not None:
+            context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password or "")
+    except OSError as exc:  # an ssl.SSLError is one
+        reason = exc.reason if isinstance(exc, ssl.SSLError) else exc.strerror
+        raise RefusedError(f"{table}: its files cannot be used: {reason}") from exc
+    context.check_hostname = tls.check_hostname
+    return context
+
+
+def secured(context: ssl.SSLContext, plain: socket.socket, host: str, seconds: float) -> ssl.SSLSocket:
+    """Return a connected socket with TLS on it, after the handshake; close it if that fails.
+
+    Raises:
+        OSError: The handshake failed, or took longer than so many seconds.
+    """
+    wrapped = context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
+    try:
+        wrapped.settimeout(seconds)
+        wrapped.do_handshake()
+    except BaseException:
+        wrapped.close()
+        raise
+    return wrapped

@@ -1,0 +1,88 @@
+"""What `perpetua check` looks at where the source is MQTT: the journal, the outbox and the broker, beside the state."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+from connectors.journal.source import JournalSource
+from connectors.mqtt.messages import delivery
+from connectors.mqtt.probe import probe
+from oracle.cli.findings import Finding, attempt
+from oracle.errors import StateError
+from oracle.planning.kinds import decode_plan
+from oracle.planning.plan import Plan
+from oracle.planning.planner import verify_plan
+from oracle.service.chatter import hear_client
+from oracle.service.config import Config
+from oracle.service.mqtt import last_commit, mqtt_settings, open_journals
+from oracle.service.recovery import catch_up, check_order
+from oracle.service.shard import Shard
+from oracle.state.folder import check_mode, is_held, newest_bytes, read_plan
+from oracle.state.format import decode
+from oracle.state.keys import read_key_file
+from oracle.state.shards import refuse_sharded
+
+__all__ = ["mqtt_findings"]
+
+
+def mqtt_findings(config: Config) -> Iterator[Finding]:
+    """Check a state that is served over MQTT; take nobody's session over, change nothing."""
+    hear_client(logging.NullHandler())
+    finding, _ = attempt("state folder is there and private", lambda: _check_folder(config))
+    yield finding
+    if finding.problem:
+        return
+    finding, plan = attempt("plan can be read", lambda: _plan(config))
+    yield finding
+    if plan is None:
+        return
+    finding, _ = attempt("plan, re-checked by the accountant", lambda: verify_plan(plan))
+    yield finding
+    finding, shard = attempt("snapshot opens under this key and plan", lambda: _shard(config, plan))
+    yield finding
+    if shard is not None:
+        finding, _ = attempt(
+            "journal and outbox are whole, and go with the state", lambda: asyncio.run(_again(config, plan, shard))
+        )
+        yield finding
+    finding, settings = attempt("settings and secrets", lambda: mqtt_settings(config, plan))
+    yield finding
+    if settings is not None:
+        finding, _ = attempt("broker lets us in and can do what is needed", lambda: asyncio.run(probe(settings)))
+        yield finding
+    if is_held(config.state.folder):
+        yield Finding("a daemon is serving this state now; a second one would be refused", None)
+
+
+def _check_folder(config: Config) -> None:
+    check_mode(config.state.folder)
+    refuse_sharded(config.state.folder)
+
+
+def _plan(config: Config) -> Plan:
+    data = read_plan(config.state.folder)
+    if data is None:
+        msg = f"{config.state.folder}: holds no state; make one with `perpetua init`"
+        raise StateError(msg)
+    return decode_plan(data)
+
+
+def _shard(config: Config, plan: Plan) -> Shard:
+    data = newest_bytes(config.state.folder)
+    if data is None:
+        msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
+        raise StateError(msg)
+    return Shard(plan, decode(data, read_key_file(config.state.key_path), plan.digest))
+
+
+async def _again(config: Config, plan: Plan, shard: Shard) -> None:
+    """Re-execute, in memory, what a restart would."""
+    committed = last_commit(config, plan)
+    check_order(shard, committed)
+    journal, _ = open_journals(config, plan)
+    journal.inspect()
+    source = JournalSource(journal, delivery, live=False)
+    try:
+        await catch_up(shard, source, committed)
+    finally:
+        await source.close()

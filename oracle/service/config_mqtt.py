@@ -1,0 +1,141 @@
+"""The tables of a configuration that serves MQTT."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from pydantic_core import PydanticCustomError
+
+from oracle.service.config_tls import TlsTable
+
+__all__ = ["LoginTable", "MqttSink", "MqttSource", "MqttTable", "check_mqtt_topics"]
+
+_Table = ConfigDict(extra="forbid", frozen=True)
+_LONGEST: Final = 65_535
+
+
+def _named(topic: str) -> str:
+    """Refuse what is no topic of ours to publish to or to subscribe to."""
+    if topic.startswith("$share/"):
+        msg = (
+            "must not be a shared subscription: a model's queries are one stream in one order, which the broker would "
+            "deal out; serve one daemon for each topic, and use more topics for more daemons"
+        )
+        raise PydanticCustomError("topic", msg)
+    if not 0 < len(topic.encode()) <= _LONGEST or topic.startswith("$") or set(topic) & set("+#\0"):
+        msg = "must be a topic of 1 to 65,535 bytes, without + and #, that does not begin with $"
+        raise PydanticCustomError("topic", msg)
+    return topic
+
+
+def _filter(wildcard: str) -> str:
+    """Refuse what is no filter, and one that would let a query name any topic of the broker."""
+    levels = wildcard.split("/")
+    whole = all(len(level) == 1 or not set(level) & set("+#") for level in levels) and "#" not in levels[:-1]
+    if not whole or "\0" in wildcard or not 0 < len(wildcard.encode()) <= _LONGEST:
+        msg = "must be a topic filter: + for one level, # for all that follow, at the end"
+        raise PydanticCustomError("topic", msg)
+    if levels[0] in {"+", "#"} or wildcard.startswith("$"):
+        msg = "must begin with a name, not with a wildcard or $: a query could otherwise have us write to any topic"
+        raise PydanticCustomError("topic", msg)
+    return wildcard
+
+
+Topic = Annotated[str, AfterValidator(_named)]
+"""An MQTT topic."""
+
+Filter = Annotated[str, AfterValidator(_filter)]
+"""An MQTT topic filter."""
+
+
+class MqttSource(BaseModel):
+    """`[source]`: an MQTT topic, journalled on this machine before it is acknowledged.
+
+    Attributes:
+        kind: "mqtt".
+        topic: The model's queries.
+        journal: Folder of the journal; by default `journal` in the state folder. It belongs to the state.
+        journal_bytes: Size from which on nothing is taken from the broker until a snapshot lets it shrink.
+        receive_maximum: Most messages that the broker may send ahead of our acknowledgements.
+        message_bytes: Largest packet that the broker shall send; larger ones it drops without a word.
+    """
+
+    model_config = _Table
+    kind: Literal["mqtt"]
+    topic: Topic
+    journal: Path | None = None
+    journal_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] = 1 << 30
+    receive_maximum: Annotated[int, Field(ge=1, le=1000)] = 100
+    message_bytes: Annotated[int, Field(ge=1 << 12, le=268_435_455)] = 1 << 20
+
+
+class MqttSink(BaseModel):
+    """`[sink]`: MQTT topics, at least once, repeats byte-identical.
+
+    Attributes:
+        kind: "mqtt".
+        topic: The model's answers.
+        reply_topics: Topic filters; a query's response topic that one of them matches is where its answer goes.
+        ledger: Public ledger events.
+        dead_letter: Notes on rejected messages.
+        dead_letter_bodies: Whether these hold the messages themselves, which are private.
+        status: Retained: whether the daemon is connected.
+        outbox_bytes: Size of unpublished answers from which on nothing more is answered.
+    """
+
+    model_config = _Table
+    kind: Literal["mqtt"]
+    topic: Topic
+    reply_topics: Annotated[list[Filter], Field(max_length=1000)] = []
+    ledger: Topic | None = None
+    dead_letter: Topic | None = None
+    dead_letter_bodies: bool = False
+    status: Topic | None = None
+    outbox_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] = 1 << 28
+
+
+class LoginTable(BaseModel):
+    """`[mqtt.login]`: name and password for the broker. They are sent as they are: use TLS with them.
+
+    Attributes:
+        username: The name.
+        password_file: Holds the password.
+        password: Only from the environment: PERPETUA_MQTT__LOGIN__PASSWORD.
+    """
+
+    model_config = _Table
+    username: Annotated[str, Field(min_length=1)]
+    password_file: Path | None = None
+    password: SecretStr | None = None
+
+
+class MqttTable(BaseModel):
+    """`[mqtt]`: the broker.
+
+    Attributes:
+        server: The broker, "host:port".
+        client_id: Under which the broker keeps our session; by default "perpetua-" and the model's name.
+        tls: TLS, if the broker speaks it.
+        login: Name and password, if it asks for one.
+        keepalive_seconds: Silence after which either side takes the other for gone.
+        session_seconds: How long the broker keeps our session, with what was not delivered, while we are away.
+        request_seconds: Most time for one request.
+    """
+
+    model_config = _Table
+    server: Annotated[str, Field(pattern=r"^[^\s,@/]+:[0-9]{1,5}$")]
+    client_id: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,128}$")] | None = None
+    tls: TlsTable | None = None
+    login: LoginTable | None = None
+    keepalive_seconds: Annotated[int, Field(ge=5, le=65_535)] = 20
+    session_seconds: Annotated[int, Field(ge=60, le=2**32 - 1)] = 7 * 24 * 3600
+    request_seconds: Annotated[float, Field(ge=1, le=300)] = 10.0
+
+
+def check_mqtt_topics(source: MqttSource, sink: MqttSink) -> None:
+    """Refuse a topic that is used for two things: answers would be taken for queries, or read by the wrong ones."""
+    names = [source.topic, sink.topic, *filter(None, (sink.ledger, sink.dead_letter, sink.status))]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        msg = f"each must be a topic of its own; {double} is named twice"
+        raise PydanticCustomError("topics", msg)

@@ -1,0 +1,158 @@
+"""From a configuration to the MQTT connector."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.base import Committed
+from connectors.journal.journal import Journal
+from connectors.mqtt.link import Link
+from connectors.mqtt.outbox import Outbox
+from connectors.mqtt.settings import Login, MqttSettings
+from connectors.mqtt.sink import MqttSink
+from connectors.mqtt.source import MqttSource
+from oracle.errors import BusError, InputError
+from oracle.planning.plan import Plan
+from oracle.service import config_mqtt
+from oracle.service.config import Config
+from oracle.service.kafka import largest_reply
+from oracle.service.log import PublicLog
+from oracle.service.secrets import secret_of, tls_of
+from oracle.state.keys import journal_key, read_key_file
+
+__all__ = ["LoggingObserver", "MqttBus", "last_commit", "mqtt_settings", "open_bus", "open_journals"]
+
+_QUIET_SECONDS: Final = 10.0
+
+
+def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
+    """Return the connector's settings.
+
+    Raises:
+        InputError: The configuration does not name an MQTT source and sink.
+        StorageError: A password file cannot be read.
+    """
+    source, sink, mqtt = _tables(config)
+    host, _, port = mqtt.server.rpartition(":")
+    return MqttSettings(
+        host=host.strip("[]"),
+        port=int(port),
+        client_id=mqtt.client_id or f"perpetua-{plan.name}",
+        topic=source.topic,
+        answers=sink.topic,
+        model=plan.name,
+        reply_topics=tuple(sink.reply_topics),
+        ledger=sink.ledger,
+        dead_letter=sink.dead_letter,
+        dead_letter_bodies=sink.dead_letter_bodies,
+        status=sink.status,
+        login=_login(mqtt.login),
+        tls=tls_of(mqtt.tls, "mqtt.tls"),
+        keepalive_seconds=mqtt.keepalive_seconds,
+        session_seconds=mqtt.session_seconds,
+        request_seconds=mqtt.request_seconds,
+        receive_maximum=source.receive_maximum,
+        message_bytes=source.message_bytes,
+        body_bytes=plan.limits.body_bytes,
+        batch_bytes=plan.limits.batch_bytes,
+        largest_reply=largest_reply(plan, source.message_bytes),
+    )
+
+
+def _tables(config: Config) -> tuple[config_mqtt.MqttSource, config_mqtt.MqttSink, config_mqtt.MqttTable]:
+    source, sink, mqtt = config.source, config.sink, config.mqtt
+    if not isinstance(source, config_mqtt.MqttSource) or not isinstance(sink, config_mqtt.MqttSink) or mqtt is None:
+        raise InputError("source.kind", config.source.kind, 'must be "mqtt" for this')
+    return source, sink, mqtt
+
+
+def _login(table: config_mqtt.LoginTable | None) -> Login | None:
+    if table is None:
+        return None
+    password = table.password.get_secret_value() if table.password is not None else None
+    return Login(table.username, password or secret_of("mqtt.login.password_file", table.password_file))
+
+
+def open_journals(config: Config, plan: Plan) -> tuple[Journal, Outbox]:
+    """Return the journal of queries and the outbox, not yet open.
+
+    Raises:
+        StateError: The key file cannot be used.
+    """
+    source, sink, _ = _tables(config)
+    key = journal_key(read_key_file(config.state.key_path), plan.digest)
+    folder = source.journal or config.state.folder / "journal"
+    queries = Journal(folder / "queries", key, "queries", limit=source.journal_bytes)
+    return queries, Outbox(Journal(folder / "answers", key, "answers", limit=sink.outbox_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class MqttBus:
+    """Both ends of the bus.
+
+    Attributes:
+        source: Not yet open.
+        sink: Not yet open; open it first.
+    """
+
+    source: MqttSource
+    sink: MqttSink
+
+
+def open_bus(config: Config, plan: Plan, log: PublicLog, on_trouble: Callable[[BusError], None]) -> MqttBus:
+    """Return both ends of the bus that the configuration names, not yet open.
+
+    Args:
+        config: Names it.
+        plan: The plan.
+        log: Told of connections.
+        on_trouble: Told when there is none.
+    """
+    settings = mqtt_settings(config, plan)
+    queries, outbox = open_journals(config, plan)
+    link = Link(settings, queries, outbox, LoggingObserver(log, on_trouble))
+    return MqttBus(MqttSource(queries, link), MqttSink(settings, outbox, link))
+
+
+def last_commit(config: Config, plan: Plan) -> Committed | None:
+    """Return the outbox's last commit without opening it.
+
+    Raises:
+        StateError: It belongs to another state.
+        StorageError: It is damaged.
+    """
+    return open_journals(config, plan)[1].inspect()
+
+
+class LoggingObserver:
+    """Tells the log how the link fares; the same words at most once in ten seconds.
+
+    Args:
+        log: Where to.
+        on_trouble: Told of lost connections, and logs them.
+        clock: Seconds, monotone.
+    """
+
+    def __init__(
+        self, log: PublicLog, on_trouble: Callable[[BusError], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log = log
+        self._on_trouble = on_trouble
+        self._clock = clock
+        self._said: dict[str, float] = {}
+
+    def connected(self) -> None:
+        """See `Observer.connected`."""
+        self._log.info("bus.connected")
+
+    def lost(self, error: BusError) -> None:
+        """See `Observer.lost`."""
+        self._on_trouble(error)
+
+    def noted(self, reason: str) -> None:
+        """See `Observer.noted`."""
+        now = self._clock()
+        if now - self._said.get(reason, -_QUIET_SECONDS) >= _QUIET_SECONDS:
+            self._said[reason] = now
+            self._log.warning("bus.noted", reason=reason)

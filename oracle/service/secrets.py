@@ -1,0 +1,38 @@
+"""Secrets of a configuration, read from the files that it names."""
+
+from pathlib import Path
+
+from connectors.tls import Tls
+from oracle.errors import InputError, StorageError
+from oracle.service.config_tls import TlsTable
+
+__all__ = ["secret_of", "tls_of"]
+
+
+def secret_of(field: str, path: Path | None) -> str | None:
+    """Return what stands in a file, without the newline at its end; None if no file is named.
+
+    Raises:
+        StorageError: It cannot be read.
+        InputError: It is not UTF-8.
+    """
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as exc:
+        raise StorageError(f"{field} = '{path}': cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise InputError(field, str(path), "must be UTF-8") from exc
+
+
+def tls_of(table: TlsTable | None, name: str) -> Tls | None:
+    """Return what a connector is told about TLS.
+
+    Raises:
+        StorageError: The key's password cannot be read.
+    """
+    if table is None:
+        return None
+    password = secret_of(f"{name}.key_password_file", table.key_password_file)
+    return Tls(table.ca_file, table.certificate_file, table.key_file, password, table.check_hostname)

@@ -1,0 +1,39 @@
+"""A cut of the storms, and that they find daemons which are broken on purpose."""
+
+import pytest
+
+from tests.chaos_mqtt.__main__ import main
+from tests.chaos_mqtt.storm import Wishes, storm
+
+
+def test_small_storm_breaks_no_promise(tmp_path):
+    """A few kills, a restart and a pause of the broker: each query has its one answer."""
+    row = storm(tmp_path, Wishes(kills=4, restarts=1, pauses=1, clients=8, queries=400, rate=150))
+    assert not row.broken, row
+    assert (row.kills, row.restarts, row.pauses, row.queries) == (4, 1, 1, 400)
+    assert row.answers >= 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mutant", "what"),
+    [
+        ("drawn noise", "renoised"),
+        ("acknowledge first", "lost"),
+        ("no redeliveries", "doubled"),
+        ("forgetful outbox", "lost"),
+        ("publish first", "renoised"),
+    ],
+)
+def test_broken_daemons_are_found(tmp_path, mutant, what):
+    """Each way to break the daemon is told, as what it is or worse."""
+    row = storm(tmp_path, Wishes(kills=14, clients=10, queries=1200, rate=150, mutant=mutant, patience=15))
+    assert row.broken, row
+    assert getattr(row, what) or row.doubled or row.stopped, row
+
+
+@pytest.mark.slow
+def test_command_prints_a_table(capsys):
+    """The command runs a storm and says what came of it."""
+    assert main(["--kills", "1", "--restarts", "0", "--pauses", "0", "--clients", "3", "--queries", "60"]) == 0
+    assert "Every query has one answer" in capsys.readouterr().out

@@ -1,0 +1,69 @@
+"""A journal is a source like any other: the abstract suite, and what a live one does."""
+
+import asyncio
+
+import pytest
+
+from connectors.base import Delivery
+from connectors.journal.journal import Journal
+from connectors.journal.source import JournalSource
+from oracle.errors import SourceError
+from tests.connectors.suite import SourceSuite
+
+
+def _decode(found):
+    return None if found.body == b"skip" else Delivery(found.position, found.body)
+
+
+def _journal(folder):
+    journal = Journal(folder, bytes(32), "test", limit=1 << 20)
+    journal.open()
+    return journal
+
+
+class TestJournalSource(SourceSuite):
+    """A journal of several segments, some of whose records are no deliveries."""
+
+    @pytest.fixture(autouse=True)
+    def _records(self, tmp_path):
+        for part in range(3):
+            self.journal = _journal(tmp_path / "j")
+            self.journal.append([b"%d" % number if number % 4 else b"skip" for number in range(part * 7, part * 7 + 7)])
+            self.journal.append([b"last"])
+            if part < 2:
+                self.journal.close()
+        yield
+        self.journal.close()
+
+    def make(self):
+        """Return a source over the same journal."""
+        return JournalSource(self.journal, _decode, live=False)
+
+
+async def test_live_source_waits_for_what_comes(tmp_path):
+    """At the end a live source waits, is never exhausted, and hands over what is appended."""
+    journal = _journal(tmp_path / "j")
+    source = JournalSource(journal, _decode, live=True)
+    await source.open(None)
+    assert not source.exhausted
+    assert list(await source.fetch(5, 0.01)) == []
+    waiting = asyncio.ensure_future(source.fetch(5, 60))
+    await asyncio.sleep(0)
+    journal.append([b"skip", b"one"])
+    source.notify()
+    assert list(await waiting) == [Delivery(2, b"one")]
+    await source.close()
+    journal.close()
+
+
+async def test_dropped_records_are_an_error(tmp_path):
+    """A position before what the journal has kept, the beginning too, is told."""
+    journal = _journal(tmp_path / "j")
+    for _ in range(8):
+        journal.append([bytes(50_000)])
+    journal.forget(6)
+    assert journal.first > 0
+    for position in (None, 0, journal.first - 1):
+        with pytest.raises(SourceError, match="the journal holds"):
+            await JournalSource(journal, _decode, live=True).open(position)
+    journal.close()

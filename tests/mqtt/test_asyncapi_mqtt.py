@@ -1,0 +1,95 @@
+"""The MQTT part of the AsyncAPI document says what the connector does."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from connectors.base import Commit, Rejected, Reply
+from connectors.journal.segment import Found
+from connectors.mqtt.messages import Incoming, delivery, pack, stored
+from connectors.mqtt.replies import dead_letter, outgoing, status
+from connectors.mqtt.settings import MqttSettings
+from oracle.service.codec.rejections import Reason
+from oracle.service.config_mqtt import MqttSource, MqttTable
+
+_FILE = Path(__file__).resolve().parents[2] / "deploy" / "asyncapi.yaml"
+_DOCUMENT = yaml.safe_load(_FILE.read_text())
+_CHANNELS = {
+    name: channel
+    for name, channel in _DOCUMENT["channels"].items()
+    if channel["servers"] == [{"$ref": "#/servers/mqtt"}]
+}
+_SETTINGS = MqttSettings(
+    host="h",
+    port=1,
+    client_id="perpetua-vfr",
+    model="vfr",
+    topic=_CHANNELS["mqttQueries"]["address"],
+    answers=_CHANNELS["mqttAnswers"]["address"],
+    reply_topics=(_CHANNELS["mqttReplies"]["address"].replace("{asker}", "+"),),
+    ledger=_CHANNELS["mqttLedger"]["address"],
+    dead_letter=_CHANNELS["mqttDeadLetters"]["address"],
+    status=_CHANNELS["status"]["address"],
+)
+
+
+def _example(message, name):
+    examples = _DOCUMENT["components"]["messages"][message]["examples"]
+    return next(example["payload"] for example in examples if example["name"] == name)
+
+
+def test_server_binding_is_what_the_client_says():
+    """Session, keep-alive, packet size and will are the defaults of the settings."""
+    binding = _DOCUMENT["servers"]["mqtt"]["bindings"]["mqtt"]
+    table, source = MqttTable(server="h:1"), MqttSource(kind="mqtt", topic="q")
+    assert (binding["keepAlive"], binding["sessionExpiryInterval"]) == (table.keepalive_seconds, table.session_seconds)
+    assert binding["maximumPacketSize"] == source.message_bytes
+    assert binding["cleanSession"] is False
+    will = binding["lastWill"]
+    assert (will["topic"], will["qos"], will["retain"]) == (_SETTINGS.status, 1, True)
+    assert will["message"].encode() == status(_SETTINGS, online=False)
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_status_is_what_the_connector_writes(online):
+    """Both examples of a status are."""
+    assert msgspec.json.decode(status(_SETTINGS, online=online)) == _example(
+        "Status", "online" if online else "offline"
+    )
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+def test_dead_letters_are_what_the_connector_writes(bodies):
+    """Both forms of a dead letter are."""
+    reply = Reply(b"", rejected=Rejected(Reason.MALFORMED, 42, b"{"))
+    note = msgspec.json.decode(dead_letter(reply, _SETTINGS.topic, bodies=bodies))
+    assert note == _example("MqttDeadLetter", "with-the-body" if bodies else "note")
+
+
+def test_everything_goes_where_the_document_says():
+    """A query's answer, its note and an event go to the channels' addresses; properties come back as promised."""
+    query = Incoming(
+        body=b"{", response_topic="vfr/replies/a", correlation=b"7f3a", user=(("traceparent", "00"),), expiry=60
+    )
+    came = delivery(Found(1, pack(stored(query, _SETTINGS)), 0))
+    assert came is not None
+    reply = Reply(b"answer", headers=came.headers, key=came.key, rejected=Rejected(Reason.MALFORMED, 1, b"{"))
+    plain = Reply(b"plain")
+    answer, note, other, event = outgoing(Commit([reply, plain], [b"event"], 1, b""), _SETTINGS)
+    assert (answer.topic, note.topic) == ("vfr/replies/a", _SETTINGS.dead_letter)
+    assert (other.topic, event.topic) == (_SETTINGS.answers, _SETTINGS.ledger)
+    assert (answer.correlation, answer.user, answer.expiry) == (b"7f3a", (("traceparent", "00"),), 60)
+    assert (answer.ours, other.ours) == (False, True)
+
+
+def test_operations_are_at_qos_1():
+    """Every operation on an MQTT channel says QoS 1; only the status is retained."""
+    for operation in _DOCUMENT["operations"].values():
+        name = operation["channel"]["$ref"].rpartition("/")[2]
+        if name not in _CHANNELS:
+            continue
+        binding = operation["bindings"]["mqtt"]
+        assert binding["qos"] == 1
+        assert binding.get("retain", False) is (name == "status")

@@ -1,0 +1,166 @@
+"""TLS, client certificates and passwords on a real broker: who proves who they are is served, others are told why."""
+
+import asyncio
+import contextlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from connectors.mqtt.probe import probe
+from connectors.mqtt.settings import Login, MqttSettings
+from connectors.tls import Tls
+from oracle.errors import BusError, PerpetuaError, RefusedError
+from tests.support.certificates import Authority
+from tests.support.folders import command, environment
+from tests.support.mosquitto import Mosquitto
+from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
+from tests.support.shards import bodies
+
+_SECRET = "opensesame-7Qx"  # noqa: S105 -- a password of the test's own
+_KEY_SECRET = "keypass-4Zw"  # noqa: S105 -- as above
+
+
+class _Ground:
+    """An authority, a stranger, and brokers that want proof."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority, self.stranger = Authority(folder), Authority(folder, "stranger")
+        self.client = self.authority.issue("client", password=_KEY_SECRET)
+        self._keys = [f"cafile {self.authority.certificate}", "allow_anonymous true"]
+        pair = self.authority.issue("broker")
+        self.passwords = folder / "passwords"
+        program = shutil.which("mosquitto_passwd")
+        assert program is not None
+        subprocess.run([program, "-b", "-c", str(self.passwords), "oracle", _SECRET], check=True, capture_output=True)
+        self.ways = {
+            "tls": [*self._keys, *_pair(pair)],
+            "mutual": [*self._keys, *_pair(pair), "require_certificate true", "use_identity_as_username true"],
+            "wrong host": [*self._keys, *_pair(self.authority.issue("elsewhere", host="mqtt.example"))],
+            "password": [*_pair(pair), "allow_anonymous false", f"password_file {self.passwords}"],
+            "plain": ["allow_anonymous true"],
+        }
+
+    def broker(self, way: str) -> Mosquitto:
+        """Return a broker that wants this proof, not yet started."""
+        return Mosquitto(self.folder / f"broker-{way.replace(' ', '-')}", listener=self.ways[way])
+
+    def tls(self, authority: Authority | None = None) -> Tls:
+        """Return settings that trust an authority."""
+        return Tls(ca_file=(authority or self.authority).certificate)
+
+    def mutual(self, password: str = _KEY_SECRET) -> Tls:
+        """Return settings with a certificate of our own."""
+        return Tls(self.authority.certificate, self.client, self.client, password)
+
+
+def _pair(path: Path) -> list[str]:
+    return [f"certfile {path}", f"keyfile {path}"]
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory) -> _Ground:
+    """Made once."""
+    return _Ground(tmp_path_factory.mktemp("security"))
+
+
+def _probe(broker: Mosquitto, **settings: object) -> None:
+    made = MqttSettings(
+        host="127.0.0.1",
+        port=broker.port,
+        client_id="c",
+        topic="q",
+        answers="a",
+        model="m",
+        request_seconds=5.0,
+        **settings,  # type: ignore[arg-type]
+    )
+    asyncio.run(probe(made))
+
+
+_LET_IN = {
+    "tls": lambda ground: {"tls": ground.tls()},
+    "mutual": lambda ground: {"tls": ground.mutual()},
+    "password": lambda ground: {"tls": ground.tls(), "login": Login("oracle", _SECRET)},
+    "wrong host": lambda ground: {"tls": Tls(ca_file=ground.authority.certificate, check_hostname=False)},
+}
+
+
+@pytest.mark.parametrize("way", _LET_IN)
+def test_who_proves_who_they_are_is_let_in(ground, way):
+    """Over TLS, with certificates of both, with a password, and where the host's name is not to be looked at."""
+    with ground.broker(way) as broker:
+        _probe(broker, **_LET_IN[way](ground))
+
+
+_REFUSED = {
+    "stranger": ("tls", lambda ground: {"tls": ground.tls(ground.stranger)}, RefusedError, "is not trusted"),
+    "system's only": ("tls", lambda _: {"tls": Tls()}, RefusedError, "is not trusted"),
+    "other host": ("wrong host", lambda ground: {"tls": ground.tls()}, RefusedError, "not valid for '127.0.0.1'"),
+    "no certificate": ("mutual", lambda ground: {"tls": ground.tls()}, PerpetuaError, "127.0.0.1"),
+    "wrong key password": ("mutual", lambda ground: {"tls": ground.mutual("wrong")}, RefusedError, "files cannot be"),
+    "wrong password": (
+        "password",
+        lambda ground: {"tls": ground.tls(), "login": Login("oracle", "wrong")},
+        RefusedError,
+        "not authorized",
+    ),
+    "no password": ("password", lambda ground: {"tls": ground.tls()}, RefusedError, "not authorized"),
+    "no tls where it is": ("tls", lambda _: {}, BusError, "look whether mqtt.tls"),
+    "tls where there is none": ("plain", lambda ground: {"tls": ground.tls()}, BusError, "127.0.0.1"),
+}
+
+
+@pytest.mark.parametrize("case", _REFUSED)
+def test_who_does_not_is_told_why(ground, case):
+    """A refusal by either side is told in its own words, without any secret."""
+    way, settings, kind, said = _REFUSED[case]
+    with ground.broker(way) as broker, pytest.raises(kind) as caught:
+        _probe(broker, **settings(ground))
+    assert said in str(caught.value)
+    for secret in (_SECRET, _KEY_SECRET, "wrong"):
+        assert secret not in str(caught.value).replace("wrong version", "")
+
+
+def test_daemon_serves_over_mutual_tls_and_no_secret_is_printed(ground, tmp_path):
+    """Certificates of both and a password from a file: queries are answered; no output of any kind has a secret."""
+    lines = [*ground.ways["mutual"][:-1], f"password_file {ground.passwords}"]
+    lines[lines.index("allow_anonymous true")] = "allow_anonymous false"
+    with Mosquitto(tmp_path / "broker", listener=lines) as broker:
+        model = MqttModelUnderTest(broker, "m", tmp_path).create()
+        (tmp_path / "password").write_text(_SECRET + "\n")
+        (tmp_path / "key-password").write_text(_KEY_SECRET + "\n")
+        tables = f"""
+[mqtt.tls]
+ca_file = "{ground.authority.certificate}"
+certificate_file = "{ground.client}"
+key_file = "{ground.client}"
+key_password_file = "{tmp_path}/key-password"
+[mqtt.login]
+username = "oracle"
+password_file = "{tmp_path}/password"
+"""
+        config = model.config(extra=tables)
+        with contextlib.ExitStack() as stack:
+            stack.callback(model.end)
+            model.serve(config)
+            model.wait_for_event("bus.connected")
+
+            def prepare(client) -> None:
+                files = [str(path) for path in (ground.authority.certificate, ground.client, ground.client)]
+                client.tls_set(*files, keyfile_password=_KEY_SECRET)
+                client.username_pw_set("oracle", _SECRET)
+
+            asker = Asker(broker.server, [model.answers], prepare=prepare)
+            stack.callback(asker.close)
+            asker.ask(model.queries, bodies(1)[0])
+            eventually(lambda: asker.heard, what=model.log)
+            checked = subprocess.run(
+                command("check", config), capture_output=True, check=False, env=environment(), timeout=60
+            )
+            printed = (tmp_path / "serve.log").read_bytes() + checked.stdout + checked.stderr
+    assert b"ok     broker lets us in" in checked.stdout
+    for secret in (_SECRET, _KEY_SECRET):
+        assert secret.encode() not in printed

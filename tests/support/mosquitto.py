@@ -1,0 +1,145 @@
+"""A real Mosquitto on loopback: own configuration, free port, own folder; killed by its process id."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+__all__ = ["Mosquitto", "free_port", "mosquitto_binary"]
+
+_PLACES: Final = "/usr/sbin:/usr/local/sbin"
+_SECONDS: Final = 20.0
+
+
+def mosquitto_binary() -> str:
+    """Return where the broker's program is.
+
+    Raises:
+        AssertionError: It is not installed: the tests cannot be run then, and must not pass.
+    """
+    found = shutil.which("mosquitto") or shutil.which("mosquitto", path=_PLACES)
+    assert found is not None, "mosquitto is not installed: apt-get install --no-install-recommends mosquitto"
+    return found
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on just now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Mosquitto:
+    """A broker with a folder of its own, which keeps its port and what it has stored.
+
+    It stores on a clean stop and every second (`autosave_interval 1`); after SIGKILL it has lost what came since.
+
+    Args:
+        folder: Made if it is missing.
+        settings: Further lines of its configuration, of the whole broker.
+        listener: Further lines about its listener; anonymous clients are let in unless something is said here.
+    """
+
+    def __init__(self, folder: Path, settings: Sequence[str] = (), listener: Sequence[str] = ()) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._settings = list(settings)
+        self._listener = list(listener) or ["allow_anonymous true"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def server(self) -> str:
+        """Its address, "host:port"."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start it, and wait until it listens."""
+        self.folder.mkdir(exist_ok=True)
+        store = self.folder / "store"
+        store.mkdir(exist_ok=True)
+        lines = [
+            "per_listener_settings false",
+            "persistence true",
+            f"persistence_location {store}/",
+            "autosave_interval 1",
+            "max_queued_messages 0",
+            "max_inflight_messages 100",
+            f"log_dest file {self.folder / 'broker.log'}",
+            "log_type error",
+            "log_type warning",
+            "log_type notice",
+            f"user {_user()}",
+            *self._settings,
+            f"listener {self.port} 127.0.0.1",
+            *self._listener,
+        ]
+        config = self.folder / "broker.conf"
+        config.write_text("\n".join(lines) + "\n")
+        with (self.folder / "broker.out").open("ab") as output:
+            self._process = subprocess.Popen(
+                [mosquitto_binary(), "-c", str(config)], stdout=output, stderr=output, stdin=subprocess.DEVNULL
+            )
+        self._wait_until_it_listens()
+        return self
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Stop it, or kill it at once; what it does not hear while it is paused, it hears then."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        self._process.send_signal(signal.SIGCONT)
+        self._process.wait(_SECONDS)
+        self._process = None
+
+    def restart(self, *, kill: bool = False) -> None:
+        """Stop or kill it, and start it again at its port with what it had stored."""
+        self.stop(kill=kill)
+        self.start()
+
+    def pause(self) -> None:
+        """Stop its process as a cut network would: connections stay, nothing moves."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(kill=True)
+
+    def _wait_until_it_listens(self) -> None:
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1.0).close()
+            except OSError:
+                ended = self._process is not None and self._process.poll() is not None
+                log = self.folder / "broker.log"
+                text = log.read_text() if log.exists() else ""
+                out = (self.folder / "broker.out").read_text()
+                assert not ended, f"mosquitto ended: {out} {text}"
+                assert time.monotonic() < deadline, f"mosquitto does not listen: {out} {text}"
+                time.sleep(0.02)
+            else:
+                return
+
+
+def _user() -> str:
+    """Return whose the broker is to be: as root it would become another user, who cannot read its folder."""
+    return "root" if os.geteuid() == 0 else str(os.geteuid())
