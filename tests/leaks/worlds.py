@@ -17,7 +17,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
-from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers, StateArrays
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from tests.leaks.tokens import Tokens
@@ -94,7 +93,7 @@ class Pair:
 
 
 @cache
-def leak_plan() -> Plan:
+def leak_plan() -> BoxPlan:
     """Return a plan in form only: phases of some 120 rounds, sides that are armed afresh within them."""
     return tiny_plan(
         [feature("a"), feature("b")], points=(12, 10, 11, 12, 10), rearmed=9, threshold=7, rounds=110, examples=300
