@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
+from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import Answers, StateArrays
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from tests.leaks.tokens import Tokens
