@@ -21,8 +21,10 @@ from oracle.accounting.events import (
     NoOpEvent,
     StopperEvent,
     StopperOverflowEvent,
+    ThresholdBitsEvent,
 )
 from oracle.accounting.stopper import log_overflow
+from oracle.accounting.threshold_bits import bits_log_delta
 from oracle.errors import InputError, RefusedError
 from oracle.mechanisms.noise import EDGE_DISTANCE
 
@@ -53,11 +55,11 @@ def guarantee(event: Event, epsilon: float) -> Guarantee:
     return Guarantee(epsilon, delta_at(event, epsilon), event)
 
 
-def delta_at(event: Event, epsilon: float) -> float:
+def delta_at(event: Event, epsilon: float) -> float:  # noqa: C901 -- one for each event
     """Return the delta of `event` at `epsilon`, rounded up.
 
     Formal guarantees:
-        * The result is at least the true delta (Theorems B, B', C; basic composition with pure events).
+        * The result is at least the true delta (Theorems B, B', C; zCDP; basic composition with pure events).
         * It is at most 1, and never rises with epsilon but by rounding.
 
     Args:
@@ -86,6 +88,8 @@ def delta_at(event: Event, epsilon: float) -> float:
             delta = (1.0 + math.exp(event.epsilon)) * event.comparisons * float(EDGE_DISTANCE)
         case BetweenThresholdsEvent():
             delta = _between(event, epsilon)
+        case ThresholdBitsEvent():
+            delta = math.exp(bits_log_delta(event, epsilon))
         case EitherOf():
             delta = max((delta_at(part, epsilon) for part in event.events), default=0.0)
         case Composed():
@@ -129,7 +133,7 @@ def _composed(event: Composed, epsilon: float) -> float:
     pure = math.fsum(_pure(leaf) for leaf in leaves if isinstance(leaf, StopperEvent | ChoiceEvent))
     if pure > epsilon:
         return 1.0
-    trading = [leaf for leaf in leaves if isinstance(leaf, BetweenThresholdsEvent | EitherOf)]
+    trading = [leaf for leaf in leaves if isinstance(leaf, BetweenThresholdsEvent | ThresholdBitsEvent | EitherOf)]
     if len(trading) > 1:
         msg = "composition: at most one event may trade epsilon against delta"
         raise UnsupportedEventError(msg)

@@ -4,6 +4,7 @@ Evolution policy: events are never removed, new fields have defaults, and the me
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from oracle.mechanisms.noise import Law
 
@@ -18,6 +19,7 @@ __all__ = [
     "NonPrivateEvent",
     "StopperEvent",
     "StopperOverflowEvent",
+    "ThresholdBitsEvent",
 ]
 
 
@@ -107,6 +109,25 @@ class ChoiceEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ThresholdBitsEvent:
+    """Bits [a + D E > threshold], queries and thresholds chosen by earlier bits, computed in float64.
+
+    Attributes:
+        law: Law of E.
+        scale: Its scale.
+        shift: How far the record moves a, at most, in units of D.
+        bits: How many, at most.
+        dimension: D, terms of the dot product a.
+    """
+
+    law: Literal["laplace", "gaussian"]
+    scale: float
+    shift: float
+    bits: int
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
 class Composed:
     """All of these happened to the record."""
 
@@ -131,6 +152,7 @@ Event = (
     | StopperEvent
     | StopperOverflowEvent
     | NoiseDistanceEvent
+    | ThresholdBitsEvent
     | Composed
     | EitherOf
 )

@@ -4,6 +4,8 @@ Evolution policy: kinds are never removed, fields are never re-used, new fields 
 field never changes. A reader that meets an unknown kind must refuse, not guess.
 """
 
+from typing import Literal
+
 import msgspec
 
 __all__ = [
@@ -31,6 +33,7 @@ class PhaseStarted(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-sta
         delta: Per-record delta of every record of the phase.
         delta_spent: Sum of delta over the training records and all rounds before this phase.
         nominal: True where epsilon and the deltas are names only and no proof bounds them (the `paper` profile).
+        covers: "training" where they are those of the training records only, and queries are not protected.
     """
 
     round: int
@@ -40,6 +43,7 @@ class PhaseStarted(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-sta
     delta: float
     delta_spent: float
     nominal: bool | msgspec.UnsetType = msgspec.UNSET
+    covers: Literal["training"] | msgspec.UnsetType = msgspec.UNSET
 
 
 class PhaseEnded(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-ended"):
@@ -118,6 +122,7 @@ class _Standing(msgspec.Struct, frozen=True, tag_field="kind"):
         delta_limit: Its bound for ever.
         version: The software's version.
         nominal: As in `PhaseStarted`.
+        covers: As in `PhaseStarted`.
     """
 
     round: int
@@ -129,6 +134,7 @@ class _Standing(msgspec.Struct, frozen=True, tag_field="kind"):
     delta_limit: float
     version: str
     nominal: bool | msgspec.UnsetType = msgspec.UNSET
+    covers: Literal["training"] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ShardStarted(_Standing, frozen=True, tag="shard-started"):

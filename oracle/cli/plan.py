@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oracle.cli.models import read_model
+from oracle.cli.plan_bisection import bisection_phases, bisection_rows, compare_bisection
 from oracle.cli.plan_boxes import box_phases, box_rows, compare_boxes
 from oracle.cli.plan_page import Row
 from oracle.cli.plan_stumps import stump_rows
@@ -43,6 +44,7 @@ class Page(NamedTuple, Generic[PlanT]):
 PAGES: Final[Mapping[str, Page[Any]]] = {
     "rectangles": Page(box_rows, box_phases, compare_boxes),
     "stumps": Page(stump_rows, box_phases, compare_boxes),
+    "bisection": Page(bisection_rows, bisection_phases, compare_bisection),
 }
 """The page of every kind in `oracle.planning.kinds.KINDS`."""
 
@@ -107,7 +109,8 @@ def _json(plan: Plan, paper: Plan | None) -> str:
 
 def _print(console: Console, plan: Plan, declared: int) -> None:
     enough = plan.declared == declared
-    privacy = f"epsilon = {plan.epsilon:g} a record; delta sums to at most {plan.delta:g} for ever"
+    who = "a record" if plan.protects_queries else "a training row"
+    privacy = f"epsilon = {plan.epsilon:g} {who}; delta sums to at most {plan.delta:g} for ever"
     if plan.nominal:
         privacy = f"epsilon = {plan.epsilon:g} a record, sum of delta = {plan.delta:g}: both nominal"
     page = PAGES[plan.predictor]
@@ -131,7 +134,8 @@ def _print_comparison(console: Console, plan: Plan, paper: Plan) -> None:
     if compare is not None:
         console.print()
         console.print(compare(plan, paper))
-        console.print(_NOMINAL)
+        if paper.nominal:
+            console.print(_NOMINAL)
 
 
 def _years(rounds: int) -> str:

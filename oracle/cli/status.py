@@ -31,6 +31,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         model: The model's name.
         profile: Its profile.
         proved: False where epsilon and the deltas are nominal (the `paper` profile).
+        protects_queries: False where epsilon and delta are those of the training records only.
         round: Rounds answered.
         phase: Current phase.
         phase_rounds_left: Rounds left in it.
@@ -50,6 +51,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     profile: str
     proved: bool
+    protects_queries: bool = True
     round: int
     phase: int
     phase_rounds_left: int
@@ -169,6 +171,7 @@ def public_status(folder: Path) -> Status:
         model=plan.name,
         profile=plan.profile,
         proved=not plan.nominal,
+        protects_queries=plan.protects_queries,
         round=header.round,
         phase=header.phase,
         phase_rounds_left=current.rounds - in_phase,

@@ -37,6 +37,7 @@ class Purpose(IntEnum):
     COIN = 3
     SLICE = 4
     CHOICE = 5
+    BIT = 6
 
 
 class _Blocks:

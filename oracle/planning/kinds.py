@@ -10,6 +10,13 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from oracle.errors import PlanError
+from oracle.planning.bisection import (
+    bisection_as_paper,
+    check_bisection_runnable,
+    verify_bisection_plan,
+    wish_for_bisection,
+)
+from oracle.planning.bisection_model import BisectionModel, BisectionPlan, check_bisection_model
 from oracle.planning.box_model import BoxModel, check_box_model, with_slicing
 from oracle.planning.boxes import box_as_paper, check_box_runnable, verify_box_plan, wish_for_box
 from oracle.planning.model import Model
@@ -73,6 +80,15 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         verify=verify_stumps_plan,
         check_runnable=check_stumps_runnable,
         as_paper=stumps_as_paper,
+    ),
+    "bisection": Kind(
+        model=BisectionModel,
+        plan=BisectionPlan,
+        check_model=check_bisection_model,
+        wish=wish_for_bisection,
+        verify=verify_bisection_plan,
+        check_runnable=check_bisection_runnable,
+        as_paper=bisection_as_paper,
     ),
 }
 """Every kind there is; names are never taken away."""

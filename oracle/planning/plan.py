@@ -159,6 +159,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.profile == "paper"
 
     @property
+    def protects_queries(self) -> bool:
+        """True if epsilon and delta are those of every record; False if of the training records only."""
+        return True
+
+    @property
+    def answers(self) -> Literal["label", "value"]:
+        """What a query is answered with: a label, 0 or 1, or a number."""
+        return "label"
+
+    @property
     def digest(self) -> bytes:
         """SHA-256 of the canonical JSON, 32 bytes."""
         return hashlib.sha256(self.encode()).digest()

@@ -54,12 +54,13 @@ class Answers:
     """The answers to one batch.
 
     Attributes:
-        labels: int8[n], 0 or 1, `NO_LABEL` where the round had no query.
+        labels: int8[n], 0 or 1, `NO_LABEL` where the round had no query; 0 for a query that is answered with a number.
         first_round: Global number of the first row's round; row i is round `first_round + i`.
         phases: int64[n], the phase each round belongs to.
         tag: The XOR over the rows of AES_k(round | keyed hash), 16 bytes, as uint64[2]: what the shard
             folds into its running tag (architecture document, invariant 2).
         events: What happened on the way, for the ledger: public facts only.
+        values: float64[n], finite, NaN where the round had no query; None unless `Plan.answers` says "value".
     """
 
     labels: NDArray[np.int8]
@@ -67,6 +68,7 @@ class Answers:
     phases: NDArray[np.int64]
     tag: NDArray[np.uint64]
     events: Sequence[LedgerEvent]
+    values: NDArray[np.float64] | None = None
 
 
 class Predictor(Protocol):
@@ -78,7 +80,8 @@ class Predictor(Protocol):
         * *Restorable*: a predictor restored from `export()` answers on as this one would have.
         * *Even time*: what `answer` does before it returns does not depend on its labels; sets are brought up to date
           by `settle`, which the caller calls when the answers have left. (Only at public moments, at the next batch,
-          when a side is armed afresh or when a phase ends, does `answer` settle by itself.)
+          when a side is armed afresh or when a phase ends, does `answer` settle by itself.) Where the plan protects
+          no queries, it may depend on these, and on what is released.
         * *Fixed size*: `export()`'s shapes depend on the plan and the phase, never on the data.
     """
 
@@ -151,6 +154,7 @@ def phase_started(plan: Plan, phase: int) -> PhaseStarted:
         delta=current.delta,
         delta_spent=plan.delta_spent(phase, 0),
         nominal=True if plan.nominal else UNSET,
+        covers=UNSET if plan.protects_queries else "training",
     )
 
 

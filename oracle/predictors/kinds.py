@@ -6,9 +6,12 @@ Their models and plans stand in `oracle.planning.kinds`; both tables have the sa
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from oracle.planning.bisection_model import BisectionPlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.stumps_model import StumpsPlan
 from oracle.predictors.base import Predictor, StateArrays, Trainer
+from oracle.predictors.bisection.predictor import Bisection
+from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 
@@ -33,6 +36,7 @@ class PredictorKind(NamedTuple, Generic[PlanT]):
 PREDICTORS: Final[Mapping[str, PredictorKind[Any]]] = {
     "rectangles": PredictorKind[BoxPlan](RectanglesTrainer, RectanglesPERP.restore),
     "stumps": PredictorKind[StumpsPlan](StumpsTrainer, StumpsPERP.restore),
+    "bisection": PredictorKind[BisectionPlan](BisectionTrainer, Bisection.restore),
 }
 """Every kind there is, as in `oracle.planning.kinds.KINDS`."""
 

@@ -57,6 +57,7 @@ class Board:
             model=self._plan.name,
             profile=self._plan.profile,
             nominal=self._plan.nominal,
+            protects_queries=self._plan.protects_queries,
             epsilon=self._plan.epsilon,
             started=self._started,
             joined=self._joined,

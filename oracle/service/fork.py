@@ -46,6 +46,9 @@ class ForkCost(NamedTuple):
         Records that came and went before, and those that the run answers later, pay nothing. The fork's queries are
         records of the fork, at the plan's (epsilon, delta_p); a query that is asked in both is a record of each.
 
+    Where the plan protects the training rows only, a fork is one whole life of the same mechanism too: at most as many
+    bits, on noise of its own. So a row pays the plan's epsilon and delta_1 once more, and queries are no records.
+
     Attributes:
         epsilon: In nats.
         delta: Of one record.
@@ -66,6 +69,9 @@ def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
     if plan.nominal:
         msg = f"plan.profile = {plan.profile!r}: its epsilon is nominal, so what another run costs cannot be stated"
         raise RefusedError(msg)
+    if not plan.protects_queries:
+        delta = plan.phases[0].delta
+        return ForkCost(epsilon=plan.epsilon, delta=delta, delta_sum=_above(plan.declared * delta))
     index = snapshot.phase - 1
     current = plan.phases[index]
     in_phase = snapshot.round - plan.first_round(snapshot.phase)
@@ -74,8 +80,13 @@ def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
     return ForkCost(
         epsilon=plan.epsilon,
         delta=max(older.delta, current.delta),
-        delta_sum=math.nextafter(math.fsum((members * older.delta, in_phase * current.delta)) * (1 + 1e-15), math.inf),
+        delta_sum=_above(math.fsum((members * older.delta, in_phase * current.delta))),
     )
+
+
+def _above(total: float) -> float:
+    """Round a sum of products up."""
+    return math.nextafter(total * (1 + 1e-15), math.inf)
 
 
 def fork_event(plan: Plan, snapshot: Snapshot, salt: bytes, number: int) -> ReplayForked:

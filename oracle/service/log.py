@@ -42,6 +42,7 @@ EVENTS: Final = frozenset(
 FIELDS: Final = frozenset(
     {
         "count",
+        "covers",
         "delta",
         "epsilon",
         "error",

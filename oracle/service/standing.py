@@ -21,4 +21,5 @@ def standing(version: str, record: ShardTelemetry, *, started: bool) -> ShardSta
         delta_limit=record.delta_limit,
         version=version,
         nominal=True if record.nominal else UNSET,
+        covers=UNSET if record.protects_queries else "training",
     )

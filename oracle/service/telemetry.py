@@ -107,6 +107,7 @@ class ShardTelemetry:
         delta_spent: Sum of delta over the shard's training records and all its rounds so far.
         delta_limit: Its bound for ever.
         nominal: True where no proof bounds epsilon and the deltas (the `paper` profile).
+        protects_queries: False where they are those of the training records only.
         batches: Batches committed by this process.
         rejections: Messages rejected by this process, by reason; every reason is there.
         lag: How far the answers are behind the stream; None where the source cannot tell.
@@ -131,6 +132,7 @@ class ShardTelemetry:
     delta_spent: float
     delta_limit: float
     nominal: bool
+    protects_queries: bool = True
     batches: int = 0
     rejections: Mapping[Reason, int] = field(default_factory=lambda: NO_REJECTIONS)
     lag: Lag | None = None
@@ -141,9 +143,11 @@ class ShardTelemetry:
     bus_failures: int = 0
 
     @property
-    def promise(self) -> dict[str, float]:
+    def promise(self) -> dict[str, float | str]:
         """What a record of the phase is promised, as log fields; one that no proof bounds is called nominal."""
-        promise = {"epsilon": self.epsilon, "delta": self.delta}
+        promise: dict[str, float | str] = {"epsilon": self.epsilon, "delta": self.delta}
+        if not self.protects_queries:
+            promise["covers"] = "training"
         return promise | {"nominal": True} if self.nominal else promise
 
 
@@ -156,6 +160,7 @@ class ProcessTelemetry:
         model: The model's name.
         profile: The plan's profile.
         nominal: As in `ShardTelemetry`.
+        protects_queries: As in `ShardTelemetry`.
         epsilon: Per-record epsilon (nats); a record is in one shard only.
         started: When the process began (seconds since 1970).
         joined: Whether the consumer group counts us in; always True without a group.
@@ -167,6 +172,7 @@ class ProcessTelemetry:
     model: str
     profile: str
     nominal: bool
+    protects_queries: bool = True
     epsilon: float
     started: float
     joined: bool
@@ -196,5 +202,6 @@ def beginning(plan: Plan, shard: int) -> ShardTelemetry:
         epsilon=plan.epsilon,
         delta_limit=plan.delta,
         nominal=plan.nominal,
+        protects_queries=plan.protects_queries,
         **standing_at(plan, first),  # type: ignore[arg-type]  # mypy cannot see which field has which type
     )

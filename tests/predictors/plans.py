@@ -10,13 +10,15 @@ from typing import Literal
 import msgspec
 
 from oracle.mechanisms.noise import Law
+from oracle.planning.bisection import wish_for_bisection
+from oracle.planning.bisection_model import BisectionModel, BisectionPlan
 from oracle.planning.box_model import BoxModel
 from oracle.planning.model import Feature
-from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
+from oracle.planning.plan import BoxPlan, InstancePlan, Phase, PhasePlan, StopperPlan
 from oracle.planning.stumps_model import SelectionPlan, StumpsPlan
 from oracle.planning.tight import plan_tight, side_names
 
-__all__ = ["feature", "planned", "tiny_plan", "tiny_stumps_plan"]
+__all__ = ["feature", "planned", "tiny_bisection_plan", "tiny_plan", "tiny_stumps_plan"]
 
 
 def feature(name: str, sides: Literal["lower", "upper", "both", "none"] = "both") -> Feature:
@@ -125,3 +127,41 @@ def tiny_stumps_plan(
         ),
     }
     return StumpsPlan(**fields)
+
+
+@cache
+def tiny_bisection_plan(  # noqa: PLR0913 -- each is one thing that tests vary
+    learning: int,
+    after: int,
+    *,
+    profile: Literal["efficient", "paper"] = "efficient",
+    scale: float = 0.1,
+    warmup: int = 0,
+    features: tuple[str, ...] = ("a", "b"),
+) -> BisectionPlan:
+    """Return a plan with two directions and short phases; its noise is less than its epsilon asks for.
+
+    Args:
+        learning: Rounds of the first phase.
+        after: Rounds of the second one.
+        profile: Which learner.
+        scale: Scale of the noise.
+        warmup: Queries from which the basis is found; 0 for the first two features' axes.
+        features: Names, at least two.
+    """
+    model = BisectionModel(
+        name="tiny",
+        predictor="bisection",
+        epsilon=1.0,
+        alpha=0.5,
+        rounds=learning,
+        examples=400,
+        features=tuple(Feature(name=name) for name in features),
+        basis=None if warmup else tuple(tuple(float(i == j) for j in range(len(features))) for i in range(2)),
+        directions=2 if warmup else None,
+        warmup=warmup or None,
+        profile=profile,
+    )
+    plan = wish_for_bisection(model, lambda _step: None)
+    phases = (plan.phases[0], Phase(phase=2, rounds=after, delta=0.0))
+    return msgspec.structs.replace(plan, scale=scale, phases=phases)

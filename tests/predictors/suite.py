@@ -19,7 +19,16 @@ from oracle.errors import PlanExhaustedError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import NO_LABEL, Answers, Predictor, StateArrays
 
-__all__ = ["OTHER_SECRET", "SECRET", "PredictorSuite", "Run", "answer_in_batches", "assert_same_state", "same_state"]
+__all__ = [
+    "OTHER_SECRET",
+    "SECRET",
+    "Calls",
+    "PredictorSuite",
+    "Run",
+    "answer_in_batches",
+    "assert_same_state",
+    "same_state",
+]
 
 SECRET = bytes(range(32))
 OTHER_SECRET = bytes(range(1, 33))
@@ -33,6 +42,7 @@ class Run:
     """All that a stretch of answers says."""
 
     labels: list[int]
+    values: list[str]
     first_round: int
     phases: list[int]
     tag: tuple[int, int]
@@ -46,6 +56,7 @@ def _run(parts: Sequence[Answers]) -> Run:
     tag = np.bitwise_xor.reduce([part.tag for part in parts], axis=0)
     return Run(
         [int(label) for part in parts for label in part.labels],
+        [value.hex() for part in parts if part.values is not None for value in part.values.tolist()],
         parts[0].first_round,
         [int(phase) for part in parts for phase in part.phases],
         (int(tag[0]), int(tag[1])),
@@ -78,7 +89,7 @@ def _shapes(state: StateArrays) -> dict[str, tuple[str, tuple[int, ...]]]:
     return {name: (array.dtype.str, array.shape) for name, array in state.items()}
 
 
-class _Calls:
+class Calls:
     """Writes down every call of a function, Python's or not, between entry and exit."""
 
     def __init__(self) -> None:
@@ -224,7 +235,7 @@ class PredictorSuite(ABC):
         works = []
         for batch in (*batches, self.outside(size)):
             predictor = self.train()
-            with _Calls() as calls:
+            with Calls() as calls:
                 answers = predictor.answer(batch, np.ones(size, dtype=np.bool_))
             assert not answers.events  # such moments are public
             works.append(calls.made)

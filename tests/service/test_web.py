@@ -149,10 +149,11 @@ async def test_status(tmp_path):
         found = (await site.ask("/status")).json()
         plan, (record, _) = small_plan(), site.board.telemetry.shards
     assert list(found) == [
-        *["version", "model", "profile", "proved", "now", "started", "ready", "not_ready"],
+        *["version", "model", "profile", "proved", "protects_queries", "now", "started", "ready", "not_ready"],
         *["epsilon", "delta_spent", "delta_limit", "shards", "history", "errors"],
     ]
     assert (found["version"], found["model"], found["profile"], found["proved"]) == ("1.2", plan.name, "tight", True)
+    assert found["protects_queries"] is True
     assert (found["epsilon"], found["delta_limit"]) == (plan.epsilon, 2 * plan.delta)
     assert found["delta_spent"] == pytest.approx(2 * record.delta_spent)
     assert (found["ready"], found["not_ready"][0]["check"]) == (False, "restored")

@@ -54,6 +54,7 @@ def document(*shards: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "model": "vfr",
         "profile": "tight",
         "proved": True,
+        "protects_queries": True,
         "now": NOW,
         "started": NOW - 187_400.0,
         "ready": not absent,

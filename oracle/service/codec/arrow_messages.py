@@ -2,9 +2,9 @@
 
 In: one column a feature, by name, of any number type; optionally `id` (string or integer). A row whose features are
 all null is a round with no query. Streams that are compressed, or have columns of dictionaries or views, are refused
-unread (`arrow_frames`). Out: `id` if there was one, `label` (int8, -1 where there is none), `round` (int64) and `phase`
-(int32), both -1 where the row was rejected, `error` (null but for rejected rows); the model's name is in the schema's
-metadata.
+unread (`arrow_frames`). Out: `id` if there was one, `label` (int8, -1 where there is none; of a model whose answers are
+numbers `value`, float64, NaN where there is none), `round` (int64) and `phase` (int32), both -1 where the row was
+rejected, `error` (null but for rejected rows); the model's name is in the schema's metadata.
 """
 
 import struct
@@ -70,7 +70,7 @@ class ArrowCodec:
     def __init__(self, plan: Plan) -> None:
         self._names = [feature.name for feature in plan.features]
         self._limits = plan.limits
-        schemas = {kind: _answers_schema(kind, plan.name) for kind in (None, pa.string(), pa.int64())}
+        schemas = {kind: _answers_schema(kind, plan) for kind in (None, pa.string(), pa.int64())}
         self._schemas = {kind: (schema, schema.serialize()) for kind, schema in schemas.items()}
 
     def decode(self, body: bytes) -> ArrowQueries | Rejection:
@@ -167,42 +167,48 @@ class ArrowCodec:
         return Rejection(Reason.BAD_ID, "id", "a column of strings or signed integers")
 
     def encode(
-        self, queries: ArrowQueries, labels: NDArray[np.int8], first_round: int, phases: NDArray[np.int64]
+        self,
+        queries: ArrowQueries,
+        outcomes: NDArray[np.int8] | NDArray[np.float64],
+        first_round: int,
+        phases: NDArray[np.int64],
     ) -> bytes:
         """Encode the answers to one message.
 
         Args:
             queries: The decoded message.
-            labels: int8[m], answers to its m rows that were not rejected.
+            outcomes: int8[m], labels of its m rows that were not rejected; or float64[m], their values.
             first_round: Round of the first of them.
             phases: int64[m], their phases.
         """
         count = len(queries.rejected)
-        label, phase, error = labels, phases.astype(np.int32), _nulls(count)
-        rounds: NDArray[np.int64] = np.arange(first_round, first_round + len(labels), dtype=np.int64)
-        if len(labels) < count:
+        outcome: NDArray[np.generic] = outcomes
+        phase, error = phases.astype(np.int32), _nulls(count)
+        rounds: NDArray[np.int64] = np.arange(first_round, first_round + len(outcomes), dtype=np.int64)
+        if len(outcomes) < count:
             asked = queries.rejected == 0
-            label, rounds, phase = _spread(label, asked), _spread(rounds, asked), _spread(phase, asked)
+            outcome, rounds, phase = _spread(outcome, asked), _spread(rounds, asked), _spread(phase, asked)
             error = _errors().take(pa.array(queries.rejected))
         identifiers = queries.identifiers
         schema, head = self._schemas[None if identifiers is None else identifiers.type]
         # No slices of Arrow's here: it would pad each with what stands behind it, the answers to somebody else.
-        columns = [pa.array(label), pa.array(rounds), pa.array(phase), error]
+        columns = [pa.array(outcome), pa.array(rounds), pa.array(phase), error]
         if identifiers is not None:
             columns.insert(0, identifiers)
         return b"".join((head, pa.RecordBatch.from_arrays(columns, schema=schema).serialize(), _END))
 
 
-def _answers_schema(identifier: pa.DataType | None, model: str) -> pa.Schema:
-    fields = [("label", pa.int8()), ("round", pa.int64()), ("phase", pa.int32()), ("error", pa.string())]
+def _answers_schema(identifier: pa.DataType | None, plan: Plan) -> pa.Schema:
+    outcome = ("label", pa.int8()) if plan.answers == "label" else ("value", pa.float64())
+    fields = [outcome, ("round", pa.int64()), ("phase", pa.int32()), ("error", pa.string())]
     if identifier is not None:
         fields.insert(0, ("id", identifier))
-    return pa.schema(fields, metadata={"model": model})
+    return pa.schema(fields, metadata={"model": plan.name})
 
 
 def _spread(column: NDArray[_Number], asked: NDArray[np.bool_]) -> NDArray[_Number]:
-    """Return a column for all rows, -1 where nothing was asked."""
-    whole = np.full(len(asked), -1, dtype=column.dtype)
+    """Return a column for all rows; where nothing was asked -1, or NaN in one of float64."""
+    whole = np.full(len(asked), np.nan if column.dtype == np.float64 else -1, dtype=column.dtype)
     whole[asked] = column
     return whole
 

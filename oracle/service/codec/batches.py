@@ -184,7 +184,8 @@ class BatchCodec:
         """Encode one reply for each delivery."""
         if batch.plain:
             return self._encode_plain(batch, answers)
-        labels = answers.labels.tolist()
+        answered = _outcomes(answers)
+        outcomes = answered.tolist()
         phases = answers.phases.tolist()
         replies: list[Reply] = []
         start = 0
@@ -196,7 +197,7 @@ class BatchCodec:
             if run:
                 stop = start + len(run)
                 first = answers.first_round + start
-                bodies = self._json.encode_answers(run, labels[start:stop], first, phases[start:stop])
+                bodies = self._json.encode_answers(run, outcomes[start:stop], first, phases[start:stop])
                 replies.extend(
                     Reply(body, JSON, delivery.headers, delivery.key)
                     for body, delivery in zip(bodies, run_deliveries, strict=True)
@@ -215,7 +216,7 @@ class BatchCodec:
                 flush()
                 rows = slice(start, end)
                 first = answers.first_round + start
-                body = self._arrow.encode(part, answers.labels[rows], first, answers.phases[rows])
+                body = self._arrow.encode(part, answered[rows], first, answers.phases[rows])
                 replies.append(Reply(body, ARROW_STREAM, delivery.headers, delivery.key))
                 start = end
             else:
@@ -227,7 +228,7 @@ class BatchCodec:
     def _encode_plain(self, batch: DecodedBatch, answers: Answers) -> list[Reply]:
         identifiers = cast("list[Identifier]", batch.parts)
         bodies = self._json.encode_answers(
-            identifiers, answers.labels.tolist(), answers.first_round, answers.phases.tolist()
+            identifiers, _outcomes(answers).tolist(), answers.first_round, answers.phases.tolist()
         )
         headers = [delivery[3] for delivery in batch.deliveries]
         keys = [delivery[4] for delivery in batch.deliveries]
@@ -238,6 +239,11 @@ def _asked(message: ArrowQueries) -> _Block:
     """Return the rows that were not rejected."""
     asked = message.rejected == 0
     return (message.features, message.present) if asked.all() else (message.features[asked], message.present[asked])
+
+
+def _outcomes(answers: Answers) -> NDArray[np.int8] | NDArray[np.float64]:
+    """Return what the answers say: labels, or values where there are any."""
+    return answers.labels if answers.values is None else answers.values
 
 
 def _rows_of(part: Part) -> int:

@@ -6,9 +6,11 @@
 
     {"id":"a1","label":0   ,"model":"vfr","round":17,"phase":1}
 
-The label takes four bytes whatever it is. An id is for correlation only; two messages with one id are two queries.
+The label takes four bytes whatever it is; of a model whose answers are numbers, "value" stands in its place and takes
+24. An id is for correlation only; two messages with one id are two queries.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
@@ -27,7 +29,8 @@ __all__ = ["Identifier", "JsonCodec"]
 
 Identifier = str | int | None
 
-_LABELS: Final = {0: b"0   ", 1: b"1   ", -1: b"null"}
+_LABELS: Final[dict[float, bytes]] = {0: b"0   ", 1: b"1   ", -1: b"null"}
+_VALUE_BYTES: Final = 24  # the longest that the shortest text of a float64 can be
 _NUMBER_LIMIT: Final = 2**63
 _MANY: Final = 32  # answers from which on it pays to prepare
 
@@ -66,6 +69,7 @@ class JsonCodec:
         self._names = tuple(feature.name for feature in plan.features)
         self._limits = plan.limits
         self._model = msgspec.json.encode(plan.name)
+        self._outcome = plan.answers
         fields: list[tuple[str, object, object]] = [
             ("id", Identifier, None),
             ("x", list[float] | dict[str, float] | msgspec.UnsetType, msgspec.UNSET),
@@ -191,15 +195,23 @@ class JsonCodec:
         return Rejection(Reason.NOT_FINITE, f"x[{index}]", "a finite float64")
 
     def encode_answers(
-        self, identifiers: Sequence[Identifier], labels: Sequence[int], first_round: int, phases: Sequence[int]
+        self, identifiers: Sequence[Identifier], outcomes: Sequence[float], first_round: int, phases: Sequence[int]
     ) -> list[bytes]:
-        """Encode the answers of consecutive rounds."""
+        """Encode the answers of consecutive rounds.
+
+        Args:
+            identifiers: The queries' ids.
+            outcomes: Their labels, or their values where the plan's answers are these; NaN for none.
+            first_round: Round of the first.
+            phases: Their phases.
+        """
         dumps = msgspec.json.encode
         if len(identifiers) < _MANY:
+            read, name = self._texts, self._outcome.encode()
             return [
-                b'{"id":%b,"label":%b,"model":%b,"round":%d,"phase":%d}'
-                % (dumps(identifier), _LABELS[label], self._model, first_round + row, phase)
-                for row, (identifier, label, phase) in enumerate(zip(identifiers, labels, phases, strict=True))
+                b'{"id":%b,"%b":%b,"model":%b,"round":%d,"phase":%d}'
+                % (dumps(identifier), name, text, self._model, first_round + row, phase)
+                for row, (identifier, text, phase) in enumerate(zip(identifiers, read(outcomes), phases, strict=True))
             ]
         texts, (head, middles) = split_texts(identifiers), self._around_texts
         if texts is None:
@@ -208,12 +220,24 @@ class JsonCodec:
         parts = zip(
             repeat(head, len(texts)),
             texts,
-            map(middles.__getitem__, labels),
+            self._between(middles, outcomes),
             encode_rounds(first_round, len(texts)),
             map(ends.__getitem__, phases),
             strict=True,
         )
         return list(map(b"".join, parts))
+
+    def _texts(self, outcomes: Sequence[float]) -> Iterable[bytes]:
+        """Return labels or values as JSON, each of one length."""
+        return map(_value_text, outcomes) if self._outcome == "value" else map(_LABELS.__getitem__, outcomes)
+
+    def _between(self, middles: dict[float, bytes], outcomes: Sequence[float]) -> Iterable[bytes]:
+        """Return what stands between each id and its round."""
+        if self._outcome == "label":
+            return map(middles.__getitem__, outcomes)
+        before, after = middles[0].split(_LABELS[0])
+        before = before.replace(b'"label":', b'"value":')
+        return (before + text + after for text in map(_value_text, outcomes))
 
     def encode_rejection(self, body: bytes | None, rejection: Rejection) -> bytes:
         """Encode a rejection; the asker's id is given back where it can be read and is within its limit."""
@@ -236,7 +260,12 @@ class JsonCodec:
         return msgspec.json.encode(identifier) if len(shown) <= self._limits.id_bytes else b"null"
 
 
-def _around(quote: bytes, model: bytes) -> tuple[bytes, dict[int, bytes]]:
+def _value_text(value: float) -> bytes:
+    """Return a finite number, or null for NaN, padded to one length."""
+    return (b"null" if math.isnan(value) else repr(value).encode()).ljust(_VALUE_BYTES)
+
+
+def _around(quote: bytes, model: bytes) -> tuple[bytes, dict[float, bytes]]:
     """Return what stands before an id, and for each label what stands between the id and the round."""
     middles = {label: b'%b,"label":%b,"model":%b,"round":' % (quote, text, model) for label, text in _LABELS.items()}
     return b'{"id":' + quote, middles

@@ -21,6 +21,7 @@ def status_json(telemetry: ProcessTelemetry, not_ready: Sequence[NotReady], tren
             "model": telemetry.model,
             "profile": telemetry.profile,
             "proved": not telemetry.nominal,
+            "protects_queries": telemetry.protects_queries,
             "now": now,
             "started": telemetry.started,
             "ready": not not_ready,

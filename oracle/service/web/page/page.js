@@ -209,8 +209,9 @@ function showPrivacy(status) {
   put(by("privacy-limit"), exact(status.delta_limit));
   put(by("privacy-epsilon"), exact(status.epsilon));
   put(by("privacy-delta"), roundedUp(each));
+  const whose = status.protects_queries === false ? "training record (queries are not protected)" : "record";
   put(by("privacy-words"), status.proved
-    ? `Proved for each record: ε = ${exact(status.epsilon)}, and a δ of its own. All of these δ so far add up to at most what is spent, and never to more than the limit. What perpetua replay costs is not among them.`
+    ? `Proved for each ${whose}: ε = ${exact(status.epsilon)}, and a δ of its own. All of these δ so far add up to at most what is spent, and never to more than the limit. What perpetua replay costs is not among them.`
     : `Nominal ε = ${exact(status.epsilon)}, nominal δ: both are names here, no proof bounds them.`);
 }
 

@@ -1,0 +1,46 @@
+"""`perpetua hypothesis`: write the vector that a predictor of numbers answers by (online-to-batch conversion)."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from oracle.errors import RefusedError, StateError
+from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.kinds import decode_plan
+from oracle.predictors.bisection.predictor import Bisection
+from oracle.state.folder import FolderStore
+from oracle.state.keys import read_key_file
+from oracle.state.shards import refuse_sharded
+
+__all__ = ["run"]
+
+
+def run(
+    state: Annotated[Path, typer.Argument(metavar="STATE", help="The state folder of a bisection model.")],
+    key: Annotated[Path | None, typer.Option("--key", help="The key file; STATE/key if left out.")] = None,
+) -> None:
+    """Print the vector w by which a bisection model answers, as of its newest snapshot: one weight a feature, as JSON.
+
+    It is a function of the oracle's bits, so it costs the training rows nothing beyond the plan. It protects no query.
+    """
+    refuse_sharded(state)
+    with FolderStore.open(state, read_key_file(key or state / "key")) as store:
+        data = store.read_plan()
+        if data is None:
+            msg = f"{state}: it holds no plan; make a state with `perpetua init`"
+            raise StateError(msg)
+        plan = decode_plan(data)
+        if not isinstance(plan, BisectionPlan):
+            msg = f"{state}: predictor {plan.predictor} has no hypothesis that may be shown"
+            raise RefusedError(msg)
+        snapshot = store.load_latest(plan.digest)
+    if snapshot is None:
+        msg = f"{state}: it holds no snapshot; make a state with `perpetua init`"
+        raise StateError(msg)
+    predictor = Bisection.restore(plan, snapshot.arrays)
+    weights = dict(zip((feature.name for feature in plan.features), predictor.hypothesis().tolist(), strict=True))
+    learned = min(snapshot.round, plan.phases[0].rounds)
+    document = {"model": plan.name, "round": snapshot.round, "learned_from": learned, "weights": weights}
+    typer.echo(msgspec.json.encode(document))

@@ -1,0 +1,63 @@
+"""What `perpetua plan` shows of a plan of OnlineBisection."""
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from oracle.accounting.events import ThresholdBitsEvent
+from oracle.accounting.threshold_bits import bits_rho
+from oracle.cli.plan_page import Row, figure_table, mebibytes
+from oracle.planning.bisection import row_event
+from oracle.planning.bisection_model import BisectionPlan
+
+__all__ = ["bisection_phases", "bisection_rows", "compare_bisection"]
+
+
+def bisection_rows(plan: BisectionPlan) -> Iterator[Row]:
+    """Yield what is said of a plan in one line each."""
+    learning, dimension = plan.phases[0].rounds, len(plan.features)
+    yield "", "queries are not protected: what one of them taught decides later answers"
+    yield "answers", "numbers: the dot product of a query in [0, 1]^D with the rows' mean"
+    where = f"{plan.directions} directions, given"
+    if plan.warmup:
+        where = f"{plan.directions} directions, found by PCA of the first {plan.warmup:,} queries"
+    yield "basis", where
+    yield "error", f"{plan.expected_error:.4g} D on average over {learning:,} rounds, D = {dimension}: {_why(plan)}"
+    yield "noise", f"D times {plan.noise} of scale {plan.scale:.4g}, keyed"
+    row = row_event(plan)
+    one = ThresholdBitsEvent(row.law, row.scale, 1.0 / dimension, row.bits, dimension)
+    yield (
+        "bits",
+        (
+            f"{row.bits:,} at most: rho = {bits_rho(row):.4g} of zCDP for a row, {bits_rho(one):.4g} for a change of "
+            "one coordinate of their mean by 1"
+        ),
+    )
+    yield "memory", mebibytes(plan.memory_bytes)
+
+
+def _why(plan: BisectionPlan) -> str:
+    if plan.profile == "paper":
+        return f"Theorem 2.1's bound if 1/{plan.directions} of the queries is in each cone, else more"
+    return "an estimate that simulations support, for honest queries"
+
+
+def bisection_phases(plan: BisectionPlan) -> Table:
+    """Return the table of the phases."""
+    table = figure_table("phase", "rounds", "delta of a row", "bits at most")
+    learning, after = plan.phases
+    table.add_row("1, learns", f"{learning.rounds:,}", f"{learning.delta:.2e}", f"{learning.rounds:,}")
+    table.add_row("2, recalls", f"{after.rounds:,}", "0", "0")
+    return table
+
+
+def compare_bisection(efficient: BisectionPlan, paper: BisectionPlan) -> Table:
+    """Return both profiles' figures side by side."""
+    table = figure_table("", "efficient", "paper")
+    for name, mine, other in (
+        ("examples wanted", f"{efficient.declared:,}", f"{paper.declared:,}"),
+        ("noise scale", f"{efficient.scale:.4g}", f"{paper.scale:.4g}"),
+        ("average error, of D", f"{efficient.expected_error:.4g}", f"{paper.expected_error:.4g}"),
+    ):
+        table.add_row(name, mine, other)
+    return table

@@ -1,0 +1,158 @@
+"""The model of OnlineBisection, and its plan."""
+
+import math
+from itertools import combinations
+from typing import Final, Literal
+
+from oracle.errors import InputError
+from oracle.planning.model import Feature, Limits, Model, check_feature_limit, check_features, check_promises
+from oracle.planning.plan import PLAN_VERSION, Phase, Plan
+
+__all__ = ["BisectionModel", "BisectionPlan", "check_bisection_model"]
+
+_FEATURE_LIMIT: Final = 1024
+_DIRECTION_LIMIT: Final = 32
+_WARMUP_FEATURES: Final = 64
+"""Features at most where the basis is found by PCA: its memory grows with their square, its time with their cube."""
+
+_EXAMPLE_LIMIT: Final = 2**32
+_ROUND_LIMIT: Final = 2**40
+_ORTHOGONAL: Final = 1e-6
+
+
+class BisectionModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[model]` table of `predictor = "bisection"`.
+
+    The database vector is made of the labelled rows: w*_j is the mean over all declared rows of feature j, where rows
+    with label 0 count as zeros. Features are from 0 to 1, in the rows and in the queries; `sides` are not used.
+
+    Attributes:
+        profile: `efficient` learns from every query, `paper` is Algorithms 1 and 2 as written.
+        rounds: T, rounds in which it learns; after them it answers from what it knows, for ever and at no cost.
+        noise: The law of the oracle's noise. (Uniform noise has no finite epsilon, and hardly a useful delta.)
+        basis: Orthogonal vectors that span the query space, each with a number for every feature; their lengths do not
+            matter. Left out, and `directions` too, the features' own axes are taken.
+        directions: d, where the basis is to be found by PCA of a warm-up window.
+        warmup: Queries of that window.
+        alpha: Average error over the T rounds, in units of the number of features D, as w*.q is from 0 to D.
+    """
+
+    profile: Literal["efficient", "paper"] = "efficient"
+    rounds: int
+    noise: Literal["laplace", "gaussian"] = "laplace"
+    basis: tuple[tuple[float, ...], ...] | None = None
+    directions: int | None = None
+    warmup: int | None = None
+
+
+class BisectionPlan(Plan, frozen=True, kw_only=True):
+    """A plan of OnlineBisection. `Plan` explains the shared fields.
+
+    Attributes:
+        noise: Law of E; the oracle adds D E.
+        scale: Its scale.
+        basis: float[d, D], orthonormal; empty where it is to be found.
+        directions: d.
+        warmup: Queries from which the basis is found; 0 where it is given.
+        epsilon: Of one training row (nats). Queries are not protected.
+        delta: Bound on the sum of delta over the training rows.
+        expected_error: Average error over the learning rounds, in units of D. Under `efficient` an estimate that
+            simulations support; under `paper` Theorem 2.1's bound with its constants, where each of the d cones gets
+            its share of the queries.
+        phases: Two: the T rounds that learn, and those after them, at no cost.
+    """
+
+    version: int = PLAN_VERSION
+    name: str
+    predictor: str
+    profile: Literal["efficient", "paper"]
+    features: tuple[Feature, ...]
+    noise: Literal["laplace", "gaussian"]
+    scale: float
+    basis: tuple[tuple[float, ...], ...]
+    directions: int
+    warmup: int
+    epsilon: float
+    delta: float
+    alpha: float
+    beta: float
+    gamma: float
+    examples: int
+    declared: int
+    expected_error: float
+    limits: Limits
+    phases: tuple[Phase, ...]
+    memory_bytes: int
+
+    @property
+    def nominal(self) -> bool:
+        """False: both profiles' epsilon is proved."""
+        return False
+
+    @property
+    def protects_queries(self) -> bool:
+        """False: what a query is decides what later ones are answered."""
+        return False
+
+    @property
+    def answers(self) -> Literal["label", "value"]:
+        """Numbers."""
+        return "value"
+
+    def delta_spent(self, phase: int, rounds: int) -> float:  # noqa: ARG002 -- the signature is every plan's
+        """Return the sum of delta over the training rows: all of it is spent from the start."""
+        return self.declared * self.phases[0].delta
+
+
+def check_bisection_model(model: BisectionModel) -> None:
+    """Check the values of a model file's table.
+
+    Raises:
+        InputError: A value is outside its bound, or two do not go together.
+    """
+    check_promises(model)
+    check_feature_limit(model, _FEATURE_LIMIT)
+    check_features(model)
+    if not model.examples <= _EXAMPLE_LIMIT:
+        raise InputError("model.examples", model.examples, f"must be at most {_EXAMPLE_LIMIT}")
+    if not 2 <= model.rounds <= _ROUND_LIMIT:  # noqa: PLR2004 -- ln T must be above 0
+        raise InputError("model.rounds", model.rounds, f"must be from 2 to {_ROUND_LIMIT}")
+    if model.gamma < 1.0:
+        raise InputError("model.gamma", model.gamma, "must be 1: bisection promises nothing beside queries of others")
+    for index, feature in enumerate(model.features):
+        if feature.bounds not in {None, (0.0, 1.0)}:
+            where = f"model.features[{index}].bounds"
+            raise InputError(where, list(feature.bounds or ()), "must be [0.0, 1.0], or left out")
+    _check_basis(model)
+
+
+def _check_basis(model: BisectionModel) -> None:
+    dimension = len(model.features)
+    most = min(dimension, _DIRECTION_LIMIT)
+    if model.directions is not None or model.warmup is not None:
+        if model.basis is not None:
+            raise InputError("model.basis", "...", "cannot be set beside directions and warmup")
+        if model.directions is None or not 1 <= model.directions <= most:
+            raise InputError("model.directions", model.directions, f"must be from 1 to {most}")
+        if model.warmup is None or not model.directions <= model.warmup < model.rounds:
+            raise InputError("model.warmup", model.warmup, "must be from directions to rounds - 1 queries")
+        if dimension > _WARMUP_FEATURES:
+            raise InputError("model.features", dimension, f"must be at most {_WARMUP_FEATURES} beside warmup")
+    elif model.basis is None:
+        if dimension > _DIRECTION_LIMIT:
+            raise InputError("model.basis", None, f"must be set for more than {_DIRECTION_LIMIT} features")
+    else:
+        _check_vectors(model.basis, dimension, most)
+
+
+def _check_vectors(basis: tuple[tuple[float, ...], ...], dimension: int, most: int) -> None:
+    if not 1 <= len(basis) <= most:
+        raise InputError("model.basis", len(basis), f"must be 1 to {most} vectors")
+    for index, vector in enumerate(basis):
+        length = math.hypot(*vector)
+        if len(vector) != dimension or not (length > 0.0 and math.isfinite(length)):
+            raise InputError(f"model.basis[{index}]", "...", f"must be {dimension} finite numbers, not all 0")
+    for (i, first), (j, second) in combinations(enumerate(basis), 2):
+        cosine = math.fsum(a * b for a, b in zip(first, second, strict=True))
+        if not abs(cosine) <= _ORTHOGONAL * math.hypot(*first) * math.hypot(*second):
+            raise InputError(f"model.basis[{j}]", "...", f"must be orthogonal to basis[{i}]")
