@@ -38,6 +38,8 @@ def bits_log_delta(event: ThresholdBitsEvent, epsilon: float) -> float:
 
         P~(S) <= e^s P(S) <= e^s (e^x Q(S) + delta) <= e^(x + 2s) Q~(S) + e^s delta.
     """
+    if event.bits == 0:
+        return -math.inf
     rho, slack = bits_rho(event), event.bits * _rounding(event)
     left = math.nextafter(epsilon - 2.0 * slack, -math.inf)
     if event.law == "laplace" and left >= event.bits * event.shift / event.scale * (1.0 + 2.0**-50):

@@ -19,7 +19,7 @@ from oracle.predictors.base import Answers
 from oracle.service.codec.arrow_messages import ArrowQueries
 from oracle.service.codec.batches import BatchCodec
 from oracle.service.codec.rejections import Reason
-from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.plans import feature, tiny_bisection_plan, tiny_plan
 from tests.support.shards import arrow_body
 
 _FILE = Path(__file__).resolve().parents[2] / "deploy" / "asyncapi.yaml"
@@ -114,6 +114,28 @@ def test_answers_are_what_the_codec_writes(name):
     reply = _reply(body, label=label, first_round=payload["round"])
     assert msgspec.json.decode(reply.body) == payload
     assert set(_SCHEMAS["jsonAnswer"]["required"]) == payload.keys()
+
+
+@pytest.mark.parametrize("name", _examples("JsonValue"))
+def test_values_are_what_the_codec_writes(name):
+    """Each example of an answer that is a number is what the codec writes; its text has one length, as null has."""
+    payload = _examples("JsonValue")[name]["payload"]
+    codec = BatchCodec(msgspec.structs.replace(tiny_bisection_plan(50, 50), name="mix"))
+    body = None if payload["value"] is None else msgspec.json.encode({"id": payload["id"], "x": [0.5, 0.25]})
+    batch = codec.decode([Delivery(1, body, JSON)])
+    value = np.nan if payload["value"] is None else payload["value"]
+    answers = Answers(
+        labels=np.zeros(1, np.int8),
+        first_round=payload["round"],
+        phases=np.ones(1, np.int64),
+        tag=np.zeros(2, np.uint64),
+        events=(),
+        values=np.array([value]),
+    )
+    (reply,) = codec.encode(batch, answers)
+    assert msgspec.json.decode(reply.body) == payload
+    assert set(_SCHEMAS["jsonValue"]["required"]) == payload.keys()
+    assert len(reply.body.split(b'"value":')[1].split(b',"model"')[0]) == 24
 
 
 _REJECTED = {

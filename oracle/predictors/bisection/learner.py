@@ -51,7 +51,8 @@ class Learner(Protocol):
 
 def in_range(queries: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which queries have 0 <= q_i <= 1 for all i, as Choromanski et al. (2015), section 2, has it."""
-    return np.logical_and.reduce((queries >= 0.0) & (queries <= 1.0), axis=1)
+    inside: NDArray[np.bool_] = np.logical_and.reduce((queries >= 0.0) & (queries <= 1.0), axis=1)
+    return inside
 
 
 def clipped(queries: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
