@@ -54,7 +54,7 @@ def test_plans_hold(noise, profile):
         verify_plan(less)
     assert plan.declared * plan.phases[0].delta <= plan.delta
     assert plan.phases[1].delta == 0.0
-    assert plan.spent(1, 5) == plan.spent(2, 10**6) == examples * plan.phases[0].delta
+    assert plan.delta_spent(1, 5) == plan.delta_spent(2, 10**6) == examples * plan.phases[0].delta
 
 
 def test_tampered_plans_are_refused():
@@ -92,7 +92,7 @@ def test_shards_learn_from_their_part():
     assert isinstance(part, BisectionPlan)
     assert part.declared == 5_000
     assert part.scale > 3.9 * whole.scale
-    assert 4 * part.spent(1, 0) <= whole.delta
+    assert 4 * part.delta_spent(1, 0) <= whole.delta
 
 
 def test_the_paper_wants_more():

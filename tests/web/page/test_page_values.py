@@ -147,6 +147,8 @@ def test_privacy_in_words(page):
         "Proved for each record: ε = 0.75, and a δ of its own. All of these δ so far add up to at most what is spent, "
         "and never to more than the limit. What perpetua replay costs is not among them."
     )
+    page.open(document(shard(0), protects_queries=False))
+    assert page.text("privacy-words").startswith("Proved for each training record (queries are not protected): ε = ")
     page.open(document(shard(0), epsilon=0.75, proved=False, profile="paper"))
     assert page.text("privacy-standing") == "nominal"
     words = "Nominal ε = 0.75, nominal δ: both are names here, no proof bounds them."
