@@ -65,7 +65,7 @@ def test_arrow_answers_have_a_column_of_numbers():
     (reply,) = codec.encode(batch, _answers([1.5, np.nan, -2.5]))
     with pa.ipc.open_stream(io.BytesIO(reply.body)) as reader:
         answers = reader.read_all()
-    assert answers.column_names == ["id", "value", "round", "phase", "error"]
+    assert answers.column_names == ["value", "round", "phase", "error"]
     assert [str(value) for value in answers["value"].to_pylist()] == ["1.5", "nan", "nan", "-2.5"]
     assert answers["error"].to_pylist() == [None, None, "not-finite", None]
     assert answers["round"].to_pylist() == [0, 1, -1, 2]
