@@ -25,10 +25,10 @@ def outcomes() -> list[Outcome]:
     runs += [
         play("paper", "concentrated", directions, rounds, 1)
         for directions in (1, 2, 4)
-        for rounds in (60_000, 200_000, 600_000)
+        for rounds in (30_000, 100_000, 300_000)
     ]
-    runs += [play("paper", "uniform", 2, rounds, 1) for rounds in (300_000, 1_000_000, 3_000_000)]
-    return [*runs, play("paper", "uniform", 1, 200_000, 1), play("paper", "uniform", 4, 200_000, 1)]
+    runs += [play("paper", "uniform", 2, rounds, 1) for rounds in (300_000, 1_000_000)]
+    return [*runs, play("paper", "uniform", 1, 100_000, 1), play("paper", "uniform", 4, 200_000, 1)]
 
 
 def _of(outcomes, profile, kind, directions):

@@ -171,7 +171,7 @@ class TestPaper(BisectionSuite):
 
     def plan(self) -> BisectionPlan:
         """Return the plan."""
-        return tiny_bisection_plan(2000, 60, profile="paper", scale=0.02)
+        return tiny_bisection_plan(1500, 60, profile="paper", scale=0.02)
 
 
 class TestWarmedUp(BisectionSuite):

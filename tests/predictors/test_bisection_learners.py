@@ -22,7 +22,7 @@ _LAWS = {
     "gaussian": Gaussian(0.05),
     "uniform": Uniform(0.1),
     "student": FrozenLaw(scipy.stats.t(3, scale=0.05)),
-    "skewed": FrozenLaw(scipy.stats.skewnorm(4.0, loc=-0.03, scale=0.05)),
+    "skewed": FrozenLaw(scipy.stats.gumbel_r(loc=-0.04, scale=0.05)),
 }
 _ROUNDS = 6_000
 
