@@ -6,9 +6,11 @@ Their models and plans stand in `oracle.planning.kinds`; both tables have the sa
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from oracle.planning.classical_model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.stumps_model import StumpsPlan
 from oracle.predictors.base import Predictor, StateArrays, Trainer
+from oracle.predictors.classical import ClassicalPredictor, ClassicalTrainer
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 
@@ -33,6 +35,7 @@ class PredictorKind(NamedTuple, Generic[PlanT]):
 PREDICTORS: Final[Mapping[str, PredictorKind[Any]]] = {
     "rectangles": PredictorKind[BoxPlan](RectanglesTrainer, RectanglesPERP.restore),
     "stumps": PredictorKind[StumpsPlan](StumpsTrainer, StumpsPERP.restore),
+    "classical": PredictorKind[ClassicalPlan](ClassicalTrainer, ClassicalPredictor.restore),
 }
 """Every kind there is, as in `oracle.planning.kinds.KINDS`."""
 
