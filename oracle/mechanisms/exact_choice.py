@@ -56,7 +56,7 @@ class KeyedBits:
             more = -(-(count - self._held) // _BLOCK_BITS)
             numbers = np.arange(self._blocks, self._blocks + more, dtype=np.uint64)
             words = self._addresses.words(Purpose.CHOICE, numbers, self._side, None)
-            self._left = (self._left << (more * _BLOCK_BITS)) | int.from_bytes(words.tobytes(), "little")
+            self._left = (self._left << (more * _BLOCK_BITS)) | int.from_bytes(words.tobytes(), "big")
             self._blocks += more
             self._held += more * _BLOCK_BITS
         self._held -= count
