@@ -69,6 +69,7 @@ def test_its_own_page(cli, classical):
     """Examples, epsilon, delta, error, what it learns and how it chooses are there, and nothing of honest queries."""
     result = cli("plan", classical)
     assert (result.code, result.err) == (0, "")
+    words: tuple[str, ...]
     words = ("classical, profile tight", "2,000 declared", "epsilon = 8 a record; delta sums to at most 0 for ever")
     words += ("a box with sides a:lower, a:upper, b:lower, b:upper; faces", "cost nothing", "in 1 phase:")
     words += ("exponential, exact", "every float64", "released for ever")
@@ -88,7 +89,7 @@ def test_compare_is_refused(refused, classical):
 def test_from_init_to_replay(cli, classical, tmp_path):
     """Made of a file, served, looked at, verified, and run again on another log at no cost."""
     rows = np.random.default_rng(1).random((2000, 2))
-    labels = ((rows > 0.1) & (rows < 0.9)).all(axis=1)
+    labels = np.asarray(((rows > 0.1) & (rows < 0.9)).all(axis=1))
     lines = [f"{a},{b},{int(label)}" for (a, b), label in zip(rows.tolist(), labels, strict=True)]
     data = tmp_path / "rows.csv"
     data.write_text("\n".join(["a,b,label", *lines[:-1]]) + "\n")

@@ -135,7 +135,7 @@ class TestStump(ClassicalSuite):
 
     def labels(self, features: Features) -> Present:
         """Return the labels of a stump on feature b."""
-        labels = (features[:, 1] >= 0.4) == self.upward
+        labels = np.asarray((features[:, 1] >= 0.4) == self.upward)
         labels[::20] ^= True
         return labels
 
