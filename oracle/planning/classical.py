@@ -49,10 +49,10 @@ def wish_for_classical(model: ClassicalModel, _progress: Callable[[int], None]) 
         PlanError: A size is out of range.
     """
     sides = side_names(model)
-    if len(sides) > MAX_SIDES:
+    box = model.concept == "box"
+    if box and len(sides) > MAX_SIDES:
         msg = f"model.features: {len(sides)} sides: at most {MAX_SIDES} are supported"
         raise PlanError(msg)
-    box = model.concept == "box"
     faces = box and model.slicing == "faces"
     spread, choices = (2, 1 if faces else len(sides)) if box else (1, 1)
     scale = _scale(model.epsilon, spread * choices)

@@ -16,7 +16,7 @@ from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 
 __all__ = ["ClassicalModel", "ClassicalPlan", "check_classical_model"]
 
-_FEATURE_LIMIT: Final = 512
+_FEATURE_LIMITS: Final = {"box": 512, "stump": 1024}
 
 
 class ClassicalModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,7 +101,7 @@ def check_classical_model(model: ClassicalModel) -> None:
         InputError: A value is outside its bound, or two do not go together.
     """
     check_promises(model)
-    check_feature_limit(model, _FEATURE_LIMIT)
+    check_feature_limit(model, _FEATURE_LIMITS[model.concept])
     check_features(model)
     if model.share is not None:
         if model.concept == "stump" or model.slicing == "whole":

@@ -22,7 +22,7 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.patterns import mirror, number_at, places_of
 from oracle.mechanisms.slicing import Faces
 from oracle.planning.classical_model import ClassicalPlan
-from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays
+from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite
 
 __all__ = ["ClassicalPredictor", "ClassicalTrainer", "Hypothesis"]
 
@@ -98,13 +98,9 @@ class ClassicalTrainer:
         Raises:
             DataError: A value is not finite.
         """
-        columns = np.ascontiguousarray(features[: self.missing].T) + 0.0
-        labels = labels[: self.missing].copy()
-        bad = ~np.isfinite(columns).all(axis=1)
-        if bad.any():
-            name = self._plan.features[int(bad.argmax())].name
-            msg = f"data: column {name}: every value must be a finite number"
-            raise DataError(msg)
+        features, labels = features[: self.missing], labels[: self.missing].copy()
+        check_finite(self._plan, features)
+        columns = np.ascontiguousarray(features.T) + 0.0
         rows = np.arange(self._rows, self._rows + len(labels), dtype=np.uint64)
         self._rows += len(labels)
         if self._plan.concept == "box":  # rows labelled 0 change nothing

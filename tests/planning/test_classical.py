@@ -184,3 +184,14 @@ def test_what_no_number_of_examples_does_is_refused():
     """More than 2^48 examples cannot be declared."""
     with pytest.raises(PlanError, match=r"model\.alpha = 1e-06: .* examples would be needed; at most 2\^48"):
         wish_for(model(400, epsilon=0.05, alpha=1e-6, slicing="whole"))
+
+
+def test_as_many_features_as_stumps_have():
+    """A stump is one choice, whatever it is chosen from; each side of a box is one of its own."""
+    assert len(planned(1024, concept="stump").sides) == 2048
+    assert len(planned(512).sides) == 1024
+    for concept, most in (("box", 512), ("stump", 1024)):
+        features = [{"name": f"x{number}", "bounds": [0.0, 1.0]} for number in range(most + 1)]
+        table = {"name": "m", "predictor": "classical", "epsilon": 1.0, "examples": 9, "concept": concept}
+        with pytest.raises(InputError, match=f"must be 1 to {most} features"):
+            parse_model({"model": table | {"features": features}})
