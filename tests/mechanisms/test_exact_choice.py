@@ -170,3 +170,12 @@ def test_streams_of_bits_are_one_stream_however_they_are_taken():
     others = [KeyedBits(addresses, 4), KeyedBits(Addresses(PhaseKey(bytes([1] * 32)), 1), 3)]
     assert len({whole, *(other.take(1000) for other in others)}) == 3
     assert 400 < whole.bit_count() < 600
+
+
+def test_what_is_out_of_reach_is_not_forgotten():
+    """A million candidates too far away to be looked at first weigh more than the one that is near."""
+    near = nothing_far([(0, 1), (7, 10**6)])
+    assert len(near(3).losses) == 1
+    owners = [choose_place(1.0, near, _Given((lead << 252) | (1 << 190), 256), precision=4)[0] for lead in range(16)]
+    assert owners == [0] * owners.count(0) + [1] * owners.count(1)
+    assert owners.count(1) >= 15

@@ -56,7 +56,7 @@ def test_all_choices_of_a_record_pay_epsilon_and_no_more(others, epsilon, featur
     assert parts * Fraction(math.nextafter(plan.scale, 99.0)) > Fraction(epsilon)
     assert delta_at(classical_event(plan), plan.epsilon) == 0.0
     assert delta_at(classical_event(plan), math.nextafter(plan.epsilon, 0.0) * 0.999) == 1.0
-    assert (plan.delta, plan.spent(1, 10**9), plan.phases[0].rounds) == (0.0, 0.0, ENDLESS)
+    assert (plan.delta, plan.delta_spent(1, 10**9), plan.phases[0].rounds) == (0.0, 0.0, ENDLESS)
     assert plan.released
     verify_plan(plan)
 

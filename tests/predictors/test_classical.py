@@ -173,6 +173,23 @@ def test_training_does_not_depend_on_the_batches(concept: Literal["box", "stump"
         assert_same_state(trainer.finish().export(), expected)
 
 
+def test_a_record_is_shown_to_one_side_under_faces():
+    """One in a corner, blanked: one side may learn another edge, and no other; under `whole` several do."""
+    features = np.random.default_rng(3).random((400, 2))
+    features[:20] = np.random.default_rng(4).choice([0.0, 1.0], (20, 2))
+    labels = np.ones(400, dtype=np.bool_)
+    most = []
+    for plan in (PLAN, tiny_classical_plan(_FEATURES, slicing="whole")):
+        before, changes = train(plan, features, labels).export(), []
+        for row in range(20):
+            blanked = labels.copy()
+            blanked[row] = False
+            after = train(plan, features, blanked).export()
+            changes.append(sum(int((before[name] != after[name]).sum()) for name in ("lower", "upper")))
+        most.append(max(changes))
+    assert most[0] == 1 < most[1]
+
+
 def test_the_same_key_learns_the_same_and_another_one_does_not():
     """The hypothesis is drawn from the secret, and the state's key is one from which it cannot be drawn again."""
     features = np.random.default_rng(3).random((400, 2))
