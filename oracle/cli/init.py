@@ -110,7 +110,7 @@ def _train(plan: Plan, data: Path, label: str) -> Snapshot:
 def _say_what_was_made(model: Model, plan: Plan, shards: int, targets: Targets) -> None:
     nominal = "; both nominal: no proof bounds them" if plan.nominal else ""
     nominal += "" if plan.protects_queries else "; both of the training rows: queries are not protected"
-    whole = f"sum of delta <= {model.delta:g}{nominal}"
+    whole = f"sum of delta <= {0.0 if plan.released else model.delta:g}{nominal}"
     typer.echo(f"{plan.name}: epsilon = {plan.epsilon:g}, {whole}, {model.examples:,} examples")
     if shards > 1:
         part = f"sum of delta <= {plan.delta:g}, {plan.declared:,} examples"

@@ -12,13 +12,14 @@ from rich.table import Table
 from oracle.cli.models import read_model
 from oracle.cli.plan_bisection import bisection_phases, bisection_rows, compare_bisection
 from oracle.cli.plan_boxes import box_phases, box_rows, compare_boxes
+from oracle.cli.plan_classical import ADVICE, beside, classical_choices, classical_rows
 from oracle.cli.plan_page import Row
 from oracle.cli.plan_stumps import stump_rows
 from oracle.cli.progress import Progress
 from oracle.errors import RefusedError
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
-from oracle.planning.planner import as_paper, wish_for
+from oracle.planning.planner import as_classical, as_paper, wish_for
 from oracle.planning.sharding import refuse_small_parts, shard_model
 from oracle.planning.tight import SEARCH_STEPS
 
@@ -45,6 +46,7 @@ PAGES: Final[Mapping[str, Page[Any]]] = {
     "rectangles": Page(box_rows, box_phases, compare_boxes),
     "stumps": Page(stump_rows, box_phases, compare_boxes),
     "bisection": Page(bisection_rows, bisection_phases, compare_bisection),
+    "classical": Page(classical_rows, classical_choices),
 }
 """The page of every kind in `oracle.planning.kinds.KINDS`."""
 
@@ -77,8 +79,10 @@ def run(
     with Progress("planning", SEARCH_STEPS, "steps") as progress:
         plan = wish_for(part, progress.at)
     paper = None if compare is None else _paper(part)
+    other = as_classical(part)
+    classical = None if other is None else wish_for(other)
     if as_json:
-        typer.echo(_json(plan, paper))
+        typer.echo(_json(plan, paper, classical))
     else:
         console = Console(soft_wrap=True, highlight=False)
         console.width = max(console.width, _WIDTH)
@@ -87,7 +91,7 @@ def run(
                 f"{'shards':<14}{shards}, each as follows; a record is in one of them only, and delta sums to "
                 f"at most {model.delta:g} over all"
             )
-        _print(console, plan, part.examples)
+        _print(console, plan, part.examples, classical)
         if paper is not None:
             _print_comparison(console, plan, paper)
     refuse_small_parts(model, shards, plan)
@@ -102,12 +106,17 @@ def _paper(model: Model) -> Plan:
     return wish_for(msgspec.structs.replace(paper, examples=1))
 
 
-def _json(plan: Plan, paper: Plan | None) -> str:
-    data = plan.encode() if paper is None else b'{"tight":%b,"paper":%b}' % (plan.encode(), paper.encode())
+def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> str:
+    """Return a plan, with the classical one within it, or both profiles' plans."""
+    data = plan.encode()
+    if classical is not None:
+        data = b'%b,"classical":%b}' % (data[:-1], classical.encode())
+    if paper is not None:
+        data = b'{"tight":%b,"paper":%b}' % (data, paper.encode())
     return msgspec.json.format(data, indent=2).decode()
 
 
-def _print(console: Console, plan: Plan, declared: int) -> None:
+def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) -> None:
     enough = plan.declared == declared
     who = "a record" if plan.protects_queries else "a training row"
     privacy = f"epsilon = {plan.epsilon:g} {who}; delta sums to at most {plan.delta:g} for ever"
@@ -118,13 +127,16 @@ def _print(console: Console, plan: Plan, declared: int) -> None:
         ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
         ("examples", f"{plan.examples if enough else plan.declared:,} wanted, {declared:,} declared"),
         ("privacy", privacy),
-        ("honest share", f"at least {plan.gamma:g} of the stream"),
+        *([] if plan.released else [("honest share", f"at least {plan.gamma:g} of the stream")]),
         *page.rows(plan),
-        ("lasts", f"{plan.rounds:.3g} rounds in {len(plan.phases)} phases: {_years(plan.rounds)}"),
+        ("lasts", f"{plan.rounds:.3g} rounds in {_phases(len(plan.phases))}: {_years(plan.rounds)}"),
+        *([] if classical is None else [beside(classical)]),
     ):
         console.print(f"{name:<14}{value}")
     if plan.nominal:
         console.print(_NOMINAL)
+    if classical is not None:
+        console.print(ADVICE)
     console.print()
     console.print(page.phases(plan))
 
@@ -136,6 +148,10 @@ def _print_comparison(console: Console, plan: Plan, paper: Plan) -> None:
         console.print(compare(plan, paper))
         if paper.nominal:
             console.print(_NOMINAL)
+
+
+def _phases(count: int) -> str:
+    return "1 phase" if count == 1 else f"{count} phases"
 
 
 def _years(rounds: int) -> str:

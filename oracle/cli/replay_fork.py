@@ -92,7 +92,7 @@ def stated_cost(plan: Plan, snapshot: Snapshot, origin: Path) -> str:
         f"every record that the snapshot of round {snapshot.round:,} (phase {snapshot.phase}) holds pays another "
         f"epsilon = {cost.epsilon:g} and delta = {cost.delta:.3g} for this run, after the first one's and those of "
         f"{counted(forks, 'fork')} recorded in {forks_path(origin).name}: epsilon = "
-        f"{(forks + 2) * cost.epsilon:g} by these "
+        f"{plan.epsilon + (forks + 1) * cost.epsilon:g} by these "
         "(forks of a genesis file, of its state folder and of copies add up, each recorded beside its own origin); "
         f"the sum of delta rises by up to {cost.delta_sum:.3g} for these records; the log's queries pay as the plan "
         "says"

@@ -19,6 +19,13 @@ from oracle.planning.bisection import (
 from oracle.planning.bisection_model import BisectionModel, BisectionPlan, check_bisection_model
 from oracle.planning.box_model import BoxModel, check_box_model, with_slicing
 from oracle.planning.boxes import box_as_paper, check_box_runnable, verify_box_plan, wish_for_box
+from oracle.planning.classical import (
+    box_as_classical,
+    stumps_as_classical,
+    verify_classical_plan,
+    wish_for_classical,
+)
+from oracle.planning.classical_model import ClassicalModel, ClassicalPlan, check_classical_model
 from oracle.planning.model import Model
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, Plan
 from oracle.planning.stumps import check_stumps_runnable, stumps_as_paper, verify_stumps_plan, wish_for_stumps
@@ -49,6 +56,7 @@ class Kind(Generic[ModelT, PlanT]):
         check_runnable: Refuses a plan that no state can be made of (`PlanError`).
         fill: Fills in settings of a model file whose default depends on another one.
         as_paper: Returns a model with the same promises for the `paper` profile, where there is one.
+        as_classical: Returns the model of a classical learner with the same promises, where there is one.
     """
 
     model: type[ModelT]
@@ -59,6 +67,7 @@ class Kind(Generic[ModelT, PlanT]):
     check_runnable: Callable[[PlanT], None]
     fill: Callable[[Mapping[str, object]], Mapping[str, object]] = _as_it_is
     as_paper: Callable[[ModelT], ModelT] | None = None
+    as_classical: Callable[[ModelT], ClassicalModel] | None = None
 
 
 KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
@@ -71,6 +80,7 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         check_runnable=check_box_runnable,
         fill=with_slicing,
         as_paper=box_as_paper,
+        as_classical=box_as_classical,
     ),
     "stumps": Kind(
         model=StumpsModel,
@@ -80,6 +90,15 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         verify=verify_stumps_plan,
         check_runnable=check_stumps_runnable,
         as_paper=stumps_as_paper,
+        as_classical=stumps_as_classical,
+    ),
+    "classical": Kind(
+        model=ClassicalModel,
+        plan=ClassicalPlan,
+        check_model=check_classical_model,
+        wish=wish_for_classical,
+        verify=verify_classical_plan,
+        check_runnable=verify_classical_plan,
     ),
     "bisection": Kind(
         model=BisectionModel,

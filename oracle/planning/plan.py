@@ -169,6 +169,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return "label"
 
     @property
+    def released(self) -> bool:
+        """True if answers follow from what was released for good when the state was made: then they cost nothing."""
+        return False
+
+    @property
     def digest(self) -> bytes:
         """SHA-256 of the canonical JSON, 32 bytes."""
         return hashlib.sha256(self.encode()).digest()

@@ -6,7 +6,7 @@ from oracle.planning.kinds import KINDS
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan, refuse_too_few
 
-__all__ = ["as_paper", "check_runnable", "plan_model", "verify_plan", "wish_for"]
+__all__ = ["as_classical", "as_paper", "check_runnable", "plan_model", "verify_plan", "wish_for"]
 
 
 def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
@@ -60,3 +60,12 @@ def as_paper(model: Model) -> Model | None:
         return None
     paper: Model = change(model)
     return paper
+
+
+def as_classical(model: Model) -> Model | None:
+    """Return the model of a classical learner with the same promises, or None where its kind has no such one."""
+    change = KINDS[model.predictor].as_classical
+    if change is None:
+        return None
+    classical: Model = change(model)
+    return classical

@@ -18,7 +18,7 @@ from oracle.planning.plan import BoxPlan, refuse_too_few
 from oracle.planning.search import least_in_box
 from oracle.planning.sizes import Shares
 
-__all__ = ["COIN", "SEARCH_STEPS", "least_examples", "plan_or_wish", "plan_tight", "side_names"]
+__all__ = ["COIN", "SEARCH_STEPS", "faces_share", "least_examples", "plan_or_wish", "plan_tight", "side_names"]
 
 COIN: Final = 0.2
 """Probability of a uniformly random side under `faces`."""
@@ -44,7 +44,7 @@ def side_names(model: Model | BoxPlan) -> tuple[str, ...]:
     )
 
 
-def _faces_share(model: Model, sides: int) -> float:
+def faces_share(model: Model, sides: int) -> float:
     """Return the part of a side's stripe that `faces` gives it when the features are uniform and independent.
 
     With d features in play the nearest face shares with Bin(d - 1, 0.1) others: E[1/(1 + Bin)] = (1 - 0.9^d)/(0.1 d).
@@ -75,7 +75,7 @@ def _task(model: BoxModel) -> Task:
         raise PlanError(msg)
     if model.slicing == "sequential":
         return Task(model, sides, 1.0)
-    return Task(model, sides, model.share or _faces_share(model, sides))
+    return Task(model, sides, model.share or faces_share(model, sides))
 
 
 def least_examples(model: BoxModel) -> int:

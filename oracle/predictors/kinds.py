@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.classical_model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.stumps_model import StumpsPlan
 from oracle.predictors.base import Predictor, StateArrays, Trainer
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.bisection.trainer import BisectionTrainer
+from oracle.predictors.classical import ClassicalPredictor, ClassicalTrainer
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 
@@ -37,6 +39,7 @@ PREDICTORS: Final[Mapping[str, PredictorKind[Any]]] = {
     "rectangles": PredictorKind[BoxPlan](RectanglesTrainer, RectanglesPERP.restore),
     "stumps": PredictorKind[StumpsPlan](StumpsTrainer, StumpsPERP.restore),
     "bisection": PredictorKind[BisectionPlan](BisectionTrainer, Bisection.restore),
+    "classical": PredictorKind[ClassicalPlan](ClassicalTrainer, ClassicalPredictor.restore),
 }
 """Every kind there is, as in `oracle.planning.kinds.KINDS`."""
 

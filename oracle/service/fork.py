@@ -43,6 +43,9 @@ class ForkCost(NamedTuple):
           concurrent composition too (Vadhan and Zhang, 2023, "Concurrent composition theorems for differential
           privacy").
 
+        * *Where everything was released* when the state was made (`Plan.released`), a fork is post-processing: it costs
+          nothing, as the run does.
+
         Records that came and went before, and those that the run answers later, pay nothing. The fork's queries are
         records of the fork, at the plan's (epsilon, delta_p); a query that is asked in both is a record of each.
 
@@ -66,6 +69,8 @@ def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
     Raises:
         RefusedError: The plan's own epsilon is not proved, so nothing can be said about twice of it.
     """
+    if plan.released:
+        return ForkCost(0.0, 0.0, 0.0)
     if plan.nominal:
         msg = f"plan.profile = {plan.profile!r}: its epsilon is nominal, so what another run costs cannot be stated"
         raise RefusedError(msg)

@@ -14,7 +14,7 @@ from tests.benchmarks.noise import DRAWS, drawing
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, cpu_rate, paired, wall_rate
 from tests.benchmarks.states import box_plan, inside, queries, trained
 
-__all__ = ["alone", "measure", "measure_as_the_daemon"]
+__all__ = ["alone", "answering", "measure", "measure_as_the_daemon"]
 
 _BATCH: Final = 16_384
 
@@ -26,7 +26,7 @@ _WIDE: Final = Floor("value", 150_000.0)
 _UNIT: Final = "predictions/s"
 
 
-def _answering(plan: BoxPlan, count: int) -> Callable[[], object]:
+def answering(plan: BoxPlan, count: int) -> Callable[[], object]:
     """Return what answers so many batches from round 0 on, no two alike, and does the bookkeeping."""
     rows, present = queries(_BATCH * count, len(plan.features), seed=2), np.ones(_BATCH, dtype=np.bool_)
     batches = np.split(rows, count)
@@ -41,13 +41,13 @@ def _answering(plan: BoxPlan, count: int) -> Callable[[], object]:
 
 
 def _engine(settings: Settings, plan: BoxPlan) -> Measure:
-    return cpu_rate(_BATCH * settings.batches, _answering(plan, settings.batches))
+    return cpu_rate(_BATCH * settings.batches, answering(plan, settings.batches))
 
 
 def alone(plan: BoxPlan, rows: int) -> Measure:
     """Return the engine's rate on the clock, from round 0 over so many rounds: for pairs with the daemon."""
     count = -(-rows // _BATCH)
-    return wall_rate(count * _BATCH, _answering(plan, count))
+    return wall_rate(count * _BATCH, answering(plan, count))
 
 
 def _box_test(rows: NDArray[np.float64]) -> Callable[[], object]:

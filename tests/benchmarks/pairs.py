@@ -23,6 +23,7 @@ class Settings:
         batches: Batches of 16,384 rows that the engine answers at a stretch.
         parquet_rows: Rows of the Parquet file.
         jsonl_rows: Lines of the JSONL file.
+        learned_rows: Examples that a learner of the large model takes in, or more if its plan wants more.
         narrow: Features of the small model, each with two sides.
         wide: Features of the large model, each with two sides.
         epsilon: Of both models.
@@ -41,6 +42,7 @@ class Settings:
     batches: int = 32
     parquet_rows: int = 1 << 22
     jsonl_rows: int = 1 << 19
+    learned_rows: int = 1_000_000
     narrow: int = 2
     wide: int = 20
     epsilon: float = 4.0

@@ -16,6 +16,7 @@ _TINY = Settings(
     batches=1,
     parquet_rows=3_000,
     jsonl_rows=1_000,
+    learned_rows=3_000,
     narrow=1,
     wide=2,
     epsilon=8.0,
@@ -29,7 +30,16 @@ _TINY = Settings(
 )
 
 
-_ROWS = {"noise": 1, "engine": 6, "recovery": 2, "memory": 1, "planner": 1, "bus": 2, "mqtt": 4}
+_ROWS = {
+    "noise": 1,
+    "engine": 6,
+    "classical": 3,
+    "recovery": 2,
+    "memory": 1,
+    "planner": 1,
+    "bus": 2,
+    "mqtt": 4,
+}
 _KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 3, "kafka-delay": 2, "kafka-processes": 2}
 
 

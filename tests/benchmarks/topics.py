@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks import bus, engine, kafka, mqtt, noise, planner, recovery
+from tests.benchmarks import bus, classical, engine, kafka, mqtt, noise, planner, recovery
 from tests.benchmarks.pairs import Row, Settings
 from tests.support.broker import Broker
 
@@ -20,6 +20,7 @@ TOPICS: Final[Mapping[str, Callable[[Settings], Iterator[Row]]]] = {
     "noise": noise.measure,
     "engine": engine.measure,
     "memory": engine.measure_as_the_daemon,
+    "classical": classical.measure,
     "recovery": recovery.measure,
     "planner": planner.measure,
     "bus": bus.measure,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from oracle.planning.plan import Plan
-from tests.predictors.plans import feature, tiny_bisection_plan, tiny_plan, tiny_stumps_plan
+from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_plan, tiny_stumps_plan
 
 __all__ = ["EXAMPLES", "example"]
 
@@ -22,13 +22,20 @@ def _bisection(points: Sequence[int], rounds: int) -> Plan:
     return tiny_bisection_plan(boxes.phases[0].rounds, boxes.rounds - boxes.phases[0].rounds)
 
 
+def _classical(points: Sequence[int], rounds: int) -> Plan:
+    as_long = _rectangles(points, rounds).rounds
+    return tiny_classical_plan([feature("a"), feature("b")], rounds=as_long)
+
+
 EXAMPLES: Final[Mapping[str, Callable[[Sequence[int], int], Plan]]] = {
     "rectangles": _rectangles,
     "stumps": _stumps,
     "bisection": _bisection,
+    "classical": _classical,
 }
 """For every kind, what makes its plan: features a and b with values about 0 to 1, one phase for each number of points,
-of some so many rounds; bisection, which has two phases only, lasts as long as all of them."""
+of some so many rounds; bisection, which has two phases only, and classical, which has one, last as long as all of
+them."""
 
 
 def example(predictor: str, phases: int = 4, rounds: int = 250) -> Plan:

@@ -13,12 +13,13 @@ from oracle.mechanisms.noise import Law
 from oracle.planning.bisection import wish_for_bisection
 from oracle.planning.bisection_model import BisectionModel, BisectionPlan
 from oracle.planning.box_model import BoxModel
-from oracle.planning.model import Feature
+from oracle.planning.classical_model import ClassicalPlan
+from oracle.planning.model import Feature, Limits
 from oracle.planning.plan import BoxPlan, InstancePlan, Phase, PhasePlan, StopperPlan
 from oracle.planning.stumps_model import SelectionPlan, StumpsPlan
 from oracle.planning.tight import plan_tight, side_names
 
-__all__ = ["feature", "planned", "tiny_bisection_plan", "tiny_plan", "tiny_stumps_plan"]
+__all__ = ["feature", "planned", "tiny_bisection_plan", "tiny_classical_plan", "tiny_plan", "tiny_stumps_plan"]
 
 
 def feature(name: str, sides: Literal["lower", "upper", "both", "none"] = "both") -> Feature:
@@ -165,3 +166,46 @@ def tiny_bisection_plan(  # noqa: PLR0913 -- each is one thing that tests vary
     plan = wish_for_bisection(model, lambda _step: None)
     phases = (plan.phases[0], Phase(phase=2, rounds=after, delta=0.0))
     return msgspec.structs.replace(plan, scale=scale, phases=phases)
+
+
+def tiny_classical_plan(  # noqa: PLR0913 -- each is one thing that tests vary
+    features: Sequence[Feature],
+    *,
+    concept: Literal["box", "stump"] = "box",
+    slicing: Literal["faces", "whole"] = "faces",
+    rounds: int = 1000,
+    examples: int = 400,
+    scale: float = 8.0,
+    rank: int = 8,
+) -> ClassicalPlan:
+    """Return a classical plan of so many rounds; 8 * 8 nats leave an edge outside all examples little chance."""
+    names = side_names(
+        BoxModel(name="tiny", predictor="rectangles", epsilon=8.0, examples=examples, features=tuple(features))
+    )
+    faces = concept == "box" and slicing == "faces"
+    return ClassicalPlan(
+        name="tiny",
+        predictor="classical",
+        profile="tight",
+        concept=concept,
+        features=tuple(features),
+        sides=names,
+        slicing="faces" if faces else "whole",
+        coin=0.2 if faces and len(names) > 1 else 0.0,
+        share=1.0,
+        epsilon=8.0,
+        delta=0.0,
+        alpha=0.1,
+        beta=0.1,
+        gamma=1.0,
+        examples=examples,
+        declared=examples,
+        scale=scale,
+        spread=2 if concept == "box" else 1,
+        choices=1 if faces or concept == "stump" else len(names),
+        rank=rank if concept == "box" else 0,
+        expected_error=1.0,
+        limits=Limits(),
+        phases=(Phase(phase=1, rounds=rounds, delta=0.0),),
+        memory_bytes=0,
+    )

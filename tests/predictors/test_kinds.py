@@ -6,11 +6,11 @@ from oracle.cli.plan import PAGES
 from oracle.errors import PlanError
 from oracle.planning.kinds import KINDS, decode_plan
 from oracle.predictors.kinds import PREDICTORS
-from tests.predictors import test_bisection, test_paper, test_rectangles, test_stumps
+from tests.predictors import test_bisection, test_classical, test_paper, test_rectangles, test_stumps
 from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.suite import PredictorSuite
 
-_SUITES = (test_rectangles, test_paper, test_stumps, test_bisection)
+_SUITES = (test_rectangles, test_paper, test_stumps, test_bisection, test_classical)
 
 _COMMON = {
     "version",
@@ -56,8 +56,9 @@ def test_plans_have_what_everybody_asks(predictor):
     assert plan.predictor == predictor
     assert decode_plan(plan.encode()) == plan
     assert plan.delta_spent(1, 0) == plan.declared * plan.phases[0].delta
-    queries = plan.phases[0].rounds * plan.phases[0].delta + 7 * plan.phases[1].delta
-    assert plan.delta_spent(2, 7) == pytest.approx(
+    before, last = plan.phases[:-1], plan.phases[-1]
+    queries = sum(phase.rounds * phase.delta for phase in before) + 7 * last.delta
+    assert plan.delta_spent(len(plan.phases), 7) == pytest.approx(
         plan.declared * plan.phases[0].delta + (queries if plan.protects_queries else 0.0)
     )
 
@@ -66,6 +67,6 @@ def test_plans_of_unknown_predictors_are_refused():
     """A plan of a later Perpetua is named, not guessed at."""
     data = example("rectangles").encode().replace(b'"rectangles"', b'"oracles"')
     with pytest.raises(
-        PlanError, match=r"plan: predictor = 'oracles': this Perpetua knows rectangles, stumps, bisection"
+        PlanError, match=r"plan: predictor = 'oracles': this Perpetua knows rectangles, stumps, bisection, classical"
     ):
         decode_plan(data)

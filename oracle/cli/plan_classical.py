@@ -1,0 +1,55 @@
+"""What `perpetua plan` shows of a classical learner's plan, and of one beside an everlasting predictor's."""
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from oracle.cli.plan_page import Row, figure_table, mebibytes
+from oracle.planning.classical_model import ClassicalPlan
+from oracle.planning.plan import Plan
+
+__all__ = ["ADVICE", "beside", "classical_choices", "classical_rows"]
+
+ADVICE = """\
+Take the everlasting predictor where no hypothesis may ever be released, where a
+feature has no finite grid, or where the stream drifts and its queries must stay
+private while the predictor learns from them. Otherwise predictor = "classical" does
+with far less."""
+
+
+def classical_rows(plan: ClassicalPlan) -> Iterator[Row]:
+    """Yield what is said of a plan in one line each."""
+    if plan.concept == "stump":
+        yield "learns", f"the best stump on {', '.join(plan.sides)}"
+        beyond = " beyond the best stump's"
+    else:
+        shown = f"each side gets {plan.share:.0%} of its stripe" if plan.slicing == "faces" else "each side sees all"
+        yield "learns", f"a box with sides {', '.join(plan.sides)}; {plan.slicing}, {shown}"
+        beyond = ""
+    yield "error", f"at most {plan.expected_error:.4f}{beyond}, but with probability {plan.beta:g}"
+    yield "queries", "cost nothing and are not kept; what is learned is released for ever"
+    yield "memory", f"{mebibytes(plan.training_bytes)} while it learns, {mebibytes(plan.memory_bytes)} after"
+
+
+def classical_choices(plan: ClassicalPlan) -> Table:
+    """Return the table of its choices, of which there is only one kind."""
+    table = figure_table("choices", "a record has part in", "law", "e", "epsilon each", "edges", "aims at rank")
+    choices = len(plan.sides) if plan.concept == "box" else 1
+    table.add_row(
+        str(choices),
+        str(plan.choices),
+        "exponential, exact",
+        f"{plan.scale:.4g}",
+        f"{plan.scale * plan.spread:.4g}",
+        "every float64",
+        str(plan.rank) if plan.rank else "-",
+    )
+    return table
+
+
+def beside(plan: Plan) -> Row:
+    """Return what is said of a classical learner with the same promises."""
+    return (
+        "classical",
+        f"would need {plan.examples:,} examples for alpha = {plan.alpha:g}, with delta = 0; it releases its hypothesis",
+    )

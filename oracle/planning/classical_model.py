@@ -1,0 +1,115 @@
+"""The model of a classical learner, and its plan: one choice for each side, and then nothing more to pay."""
+
+from typing import Final, Literal
+
+from oracle.errors import InputError
+from oracle.planning.model import (
+    Feature,
+    Limits,
+    Model,
+    check_feature_limit,
+    check_features,
+    check_open,
+    check_promises,
+)
+from oracle.planning.plan import PLAN_VERSION, Phase, Plan
+
+__all__ = ["ClassicalModel", "ClassicalPlan", "check_classical_model"]
+
+_FEATURE_LIMITS: Final = {"box": 512, "stump": 1024}
+
+
+class ClassicalModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[model]` table of `predictor = "classical"`.
+
+    A feature's `sides` are those of a box, or the ways a stump may cut on it. `delta` and `gamma` are not used: nothing
+    is paid after the start, and no query changes what another one is answered.
+
+    Attributes:
+        concept: What is learned: a box around the examples labelled 1, or the stump that gets fewest wrong.
+        slicing: "faces" sends each positive example to one side of a box, so that each side has all of epsilon, and
+            takes bounds; "whole" shows every side all of them, and each has its part of epsilon.
+        share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
+    """
+
+    profile: Literal["tight"] = "tight"
+    concept: Literal["box", "stump"] = "box"
+    slicing: Literal["faces", "whole"] = "faces"
+    share: float | None = None
+
+
+class ClassicalPlan(Plan, frozen=True, kw_only=True):
+    """A plan of a classical learner. `Plan` explains the shared fields.
+
+    Attributes:
+        concept: As in the model.
+        sides: The sides in use, or the stumps to choose from: "NAME:lower" says 1 above its edge.
+        slicing: As in the model; "whole" for a stump.
+        coin: Probability of a uniformly random side under `faces`.
+        share: Part of a side's stripe that the slicing gives it (utility only).
+        delta: 0.
+        scale: e of each choice: P proportional to exp(-e * loss), exactly, over all float64 edges.
+        spread: The changes that one record makes to the losses lie within so much of each other.
+        choices: How many choices one record has a part in; e * spread * choices is at most epsilon.
+        rank: Which example from outside an edge of a box aims at; 0 for a stump.
+        expected_error: Bound on the error with the declared examples (of a stump: beyond the best one's), but with
+            probability beta.
+        phases: One; it lasts as long as rounds can be counted.
+    """
+
+    version: int = PLAN_VERSION
+    name: str
+    predictor: str
+    profile: Literal["tight"]
+    concept: Literal["box", "stump"]
+    features: tuple[Feature, ...]
+    sides: tuple[str, ...]
+    slicing: Literal["faces", "whole"]
+    coin: float
+    share: float
+    epsilon: float
+    delta: float
+    alpha: float
+    beta: float
+    gamma: float
+    examples: int
+    declared: int
+    scale: float
+    spread: int
+    choices: int
+    rank: int
+    expected_error: float
+    limits: Limits
+    phases: tuple[Phase, ...]
+    memory_bytes: int
+
+    @property
+    def released(self) -> bool:
+        """True: the hypothesis is a private release, and answers follow from it."""
+        return True
+
+    @property
+    def training_bytes(self) -> int:
+        """Bytes of all training records, and of putting a column of them in order."""
+        return self.declared * (8 * len(self.features) + 150)
+
+
+def check_classical_model(model: ClassicalModel) -> None:
+    """Check the values of a model file's table.
+
+    Raises:
+        InputError: A value is outside its bound, or two do not go together.
+    """
+    check_promises(model)
+    check_feature_limit(model, _FEATURE_LIMITS[model.concept])
+    check_features(model)
+    if model.share is not None:
+        if model.concept == "stump" or model.slicing == "whole":
+            raise InputError("model.share", model.share, 'is for boxes with slicing = "faces" only')
+        check_open("share", model.share, 1.0, closed=True)
+    if model.concept == "stump" or model.slicing == "whole":
+        return
+    for index, feature in enumerate(model.features):
+        if feature.bounds is None and feature.sides != "none":
+            where = f"model.features[{index}].bounds"
+            raise InputError(where, None, 'must be declared as [low, high] for slicing = "faces"; "whole" takes none')

@@ -1,0 +1,268 @@
+"""The classical learner: a box or a stump learned once by the exponential mechanism over all float64 edges.
+
+Sources: McSherry and Talwar (2007); Smith (2011), "Privacy-preserving statistical estimation with optimal convergence
+rates", for the loss of a rank; the privacy document, section 6, "the honest comparison". What is learned is a private
+release: it may be known to everyone for ever. Answers follow from it and from nothing else, so they cost nothing, no
+query is kept, and there is one phase without an end.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded
+from oracle.errors import CorruptSnapshotError, DataError, PlanExhaustedError
+from oracle.mechanisms.addresses import Addresses, Purpose
+from oracle.mechanisms.edges import best_cuts, cut_places, side_places
+from oracle.mechanisms.exact_choice import KeyedBits, Places, choose_place
+from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.patterns import mirror, number_at, places_of
+from oracle.mechanisms.slicing import Faces
+from oracle.planning.classical_model import ClassicalPlan
+from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite
+
+__all__ = ["ClassicalPredictor", "ClassicalTrainer", "Hypothesis"]
+
+_SEGMENT: Final = 16_384
+"""Rows worked on at once: few enough to stay in cache."""
+
+_ONE_SIDE: Final = np.zeros(1, dtype=np.uint64)
+
+
+class Hypothesis(NamedTuple):
+    """What was learned: 1 where lower_j <= x_j <= upper_j for every feature. A stump has one finite bound.
+
+    Attributes:
+        lower: float64[d]; -inf where there is no such side, +inf where nothing is labelled 1.
+        upper: float64[d]; the other way round.
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+
+class ClassicalTrainer:
+    """Takes the labelled examples in, in any number of batches, and learns from them.
+
+    Formal guarantees:
+        * *Privacy.* (epsilon, 0) for each row, there or blanked (a blanked row counts to the declared number and keeps
+          its own), and what is learned is all that is released. A side of a box is one choice whose losses change by
+          amounts within 2 of each other (`edges.side_places`), so it pays 2 e; under `faces` a row is shown to one side
+          only, under `whole` to S of them at e = epsilon/(2S). A stump is one choice whose losses rise by 0 or 1
+          (`edges.cut_places`), so it pays e = epsilon. Each choice has exactly the law of the exponential mechanism
+          (`choose_place`), so delta is 0 and no float's rounding is in it.
+        * The utility bounds are those of `oracle.planning.classical`.
+        * The result is a function of (plan, secret, rows in order), whatever the batches.
+
+    Args:
+        plan: The plan.
+        secret: 32 uniformly random bytes: the genesis key. The state's key is its ratchet, from which the choices'
+            bits cannot be computed.
+    """
+
+    def __init__(self, plan: ClassicalPlan, secret: bytes) -> None:
+        self._plan = plan
+        self._key = PhaseKey(secret)
+        self._addresses = Addresses(self._key, len(plan.features))
+        names = [feature.name for feature in plan.features]
+        split = [side.rsplit(":", 1) for side in plan.sides]
+        self._sides = [(names.index(name), side == "lower") for name, side in split]
+        self._faces = self._rule() if plan.coin > 0.0 else None
+        self._columns: list[NDArray[np.float64]] = []
+        self._labels: list[NDArray[np.bool_]] = []
+        self._shown: list[NDArray[np.intp]] = []
+        self._rows = 0
+
+    def _rule(self) -> Faces:
+        bounds = [self._plan.features[column].bounds or (-1.0, 1.0) for column, _ in self._sides]
+        signs = np.array([1.0 if lower else -1.0 for _, lower in self._sides])
+        centers = np.array([(low + high) / 2.0 for low, high in bounds])
+        scales = np.array([(high - low) / 2.0 for low, high in bounds])
+        return Faces(centers * signs, scales, self._plan.coin)
+
+    @property
+    def missing(self) -> int:
+        """Rows still wanted of the declared ones."""
+        return self._plan.declared - self._rows
+
+    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+        """Take rows in; those beyond the declared number are not used.
+
+        Args:
+            features: float64[n, d], finite.
+            labels: bool[n], True for a positive example.
+
+        Raises:
+            DataError: A value is not finite.
+        """
+        features, labels = features[: self.missing], labels[: self.missing].copy()
+        check_finite(self._plan, features)
+        columns = np.ascontiguousarray(features.T) + 0.0
+        rows = np.arange(self._rows, self._rows + len(labels), dtype=np.uint64)
+        self._rows += len(labels)
+        if self._plan.concept == "box":  # rows labelled 0 change nothing
+            columns, rows, labels = columns[:, labels], rows[labels], labels[labels]
+        if self._faces is not None:
+            coins = self._addresses.words(Purpose.COIN, rows, _ONE_SIDE, self._hashes(columns))[0]
+            keys = np.stack([columns[column] if lower else 0.0 - columns[column] for column, lower in self._sides])
+            self._shown.append(self._faces.choose(keys, coins))
+        self._columns.append(columns)
+        self._labels.append(labels)
+
+    def _hashes(self, columns: NDArray[np.float64]) -> NDArray[np.uint64]:
+        return self._addresses.hashes(np.ascontiguousarray(columns.T), np.ones(columns.shape[1], dtype=np.bool_))
+
+    def finish(self) -> "ClassicalPredictor":
+        """Learn, and forget the rows.
+
+        Raises:
+            DataError: Fewer rows came than the plan declares.
+        """
+        if self.missing > 0:
+            msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
+            raise DataError(msg)
+        hypothesis = self._box() if self._plan.concept == "box" else self._stump()
+        for part in (*self._columns, *self._labels):
+            part.fill(0)
+        for kept in (self._columns, self._labels, self._shown):
+            kept.clear()
+        return ClassicalPredictor(self._plan, self._key.ratchet(), hypothesis)
+
+    def _column(self, number: int) -> NDArray[np.float64]:
+        return np.concatenate([columns[number] for columns in self._columns])
+
+    def _choose(self, side: int, near: Callable[[int], Places]) -> tuple[int, int]:
+        return choose_place(self._plan.scale, near, KeyedBits(self._addresses, side))
+
+    def _box(self) -> Hypothesis:
+        hypothesis = _unbounded(len(self._plan.features))
+        shown = np.concatenate(self._shown) if self._shown else None
+        for side, (column, lower) in enumerate(self._sides):
+            records = places_of(self._column(column) if shown is None else self._column(column)[shown == side])
+            near = partial(side_places, records if lower else mirror(records), self._plan.rank)
+            _, place = self._choose(side, near)
+            _bound(hypothesis, column, place, lower=lower)
+        return hypothesis
+
+    def _stump(self) -> Hypothesis:
+        hypothesis = _unbounded(len(self._plan.features))
+        stump, place = self._choose(0, lambda reach: best_cuts(self._cuts(), reach))
+        column, lower = self._sides[stump]
+        _bound(hypothesis, column, place, lower=lower)
+        return hypothesis
+
+    def _cuts(self) -> Iterator[Places]:
+        labels = np.concatenate(self._labels)
+        for number, feature in enumerate(self._plan.features):
+            if feature.sides == "none":
+                continue
+            column = self._column(number)
+            order = column.argsort()
+            records, ranked = places_of(column[order]), labels[order]
+            for stump, (mine, lower) in enumerate(self._sides):
+                if mine == number:
+                    yield (
+                        cut_places(records, ranked, stump)
+                        if lower
+                        else cut_places(mirror(records)[::-1], ranked[::-1], stump)
+                    )
+
+
+def _unbounded(dimension: int) -> Hypothesis:
+    return Hypothesis(np.full(dimension, -np.inf), np.full(dimension, np.inf))
+
+
+def _bound(hypothesis: Hypothesis, column: int, place: int, *, lower: bool) -> None:
+    """Set one bound, from the place of an edge; an upper one was chosen among negated numbers."""
+    if lower:
+        hypothesis.lower[column] = number_at(place)
+    else:
+        hypothesis.upper[column] = 0.0 - number_at(place)
+
+
+class ClassicalPredictor:
+    """One shard's classical predictor (see `oracle.predictors.base.Predictor` for the contract).
+
+    Formal guarantees:
+        * (epsilon, 0) for the training rows (`ClassicalTrainer`), at any number of rounds: answers are a function of
+          what was released and of the query. So no other record's answer depends on a query: its epsilon is 0.
+        * The state is the hypothesis, the round and a key, from which only query hashes and tags follow.
+
+    Made by `ClassicalTrainer.finish` or by `restore`.
+
+    Args:
+        plan: The plan.
+        key: What hashes and tags are made with.
+        hypothesis: What was learned.
+        done: Rounds answered so far.
+    """
+
+    def __init__(self, plan: ClassicalPlan, key: PhaseKey, hypothesis: Hypothesis, done: int = 0) -> None:
+        self._plan = plan
+        self._key = key
+        self._addresses = Addresses(key, len(plan.features))
+        self._hypothesis = hypothesis
+        self._round = done
+
+    def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
+        """Answer a batch in arrival order (see `Predictor.answer`)."""
+        count, first = len(features), self._round
+        if first + count > self._plan.rounds:
+            msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
+            raise PlanExhaustedError(msg)
+        labels = np.empty(count, dtype=np.int8)
+        tag = np.zeros(2, dtype=np.uint64)
+        for start in range(0, count, _SEGMENT):
+            rows = slice(start, min(start + _SEGMENT, count))
+            tag ^= self._segment(features[rows], present[rows], labels[rows])
+        events: list[LedgerEvent] = []
+        if count and self._round == self._plan.rounds:
+            events = [PhaseEnded(round=self._round, phase=1, rearms=0), PlanEnded(round=self._round)]
+        return Answers(labels, first, np.ones(count, dtype=np.int64), tag, events)
+
+    def _segment(
+        self, features: NDArray[np.float64], present: NDArray[np.bool_], labels: NDArray[np.int8]
+    ) -> NDArray[np.uint64]:
+        """Answer some rows into `labels`; return their tag."""
+        features = np.where(present[:, None], features, 0.0) + 0.0  # -0.0 becomes 0.0, before the hash
+        inside = present.copy()
+        for column, low, high in zip(features.T, *self._hypothesis, strict=True):
+            inside &= (column >= low) & (column <= high)
+        labels[:] = np.where(present, inside, np.int8(NO_LABEL))
+        rounds = np.arange(self._round, self._round + len(features), dtype=np.uint64)
+        self._round += len(features)
+        return self._addresses.tag(rounds, self._addresses.hashes(features, present), present)
+
+    def settle(self) -> None:
+        """Do nothing: no answer leaves anything behind."""
+
+    def facts(self) -> PublicFacts:
+        """Return what is public."""
+        return PublicFacts(self._round, 1, self._round, self._plan.rounds, 0)
+
+    def export(self) -> StateArrays:
+        """Return the whole state as arrays whose shapes depend on the plan only."""
+        return {
+            "key": np.frombuffer(self._key.secret, dtype=np.uint8).copy(),
+            "counters": np.array([self._round], dtype=np.int64),
+            "lower": self._hypothesis.lower.copy(),
+            "upper": self._hypothesis.upper.copy(),
+        }
+
+    @classmethod
+    def restore(cls, plan: ClassicalPlan, arrays: StateArrays) -> Self:
+        """Take back what `export` returned, under the same plan.
+
+        Raises:
+            CorruptSnapshotError: It has no bounds of the plan's features.
+        """
+        bounds = [arrays.get(name) for name in Hypothesis._fields]
+        shape = (len(plan.features),)
+        found = [np.array(bound, dtype=np.float64) for bound in bounds if bound is not None and bound.shape == shape]
+        if len(found) < len(bounds) or any(np.isnan(bound).any() for bound in found):
+            raise CorruptSnapshotError("snapshot: it has no hypothesis of its plan")
+        key = PhaseKey(arrays["key"].tobytes())
+        return cls(plan, key, Hypothesis(found[0], found[1]), int(arrays["counters"][0]))
