@@ -9,7 +9,7 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays test lint format adversaries \
+.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test lint format adversaries \
 	chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare asyncapi lock clean
 
 help: ## list the targets
@@ -75,6 +75,9 @@ compare: dev ## compare with classical learners on the demo's data; writes build
 
 asyncapi: ## validate deploy/asyncapi.yaml with its own tool, from npm
 	@deploy/asyncapi/validate
+
+bisection: dev ## average error of OnlineBisection against T, both profiles; writes build/bisection.md and .svg
+	@$(BIN)/python -m tests.bisection $(ARGS)
 
 mqtt-demo: $(VENV)/.installed bus ## run the demonstration over a Mosquitto of its own
 	@deploy/mqtt/demo.sh $(VENV)

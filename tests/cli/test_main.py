@@ -97,7 +97,7 @@ def test_reader_that_goes_away(tmp_path, model, arguments, reads):
         arguments = (*arguments, tmp_path / "state")
     code, errors = _piped(arguments, reads)
     assert code in {0, 1}
-    assert errors == ""
+    assert [line for line in errors.splitlines() if not line.startswith("planning")] == []  # progress, where it is slow
 
 
 def test_serve_into_a_pipe_that_closes(tmp_path):

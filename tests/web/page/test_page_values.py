@@ -80,9 +80,11 @@ def test_unknown_figures(page):
     page.open(document(lonely, history={"seconds": 5.0, "ends": NOW, "rates": [0.0], "lags": [None]}))
     cells = page.texts("#shard-rows tr > *")
     assert (cells[3], cells[9]) == ("–", "none yet")
-    assert (page.text("lag-now"), page.text("lag-unit")) == ("–", "this source cannot tell")
+    assert (page.text("lag-now"), page.text("lag-unit")) == ("–", "not known while shards wait")
     assert page.text("progress-age") == "none yet"
     assert page.find("#lag-chart svg").get_attribute("aria-label") == "Lag over the last 5 s: not known."
+    page.show(document(shard(0, "serving", lag_records=None, lag_seconds=None)))
+    assert (page.text("lag-now"), page.text("lag-unit")) == ("–", "this source cannot tell")
 
 
 def test_no_shard(page):
