@@ -24,6 +24,7 @@ __all__ = [
     "StorageError",
     "TruncatedSnapshotError",
     "WrongKeyError",
+    "beyond_us",
 ]
 
 
@@ -83,7 +84,7 @@ class TruncatedSnapshotError(CorruptSnapshotError):
 
 
 class NewerVersionError(StateError):
-    """The snapshot was written by a newer version of Perpetua."""
+    """A file of the state was written by a newer version of Perpetua."""
 
 
 class ForeignPlanError(StateError):
@@ -120,3 +121,16 @@ class BusError(PerpetuaError):
 
 class FencedError(BusError):
     """Another process has taken this shard over; it goes on from our last commit, and nothing of ours counts now."""
+
+
+def beyond_us(version: int, highest: int) -> str:
+    """Return what to say of a file of a version that this Perpetua does not know, and what to do.
+
+    Args:
+        version: The file's.
+        highest: The highest version that is read.
+    """
+    return (
+        f"version = {version}: this Perpetua reads versions up to {highest}; "
+        "use the Perpetua that wrote it, or a newer one"
+    )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oracle.errors import StorageError
+from oracle.errors import NewerVersionError, StorageError, beyond_us
 
 __all__ = ["CommitRecord", "DurableCommitFile", "InDoubtError", "sync_folder", "write_all"]
 
@@ -50,7 +50,8 @@ class DurableCommitFile:
         """Return the record, or None if there is none.
 
         Raises:
-            StorageError: It cannot be read, is damaged, or is of a newer version.
+            NewerVersionError: A newer Perpetua wrote it.
+            StorageError: It cannot be read, or is damaged.
         """
         try:
             data = self.path.read_bytes()
@@ -59,9 +60,9 @@ class DurableCommitFile:
         except OSError as exc:
             raise StorageError(f"commit record {self.path}: cannot be read: {exc.strerror}") from exc
         try:
-            return _decode(data)
+            return _decode(data, self.path)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as exc:
-            raise StorageError(f"commit record {self.path}: damaged, or of a newer version") from exc
+            raise StorageError(f"commit record {self.path}: damaged") from exc
 
     def write(self, record: CommitRecord) -> None:
         """Replace the record, durably.
@@ -128,8 +129,11 @@ def _encode(record: CommitRecord) -> bytes:
     return _json({**fields, "checksum": hashlib.sha256(_json(fields)).hexdigest()})
 
 
-def _decode(data: bytes) -> CommitRecord:
+def _decode(data: bytes, path: Path) -> CommitRecord:
     fields = json.loads(data)
+    version = fields["version"]
+    if isinstance(version, int) and version > _VERSION:
+        raise NewerVersionError(f"commit record {path}: {beyond_us(version, _VERSION)}")
     checksum = fields.pop("checksum")
     if fields["version"] != _VERSION or checksum != hashlib.sha256(_json(fields)).hexdigest():
         raise ValueError(_VERSION)

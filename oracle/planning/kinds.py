@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from oracle.errors import PlanError
+from oracle.errors import PlanError, beyond_us
 from oracle.planning.bisection import (
     bisection_as_paper,
     check_bisection_runnable,
@@ -129,7 +129,10 @@ def decode_plan(data: bytes) -> Plan:
     try:
         header = msgspec.json.decode(data, type=_Header)
         if header.version > PLAN_VERSION:
-            msg = f"plan: version = {header.version}: this Perpetua reads versions up to {PLAN_VERSION}"
+            msg = f"plan: {beyond_us(header.version, PLAN_VERSION)}"
+            raise PlanError(msg)
+        if header.version < 1:
+            msg = f"plan: version = {header.version}: no Perpetua wrote such a plan"
             raise PlanError(msg)
         if header.predictor not in KINDS:
             msg = f"plan: predictor = {header.predictor!r}: this Perpetua knows {', '.join(KINDS)}"

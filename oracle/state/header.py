@@ -9,7 +9,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from oracle.errors import CorruptSnapshotError, InputError, NewerVersionError, TruncatedSnapshotError
+from oracle.errors import CorruptSnapshotError, InputError, NewerVersionError, TruncatedSnapshotError, beyond_us
 
 __all__ = ["HEADER_BYTES", "KEY_ID_BYTES", "NONCE_BYTES", "PLAN_DIGEST_BYTES", "VERSION", "PublicHeader"]
 
@@ -125,6 +125,6 @@ def _check_prefix(data: bytes) -> None:
     if _CRC.unpack_from(data, _PREFIX.size)[0] != zlib.crc32(data[: _PREFIX.size]):
         raise CorruptSnapshotError("snapshot: the version's checksum does not match")
     if version > VERSION:
-        raise NewerVersionError(f"snapshot: version = {version}: this Perpetua reads versions up to {VERSION}")
+        raise NewerVersionError(f"snapshot: {beyond_us(version, VERSION)}")
     if version < 1 or length != HEADER_BYTES:
         raise CorruptSnapshotError("snapshot: no version has such a header")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from oracle.errors import NewerVersionError, StateError, StorageError
+from oracle.errors import NewerVersionError, StateError, StorageError, beyond_us
 from oracle.state.files import erase, replace_durably, sync_folder
 from oracle.state.folder import peek_folder
 
@@ -186,7 +186,7 @@ def _read_mark(folder: Path) -> _Mark | None:
     with suppress(msgspec.MsgspecError):
         mark = msgspec.json.decode(data, type=_Mark)
     if mark is not None and mark.version > _VERSION:
-        raise NewerVersionError(f"{path}: version = {mark.version}: this Perpetua reads versions up to {_VERSION}")
+        raise NewerVersionError(f"{path}: {beyond_us(mark.version, _VERSION)}")
     if mark is None or mark.version < 1 or mark.shards < 2:  # noqa: PLR2004 -- one shard has no mark
         raise StateError(f"{path}: its bytes are not the ones that were written")
     return mark

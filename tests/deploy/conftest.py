@@ -4,7 +4,10 @@ import socket
 
 import pytest
 
+from tests.kafka.conftest import broker
 from tests.support.prometheus import prometheus
+
+__all__ = ["broker"]
 
 
 @pytest.fixture(scope="session")

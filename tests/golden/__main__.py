@@ -1,0 +1,24 @@
+"""`python -m tests.golden`: make what stands in the newest `tests/golden/version-N`, where it is not there yet.
+
+What is there is never made again: it is what a Perpetua of then wrote. A new format version gets a new folder.
+"""
+
+import sys
+
+from oracle.state.header import VERSION
+from tests.golden.make import make_golden, plans, version_folder
+
+
+def main() -> None:
+    """Make what is missing, and say what was made."""
+    for name, plan in plans().items():
+        folder = version_folder(VERSION) / name
+        if folder.exists():
+            sys.stdout.write(f"there  {folder}\n")
+        else:
+            make_golden(folder, plan)
+            sys.stdout.write(f"made   {folder}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Makes golden folders: the files that a daemon leaves when it is killed, and all that it would have answered.
+
+    queries.jsonl          the log
+    state/                 plan.json, key, and the newest snapshot: of the first part of the log
+    genesis                the genesis file
+    answers.jsonl.commit   the sink's record as of the kill, some rounds behind the snapshot
+    answers.jsonl          the answers to the whole log; as of the kill there was as much as the record says
+    ledger.jsonl           the events of the whole log, likewise
+
+Secrets and nonces are fixed, so whoever runs it gets the same bytes. The plans are plans in form only.
+"""
+
+import asyncio
+import io
+import itertools
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from unittest.mock import patch
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from connectors.local.jsonl import JsonlSink, JsonlSource
+from oracle.planning.plan import Plan
+from oracle.service.daemon import Daemon, DaemonSettings
+from oracle.service.log import PublicLog
+from oracle.service.watch import Watch
+from oracle.state.folder import FolderStore
+from oracle.state.format import encode
+from oracle.state.genesis import Genesis, write_genesis
+from tests.predictors.examples import example
+from tests.predictors.plans import feature
+from tests.predictors.test_paper import toy_plan
+from tests.support.shards import MASTER_KEY, first_snapshot
+
+__all__ = ["COMMIT", "make_golden", "nonces", "plans", "serve", "version_folder"]
+
+COMMIT: Final = "answers.jsonl.commit"
+_SNAPSHOT_LINES: Final = 240
+_COMMIT_LINES: Final = 300
+_LINES: Final = 560
+_PHASE_ROUNDS: Final = 180
+
+
+def version_folder(version: int) -> Path:
+    """Return where the golden folders of a format version are."""
+    return Path(__file__).parent / f"version-{version}"
+
+
+def plans() -> Mapping[str, Plan]:
+    """Return a plan for each golden folder, by its name: several phases, re-arms in between."""
+    return {
+        "rectangles-tight": _eventful(example("rectangles"), 2),
+        "rectangles-paper": _eventful(toy_plan((feature("a"), feature("b")), 100.0), 6),
+        "stumps": _eventful(example("stumps"), 2),
+        "bisection": example("bisection", rounds=_PHASE_ROUNDS),
+    }
+
+
+def _eventful(plan: Plan, mediums: int) -> Plan:
+    """Return a plan with short phases, whose sides are armed afresh after a few mediums."""
+    phases = [
+        replace(part, rounds=_PHASE_ROUNDS, stopper=replace(part.stopper, threshold=mediums))
+        for part in msgspec.structs.asdict(plan)["phases"]
+    ]
+    return replace(plan, phases=tuple(phases))
+
+
+def make_golden(folder: Path, plan: Plan) -> None:
+    """Make a golden folder."""
+    with tempfile.TemporaryDirectory() as scratch:
+        work = Path(scratch) / "work"
+        work.mkdir()
+        lines = _log()
+        _init(work, plan)
+        for end in (_SNAPSHOT_LINES, _COMMIT_LINES, _LINES):
+            (work / "queries.jsonl").write_bytes(b"".join(lines[:end]))
+            serve(work, plan)
+            if end == _SNAPSHOT_LINES:
+                shutil.copytree(work / "state", work / "kept")
+            if end == _COMMIT_LINES:
+                shutil.copy(work / COMMIT, work / "kept.commit")
+        shutil.rmtree(work / "state")
+        (work / "kept").rename(work / "state")
+        (work / "kept.commit").rename(work / COMMIT)
+        for lock in (work / "state" / "lock", work / f"{COMMIT}.lock"):
+            lock.unlink()
+        shutil.copytree(work, folder)
+
+
+def serve(folder: Path, plan: Plan) -> None:
+    """Answer a golden folder's log to its end, from where state and answers are, and take a snapshot."""
+    sink = JsonlSink(folder / "answers.jsonl", folder / "ledger.jsonl")
+    with nonces(), FolderStore.open(folder / "state", MASTER_KEY) as store:
+        daemon = Daemon(
+            plan=plan,
+            store=store,
+            source=JsonlSource(folder / "queries.jsonl"),
+            sink=sink,
+            watch=Watch(plan, PublicLog(io.StringIO(), "json", plan.name)),
+            settings=DaemonSettings(batch_rows=64, snapshot_rounds=10**9, snapshot_seconds=1e9),
+            clock=time.monotonic,
+        )
+        asyncio.run(daemon.run())
+
+
+@contextmanager
+def nonces(first: int = 1) -> Iterator[None]:
+    """Let snapshots have the nonces `first`, `first` + 1, ... as long as it lasts. For public test data only."""
+    numbers = itertools.count(first)
+    with patch("oracle.state.format.secrets") as secrets:
+        secrets.token_bytes = lambda size: next(numbers).to_bytes(size, "little")
+        yield
+
+
+def _init(work: Path, plan: Plan) -> None:
+    snapshot = first_snapshot(plan)
+    with nonces(), FolderStore.open(work / "state", MASTER_KEY) as store:
+        store.write_plan(plan.encode())
+        store.save(snapshot)
+        write_genesis(work / "genesis", Genesis(MASTER_KEY, encode(snapshot, MASTER_KEY), plan.encode()))
+    (work / "state" / "key").write_text(f"perpetua-key 1\n{MASTER_KEY.hex()}\n")
+
+
+def _log() -> list[bytes]:
+    """Return lines with queries, about a quarter of them near some side, rounds without a query, and rejects."""
+    rows = np.random.default_rng(7).uniform(-0.1, 1.1, (_LINES, 2)).round(4).tolist()
+    lines = [json.dumps({"id": f"q{number}", "x": row}).encode() for number, row in enumerate(rows)]
+    lines[::9] = [b"null"] * len(lines[::9])
+    lines[4::25] = [b'{"id":"bad","x":[1]}'] * len(lines[4::25])
+    return [line + b"\n" for line in lines]
