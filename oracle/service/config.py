@@ -30,6 +30,7 @@ __all__ = [
     "StateTable",
     "StdinSource",
     "StdoutSink",
+    "Topic",
     "load_config",
 ]
 

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from oracle.service.config_tls import TlsTable
 
-__all__ = ["LoginTable", "MqttSink", "MqttSource", "MqttTable", "check_mqtt_topics"]
+__all__ = ["LoginTable", "MqttSink", "MqttSource", "MqttTable", "Topic", "check_mqtt_topics"]
 
 _Table = ConfigDict(extra="forbid", frozen=True)
 _LONGEST: Final = 65_535

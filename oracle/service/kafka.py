@@ -8,7 +8,7 @@ from oracle.planning.plan import Plan
 from oracle.service.config import Config, KafkaSink, KafkaSource, SaslTable
 from oracle.service.secrets import secret_of, tls_of
 
-__all__ = ["kafka_settings", "largest_reply"]
+__all__ = ["kafka_settings", "largest_reply", "sasl_of"]
 
 _JSON_REPLY: Final = 2048
 """Bytes of a JSON reply without its id: names, numbers, and the words of a rejection."""
@@ -47,7 +47,7 @@ def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
         dead_letter_bodies=sink.dead_letter_bodies,
         first_offset=source.first_offset,
         instance=source.instance,
-        security=Security(tls_of(kafka.tls, "kafka.tls"), _sasl(kafka.sasl)),
+        security=Security(tls_of(kafka.tls, "kafka.tls"), sasl_of(kafka.sasl)),
         session_seconds=source.session_seconds,
         rebalance_seconds=config.service.drain_seconds + 30.0,
         transaction_seconds=sink.transaction_seconds,
@@ -55,7 +55,13 @@ def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
     )
 
 
-def _sasl(table: SaslTable | None) -> Sasl | None:
+def sasl_of(table: SaslTable | None) -> Sasl | None:
+    """Return what the connector is told about name and password.
+
+    Raises:
+        InputError: There is a name and no password.
+        StorageError: The password file cannot be read.
+    """
     if table is None:
         return None
     password = table.password.get_secret_value() if table.password is not None else None

@@ -21,7 +21,7 @@ from oracle.service.log import PublicLog
 from oracle.service.secrets import secret_of, tls_of
 from oracle.state.keys import journal_key, read_key_file
 
-__all__ = ["LoggingObserver", "MqttBus", "last_commit", "mqtt_settings", "open_bus", "open_journals"]
+__all__ = ["LoggingObserver", "MqttBus", "last_commit", "login_of", "mqtt_settings", "open_bus", "open_journals"]
 
 _QUIET_SECONDS: Final = 10.0
 
@@ -47,7 +47,7 @@ def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
         dead_letter=sink.dead_letter,
         dead_letter_bodies=sink.dead_letter_bodies,
         status=sink.status,
-        login=_login(mqtt.login),
+        login=login_of(mqtt.login),
         tls=tls_of(mqtt.tls, "mqtt.tls"),
         keepalive_seconds=mqtt.keepalive_seconds,
         session_seconds=mqtt.session_seconds,
@@ -67,7 +67,12 @@ def _tables(config: Config) -> tuple[config_mqtt.MqttSource, config_mqtt.MqttSin
     return source, sink, mqtt
 
 
-def _login(table: config_mqtt.LoginTable | None) -> Login | None:
+def login_of(table: config_mqtt.LoginTable | None) -> Login | None:
+    """Return what the connector is told about name and password.
+
+    Raises:
+        StorageError: The password file cannot be read.
+    """
     if table is None:
         return None
     password = table.password.get_secret_value() if table.password is not None else None
