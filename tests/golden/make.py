@@ -61,6 +61,7 @@ def plans() -> Mapping[str, Plan]:
         "rectangles-paper": _eventful(toy_plan((feature("a"), feature("b")), 100.0), 6),
         "stumps": _eventful(example("stumps"), 2),
         "bisection": example("bisection", rounds=_PHASE_ROUNDS),
+        "classical": example("classical", rounds=_PHASE_ROUNDS),
     }
 
 

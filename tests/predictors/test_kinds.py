@@ -67,6 +67,6 @@ def test_plans_of_unknown_predictors_are_refused():
     """A plan of a later Perpetua is named, not guessed at."""
     data = example("rectangles").encode().replace(b'"rectangles"', b'"oracles"')
     with pytest.raises(
-        PlanError, match=r"plan: predictor = 'oracles': this Perpetua knows rectangles, stumps, bisection, classical"
+        PlanError, match=r"plan: predictor = 'oracles': this Perpetua knows rectangles, stumps, classical, bisection"
     ):
         decode_plan(data)
