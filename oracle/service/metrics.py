@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from oracle.service.board import Board
-from oracle.service.telemetry import ProcessTelemetry, ShardTelemetry, Timing, Work
+from oracle.service.telemetry import BOUNDS, ProcessTelemetry, ShardTelemetry, Timing, Work
 
 __all__ = ["Metrics", "own_registry"]
 
@@ -25,25 +25,14 @@ _TIMED: Final = {
     Work.ANSWER: (
         "perpetua_answer_seconds",
         "Seconds to decide a batch, but for those in which a phase ended or a side was armed afresh",
-        (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5),
     ),
-    Work.COMMIT: (
-        "perpetua_commit_seconds",
-        "Seconds until a batch's answers were durable",
-        (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 5.0),
-    ),
-    Work.RESTORE: (
-        "perpetua_restore_seconds",
-        "Seconds from opening a snapshot to being where the commits are",
-        (0.1, 1.0, 10.0, 60.0, 600.0),
-    ),
-    Work.SNAPSHOT: (
-        "perpetua_snapshot_seconds",
-        "Seconds to write a snapshot",
-        (0.01, 0.1, 1.0, 10.0),
-    ),
+    Work.COMMIT: ("perpetua_commit_seconds", "Seconds until a batch's answers were durable"),
+    Work.RESTORE: ("perpetua_restore_seconds", "Seconds from opening a snapshot to being where the commits are"),
+    Work.SNAPSHOT: ("perpetua_snapshot_seconds", "Seconds to write a snapshot"),
 }
-"""Name, meaning and buckets (upper bounds, seconds) of each histogram."""
+"""Name and meaning of each histogram; its buckets are the `BOUNDS`, so its sum is one of bounds."""
+
+_ROUNDED: Final = "each rounded up to its bucket's bound"
 
 _Read = Callable[[ShardTelemetry], float | None]
 
@@ -113,8 +102,8 @@ class Metrics:
         self._registry = registry
         self._model = board.telemetry.model
         self._histograms = {
-            work: Histogram(name, meaning, _SHARD_LABELS, registry=registry, buckets=buckets)
-            for work, (name, meaning, buckets) in _TIMED.items()
+            work: Histogram(name, f"{meaning}; {_ROUNDED}", _SHARD_LABELS, registry=registry, buckets=BOUNDS[work])
+            for work, (name, meaning) in _TIMED.items()
         }
         board.listen(self._observe)
         registry.register(_Records(board, unready, now))
