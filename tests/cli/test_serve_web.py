@@ -167,12 +167,12 @@ def test_token_that_others_can_read(state):
     """It is refused before anything is served."""
     write_log(state, 10)
     token = state / "token"
-    token.write_text("s3cret")
+    token.write_text("s3cret-of-the-site")
     token.chmod(0o644)
     done = perpetua("serve", _config(state, web={"token_file": str(token)}))
     assert done.returncode == 2
     assert "chmod 600" in done.stderr.decode().splitlines()[-1]
-    assert b"s3cret" not in done.stderr
+    assert b"s3cret-of-the-site" not in done.stderr
 
 
 def _web_findings(cli, config):
@@ -185,7 +185,7 @@ def test_check_knows_of_it(cli, state):
     write_log(state, 10)
     token = state / "token"
     token.touch(mode=0o600)
-    token.write_text("s3cret\n")
+    token.write_text("s3cret-of-the-site\n")
     listening = "web: address can be listened at"
     assert _web_findings(cli, write_config(state)) == {}
     assert _web_findings(cli, _config(state, web={"token_file": str(token)})) == {

@@ -27,7 +27,9 @@ _PAGE: Final[Mapping[str, tuple[str, str]]] = {
 """File and content type of each path of the page."""
 
 
-def make_app(board: Board, health: Health, metrics: Metrics, now: Callable[[], float], token: bytes | None) -> Guard:
+def make_app(  # noqa: PLR0913 -- its parts
+    board: Board, health: Health, metrics: Metrics, now: Callable[[], float], *, token: bytes | None, host: str
+) -> Guard:
     """Return the application.
 
     Args:
@@ -36,6 +38,7 @@ def make_app(board: Board, health: Health, metrics: Metrics, now: Callable[[], f
         metrics: For /metrics.
         now: Seconds since 1970.
         token: What a request must show, but for /livez and the page's files; None: nothing.
+        host: The address that is listened at.
     """
 
     async def live(_request: Request) -> Response:
@@ -65,7 +68,7 @@ def make_app(board: Board, health: Health, metrics: Metrics, now: Callable[[], f
     ]
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False  # it would take the host from the request
-    return Guard(app, token)
+    return Guard(app, token, host)
 
 
 def _page_routes() -> Iterator[Route]:
