@@ -103,7 +103,7 @@ def test_a_watched_daemon(state):
         (reason,) = served.ask("/readyz").json()["not_ready"]
         assert (reason["shard"], reason["check"]) == (0, "folder")
         assert "shard 0: its snapshot folder cannot be written: No such file" in reason["text"]
-        assert _samples(served.ask("/metrics").text)["perpetua_ready", ""] == 0
+        served.until(lambda: _samples(served.ask("/metrics").text)["perpetua_ready", ""] == 0)  # kept for a second
         assert served.ask("/livez").status_code == 200
         (state / "moved").rename(state / "state")
         served.until(lambda: served.ask("/readyz").status_code == 200)

@@ -117,6 +117,8 @@ async def test_metrics_by_accept(tmp_path):
         plain = await site.ask("/metrics")
         assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
         fine = await site.ask("/metrics", Accept="application/openmetrics-text;version=1.0.0;q=0.9,*/*;q=0.1")
+        odd = await site.ask("/metrics", Accept="application/openmetrics-text;version=x")
+    assert (odd.status_code, odd.headers["content-type"]) == (200, plain.headers["content-type"])
     assert fine.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     assert fine.text.endswith("# EOF\n")
     assert "perpetua_build_info" in plain.text

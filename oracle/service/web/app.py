@@ -12,8 +12,9 @@ from starlette.routing import Route
 
 from oracle.service.board import Board
 from oracle.service.health import Health
-from oracle.service.metrics import Metrics
+from oracle.service.metrics import Metrics, format_for
 from oracle.service.web.guard import Guard
+from oracle.service.web.scrapes import Scrapes
 from oracle.service.web.status import status_json
 
 __all__ = ["make_app"]
@@ -40,6 +41,7 @@ def make_app(  # noqa: PLR0913 -- its parts
         token: What a request must show, but for /livez and the page's files; None: nothing.
         host: The address that is listened at.
     """
+    scrapes = Scrapes(metrics)
 
     async def live(_request: Request) -> Response:
         return Response("alive\n", media_type="text/plain")
@@ -52,8 +54,8 @@ def make_app(  # noqa: PLR0913 -- its parts
         return Response(msgspec.json.encode(body), 503 if found else 200, media_type=_JSON)
 
     async def measured(request: Request) -> Response:
-        body, content_type = metrics.render(request.headers.get("accept", ""))
-        return Response(body, headers={"Content-Type": content_type})
+        wanted = format_for(request.headers.get("accept", ""))
+        return Response(await scrapes.get(wanted), headers={"Content-Type": wanted.value})
 
     async def status(_request: Request) -> Response:
         body = status_json(board.telemetry, health.not_ready(), health.trends, now())

@@ -19,7 +19,7 @@ from oracle.service.chatter import ClientChatter, hear_client
 from oracle.service.config_web import WebTable
 from oracle.service.health import Health
 from oracle.service.log import PublicLog
-from oracle.service.metrics import Metrics, own_registry
+from oracle.service.metrics import Metrics
 from oracle.service.web.app import make_app
 from oracle.service.web.guard import HEADERS
 from oracle.service.web.token import read_token
@@ -83,7 +83,7 @@ async def serving(
     def unready() -> frozenset[int | None]:
         return frozenset(found.shard for found in health.not_ready())
 
-    metrics = Metrics(board, own_registry(), unready=unready, now=time.time)
+    metrics = Metrics(board, unready=unready, now=time.time)
     server = _Server(_settings(make_app(board, health, metrics, time.time, token=token, host=table.host)))
     listener = listen(table)
     hear_client(ClientChatter(log, "web.server"), _LOGGERS)
@@ -150,7 +150,7 @@ class _Connection(H11Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether no whole request waits for its answer."""
-        return self.cycle is None or self.cycle.response_complete
+        return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]  # None before the first
 
     @property
     def patience_ends(self) -> float:
