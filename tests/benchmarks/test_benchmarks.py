@@ -29,7 +29,17 @@ _TINY = Settings(
 )
 
 
-_ROWS = {"noise": 1, "engine": 6, "recovery": 2, "memory": 1, "planner": 1, "bus": 2, "mqtt": 4}
+_ROWS = {
+    "noise": 1,
+    "engine": 6,
+    "recovery": 2,
+    "memory": 1,
+    "planner": 1,
+    "bus": 2,
+    "mqtt": 4,
+    "scrape": 1,
+    "watching": 1,
+}
 _KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 3, "kafka-delay": 2, "kafka-processes": 2}
 
 
