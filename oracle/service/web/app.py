@@ -1,5 +1,6 @@
 """The web application: what is answered at which path."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from typing import Final
@@ -29,7 +30,14 @@ _PAGE: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def make_app(  # noqa: PLR0913 -- its parts
-    board: Board, health: Health, metrics: Metrics, now: Callable[[], float], *, token: bytes | None, host: str
+    board: Board,
+    health: Health,
+    metrics: Metrics,
+    now: Callable[[], float],
+    *,
+    token: bytes | None,
+    host: str,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Guard:
     """Return the application.
 
@@ -40,8 +48,9 @@ def make_app(  # noqa: PLR0913 -- its parts
         now: Seconds since 1970.
         token: What a request must show, but for /livez and the page's files; None: nothing.
         host: The address that is listened at.
+        clock: Seconds, monotone.
     """
-    scrapes = Scrapes(metrics)
+    scrapes = Scrapes(metrics, clock)
 
     async def live(_request: Request) -> Response:
         return Response("alive\n", media_type="text/plain")
