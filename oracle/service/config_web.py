@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-__all__ = ["WebTable"]
+__all__ = ["WebTable", "is_loopback"]
 
 
 class WebTable(BaseModel):
@@ -17,7 +17,7 @@ class WebTable(BaseModel):
         host: The address to listen at.
         port: 0 takes any free one and logs it.
         token_file: Holds a token that every request must show, but those for /livez and for the page without its
-            figures: `Authorization: Bearer TOKEN`.
+            figures: `Authorization: Bearer TOKEN`. At least 16 characters.
             Needed where others than this machine can ask.
         ready_lag_seconds: How long the answers may stand still, while there are queries, before /readyz says so.
     """
@@ -31,13 +31,14 @@ class WebTable(BaseModel):
     @model_validator(mode="after")
     def _guarded(self) -> Self:
         """Refuse to answer other machines that show nothing."""
-        if self.token_file is None and not _is_loopback(self.host):
+        if self.token_file is None and not is_loopback(self.host):
             msg = f'must be set: host is "{self.host}", which others than this machine can reach'
             raise PydanticCustomError("unguarded", msg)
         return self
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether an address, or the name `localhost`, is this machine's to itself."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:  # a name, which may be anybody's

@@ -134,6 +134,7 @@ class Daemon:
         self._retention = retention
         self._stopping = asyncio.Event()
         self._serving = False
+        self._drained: Callable[[], None] = lambda: None
         self._saved_round = 0
         self._saved_position = 0
         self._committed_at = 0.0
@@ -163,6 +164,7 @@ class Daemon:
                 await self._source.close()
             finally:
                 await self._sink.close()
+                self._drained()
         self._watch.stopped()
         return shard.facts().round
 
@@ -348,7 +350,9 @@ class Daemon:
             self.stop()
             return True
 
-        install_signals(begin_stop=begin_stop, exit_now=exit_now, drain_seconds=self._settings.drain_seconds)
+        self._drained = install_signals(
+            begin_stop=begin_stop, exit_now=exit_now, drain_seconds=self._settings.drain_seconds
+        )
 
 
 async def _to_its_end(saving: asyncio.Future[None]) -> None:

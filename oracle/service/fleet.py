@@ -77,6 +77,7 @@ class Fleet:
         self._failed: dict[int, Exception] = {}
         self._stopping = asyncio.Event()
         self._over = asyncio.Event()
+        self._drained: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
         """Ask for a clean stop of everything."""
@@ -131,6 +132,7 @@ class Fleet:
             for task in (member, *waits):
                 task.cancel()
             outcomes = await asyncio.gather(member, *waits, return_exceptions=True)
+            self._drained()
         self._stopping.set()
         for outcome in (*outcomes, *self._failed.values()):
             if isinstance(outcome, Exception):
@@ -194,4 +196,4 @@ class Fleet:
             self.stop()
             return True
 
-        install_signals(begin_stop=begin_stop, exit_now=exit_now, drain_seconds=2 * self._drain_seconds)
+        self._drained = install_signals(begin_stop=begin_stop, exit_now=exit_now, drain_seconds=2 * self._drain_seconds)

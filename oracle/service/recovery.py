@@ -1,5 +1,6 @@
 """From a snapshot and the sink's last commit back to the very state that made it."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
@@ -55,7 +56,8 @@ async def catch_up(
 ) -> tuple[int, Sequence[Delivery]]:
     """Open the source behind the snapshot and re-execute up to the last commit.
 
-    Nothing is written: every answer in between was published already, and comes out the same.
+    Nothing is written: every answer in between was published already, and comes out the same. It computes in a thread,
+    for the event loop is wanted meanwhile: by probes, and by a bus that expects signs of life.
 
     Args:
         shard: Just restored from its snapshot.
@@ -88,7 +90,7 @@ async def catch_up(
         if not deliveries:
             msg = f"source: it ends before position {committed.position}, up to which answers were committed"
             raise SourceError(msg)
-        rounds += _again(shard, deliveries)
+        rounds += await asyncio.to_thread(_again, shard, deliveries)
         progress(shard.position)
     if shard.position != committed.position:
         msg = f"log diverged: no record ends at position {committed.position}"
@@ -134,7 +136,7 @@ async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Seq
     if not again or again[-1].position != doubt.position:
         msg = f"log diverged: no record ends at position {doubt.position}, up to which answers may have left"
         raise LogDivergedError(msg)
-    outcome = shard.process(again)
+    outcome = await asyncio.to_thread(shard.process, again)
     shard.check(CommitMark.unpack(doubt.metadata))
     await sink.commit(outcome.commit)
     return ahead[len(again) :]

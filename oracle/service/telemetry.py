@@ -5,6 +5,7 @@ built from (architecture document, invariant 5). No field is, or depends on, a l
 mediums or the size of a set.
 """
 
+import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,6 +18,7 @@ from oracle.predictors.base import PublicFacts
 from oracle.service.codec.rejections import Reason
 
 __all__ = [
+    "BOUNDS",
     "NO_REJECTIONS",
     "Mishap",
     "ProcessTelemetry",
@@ -56,19 +58,45 @@ class Work(StrEnum):
     SNAPSHOT = "snapshot"
 
 
+BOUNDS: Final[Mapping[Work, tuple[float, ...]]] = MappingProxyType(
+    {
+        Work.ANSWER: (0.002, 0.01, 0.05, 0.25, 1.0),
+        Work.COMMIT: (0.005, 0.025, 0.1, 0.5, 2.5),
+        Work.RESTORE: (1.0, 10.0, 60.0, 600.0),
+        Work.SNAPSHOT: (0.1, 1.0, 10.0),
+    }
+)
+"""Upper bounds (seconds) of the ranges that are told apart in how long work takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a piece of work took.
+    """How long a piece of work took, told coarsely.
+
+    To the microsecond it would follow the answers (a restore does their bookkeeping again) and the queries (which miss
+    the processor's caches or do not), so nobody is told but of the range that it lies in.
 
     Attributes:
         shard: Whose.
         work: Which.
-        seconds: How long.
+        seconds: How long, rounded up to the next one of `BOUNDS`; beyond the last one, to that times a power of two.
     """
 
     shard: int
     work: Work
     seconds: float
+
+    def __post_init__(self) -> None:
+        """Round up."""
+        object.__setattr__(self, "seconds", _bound(BOUNDS[self.work], self.seconds))
+
+
+def _bound(bounds: tuple[float, ...], seconds: float) -> float:
+    index = bisect.bisect_left(bounds, seconds)
+    bound = bounds[min(index, len(bounds) - 1)]
+    while bound < seconds:
+        bound *= 2.0
+    return bound
 
 
 @dataclass(frozen=True, slots=True)

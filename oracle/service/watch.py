@@ -85,10 +85,8 @@ class Watch:
         """The shard is where its commits are, after so many rounds of re-execution."""
         self._reach(facts, restored=True)
         record = self._record
-        self._log.info(
-            "daemon.recovered", round=record.round, phase=record.phase, rounds=rounds, seconds=round(seconds, 3)
-        )
-        self.took(Work.RESTORE, seconds)
+        bound = self.took(Work.RESTORE, seconds)
+        self._log.info("daemon.recovered", round=record.round, phase=record.phase, rounds=rounds, seconds=bound)
 
     def serving(self) -> None:
         """Queries are answered from now on."""
@@ -115,9 +113,11 @@ class Watch:
                 **record.promise,
             )
 
-    def took(self, work: Work, seconds: float) -> None:
-        """Some work took so long."""
-        self._on_timing(Timing(self._record.shard, work, seconds))
+    def took(self, work: Work, seconds: float) -> float:
+        """Some work took so long; return what may be told of it, see `Timing`."""
+        timing = Timing(self._record.shard, work, seconds)
+        self._on_timing(timing)
+        return timing.seconds
 
     def source_ended(self) -> None:
         """The stream has ended for good."""
@@ -127,8 +127,8 @@ class Watch:
         """A snapshot of where the record stands is durable, `written` seconds after 1970 and of so many bytes."""
         self._set(snapshot_at=written, snapshot_bytes=size)
         record = self._record
-        self._log.info("snapshot.written", round=record.round, phase=record.phase, seconds=round(seconds, 3))
-        self.took(Work.SNAPSHOT, seconds)
+        bound = self.took(Work.SNAPSHOT, seconds)
+        self._log.info("snapshot.written", round=record.round, phase=record.phase, seconds=bound)
 
     def snapshot_failed(self, error: PerpetuaError) -> None:
         """A snapshot could not be written; the older one and the log suffice."""

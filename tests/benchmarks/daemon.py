@@ -4,10 +4,11 @@ import contextlib
 import io
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -30,11 +31,13 @@ class Served:
     Attributes:
         seconds: From the first log line, with the interpreter up and the state folder held, to the last one, with the
             last snapshot written and every file closed.
+        serving_seconds: From being ready for the first query to the last answer's being durable.
         recovered_rounds: Rounds re-executed before it served.
-        recovered_seconds: From loading the snapshot to being where the sink had been.
+        recovered_seconds: From the first log line to being where the sink had been.
     """
 
     seconds: float
+    serving_seconds: float
     recovered_rounds: int
     recovered_seconds: float
 
@@ -48,9 +51,12 @@ class Bench:
         epsilon: Of the model.
         kind: Of source and sink.
         rows: How many queries there are.
+        web_port: Where runs that are watched have their web server.
     """
 
-    def __init__(self, folder: Path, dimension: int, epsilon: float, kind: Kind, rows: int) -> None:
+    def __init__(  # noqa: PLR0913 -- what is to be varied
+        self, folder: Path, dimension: int, epsilon: float, kind: Kind, rows: int, *, web_port: int = 0
+    ) -> None:
         self._folder, self._kind, self.rows = folder, kind, rows
         self.plan = box_plan(dimension, epsilon)
         self._init()
@@ -63,7 +69,9 @@ class Bench:
             pq.write_table(_table(features), self._queries)
         source = {"kind": kind, "path": str(self._queries)}
         sink = {"kind": kind, "path": str(self._output), "ledger": str(folder / "ledger.jsonl")}
-        self._config = write_config(folder, source=source, sink=sink, service={"log": "json"})
+        tables = {"source": source, "sink": sink, "service": {"log": "json"}}
+        self._config = write_config(folder, **tables)
+        self._watched = write_config(folder, name="watched.toml", **tables, web={"port": web_port})
 
     @property
     def _output(self) -> Path:
@@ -91,26 +99,31 @@ class Bench:
     def _fresh(self) -> Path:
         return self._folder / "fresh"
 
-    def serve(self, *, again: bool = False) -> Served:
+    def serve(self, *, again: bool = False, watched: bool = False) -> Served:
         """Answer the whole file, or, as if every snapshot but the first were lost, re-execute all that was answered.
 
         Args:
             again: Keep the answers of the run before: the daemon recovers from the first snapshot up to them.
+            watched: Have a web server.
         """
         shutil.rmtree(self._folder / "state", ignore_errors=True)
         shutil.copytree(self._fresh, self._folder / "state")
         if not again:
             self._clear()
-        done = perpetua("serve", self._config)
+        done = perpetua("serve", self._watched if watched else self._config)
         assert done.returncode == 0, done.stderr.decode()
         events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith(b"{")]
-        recovered = next(event for event in events if event["event"] == "daemon.recovered")
+        recovered, serving = _first(events, "daemon.recovered"), _first(events, "daemon.serving")
         starting, stopped = events[0], events[-1]
         assert (starting["event"], stopped["event"]) == ("daemon.starting", "daemon.stopped")
         assert stopped["round"] == self.rows
         assert recovered["rounds"] == (self.rows if again else 0)
-        seconds = (_moment(stopped) - _moment(starting)).total_seconds()
-        return Served(seconds, recovered["rounds"], recovered["seconds"])
+        return Served(
+            seconds=_between(starting, stopped),
+            serving_seconds=_between(serving, _first(events, "source.ended")),
+            recovered_rounds=recovered["rounds"],
+            recovered_seconds=_between(starting, recovered),  # the daemon's own figure is a bound
+        )
 
     def _clear(self) -> None:
         for path in (
@@ -123,8 +136,14 @@ class Bench:
             path.unlink(missing_ok=True)
 
 
-def _moment(event: dict[str, str]) -> datetime:
-    return datetime.fromisoformat(event["timestamp"])
+def _first(events: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(event for event in events if event["event"] == name)
+
+
+def _between(first: dict[str, Any], last: dict[str, Any]) -> float:
+    """Return the seconds between two log lines."""
+    moments = [datetime.fromisoformat(event["timestamp"]) for event in (first, last)]
+    return (moments[1] - moments[0]).total_seconds()
 
 
 def _table(features: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> pa.Table:

@@ -10,7 +10,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
+<<<<<<< HEAD
 from tests.benchmarks import bus, classical, engine, kafka, mqtt, noise, planner, recovery
+=======
+from tests.benchmarks import bus, engine, kafka, mqtt, noise, planner, recovery, watching
+>>>>>>> webmend
 from tests.benchmarks.pairs import Row, Settings
 from tests.support.broker import Broker
 
@@ -24,6 +28,8 @@ TOPICS: Final[Mapping[str, Callable[[Settings], Iterator[Row]]]] = {
     "recovery": recovery.measure,
     "planner": planner.measure,
     "bus": bus.measure,
+    "scrape": watching.measure_scrape,
+    "watching": watching.measure_cost,
     "kafka-json": kafka.measure_json,
     "kafka-arrow": kafka.measure_arrow,
     "kafka-delay": kafka.measure_delays,

@@ -30,7 +30,7 @@ def _substituted(expression):
 def server(tmp_path_factory, run_prometheus):
     """A Prometheus that has watched two shards for long enough that there are rates."""
     with (
-        watched(bearer="opens-it") as subject,
+        watched(bearer="opens-it-for-tests") as subject,
         run_prometheus(tmp_path_factory.mktemp("prometheus"), subject) as server,
     ):
         server.until(lambda: server.query("sum by (le) (rate(perpetua_answer_seconds_bucket[1m])) > 0"), "rates")

@@ -21,7 +21,7 @@ def _probe(path, port, token_file=None):
 @pytest.fixture(scope="module")
 def subject():
     """A daemon's web server that asks for a token."""
-    with watched(bearer="opens-it") as subject:
+    with watched(bearer="opens-it-for-tests") as subject:
         yield subject
 
 
@@ -33,7 +33,7 @@ def test_a_daemon_that_lives_needs_no_token(subject):
 def test_readiness_needs_the_token_and_follows_the_shards(subject, tmp_path):
     """/readyz is asked with the token of the daemon's own file, and decides by the status."""
     token = tmp_path / "token"
-    token.write_text("opens-it\n")
+    token.write_text("opens-it-for-tests\n")
     assert _probe(["readyz"], subject.port, token).returncode == 0
     subject.gauges["perpetua_ready"].labels("vfr", "1").set(0)
     refused = _probe(["readyz"], subject.port, token)

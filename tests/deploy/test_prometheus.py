@@ -67,7 +67,7 @@ def test_the_runbook_has_a_paragraph_for_each_alert_and_no_other():
 
 def test_a_shard_that_is_not_ready_raises_the_alert_in_a_real_prometheus(tmp_path, run_prometheus):
     """Prometheus scrapes with the token, is silent while all is well, and says which shard is not ready."""
-    with watched(shards=2, bearer="opens-it") as subject, run_prometheus(tmp_path, subject) as server:
+    with watched(shards=2, bearer="opens-it-for-tests") as subject, run_prometheus(tmp_path, subject) as server:
         server.until(lambda: server.query("model:perpetua_shards:count"), "the first rules are evaluated")
         server.until(lambda: server.query("shard:perpetua_rounds:rate5m > 0"), "there are rates")
         assert server.firing() == set()

@@ -32,7 +32,7 @@ def daemon(tmp_path, free_port):
     write_log(tmp_path, 500)
     config = write_config(tmp_path, source={"follow": True}, state={"snapshot_seconds": 1}, service={"log": "json"})
     token = tmp_path / "token"
-    token.write_text("opens-it\n")
+    token.write_text("opens-it-for-tests\n")
     token.chmod(0o400)
     web = {"HOST": "0.0.0.0", "PORT": str(free_port), "TOKEN_FILE": str(token)}  # noqa: S104 -- as in a container
     variables = environment() | {f"PERPETUA_WEB__{name}": value for name, value in web.items()}
@@ -53,7 +53,7 @@ def test_the_real_daemon_fills_the_dashboard_and_raises_alerts(tmp_path, daemon)
     folder = tmp_path / "prometheus"
     folder.mkdir()
     target = f"127.0.0.1:{variables['PERPETUA_WEB__PORT']}"
-    with prometheus(folder, target, "opens-it") as server, (tmp_path / "q.jsonl").open("ab") as log:
+    with prometheus(folder, target, "opens-it-for-tests") as server, (tmp_path / "q.jsonl").open("ab") as log:
 
         def grows():
             """More queries, until there are rates of everything."""

@@ -9,6 +9,7 @@ import json
 import secrets
 import time
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, Literal
@@ -25,7 +26,7 @@ from oracle.service.board import Board
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.health import Health
 from oracle.service.log import PublicLog
-from oracle.service.metrics import Metrics, own_registry
+from oracle.service.metrics import Metrics
 from oracle.service.standing import standing
 from oracle.service.web.app import make_app
 from oracle.state.folder import FolderStore
@@ -118,11 +119,18 @@ class _Run:
         health = Health(board, lambda _shard: self._state, 60.0, clock=self._clock, now=self._clock)
         metrics = Metrics(
             board,
-            own_registry(),
             unready=lambda: frozenset(found.shard for found in health.not_ready()),
             now=self._clock,
         )
-        app = make_app(board, health, metrics, self._clock, None)
+        app = make_app(
+            board,
+            health,
+            metrics,
+            self._clock,
+            token=None,
+            host="leaks",
+            clock=count().__next__,  # nothing is kept
+        )
         serving = asyncio.create_task(self._daemon(board).run())
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://leaks") as client:
             for start in range(0, len(self._world.messages), CHUNK):

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from prometheus_client.metrics_core import GaugeMetricFamily
 
 from oracle.predictors.base import Answers
 from oracle.service import metrics
 from oracle.service.codec.batches import DecodedBatch
+from oracle.service.families import Family, Moment
 from oracle.service.shard import Shard
 
 __all__ = ["Patch", "after", "asked", "fill", "gauge", "on_answers", "ones"]
@@ -68,10 +68,10 @@ def after(patch: Patch, owner: Any, name: str, do: Callable[..., object]) -> Non
 
 def gauge(patch: Patch, name: str, read: Callable[[], float]) -> None:
     """Add a gauge to the metrics."""
-    real = metrics._Records.collect
+    real = metrics.families
 
-    def collect(self: Any) -> Any:
-        yield from real(self)
-        yield GaugeMetricFamily(name, "A leak", value=read())
+    def families(moment: Moment) -> Any:
+        yield from real(moment)
+        yield Family(name, "gauge", "A leak", [(name, read())])
 
-    patch.setattr(metrics._Records, "collect", collect)
+    patch.setattr(metrics, "families", families)

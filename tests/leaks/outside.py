@@ -24,6 +24,9 @@ from tests.support.folders import write_config
 
 __all__ = ["CONTEXT", "MODEL", "Files", "line_of", "rounds_of", "sight", "write_rows"]
 
+_KEPT_SECONDS: Final = 1.05
+"""For a second the metrics that were asked for last are given again."""
+
 Files = Literal["jsonl", "jsonl once", "parquet"]
 
 CONTEXT: Final = multiprocessing.get_context("forkserver")
@@ -156,6 +159,7 @@ class _Run:
             time.sleep(_POLL)
 
     def _look(self, url: str) -> None:
+        time.sleep(_KEPT_SECONDS)
         with httpx.Client(base_url=url, trust_env=False, timeout=_PATIENCE) as client:
             for path, headers in PATHS:
                 answer = client.get(path, headers=headers)

@@ -416,6 +416,28 @@ async def test_drain_has_a_limit():
     await asyncio.wait({task})
 
 
+async def test_the_limit_ends_with_the_stop():
+    """What a process does after a clean stop, as to close its web server, cannot make it exit with 124."""
+    log = MemoryLog.of(bodies(3), live=True)
+    exits: list[int] = []
+    daemon = Daemon(
+        plan=small_plan(),
+        store=new_store(),
+        source=_source(log),
+        sink=MemorySink(log),
+        watch=Watch(small_plan(), PublicLog(io.StringIO())),
+        settings=DaemonSettings(drain_seconds=2.0),
+        clock=lambda: 0.0,
+    )
+    daemon.install_signals(exits.append)
+    task = asyncio.ensure_future(daemon.run())
+    await _first_commit(log)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(task, 1.9)
+    await asyncio.sleep(2.1)
+    assert exits == []
+
+
 @pytest.mark.parametrize("after", [False, True])
 async def test_cancelled_commit_leaves_things_consistent(after):
     """Cancelled in a hanging commit, before or after it became durable: a restart gives the uninterrupted output."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import os
+import signal
 import time
 
 import pytest
@@ -96,3 +98,23 @@ async def test_many_shards_that_do_not_stop_take_no_longer_than_one():
     for shard in shards:
         shard.let_go.set()
     await _turns()
+
+
+class _Group:
+    """A membership that gives no partition and waits."""
+
+    async def run(self, _on_failure):
+        await asyncio.Event().wait()
+
+
+async def test_the_limit_ends_with_the_stop():
+    """What a process does after its shards have stopped cannot make it exit with 124."""
+    fleet = _fleet([], drain_seconds=0.5)
+    exits: list[int] = []
+    fleet.install_signals(exits.append)
+    running = asyncio.create_task(fleet.run(_Group()))
+    await _turns()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(running, 0.9)
+    await asyncio.sleep(1.2)
+    assert exits == []

@@ -2,8 +2,12 @@
 
 import io
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from prometheus_client.exposition import generate_latest as write_text
+from prometheus_client.openmetrics.exposition import generate_latest as write_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -14,7 +18,7 @@ from oracle.predictors.base import PublicFacts
 from oracle.service.board import Board
 from oracle.service.codec.rejections import Reason
 from oracle.service.log import PublicLog
-from oracle.service.metrics import Metrics, own_registry
+from oracle.service.metrics import Format, Metrics, encode, format_for
 from oracle.service.telemetry import Work
 from tests.support.shards import daemon_over, mixed_bodies, new_store, run_daemon, small_plan
 
@@ -78,10 +82,10 @@ class _Bench:
     def __init__(self, **options):
         self.board = Board(small_plan(), PublicLog(io.StringIO()), version="1.2", now=lambda: 5000.0, **options)
         self.unready: frozenset[int | None] = frozenset()
-        self.metrics = Metrics(self.board, own_registry(), unready=lambda: self.unready, now=lambda: 5100.0)
+        self.metrics = Metrics(self.board, unready=lambda: self.unready, now=lambda: 5100.0)
 
     def samples(self, accept=""):
-        body, _ = self.metrics.render(accept)
+        body = encode(self.metrics.look(), format_for(accept))
         parse = parse_openmetrics if "openmetrics" in accept else parse_text
         return [sample for family in parse(body.decode()) for sample in family.samples]
 
@@ -183,13 +187,13 @@ def test_a_lag_of_unknown_age_has_no_seconds():
 
 
 def test_histograms_count_what_was_timed():
-    """A timing is in every bucket whose bound is not below it, in the count and in the sum."""
+    """A timing is in every bucket whose bound is not below it and in the count; the sum is one of bounds only."""
     bench = _Bench()
     watch = bench.serve(2)
     for seconds in (0.02, 0.02, 0.3):
         watch.took(Work.COMMIT, seconds)
     assert bench.value("perpetua_commit_seconds_count", 2) == 3
-    assert bench.value("perpetua_commit_seconds_sum", 2) == pytest.approx(0.34)
+    assert bench.value("perpetua_commit_seconds_sum", 2) == pytest.approx(0.025 + 0.025 + 0.5)
     bounds = {
         float(sample.labels["le"]): sample.value
         for sample in bench.samples()
@@ -197,6 +201,58 @@ def test_histograms_count_what_was_timed():
     }
     assert bounds[math.inf] == 3
     assert all(count == (0 if bound < 0.02 else 2 if bound < 0.3 else 3) for bound, count in bounds.items())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "parse", "write"),
+    [(Format.TEXT, parse_text, write_text), (Format.OPENMETRICS, parse_openmetrics, write_openmetrics)],
+)
+def test_the_bytes_are_those_of_the_prometheus_client(wanted, parse, write):
+    """What its parser reads in all our metrics, its encoder writes again, byte for byte."""
+    bench = _Bench()
+    for shard in range(3):
+        watch = bench.serve(shard, lag=Lag(3_000_000, 1.5e-7))
+        watch.committed(_facts(30), [Reason.OVERSIZED], phase_ended=False)
+        for work in Work:
+            watch.took(work, 0.01)
+            watch.took(work, 1e6)
+    bench.board.shard(11)
+    bench.unready = frozenset({2})
+    body = encode(bench.metrics.look(), wanted)
+    read = list(parse(body.decode()))
+    registry = SimpleNamespace(collect=lambda: read)
+    assert write(registry) == body
+    assert sum(len(family.samples) for family in read) == sum(not line.startswith(b"#") for line in body.splitlines())
+
+
+def test_labels_are_escaped():
+    """A model's name with a quote and a backslash is read as what it is."""
+    bench = _Bench()
+    bench.serve()
+    moment = bench.metrics.look()
+    odd = replace(moment, telemetry=replace(moment.telemetry, model='a "b" \\ c'))
+    for wanted, parse in ((Format.TEXT, parse_text), (Format.OPENMETRICS, parse_openmetrics)):
+        samples = [sample for family in parse(encode(odd, wanted).decode()) for sample in family.samples]
+        assert {sample.labels.get("model") for sample in samples} == {'a "b" \\ c', None}
+
+
+@pytest.mark.parametrize(
+    ("accept", "wanted"),
+    [
+        ("", Format.TEXT),
+        ("*/*", Format.TEXT),
+        ("text/plain;version=1.0.0;escaping=allow-utf-8", Format.TEXT),
+        ("application/openmetrics-text", Format.OPENMETRICS),
+        ("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,*/*;q=0.1", Format.OPENMETRICS),
+        ("application/openmetrics-text;version=0.0.1", Format.TEXT),
+        ("application/openmetrics-text;version=x", Format.TEXT),
+        ("text/plain;version=x.y", Format.TEXT),
+        ("application/openmetrics-text;version=" + "9" * 5000, Format.TEXT),
+    ],
+)
+def test_format_by_accept(accept, wanted):
+    """OpenMetrics for whoever asks for a version that is one, else plain text."""
+    assert format_for(accept) is wanted
 
 
 def test_metrics_of_a_run_are_those_of_another_over_other_queries():
@@ -228,7 +284,7 @@ def test_answers_do_not_depend_on_being_watched():
 
     class _Rendering(MemorySink):
         async def commit(self, commit):
-            bench.metrics.render("")
+            encode(bench.metrics.look(), Format.TEXT)
             await super().commit(commit)
 
     run_daemon(daemon_over(watched, new_store(), _Rendering(watched), watch=bench.board.shard(0)))

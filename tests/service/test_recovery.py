@@ -1,11 +1,12 @@
 import asyncio
+import time
 
 import pytest
 
 from connectors.base import Commit, Committed, Delivery
 from connectors.local.memory import MemoryLog, MemorySink, MemorySource
 from oracle.errors import LogDivergedError, SourceError, StateError
-from oracle.service.recovery import catch_up
+from oracle.service.recovery import catch_up, repeat_in_doubt
 from oracle.service.shard import Shard
 from oracle.state.format import encode
 from tests.support.shards import (
@@ -63,6 +64,52 @@ def test_progress_goes_up_to_the_commit():
     asyncio.run(catch_up(Shard(small_plan(), snapshot), MemorySource(deliveries), committed, told.append))
     assert told == sorted(told)
     assert told[-1] == _COMMIT
+
+
+class _SlowShard(Shard):
+    """One whose work takes half a second of its thread."""
+
+    def _execute(self, deliveries):
+        time.sleep(0.5)
+        return super()._execute(deliveries)
+
+
+class _DoubtfulSink(MemorySink):
+    """One that may have let answers out."""
+
+    def __init__(self, log, doubt):
+        super().__init__(log)
+        self._doubt = doubt
+
+    @property
+    def in_doubt(self):
+        return self._doubt
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+async def test_the_event_loop_goes_on_while_it_is_re_executed(doubtful):
+    """Probes are answered and the bus gets its signs of life during the shard's work, also for answers in doubt."""
+    deliveries, snapshot, committed, original = _history()
+    shard, source = _SlowShard(small_plan(), snapshot), MemorySource(deliveries)
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    if doubtful:
+        sink = _DoubtfulSink(MemoryLog(deliveries), committed)
+        await sink.open()
+        await source.open(_SNAPSHOT)
+        await repeat_in_doubt(shard, source, sink, [])
+    else:
+        await catch_up(shard, source, committed)
+    ticking.cancel()
+    assert ticks >= 5
+    assert shard.mark == original.mark
 
 
 def _changed(deliveries):

@@ -20,6 +20,10 @@ from oracle.service.web.server import listen, serving
 from tests.support.shards import small_plan
 
 _PATHS = ["/livez", "/readyz", "/metrics", "/status", "/", "/static/page.css", "/static/page.js"]
+_WRONG = [
+    *["Bearer s3cret-of-the-sit", "Bearer s3cret-of-the-sites", "Basic s3cret-of-the-site", "s3cret-of-the-site"],
+    "Bearer é",
+]
 _OPEN = {"/livez", "/", "/static/page.css", "/static/page.js"}
 
 
@@ -61,10 +65,10 @@ def _serve(board, shard=0):
 
 @pytest.fixture
 def token(tmp_path):
-    """Return a token file that its owner only can read; it holds "s3cret"."""
+    """Return a token file that its owner only can read; it holds "s3cret-of-the-site"."""
     path = tmp_path / "token"
     path.touch(mode=0o600)
-    path.write_text("s3cret\n")
+    path.write_text("s3cret-of-the-site\n")
     return path
 
 
@@ -113,6 +117,8 @@ async def test_metrics_by_accept(tmp_path):
         plain = await site.ask("/metrics")
         assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
         fine = await site.ask("/metrics", Accept="application/openmetrics-text;version=1.0.0;q=0.9,*/*;q=0.1")
+        odd = await site.ask("/metrics", Accept="application/openmetrics-text;version=x")
+    assert (odd.status_code, odd.headers["content-type"]) == (200, plain.headers["content-type"])
     assert fine.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     assert fine.text.endswith("# EOF\n")
     assert "perpetua_build_info" in plain.text
@@ -175,12 +181,12 @@ async def test_token(tmp_path, token):
         for path in _OPEN:
             assert (await site.ask(path)).status_code == 200
         for path in [*(path for path in _PATHS if path not in _OPEN), "/none", "//", "/static/"]:
-            for shown in (None, "", "Bearer", "Bearer s3cre", "Bearer s3crets", "Basic s3cret", "s3cret", "Bearer é"):
+            for shown in (None, "", "Bearer", *_WRONG):
                 headers = {} if shown is None else {"Authorization": shown.encode("latin-1")}
                 answer = await site.ask(path, **headers)
                 assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
                 assert {name: answer.headers[name] for name in HEADERS} == HEADERS
-        for shown in ("Bearer s3cret", "bearer s3cret"):
+        for shown in ("Bearer s3cret-of-the-site", "bearer s3cret-of-the-site"):
             assert (await site.ask("/metrics", Authorization=shown)).status_code == 200
     assert "s3cret" not in site.output.getvalue()
 
@@ -188,12 +194,13 @@ async def test_token(tmp_path, token):
 @pytest.mark.parametrize(
     ("content", "mode", "words"),
     [
-        ("s3cret", 0o644, "chmod 600"),
+        ("s3cret-of-the-site", 0o644, "chmod 600"),
         ("", 0o600, "one token on one line"),
         ("\n", 0o600, "one token on one line"),
         ("two words", 0o600, "one token on one line"),
         ("two\nlines", 0o600, "one token on one line"),
         ("é", 0o600, "one token on one line"),
+        ("fifteen-letters", 0o600, "at least 16 characters"),
         (None, 0o600, "No such file"),
     ],
 )
@@ -230,19 +237,90 @@ async def test_it_listens_at_ipv6_too(tmp_path):
         assert (await client.get(f"http://[::1]:{site.port}/livez")).status_code == 200
 
 
-async def test_connections_are_bounded(tmp_path, monkeypatch):
-    """One more than there may be is closed at once; those that are there are answered."""
+async def test_connections_are_bounded_and_silent_ones_make_room(tmp_path, monkeypatch):
+    """One more than there may be takes the place of the one that has been idle longest; no other is closed."""
     monkeypatch.setattr(server, "_CONNECTIONS", 3)
     async with _site(tmp_path) as site:
-        held = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(3)]
-        await asyncio.sleep(0.05)
-        with pytest.raises((httpx.TransportError,)):
-            await site.ask("/livez")
-        reader, writer = held[0]
-        writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 200 ")
+        held = []
+        for _ in range(3):
+            held.append(await asyncio.open_connection("127.0.0.1", site.port))
+            await asyncio.sleep(0.05)
+        await _asked(*held[0])  # now the second one has been idle longest
+        assert (await site.ask("/livez")).status_code == 200
+        assert await asyncio.wait_for(held[1][0].read(), 5) == b""
+        for number in (0, 2):
+            assert await _asked(*held[number]) == b"HTTP/1.1 200 OK\r\n"
         for _, writer in held:
             writer.close()
+
+
+async def _asked(reader, writer):
+    """Ask for life on a connection that stays; return the first line of the answer."""
+    writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = await asyncio.wait_for(reader.readuntil(b"alive\n"), 5)
+    return answer.partition(b"\n")[0] + b"\n"
+
+
+async def test_a_crowd_of_silent_connections_locks_nobody_out(tmp_path, monkeypatch):
+    """Also if they come at once, no more than may be are kept, and every probe is answered."""
+    monkeypatch.setattr(server, "_CONNECTIONS", 3)
+    async with _site(tmp_path) as site:
+        opened = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", site.port) for _ in range(12)))
+        for _ in range(5):
+            assert (await site.ask("/livez")).status_code == 200
+        await asyncio.sleep(0.05)
+        assert sum(not reader.at_eof() for reader, _ in opened) <= 3
+        for _, writer in opened:
+            writer.close()
+
+
+async def test_answers_under_way_are_not_dropped(tmp_path, monkeypatch):
+    """Where every connection there may be waits for its answer, it is the new one that is closed."""
+    monkeypatch.setattr(server, "_CONNECTIONS", 1)
+    answering, go_on = asyncio.Event(), asyncio.Event()
+
+    async def app(_scope, _receive, send):
+        answering.set()
+        await go_on.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"6")]})
+        await send({"type": "http.response.body", "body": b"alive\n"})
+
+    monkeypatch.setattr(server, "make_app", lambda *_, **__: app)
+    async with _site(tmp_path) as site:
+        reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+        first = asyncio.create_task(_asked(reader, writer))
+        await answering.wait()
+        with pytest.raises(httpx.TransportError):
+            await site.ask("/livez")
+        go_on.set()
+        assert await first == b"HTTP/1.1 200 OK\r\n"
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        *[("localhost", 200), ("LOCALHOST:9464", 200), ("127.0.0.1:1", 200), ("127.9.8.7", 200), ("[::1]:9464", 200)],
+        *[("attacker.example", 421), ("attacker.example:9464", 421), ("localhost.attacker.example", 421)],
+        *[("10.1.2.3", 421), ("[fe80::1]", 421), ("localhost@attacker.example", 421), ("attacker@localhost", 421)],
+        *[("", 421), ("[::1", 421), ("127.0.0.1.attacker.example", 421)],
+    ],
+)
+async def test_without_a_token_the_host_must_be_this_machine(tmp_path, host, code):
+    """A page of somebody else's, whose name has come to mean this machine, reads nothing through the browser."""
+    async with _site(tmp_path) as site:
+        for path in ("/livez", "/metrics", "/none"):
+            answer = await site.ask(path, Host=host)
+            assert answer.status_code == (404 if code == 200 and path == "/none" else code)
+            assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+
+
+async def test_with_a_token_any_host_will_do(tmp_path, token):
+    """Who knows the token is no stranger's page; life is told to whoever asks, as by a node at the pod's address."""
+    async with _site(tmp_path, token_file=token) as site:
+        assert (await site.ask("/livez", Host="10.1.2.3:9464")).status_code == 200
+        shown = {"Authorization": "Bearer s3cret-of-the-site", "Host": "perpetua.example"}
+        assert (await site.ask("/status", **shown)).status_code == 200
 
 
 @pytest.mark.parametrize("drop", [b"", b"G"])

@@ -43,7 +43,7 @@ def daemon(tmp_path: Path) -> Iterator[_Address]:
     make_state(tmp_path / "state", long_plan())
     write_log(tmp_path, 500)
     token = tmp_path / "token"
-    token.write_text("opens-it\n")
+    token.write_text("opens-it-for-tests\n")
     token.chmod(0o600)
     web = {"port": 0, "token_file": str(token)}
     config = write_config(tmp_path, source={"follow": True}, service={"log": "json"}, web=web)
@@ -66,7 +66,7 @@ def test_an_operator_looks_at_a_daemon(daemon: _Address, browser: Chrome) -> Non
     page.load()
     page.until_link("token")
     page.complaints()  # that /status was refused is one
-    page.find("#token").send_keys("opens-it\n")
+    page.find("#token").send_keys("opens-it-for-tests\n")
     page.until_link("live")
     page.until(lambda: page.text("verdict-title") == "Ready: 1 of 1 shard serving")
     page.until(lambda: page.texts("#shard-rows .state") == ["serving"])

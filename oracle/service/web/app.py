@@ -1,5 +1,6 @@
 """The web application: what is answered at which path."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from typing import Final
@@ -12,8 +13,9 @@ from starlette.routing import Route
 
 from oracle.service.board import Board
 from oracle.service.health import Health
-from oracle.service.metrics import Metrics
+from oracle.service.metrics import Metrics, format_for
 from oracle.service.web.guard import Guard
+from oracle.service.web.scrapes import Scrapes
 from oracle.service.web.status import status_json
 
 __all__ = ["make_app"]
@@ -27,7 +29,16 @@ _PAGE: Final[Mapping[str, tuple[str, str]]] = {
 """File and content type of each path of the page."""
 
 
-def make_app(board: Board, health: Health, metrics: Metrics, now: Callable[[], float], token: bytes | None) -> Guard:
+def make_app(  # noqa: PLR0913 -- its parts
+    board: Board,
+    health: Health,
+    metrics: Metrics,
+    now: Callable[[], float],
+    *,
+    token: bytes | None,
+    host: str,
+    clock: Callable[[], float] = time.monotonic,
+) -> Guard:
     """Return the application.
 
     Args:
@@ -36,7 +47,10 @@ def make_app(board: Board, health: Health, metrics: Metrics, now: Callable[[], f
         metrics: For /metrics.
         now: Seconds since 1970.
         token: What a request must show, but for /livez and the page's files; None: nothing.
+        host: The address that is listened at.
+        clock: Seconds, monotone.
     """
+    scrapes = Scrapes(metrics, clock)
 
     async def live(_request: Request) -> Response:
         return Response("alive\n", media_type="text/plain")
@@ -49,8 +63,8 @@ def make_app(board: Board, health: Health, metrics: Metrics, now: Callable[[], f
         return Response(msgspec.json.encode(body), 503 if found else 200, media_type=_JSON)
 
     async def measured(request: Request) -> Response:
-        body, content_type = metrics.render(request.headers.get("accept", ""))
-        return Response(body, headers={"Content-Type": content_type})
+        wanted = format_for(request.headers.get("accept", ""))
+        return Response(await scrapes.get(wanted), headers={"Content-Type": wanted.value})
 
     async def status(_request: Request) -> Response:
         body = status_json(board.telemetry, health.not_ready(), health.trends, now())
@@ -65,7 +79,7 @@ def make_app(board: Board, health: Health, metrics: Metrics, now: Callable[[], f
     ]
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False  # it would take the host from the request
-    return Guard(app, token)
+    return Guard(app, token, host)
 
 
 def _page_routes() -> Iterator[Route]:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import math
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,7 +19,7 @@ from oracle.service.chatter import ClientChatter, hear_client
 from oracle.service.config_web import WebTable
 from oracle.service.health import Health
 from oracle.service.log import PublicLog
-from oracle.service.metrics import Metrics, own_registry
+from oracle.service.metrics import Metrics
 from oracle.service.web.app import make_app
 from oracle.service.web.guard import HEADERS
 from oracle.service.web.token import read_token
@@ -27,7 +28,7 @@ __all__ = ["listen", "serving"]
 
 _LOGGERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 _CONNECTIONS: Final = 64
-"""Most connections at a time; one more is closed at once."""
+"""Most connections at a time; one more takes the place of the one that has been idle longest."""
 
 _REQUEST_SECONDS: Final = 10.0
 """Most time from a connection, or the answer before, to the end of the next answer."""
@@ -82,8 +83,8 @@ async def serving(
     def unready() -> frozenset[int | None]:
         return frozenset(found.shard for found in health.not_ready())
 
-    metrics = Metrics(board, own_registry(), unready=unready, now=time.time)
-    server = _Server(_settings(make_app(board, health, metrics, time.time, token)))
+    metrics = Metrics(board, unready=unready, now=time.time)
+    server = _Server(_settings(make_app(board, health, metrics, time.time, token=token, host=table.host)))
     listener = listen(table)
     hear_client(ClientChatter(log, "web.server"), _LOGGERS)
     health.look()
@@ -140,10 +141,21 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        if len(self.connections) > _CONNECTIONS:
-            transport.abort()
-        else:
-            self._wait()
+        self._wait()
+        there = [other for other in self.connections if not other.transport.is_closing()]
+        if len(there) > _CONNECTIONS:
+            idle = [other for other in there if isinstance(other, _Connection) and other is not self and other.is_idle]
+            min(idle, key=lambda other: other.patience_ends, default=self).transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no whole request waits for its answer."""
+        return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]  # None before the first
+
+    @property
+    def patience_ends(self) -> float:
+        """When it is closed (seconds of the event loop), unless an answer ends before."""
+        return math.inf if self._deadline is None else self._deadline.when()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._wait_no_more()

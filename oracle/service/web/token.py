@@ -11,6 +11,9 @@ from oracle.state.files import read_private
 __all__ = ["is_shown", "read_token"]
 
 _READ_LIMIT: Final = 4096
+_SHORTEST: Final = 16
+"""Characters; what is shorter could be tried out."""
+
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 """What may stand in the header (RFC 6750, section 2.1)."""
 
@@ -19,7 +22,7 @@ def read_token(path: Path) -> bytes:
     """Return the token: the file's one line.
 
     Raises:
-        InputError: The file is missing, readable by others, or holds no token.
+        InputError: The file is missing, readable by others, or holds no token of 16 characters or more.
     """
     try:
         text = read_private(path, _READ_LIMIT)
@@ -29,6 +32,8 @@ def read_token(path: Path) -> bytes:
     if not _TOKEN.fullmatch(token):
         bound = "must hold one token on one line: letters, digits and ._~+/-, = at its end"
         raise InputError("web.token_file", str(path), bound)
+    if len(token) < _SHORTEST:
+        raise InputError("web.token_file", str(path), f"must hold a token of at least {_SHORTEST} characters")
     return token
 
 

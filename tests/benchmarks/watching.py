@@ -1,0 +1,112 @@
+"""What it costs to be watched: one rendering of the metrics, and the daemon's rate with a scrape a second."""
+
+import contextlib
+import http.client
+import io
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from connectors.base import Lag
+from oracle.predictors.base import PublicFacts
+from oracle.service.board import Board
+from oracle.service.log import PublicLog
+from oracle.service.metrics import Format, Metrics, encode
+from oracle.service.telemetry import Work
+from tests.benchmarks.daemon import Bench
+from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
+from tests.benchmarks.states import box_plan
+
+__all__ = ["measure_cost", "measure_scrape"]
+
+_SHARDS: Final = 64
+_SCRAPE: Final = Floor("value", 20.0, above=False)
+_COST: Final = Floor("ratio", 0.98)
+
+
+def measure_scrape(settings: Settings) -> Iterator[Row]:
+    """Measure the CPU time of one rendering of every metric of 64 shards."""
+    metrics = _metrics_of_shards(settings)
+    read = list(text_string_to_metric_families(encode(metrics.look(), Format.TEXT).decode()))
+    registry: Any = SimpleNamespace(collect=lambda: read)  # what its own collecting takes is not counted
+    mine = _milliseconds(lambda: encode(metrics.look(), Format.TEXT))
+    value, baseline = paired(settings, mine, _milliseconds(lambda: generate_latest(registry)))
+    name = f"scrape, metrics of {_SHARDS} shards, against prometheus_client's encoder"
+    yield Row(name, value, "ms", baseline, _SCRAPE)
+
+
+def _metrics_of_shards(settings: Settings) -> Metrics:
+    """Return the metrics of a process whose shards have all that can be told of one."""
+    plan = box_plan(settings.narrow, settings.epsilon)
+    board = Board(plan, PublicLog(io.StringIO()), version="bench")
+    metrics = Metrics(board, unready=frozenset, now=time.time)
+    facts = PublicFacts(round=20, phase=1, phase_round=20, phase_rounds=plan.phases[0].rounds, rearms=0)
+    for shard in range(_SHARDS):
+        watch = board.shard(shard)
+        watch.restoring(lambda: Lag(3, 1.5))
+        watch.snapshot_read(facts, time.time(), 84_000)
+        watch.restored(facts, 3, 0.2)
+        watch.serving()
+        watch.committed(facts, [], phase_ended=False)
+        for work in Work:
+            watch.took(work, 0.01)
+    return metrics
+
+
+def _milliseconds(work: Callable[[], object]) -> Measure:
+    def measure() -> float:
+        started = time.process_time()
+        work()
+        return 1e3 * (time.process_time() - started)
+
+    return measure
+
+
+def measure_cost(settings: Settings) -> Iterator[Row]:
+    """Measure queries a second, from the first to the last, with a web server that is scraped, and without one."""
+    with tempfile.TemporaryDirectory() as folder:
+        port = _free_port()
+        bench = Bench(Path(folder), settings.narrow, settings.epsilon, "parquet", settings.parquet_rows, web_port=port)
+
+        def watched() -> float:
+            with _scraped(port):
+                return bench.rows / bench.serve(watched=True).serving_seconds
+
+        value, baseline = paired(settings, watched, lambda: bench.rows / bench.serve().serving_seconds)
+        name = "watching, Parquet in and out with a scrape a second, against no web server"
+        yield Row(name, value, "queries/s", baseline, _COST)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _scraped(port: int) -> Iterator[None]:
+    """Ask a daemon for its metrics once a second, whenever it is there."""
+    over = threading.Event()
+
+    def scrape() -> None:
+        while not over.wait(1.0):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            with contextlib.suppress(OSError, http.client.HTTPException):  # it is not there yet, or no more
+                connection.request("GET", "/metrics")
+                connection.getresponse().read()
+            connection.close()
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
