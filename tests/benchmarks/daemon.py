@@ -69,9 +69,10 @@ class Bench:
             pq.write_table(_table(features), self._queries)
         source = {"kind": kind, "path": str(self._queries)}
         sink = {"kind": kind, "path": str(self._output), "ledger": str(folder / "ledger.jsonl")}
-        tables = {"source": source, "sink": sink, "service": {"log": "json"}}
-        self._config = write_config(folder, **tables)
-        self._watched = write_config(folder, name="watched.toml", **tables, web={"port": web_port})
+        log = {"log": "json"}
+        self._config = write_config(folder, source=source, sink=sink, service=log)
+        web = {"port": web_port}
+        self._watched = write_config(folder, name="watched.toml", source=source, sink=sink, service=log, web=web)
 
     @property
     def _output(self) -> Path:

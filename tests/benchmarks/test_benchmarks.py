@@ -33,20 +33,14 @@ _TINY = Settings(
 _ROWS = {
     "noise": 1,
     "engine": 6,
-<<<<<<< HEAD
     "classical": 3,
-=======
->>>>>>> webmend
     "recovery": 2,
     "memory": 1,
     "planner": 1,
     "bus": 2,
     "mqtt": 4,
-<<<<<<< HEAD
-=======
     "scrape": 1,
     "watching": 1,
->>>>>>> webmend
 }
 _KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 3, "kafka-delay": 2, "kafka-processes": 2}
 

@@ -10,11 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-<<<<<<< HEAD
-from tests.benchmarks import bus, classical, engine, kafka, mqtt, noise, planner, recovery
-=======
-from tests.benchmarks import bus, engine, kafka, mqtt, noise, planner, recovery, watching
->>>>>>> webmend
+from tests.benchmarks import bus, classical, engine, kafka, mqtt, noise, planner, recovery, watching
 from tests.benchmarks.pairs import Row, Settings
 from tests.support.broker import Broker
 

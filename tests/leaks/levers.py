@@ -11,6 +11,7 @@ from oracle.predictors.base import Answers
 from oracle.service import metrics
 from oracle.service.codec.batches import DecodedBatch
 from oracle.service.families import Family, Moment
+from oracle.service.families import families as families_of
 from oracle.service.shard import Shard
 
 __all__ = ["Patch", "after", "asked", "fill", "gauge", "on_answers", "ones"]
@@ -68,7 +69,7 @@ def after(patch: Patch, owner: Any, name: str, do: Callable[..., object]) -> Non
 
 def gauge(patch: Patch, name: str, read: Callable[[], float]) -> None:
     """Add a gauge to the metrics."""
-    real = metrics.families
+    real = families_of
 
     def families(moment: Moment) -> Any:
         yield from real(moment)
