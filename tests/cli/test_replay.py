@@ -234,11 +234,13 @@ def test_verify_must_be_asked_for(refused, served):
         ({"answers": "out.txt"}, 2, "--answers = "),
         ({"origin": "none"}, 3, "genesis file"),
         ({"origin": "q.jsonl"}, 3, "genesis file"),
-        ({"origin": "."}, 3, "holds no state; make one with `perpetua init`"),
+        ({"origin": "."}, 3, "a folder of genesis files; name one of them"),
+        ({"origin": "empty"}, 3, "holds no state; make one with `perpetua init`"),
     ],
 )
 def test_wrong_argument(refused, served, names, code, message):
     """One line names what cannot be used."""
+    (served / "empty").mkdir()
     for path in served.iterdir():
         if path.is_file():
             path.chmod(0o600)
