@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from scipy import stats
+import scipy  # which loads its parts when they are asked for
 
 from oracle.accounting.accountant import delta_at
 from oracle.accounting.events import ChoiceEvent, Composed, Event
@@ -137,7 +137,7 @@ def box_error(rank: int, sides: int, share: float, beta: float, rows: int) -> fl
     if rows < 2 * rank:
         return 1.0
     miss = beta / (2.0 * sides)
-    return min(sides / share * float(stats.beta.isf(miss, 2 * rank, rows - 2 * rank + 1)), 1.0)
+    return min(sides / share * float(scipy.stats.beta.isf(miss, 2 * rank, rows - 2 * rank + 1)), 1.0)
 
 
 def _least_box(model: ClassicalModel, rank: int, sides: int, share: float) -> int:
