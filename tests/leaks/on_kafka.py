@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 import httpx
 
 from tests.leaks import child
-from tests.leaks.outside import CONTEXT, MODEL, line_of, rounds_of, write_rows
+from tests.leaks.outside import CONTEXT, KEPT_SECONDS, MODEL, line_of, rounds_of, write_rows
 from tests.leaks.sightings import PATHS, Sightings, masked
 from tests.leaks.worlds import CHUNK, Pair, leak_plan
 from tests.support.broker import Broker
@@ -108,6 +109,7 @@ class _Run:
             wait_until(lambda end=start + CHUNK: self._said("snapshot.written", round=rounds_of(self._world, end)))
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=_SECONDS) as client:
                 wait_until(lambda: client.get("/status").json()["shards"][0]["lag_records"] == 0)
+                time.sleep(KEPT_SECONDS)
                 for path, headers in PATHS:
                     answer = client.get(path, headers=headers)
                     self.seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)

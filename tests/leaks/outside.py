@@ -22,9 +22,9 @@ from tests.leaks.sightings import PATHS, Sightings
 from tests.leaks.worlds import BAD, CHUNK, Pair, World, leak_plan, table_of
 from tests.support.folders import write_config
 
-__all__ = ["CONTEXT", "MODEL", "Files", "line_of", "rounds_of", "sight", "write_rows"]
+__all__ = ["CONTEXT", "KEPT_SECONDS", "MODEL", "Files", "line_of", "rounds_of", "sight", "write_rows"]
 
-_KEPT_SECONDS: Final = 1.05
+KEPT_SECONDS: Final = 1.05
 """For a second the metrics that were asked for last are given again."""
 
 Files = Literal["jsonl", "jsonl once", "parquet"]
@@ -159,7 +159,7 @@ class _Run:
             time.sleep(_POLL)
 
     def _look(self, url: str) -> None:
-        time.sleep(_KEPT_SECONDS)
+        time.sleep(KEPT_SECONDS)
         with httpx.Client(base_url=url, trust_env=False, timeout=_PATIENCE) as client:
             for path, headers in PATHS:
                 answer = client.get(path, headers=headers)
