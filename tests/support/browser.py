@@ -168,7 +168,8 @@ class Page:
 
     def complaints(self) -> list[str]:
         """Return what Chromium has to say since the last call: errors, violations of the policy, warnings."""
-        return [entry["message"] for entry in self.browser.get_log("browser")]
+        messages = [entry["message"] for entry in self.browser.get_log("browser")]
+        return [message for message in messages if "/favicon.ico" not in message]  # asked for now and then, of no page
 
     def pale_texts(self, least: float = 4.5) -> list[str]:
         """Return the visible texts whose contrast with what is behind them is below this, each after its contrast.
