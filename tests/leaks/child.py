@@ -16,7 +16,7 @@ import oracle.cli.serve
 import oracle.service.web.server  # noqa: F401 -- imported before the fork, once for all
 from oracle.cli import init, progress
 from oracle.cli.main import main
-from oracle.planning.plan import Plan
+from oracle.planning.kinds import decode_plan
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.tokens import Tokens
 
@@ -32,7 +32,7 @@ class Order:
         folder: Its working folder; all paths are relative to it, so that no text depends on where it is.
         out: File for its standard output.
         err: File for its standard error.
-        plan: What `init` plans.
+        plan: What `init` plans, as `Plan.encode` writes it.
         mutant: How it is broken; None for the real one.
     """
 
@@ -40,7 +40,7 @@ class Order:
     folder: Path
     out: Path
     err: Path
-    plan: Plan
+    plan: bytes
     mutant: str | None
 
 
@@ -56,7 +56,7 @@ def run(order: Order) -> None:
     os.environ |= {"COLUMNS": "200", "NO_COLOR": "1"}
     patch = pytest.MonkeyPatch()
     patch.setattr(secrets, "token_bytes", Tokens().token_bytes)
-    patch.setattr(init, "plan_shards", lambda *_: order.plan)
+    patch.setattr(init, "plan_shards", lambda *_: decode_plan(order.plan))
     patch.setattr(progress, "_QUIET", math.inf)
     if order.mutant is not None:
         MUTANTS[order.mutant].break_it(patch)

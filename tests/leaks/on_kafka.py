@@ -84,7 +84,7 @@ class _Run:
 
     def _start(self, said: str, *arguments: str) -> BaseProcess:
         out = self._folder / f"{said}.out"
-        order = child.Order(arguments, self._folder, out, self._err(said), leak_plan(), None)
+        order = child.Order(arguments, self._folder, out, self._err(said), leak_plan().encode(), None)
         process = CONTEXT.Process(target=child.run, args=(order,))
         process.start()
         return process

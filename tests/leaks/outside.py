@@ -101,7 +101,8 @@ class _Run:
         self._processes += 1
         said = self._said / str(self._processes)
         self._err, self._printed = said.with_suffix(".err"), said.with_suffix(".out")
-        order = child.Order(tuple(arguments), self._folder, self._printed, self._err, leak_plan(), self._mutant)
+        plan = leak_plan().encode()
+        order = child.Order(tuple(arguments), self._folder, self._printed, self._err, plan, self._mutant)
         process = CONTEXT.Process(target=child.run, args=(order,))
         process.start()
         return process
