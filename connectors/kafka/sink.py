@@ -12,6 +12,7 @@ from connectors.base import JSON, Commit, Committed, Reply
 from connectors.kafka.client import admin, close_quietly, make_producer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.packing import Record, fill
+from connectors.kafka.patience import until_there
 from connectors.kafka.position import Witness
 from connectors.kafka.replies import dead_letter, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
@@ -202,7 +203,9 @@ async def committed_offset(settings: KafkaSettings, partition: int) -> tuple[int
     part = TopicPartition(settings.topic, partition)
     async with admin(settings) as client:
         with translated(f"group {settings.group}"):
-            found = await client.list_consumer_group_offsets(settings.group, partitions=[part])
+            found = await until_there(
+                lambda: client.list_consumer_group_offsets(settings.group, partitions=[part]), settings.request_seconds
+            )
     offset = found.get(part)
     if offset is None:  # the client passes over the error of a coordinator that is still loading the group's offsets
         raise BusError(f"group {settings.group}: its offsets cannot be read yet")

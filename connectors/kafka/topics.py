@@ -107,10 +107,15 @@ async def _configs(client: Any, names: list[str]) -> dict[str, dict[str, str]]: 
 def other_partitions(settings: KafkaSettings, partitions: int, shards: int) -> str:
     """Return what to do where the query topic has another number of partitions than the state has shards."""
     return (
-        f"topic {settings.topic}: it has {partitions} partitions, and the state has {shards} shards, one for each "
+        f"topic {settings.topic}: it has {_counted(partitions, 'partition')}, and the state has "
+        f"{_counted(shards, 'shard')}, one for each "
         "partition it was made for; queries of the others would get no answer. Make a new topic of "
-        f"{shards} partitions, or a new state: perpetua init --shards {partitions}"
+        f"{_counted(shards, 'partition')}, or a new state: perpetua init --shards {partitions}"
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int) -> list[str]:

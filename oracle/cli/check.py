@@ -10,7 +10,7 @@ import typer
 
 from connectors.base import Committed, Source
 from oracle.cli.check_web import web_findings
-from oracle.cli.findings import Finding, attempt
+from oracle.cli.findings import Finding, attempt, room_finding
 from oracle.cli.progress import Progress
 from oracle.errors import StateError, WrongKeyError
 from oracle.planning.kinds import decode_plan
@@ -57,6 +57,7 @@ def _findings(config_file: Path) -> Iterator[Finding]:
     yield finding
     if finding.problem:
         return
+    yield room_finding([config.state.folder])
     finding, plan = attempt("plan, re-checked by the accountant", lambda: _plan(config))
     if plan is not None and plan.nominal:
         finding = Finding("plan, its figures made again: epsilon and delta are nominal, no proof bounds them", None)

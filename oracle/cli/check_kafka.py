@@ -5,10 +5,11 @@ import logging
 from collections.abc import Iterator
 
 from connectors.base import Committed
+from connectors.kafka.rights import check_rights
 from connectors.kafka.sink import committed_offset
 from connectors.kafka.source import KafkaSource
 from oracle.cli.check_web import web_findings
-from oracle.cli.findings import Finding, attempt
+from oracle.cli.findings import Finding, attempt, room_finding
 from oracle.errors import StateError
 from oracle.planning.planner import verify_plan
 from oracle.service.chatter import hear_client
@@ -36,14 +37,22 @@ def kafka_findings(config: Config) -> Iterator[Finding]:
         return
     folders = [shard_folder(config.state.folder, shard) for shard in range(model.shards)]
     yield from web_findings(config.web, held=any(map(is_held, folders)))
+    yield room_finding(folders)
     finding, _ = attempt("plan, re-checked by the accountant", lambda: verify_plan(model.plan))
     yield finding
     finding, _ = attempt("topics are there and fit the plan", lambda: asyncio.run(check_topics(model)))
     yield finding
+    if not finding.problem:
+        finding, _ = attempt("access rules let us read, write and commit", lambda: asyncio.run(_check_rights(model)))
+        yield finding
     for partition in range(model.shards):
         what = f"shard {partition}: snapshot opens, and goes with the group's offset and the topic's records"
         finding, _ = attempt(what, lambda number=partition: _check_shard(model, number))  # type: ignore[misc]
         yield finding
+
+
+async def _check_rights(model: KafkaModel) -> None:
+    await check_rights(model.settings, model.shards)
 
 
 def _check_shard(model: KafkaModel, partition: int) -> None:

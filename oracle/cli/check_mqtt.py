@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from connectors.journal.source import JournalSource
 from connectors.mqtt.messages import delivery
 from connectors.mqtt.probe import probe
-from oracle.cli.findings import Finding, attempt
+from oracle.cli.findings import Finding, attempt, room_finding
 from oracle.errors import StateError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
@@ -32,6 +32,7 @@ def mqtt_findings(config: Config) -> Iterator[Finding]:
     yield finding
     if finding.problem:
         return
+    yield room_finding([config.state.folder])
     finding, plan = attempt("plan can be read", lambda: _plan(config))
     yield finding
     if plan is None:

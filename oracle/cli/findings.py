@@ -1,12 +1,15 @@
-"""One line of `perpetua check`."""
+"""A line of `perpetua check`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from oracle.errors import PerpetuaError
+from oracle.state.folder import newest_bytes
+from oracle.state.room import check_room
 
-__all__ = ["Finding", "attempt"]
+__all__ = ["Finding", "attempt", "room_finding"]
 
 _Result = TypeVar("_Result")
 
@@ -30,3 +33,13 @@ def attempt(what: str, work: Callable[[], _Result]) -> tuple[Finding, _Result | 
         return Finding(what, None), work()
     except PerpetuaError as exc:
         return Finding(what, str(exc)), None
+
+
+def room_finding(folders: Sequence[Path]) -> Finding:
+    """Return whether each shard's folder takes a snapshot as large as its last."""
+
+    def try_all() -> None:
+        for folder in folders:
+            check_room(folder, len(newest_bytes(folder) or b""))
+
+    return attempt("state folder takes the next snapshot", try_all)[0]

@@ -19,6 +19,7 @@ from tests.support.shards import bodies, first_snapshot
 _ALL = [
     "configuration",
     "state folder is there and private",
+    "state folder takes the next snapshot",
     "plan, re-checked by the accountant",
     "key file",
     "sink's folder can be written",
@@ -149,7 +150,7 @@ def test_wrong_key(cli, ready):
     """A key file of another state."""
     (ready / "state" / "key").unlink()
     create_key_file(ready / "state" / "key")
-    assert _problem(cli, ready, _ALL[5]).endswith(f"another key than the one at hand, {ready / 'state' / 'key'}")
+    assert _problem(cli, ready, _ALL[6]).endswith(f"another key than the one at hand, {ready / 'state' / 'key'}")
 
 
 def test_damaged_snapshot(cli, ready):
@@ -158,7 +159,7 @@ def test_damaged_snapshot(cli, ready):
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    assert "not the one that was written" in _problem(cli, ready, _ALL[5])
+    assert "not the one that was written" in _problem(cli, ready, _ALL[6])
 
 
 @pytest.mark.parametrize("setting", ["path", "ledger", "dead_letter"])

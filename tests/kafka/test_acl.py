@@ -1,6 +1,7 @@
 """The access rules of deploy/kafka/acls.md, with Kafka's own authorizer: enough for everybody, and no more."""
 
 import itertools
+import json
 import re
 import shlex
 from pathlib import Path
@@ -18,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by t
 from oracle.errors import RefusedError
 from tests.kafka.conftest import unique_name
 from tests.support.broker import Broker
+from tests.support.folders import perpetua
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
 from tests.support.shards import bodies
@@ -202,6 +204,19 @@ def test_reply_topic_that_the_daemon_may_not_write_to_is_refused(cluster, model)
         serve_here(_config(cluster, model, ("reply-a", "outside")), lambda _log: False)
 
 
+_PLAN = "plan, re-checked by the accountant"
+"""A tiny plan has no proof, and says so."""
+
+_TOPICS = "topics are there and fit the plan"
+_RIGHTS = "access rules let us read, write and commit"
+
+
+def _check(config):
+    """Return what `perpetua check` finds: its problems by what it looked at."""
+    done = perpetua("check", config, "--json")
+    return {finding["what"]: finding["problem"] for finding in json.loads(done.stdout)}
+
+
 _RULES = {
     "reading queries": (ResourceType.TOPIC, "queries", "READ"),
     "describing the settings of topics": (ResourceType.TOPIC, "queries", "DESCRIBE_CONFIGS"),
@@ -227,5 +242,35 @@ def test_each_rule_of_the_recipe_is_needed(cluster, model, missing):
     _allow(cluster, model, leave_out)
     assert left_out
     model.ask(bodies(2))
+    config = _config(cluster, model)
+    problems = _check(config)
     with pytest.raises(RefusedError, match="AuthorizationFailed"):
-        serve_here(_config(cluster, model), lambda _log: model.count() >= 2)
+        serve_here(config, lambda _log: model.count() >= 2)
+    if operation == "DESCRIBE_CONFIGS":
+        assert "TopicAuthorizationFailed" in problems[_TOPICS]
+    else:
+        assert f"--allow-principal User:perpetua --operation {operation.title()} " in problems[_RIGHTS]
+        assert f" {model.name}.{topic}" in problems[_RIGHTS] if topic else model.group in problems[_RIGHTS]
+
+
+def test_check_disturbs_nobody(cluster, model):
+    """It finds the recipe's rules to be enough while a daemon serves under them, which goes on, and is not fenced."""
+    _allow(cluster, model)
+    config = _config(cluster, model)
+    contents = bodies(4)
+    looked: list[dict[str, str | None]] = []
+
+    def done(_log):
+        if model.count() == 2 and not looked:
+            looked.append(_check(config))
+            model.ask(contents[2:])
+        return bool(looked) and model.count() == 4
+
+    model.ask(contents[:2])
+    log = serve_here(config, done)
+    assert {what for what, problem in looked[0].items() if problem} == {_PLAN}
+    assert _RIGHTS in looked[0]
+    assert [record.value for record in model.read(model.answers)] == model.expected(contents)
+    events = [line["event"] for line in log]
+    assert events.count("shard.assigned") == 1
+    assert not {"shard.fenced", "shard.failed"} & set(events)

@@ -133,7 +133,10 @@ def test_damaged_journal_is_told_by_check(model):
     model.serve(model.config(state="snapshot_rounds = 1000000000\nsnapshot_seconds = 3600"))
     model.wait_for_event("bus.connected")
     asker = model.asker()
-    _ask_all(model, asker, bodies(30))
+    first, second = bodies(15), bodies(30)[15:]
+    _ask_all(model, asker, first)
+    _wait(model, asker, 15)
+    _ask_all(model, asker, second)  # so that what is damaged is not the last that was written, as if torn off
     _wait(model, asker, 30)
     model.processes[0].kill()
     model.processes[0].wait()
