@@ -1,8 +1,6 @@
 """Whether a process is ready: what it serves is restored, its own, moving, and its folders can be written."""
 
 import asyncio
-import errno
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,15 +10,13 @@ from typing import Final, Literal
 from oracle.service.board import Board
 from oracle.service.telemetry import ShardTelemetry, State
 from oracle.service.trends import Trends
+from oracle.state.room import folder_problem
 
-__all__ = ["Health", "NotReady", "try_folder"]
+__all__ = ["Health", "NotReady"]
 
 _LOOK_SECONDS: Final = 1.0
 _FOLDER_SECONDS: Final = 2.0
 _HANGING_SECONDS: Final = 20.0
-_BLOCK: Final = bytes(4096)
-_NO_NAMELESS: Final = frozenset({errno.EISDIR, errno.EOPNOTSUPP})
-"""What file systems and kernels say that have no files without a name."""
 
 _NOT_RESTORED: Final = {
     State.WAITING: "shard {} waits for the bus",
@@ -119,6 +115,8 @@ class Health:
         problem = self._trials.problem(shard)
         if problem is not None:
             found.append(NotReady(shard, "folder", f"shard {shard}: its snapshot folder {problem}"))
+        elif record.snapshot_failing:
+            found.append(NotReady(shard, "folder", f"shard {shard}: its last snapshot could not be written"))
         return found
 
 
@@ -153,34 +151,4 @@ class _Trials:
             self._trial.cancel()
 
     def _try(self, shards: Sequence[int]) -> dict[int, str | None]:
-        return {shard: try_folder(self._folder_of(shard)) for shard in shards}
-
-
-def try_folder(folder: Path) -> str | None:
-    """Try to write a block into a folder without leaving anything there; return what is wrong, None if nothing is."""
-    try:
-        descriptor = _open_nameless(folder)
-        try:
-            os.write(descriptor, _BLOCK)
-        finally:
-            os.close(descriptor)
-    except OSError as exc:
-        return f"cannot be written: {exc.strerror}"
-    return None
-
-
-def _open_nameless(folder: Path) -> int:
-    """Open a file that is gone once it is closed, also if the process dies meanwhile.
-
-    Raises:
-        OSError: It cannot be made.
-    """
-    try:
-        return os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600)
-    except OSError as exc:
-        if exc.errno not in _NO_NAMELESS:
-            raise
-    path = folder / ".perpetua-trial"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    path.unlink(missing_ok=True)
-    return descriptor
+        return {shard: folder_problem(self._folder_of(shard)) for shard in shards}

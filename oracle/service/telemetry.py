@@ -143,6 +143,7 @@ class ShardTelemetry:
         snapshot_bytes: Its size, which depends on the plan and the phase only.
         divergences: Times that this process found another log than the one that was answered.
         snapshot_failures: Snapshots that this process could not write.
+        snapshot_failing: Whether the last one that it tried to write is one of them.
         bus_failures: Times that the bus failed this process, or gave the shard to another one.
     """
 
@@ -168,6 +169,7 @@ class ShardTelemetry:
     snapshot_bytes: int | None = None
     divergences: int = 0
     snapshot_failures: int = 0
+    snapshot_failing: bool = False
     bus_failures: int = 0
 
     @property

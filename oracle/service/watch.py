@@ -125,14 +125,14 @@ class Watch:
 
     def snapshot_written(self, written: float | None, size: int | None, seconds: float) -> None:
         """A snapshot of where the record stands is durable, `written` seconds after 1970 and of so many bytes."""
-        self._set(snapshot_at=written, snapshot_bytes=size)
+        self._set(snapshot_at=written, snapshot_bytes=size, snapshot_failing=False)
         record = self._record
         bound = self.took(Work.SNAPSHOT, seconds)
         self._log.info("snapshot.written", round=record.round, phase=record.phase, seconds=bound)
 
     def snapshot_failed(self, error: PerpetuaError) -> None:
         """A snapshot could not be written; the older one and the log suffice."""
-        self._set(snapshot_failures=self._record.snapshot_failures + 1)
+        self._set(snapshot_failures=self._record.snapshot_failures + 1, snapshot_failing=True)
         self._log.error("snapshot.failed", error=str(error), round=self._record.round)
         self._on_mishap("snapshot.failed", str(error))
 

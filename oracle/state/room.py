@@ -1,36 +1,66 @@
-"""Whether a folder can take the next snapshot: tried, and undone."""
+"""Whether a folder can take a file, such as the next snapshot: tried without leaving anything there."""
 
-import contextlib
+import errno
 import os
 from pathlib import Path
+from typing import Final
 
 from oracle.errors import StorageError
 
-__all__ = ["check_room"]
+__all__ = ["check_room", "folder_problem"]
 
-_PROBE = ".perpetua-check"
-_LEAST = 4096
+_BLOCK: Final = bytes(4096)
+_NO_NAMELESS: Final = frozenset({errno.EISDIR, errno.EOPNOTSUPP})
+"""What file systems and kernels say that have no files without a name."""
 
 
 def check_room(folder: Path, size: int) -> None:
-    """Make a file of some size in a folder, and take it away again.
+    """Refuse a folder that a snapshot could not be written to.
 
     Args:
         folder: The folder.
-        size: Bytes that the next file will have.
+        size: Bytes of the snapshot.
 
     Raises:
-        StorageError: It cannot be made, or there is no room for it.
+        StorageError: No file can be made there, or there is no room for it.
     """
-    probe = folder / _PROBE
+    problem = folder_problem(folder, size)
+    if problem is not None:
+        raise StorageError(f"{folder}: {problem}; let this user write to it, and make room for a snapshot")
+
+
+def folder_problem(folder: Path, size: int = 0) -> str | None:
+    """Return what is wrong with a folder as a place for a file, None if nothing is.
+
+    Args:
+        folder: The folder.
+        size: Bytes to keep room for; a block is written whatever it is.
+    """
     try:
-        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        descriptor = _open_nameless(folder)
         try:
-            os.posix_fallocate(descriptor, 0, max(size, _LEAST))
+            os.write(descriptor, _BLOCK)
+            if size > len(_BLOCK):
+                os.posix_fallocate(descriptor, 0, size)
         finally:
             os.close(descriptor)
-            with contextlib.suppress(OSError):
-                probe.unlink()
     except OSError as exc:
-        msg = f"{folder}: a snapshot could not be written: {exc.strerror}; let this user write to it, and make room"
-        raise StorageError(msg) from exc
+        return f"cannot be written: {exc.strerror}"
+    return None
+
+
+def _open_nameless(folder: Path) -> int:
+    """Open a file that is gone once it is closed, also if the process dies meanwhile.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600)
+    except OSError as exc:
+        if exc.errno not in _NO_NAMELESS:
+            raise
+    path = folder / ".perpetua-trial"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    path.unlink(missing_ok=True)
+    return descriptor

@@ -6,10 +6,10 @@ import io
 import pytest
 
 from connectors.base import Lag
-from oracle.errors import BusError, SourceError
+from oracle.errors import BusError, SourceError, StorageError
 from oracle.predictors.base import PublicFacts
 from oracle.service.board import Board
-from oracle.service.health import Health, try_folder
+from oracle.service.health import Health
 from oracle.service.log import PublicLog
 from oracle.service.trends import Trends
 from tests.support.shards import small_plan
@@ -134,13 +134,16 @@ async def test_folder_that_goes_and_comes_back(tmp_path):
     assert bench.checks() == []
 
 
-def test_trying_a_folder(tmp_path):
-    """A file in its place is told like a missing one; a folder stays as it was, whatever is in it."""
-    (tmp_path / "file").write_text("x")
-    assert try_folder(tmp_path) is None
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-    assert "Not a directory" in (try_folder(tmp_path / "file") or "")
-    assert "No such file" in (try_folder(tmp_path / "none") or "")
+async def test_a_snapshot_that_fails(tmp_path):
+    """A small file fits, the snapshot did not: not ready until one is written again."""
+    bench = _Bench(tmp_path)
+    watch = bench.serve()
+    await bench.look()
+    watch.snapshot_failed(StorageError("full"))
+    assert bench.checks() == [(0, "folder")]
+    assert bench.health.not_ready()[0].text == "shard 0: its last snapshot could not be written"
+    watch.snapshot_written(1e9, 777, 0.1)
+    assert bench.checks() == []
 
 
 async def test_run_looks_until_cancelled(tmp_path):

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from oracle.errors import StorageError
-from oracle.state.room import check_room
+from oracle.state.room import check_room, folder_problem
 
 _CHILD = """
 import resource, sys
@@ -20,25 +20,25 @@ except StorageError as exc:
 """
 
 
-def test_nothing_is_left(tmp_path):
-    """The file that was tried is gone, and so is one that a crash had left."""
-    (tmp_path / ".perpetua-check").write_bytes(b"left over")
+def test_trying_a_folder(tmp_path):
+    """A file in its place is told like a missing one; a folder stays as it was, whatever is in it."""
+    (tmp_path / "file").write_text("x")
+    assert folder_problem(tmp_path) is None
     check_room(tmp_path, 100_000)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert "Not a directory" in (folder_problem(tmp_path / "file") or "")
+    assert "No such file" in (folder_problem(tmp_path / "none") or "")
 
 
 def test_no_folder(tmp_path):
     """What is wrong is said with the folder's name, and what to do."""
-    with pytest.raises(
-        StorageError, match=r"none: a snapshot could not be written: No such file .*let this user write"
-    ):
+    with pytest.raises(StorageError, match=r"none: cannot be written: No such file .*; let this user write to it"):
         check_room(tmp_path / "none", 1)
 
 
 def test_no_room(tmp_path):
     """A file as large as the next snapshot must fit; the process may write no larger one."""
     done = subprocess.run([sys.executable, "-c", _CHILD, tmp_path], capture_output=True, text=True, check=True)
-    assert done.stdout == (
-        f"{tmp_path}: a snapshot could not be written: File too large; let this user write to it, and make room\n"
-    )
+    said = f"{tmp_path}: cannot be written: File too large; let this user write to it, and make room for a snapshot\n"
+    assert done.stdout == said
     assert list(tmp_path.iterdir()) == []
