@@ -147,6 +147,12 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
         for name in (settings.answers, *sorted(settings.reply_topics))
         if name in facts and facts[name].message_bytes < largest_reply
     )
+    found.extend(
+        f"topic {name}: {_COMPRESSION} = {facts[name].configs[_COMPRESSION]}: must be producer or {_UNCOMPRESSED}: the "
+        "size of compressed answers would follow what they say, for whoever sees nothing but sizes"
+        for name in (settings.answers, *sorted(settings.reply_topics))
+        if name in facts and facts[name].configs.get(_COMPRESSION, "producer") not in {"producer", _UNCOMPRESSED}
+    )
     letters = facts.get(settings.dead_letter or "")
     if letters is not None and queries is not None and letters.message_bytes < _largest_note(settings, queries):
         found.append(

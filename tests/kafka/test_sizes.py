@@ -50,6 +50,17 @@ def test_a_ledger_topic_needs_room_for_an_event():
     assert "topic ledger: max.message.bytes = 4095: must be at least 4096" in problem
 
 
+@pytest.mark.parametrize("name", ["answers", "team"])
+@pytest.mark.parametrize(
+    ("codec", "fine"), [("lz4", False), ("gzip", False), ("producer", True), ("uncompressed", True)]
+)
+def test_answers_are_not_compressed_by_the_brokers(name, codec, fine):
+    """Their size would follow the labels; we send them as they are."""
+    found = problems(_SETTINGS, {**_FACTS, name: TopicFacts(1, {"compression.type": codec})}, 1, 5000)
+    assert (found == []) == fine
+    assert all(f"topic {name}: compression.type = {codec}: must be producer or uncompressed" in text for text in found)
+
+
 @pytest.fixture
 def narrow(broker: Broker, request: pytest.FixtureRequest, tmp_path) -> Iterator[KafkaModelUnderTest]:
     """A model that takes few rows a message, so that its answers' topic may take little more than one query."""
