@@ -56,6 +56,9 @@ class ArrowRun(NamedTuple):
 
 _REASONS = (Reason.NOT_FINITE, Reason.MISSING_FEATURE)
 _Number = TypeVar("_Number", bound=np.generic)
+_KINDS: Final = {
+    np.dtype(kind.to_pandas_dtype()).char: kind for kind in (pa.int8(), pa.int32(), pa.int64(), pa.float64())
+}
 _LONGEST_RUN: Final = 64 << 20  # bytes
 _END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream
 
@@ -192,10 +195,15 @@ class ArrowCodec:
         identifiers = queries.identifiers
         schema, head = self._schemas[None if identifiers is None else identifiers.type]
         # No slices of Arrow's here: it would pad each with what stands behind it, the answers to somebody else.
-        columns = [pa.array(outcome), pa.array(rounds), pa.array(phase), error]
+        columns = [*map(_column, (outcome, rounds, phase)), error]
         if identifiers is not None:
             columns.insert(0, identifiers)
         return b"".join((head, pa.RecordBatch.from_arrays(columns, schema=schema).serialize(), _END))
+
+
+def _column(values: NDArray[np.generic]) -> pa.Array:
+    """Return numbers as they are, without the look that `pa.array` has at what they might be."""
+    return pa.Array.from_buffers(_KINDS[values.dtype.char], len(values), [None, pa.py_buffer(values)])
 
 
 def _answers_schema(identifier: pa.DataType | None, plan: Plan) -> pa.Schema:

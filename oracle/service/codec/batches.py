@@ -185,8 +185,6 @@ class BatchCodec:
         if batch.plain:
             return self._encode_plain(batch, answers)
         answered = _outcomes(answers)
-        outcomes = answered.tolist()
-        phases = answers.phases.tolist()
         replies: list[Reply] = []
         start = 0
         run: list[Identifier] = []
@@ -197,7 +195,8 @@ class BatchCodec:
             if run:
                 stop = start + len(run)
                 first = answers.first_round + start
-                bodies = self._json.encode_answers(run, outcomes[start:stop], first, phases[start:stop])
+                outcomes, phases = answered[start:stop].tolist(), answers.phases[start:stop].tolist()
+                bodies = self._json.encode_answers(run, outcomes, first, phases)
                 replies.extend(
                     Reply(body, JSON, delivery.headers, delivery.key)
                     for body, delivery in zip(bodies, run_deliveries, strict=True)
