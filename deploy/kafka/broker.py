@@ -323,7 +323,7 @@ def pair(text: str, separator: str) -> tuple[str, str]:
 def parser() -> argparse.ArgumentParser:
     """Return the command line."""
     top = argparse.ArgumentParser(prog="broker.py", description=(__doc__ or "").partition("\n")[0])
-    commands = top.add_subparsers(dest="command", required=True)
+    commands = top.add_subparsers(dest="command", required=True, metavar="{fetch,start,restart,stop,status}")
     fetching = commands.add_parser("fetch", help="copy Kafka's jars into the cache and print where")
     fetching.set_defaults(act=lambda _folder, _options: sys.stdout.write(f"{fetch()}\n"), folder=Path())
     for act, text in (
@@ -331,9 +331,9 @@ def parser() -> argparse.ArgumentParser:
         (restart, "stop it, then start it at the same ports"),
         (stop, "stop it, and wait until it has ended"),
         (status, "print its addresses and process; status 1 if it does not answer"),
-        (watch, argparse.SUPPRESS),
+        (watch, ""),
     ):
-        command = commands.add_parser(act.__name__, help=text)
+        command = commands.add_parser(act.__name__, help=text) if text else commands.add_parser(act.__name__)
         command.set_defaults(act=act)
         command.add_argument("--folder", type=lambda word: Path(word).absolute(), required=True)
         if act in (start, restart, watch):

@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from oracle.errors import InputError
+from oracle.service.addresses import Servers, Topic
 from oracle.service.config_mqtt import LoginTable, MqttSink, MqttSource, MqttTable, check_mqtt_topics
 from oracle.service.config_tls import TlsTable
 from oracle.service.config_web import WebTable
@@ -35,9 +36,6 @@ __all__ = [
 ]
 
 _Table = ConfigDict(extra="forbid", frozen=True)
-
-Topic = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
-"""A Kafka topic's or group's name."""
 
 
 class StateTable(BaseModel):
@@ -160,7 +158,7 @@ class KafkaTable(BaseModel):
     """
 
     model_config = _Table
-    servers: Annotated[list[Annotated[str, Field(pattern=r"^[^\s,@/]+:[0-9]{1,5}$")]], Field(min_length=1)]
+    servers: Servers
     tls: TlsTable | None = None
     sasl: SaslTable | None = None
     request_seconds: Annotated[float, Field(ge=1, le=300)] = 15.0

@@ -173,7 +173,8 @@ class JsonCodec:
         vector: object = message.x  # type: ignore[attr-defined]  # a struct made at run time
         if isinstance(vector, list):
             if len(vector) != len(self._names):
-                return Rejection(Reason.WRONG_DIMENSION, "x", f"{len(self._names)} numbers")
+                count = len(self._names)
+                return Rejection(Reason.WRONG_DIMENSION, "x", f"{count} number{'' if count == 1 else 's'}")
             return vector
         if isinstance(vector, dict):
             if vector.keys() == set(self._names):

@@ -68,7 +68,9 @@ class Guard:
             return PlainTextResponse("this machine is called otherwise\n", 421)
         shown = headers.get("authorization", "").encode("latin-1")
         if self._token is not None and scope["path"] not in _OPEN_PATHS and not is_shown(self._token, shown):
-            return PlainTextResponse("a bearer token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
+            return PlainTextResponse(
+                "a bearer token is needed" + (", another one\n" if shown else "\n"), 401, {"WWW-Authenticate": "Bearer"}
+            )
         return self._app
 
     def _is_ours(self, host: str) -> bool:

@@ -1,0 +1,39 @@
+"""Kafka's topics and brokers as a configuration names them."""
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+__all__ = ["Servers", "Topic"]
+
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_SERVER: Final = re.compile(r"[^\s,@/]+:([0-9]{1,5})")
+_LAST_PORT: Final = 65_535
+
+
+def _named(name: str) -> str:
+    if not _TOPIC.fullmatch(name):
+        raise PydanticCustomError("name", "must have 1 to 249 of letters, digits and the characters . _ -")
+    return name
+
+
+def _server(text: str) -> str:
+    found = _SERVER.fullmatch(text)
+    if found is None or not 0 < int(found[1]) <= _LAST_PORT:
+        raise PydanticCustomError("server", 'must be "host:port", such as "broker-1:9092"')
+    return text
+
+
+def _some(servers: list[str]) -> list[str]:
+    if not servers:
+        raise PydanticCustomError("servers", "must name at least one broker")
+    return servers
+
+
+Topic = Annotated[str, AfterValidator(_named)]
+"""A topic's name, or a group's or an instance's, which have the same letters."""
+
+Servers = Annotated[list[Annotated[str, AfterValidator(_server)]], AfterValidator(_some)]
+"""Brokers to begin with."""
