@@ -8,8 +8,11 @@ from oracle.errors import InputError, SourceError
 
 __all__ = ["read_toml"]
 
-_NESTED = re.compile(r"(?:[^\s.=\[\]{},]+[ \t]*\.[ \t]*){50}")
-"""A dotted key of so many parts: no setting lies so deep, and the parser takes memory as the square of it."""
+_NESTED = re.compile(r"(?<![^\s.=\[\]{},])(?:[^\s.=\[\]{},]++[ \t]*+\.[ \t]*+){50}")
+"""A dotted key of so many parts: no setting lies so deep, and the parser takes memory as the square of it.
+
+It begins where a part does and gives nothing back, so that no character is looked at more than some 50 times.
+"""
 
 
 def read_toml(path: Path) -> dict[str, object]:
