@@ -21,6 +21,8 @@ _SEGMENTS: Final = 16
 _SMALLEST_SEGMENT: Final = 1 << 16
 _LARGEST_SEGMENT: Final = 64 << 20
 _TOO_OPEN: Final = 0o077
+_READ_BYTES: Final = 8 << 20
+"""Bytes of bodies after which a reader stops for once: it is all held in memory, and answered together."""
 
 
 class Journal:
@@ -265,8 +267,8 @@ class Journal:
         segment = survey(path, header, self.cipher_of(Segment(path, header, 0, 0)))
         if cut and segment.empty:
             path.unlink()
-        elif cut and path.stat().st_size > segment.length:
-            _cut(path, segment.length)
+        elif cut:
+            _cut(path, segment.length)  # also where nothing is torn: a process may have died before its fsync
         return [] if segment.empty else [segment]
 
 
@@ -286,13 +288,13 @@ class JournalReader:
         self._cipher: SegmentCipher | None = None
 
     def read(self, limit: int) -> list[Found]:
-        """Return up to `limit` records behind the last one read.
+        """Return up to `limit` records behind the last one read: fewer where they are large, at least one if there is.
 
         Raises:
             StorageError: The journal is damaged, or these records were dropped.
         """
         found: list[Found] = []
-        while len(found) < limit:
+        while len(found) < limit and sum(len(record.body) for record in found) < _READ_BYTES:
             segment = self._journal.segment_behind(self.position)
             if segment is None:
                 if self.position < self._journal.first:
@@ -311,7 +313,12 @@ class JournalReader:
         reading = records(segment, self._cipher, offset, position)
         with contextlib.closing(reading):
             behind = (record for record in reading if record.position > wanted)
-            found = list(itertools.islice(behind, limit))
+            found, size = [], 0
+            for record in itertools.islice(behind, limit):
+                found.append(record)
+                size += len(record.body)
+                if size >= _READ_BYTES:
+                    break
         self._segment, self._offset, self.position = segment.path, found[-1].after, found[-1].position
         return found
 
@@ -333,9 +340,11 @@ def _check_mode(folder: Path) -> None:
 
 
 def _cut(path: Path, length: int) -> None:
+    """Make a file durable up to a length, and end it there."""
     descriptor = os.open(path, os.O_WRONLY)
     try:
-        os.ftruncate(descriptor, length)
+        if os.fstat(descriptor).st_size > length:
+            os.ftruncate(descriptor, length)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

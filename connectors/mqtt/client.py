@@ -2,7 +2,7 @@
 
 What differs from aiomqtt's own ways is held by `tests/mqtt/test_client.py`: a message is acknowledged when we say so,
 not when a callback returns; DUP is handed on, and a PUBACK's reason; no queue discards; a message that paho cannot
-parse does not end every connection for ever; sockets are closed also where a connection came to nothing.
+parse, or not in time, does not end every connection for ever; sockets are closed where a connection came to nothing.
 """
 
 import asyncio
@@ -10,24 +10,22 @@ import contextlib
 import logging
 import socket
 import ssl
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
 import aiomqtt
-from paho.mqtt import MQTTException
-from paho.mqtt.client import MQTT_ERR_SUCCESS, ConnectFlags, DisconnectFlags, MQTTMessage
+from paho.mqtt.client import MQTT_ERR_SUCCESS, ConnectFlags, DisconnectFlags
 from paho.mqtt.client import Client as Paho
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from connectors.mqtt.messages import Incoming, Outgoing
-from connectors.mqtt.packets import packet_id, unfit
+from connectors.mqtt.messages import Outgoing
+from connectors.mqtt.packets import packet_id, publish_of, unfit
 from connectors.mqtt.reasons import broken, refusal
-from connectors.mqtt.receiver import Receiver
+from connectors.mqtt.receiver import STRAY, UNREADABLE, Receiver
 from connectors.mqtt.settings import MqttSettings
 from connectors.tls import secured, tls_context
 from oracle.errors import BusError, RefusedError
@@ -39,6 +37,8 @@ LOGGER: Final = "mqtt"
 
 _NO_RETAINED: Final = 2
 _QOS: Final = 1
+_MOST_STRAYS: Final = 100
+"""Topics of old subscriptions that a connection unsubscribes from."""
 
 
 def matches(topic: str, wildcard: str) -> bool:
@@ -88,6 +88,7 @@ class Connection(aiomqtt.Client):
         )
         self._settings, self._receiver = settings, receiver
         self._unfit: RefusedError | None = None
+        self._left: set[str] = set()
         self._paused = self.session_present = False
         self.window = 0
         self.lost: asyncio.Future[BusError | RefusedError] = asyncio.get_running_loop().create_future()
@@ -97,8 +98,7 @@ class Connection(aiomqtt.Client):
         if context is not None:  # paho's own leaves a socket open where the handshake fails
             wrap = partial(secured, context, host=settings.host, seconds=settings.request_seconds)
             setattr(self._client, "_ssl_wrap_socket", wrap)  # noqa: B010 -- to mypy, a method
-        handle = self._client._handle_publish  # noqa: SLF001 -- see `_parse`
-        setattr(self._client, "_handle_publish", lambda: self._parse(handle))  # noqa: B010 -- to mypy, a method
+        setattr(self._client, "_handle_publish", self._came)  # noqa: B010 -- to mypy, a method
 
     async def enter(self) -> None:
         """Connect.
@@ -182,6 +182,7 @@ class Connection(aiomqtt.Client):
         if self._paused and sock is not None and sock.fileno() >= 0:
             self._paused = False
             self._loop.add_reader(sock.fileno(), self._read)
+            self._loop.call_soon(self._read)  # what TLS holds already, the socket does not show
 
     async def leave(self, *, gracefully: bool = True) -> None:
         """Disconnect, and leave nothing behind."""
@@ -276,23 +277,6 @@ class Connection(aiomqtt.Client):
 
         self._loop.call_soon_threadsafe(watch)
 
-    def _on_message(self, client: Paho, userdata: Any, message: MQTTMessage) -> None:  # noqa: ANN401, ARG002
-        given = message.properties
-        self._receiver.received(
-            Incoming(
-                body=bytes(message.payload),
-                content_type=getattr(given, "ContentType", ""),
-                response_topic=getattr(given, "ResponseTopic", ""),
-                correlation=getattr(given, "CorrelationData", None),
-                user=tuple((name, value) for name, value in getattr(given, "UserProperty", ())),
-                expiry=getattr(given, "MessageExpiryInterval", None),
-                retained=bool(message.retain),
-                qos=message.qos,
-                mid=message.mid,
-                dup=bool(message.dup),
-            )
-        )
-
     def _on_publish(
         self,
         client: Paho,
@@ -304,19 +288,31 @@ class Connection(aiomqtt.Client):
         super()._on_publish(client, userdata, mid, reason_code, properties)
         self._receiver.published(mid, reason_code.value)
 
-    def _parse(self, handle: Callable[[], Any]) -> Any:  # noqa: ANN401 -- paho's
-        """Let paho handle a PUBLISH; acknowledge one that it cannot parse.
+    def _on_unsubscribe(self, *_args: Any) -> None:  # noqa: ANN401 -- aiomqtt's own warns of what it has not asked for
+        """Nobody waits for it."""
 
-        Otherwise U+FEFF in a property, which brokers pass on, ends this and every later connection.
+    def _came(self) -> Any:  # noqa: ANN401 -- paho's
+        """Hand over a PUBLISH, in place of paho's own way (see `packets`); acknowledge at once what will not be used.
+
+        What cannot be parsed would only come again; so would what an old subscription of our session brings, from a
+        topic that the settings no longer name: its queries are not ours.
         """
-        try:
-            return handle()
-        except (MQTTException, UnicodeError, ValueError, IndexError, KeyError, struct.error):
-            mid = packet_id(self._client._in_packet)  # noqa: SLF001 -- there is no public way to what it cannot parse
-            if mid:
-                self.acknowledge(mid)
-            self._receiver.unreadable()
+        packet = self._client._in_packet  # noqa: SLF001 -- there is no public way to it
+        message = publish_of(packet)
+        if message is not None and message.topic == self._settings.topic:
+            self._receiver.received(message)
             return MQTT_ERR_SUCCESS
+        mid = packet_id(packet)
+        if mid:
+            self.acknowledge(mid)
+        if message is None:
+            self._receiver.passed_over(UNREADABLE)
+        else:
+            self._receiver.passed_over(STRAY)
+            if message.topic not in self._left and len(self._left) < _MOST_STRAYS:
+                self._left.add(message.topic)
+                self._client.unsubscribe(message.topic)
+        return MQTT_ERR_SUCCESS
 
 
 def _properties(packet: int) -> Properties:

@@ -38,7 +38,10 @@ _FULL_LOOK: Final = 0.2
 _IDLE: Final = 1.0
 _DRAIN: Final = 5.0
 _MOST_WAITING: Final = 32 << 20
-"""Bytes of bodies, received and not yet journalled, above which no more is read from the connection."""
+"""Bytes received and not yet journalled, properties too, above which no more is read from the connection."""
+
+_MOST_TOGETHER: Final = 4096
+"""Most messages that are journalled, and then acknowledged, together: far fewer than `Redeliveries` remembers."""
 
 
 class Observer(Protocol):
@@ -117,10 +120,14 @@ class Link:
     async def remember(self) -> None:
         """Journal what is remembered of the newest queries, so that they themselves may be dropped.
 
+        It waits until all is remembered that the journal holds: a record of a part would stand in for the whole.
+
         Raises:
             StorageError: It could not be written.
+            PerpetuaError: See `check`.
         """
         async with self._order:
+            self.check()
             await asyncio.to_thread(self._journal.append, [pack(self._redeliveries.recent())])
 
     async def end(self) -> None:
@@ -138,14 +145,14 @@ class Link:
             self._observer.noted("dropped at QoS 0")
             return
         self._incoming.append(message)
-        self._waiting += len(message.body)
+        self._waiting += message.size
         if self._waiting > _MOST_WAITING and self._connection is not None:
             self._connection.pause()
         self._stir.set()
 
-    def unreadable(self) -> None:
-        """See `Receiver.unreadable`."""
-        self._observer.noted("unreadable message")
+    def passed_over(self, reason: str) -> None:
+        """See `Receiver.passed_over`."""
+        self._observer.noted(reason)
 
     def published(self, mid: int, reason: int) -> None:
         """See `Receiver.published`."""
@@ -180,7 +187,8 @@ class Link:
     async def _keep(self) -> None:
         pause = _FIRST_PAUSE
         try:
-            await asyncio.to_thread(self._redeliveries.restore, self._journal)
+            async with self._order:
+                await asyncio.to_thread(self._redeliveries.restore, self._journal)
             while not self._stopping.is_set():
                 began = asyncio.get_running_loop().time()
                 try:
@@ -189,6 +197,10 @@ class Link:
                     raise
                 except BusError as exc:
                     self._observer.lost(exc)
+                except PerpetuaError:
+                    raise
+                except Exception as exc:  # noqa: BLE001 -- the client's; a link that is dead in silence is the worst
+                    self._observer.lost(BusError(f"broker: the client failed: {type(exc).__name__}"))
                 lasted = asyncio.get_running_loop().time() - began
                 pause = _FIRST_PAUSE if lasted > _LONGEST_PAUSE else min(2 * pause, _LONGEST_PAUSE)
                 jittered = pause * (0.5 + secrets.randbelow(1000) / 2000)
@@ -277,10 +289,11 @@ class Link:
 
     def _next_batch(self) -> list[Incoming]:
         """Return what is to be journalled together: about as much as one segment holds, so that segments can go."""
-        batch, size = [], 0
-        while self._incoming and size < self._journal.segment_bytes:
+        batch: list[Incoming] = []
+        size = 0
+        while self._incoming and size < self._journal.segment_bytes and len(batch) < _MOST_TOGETHER:
             batch.append(self._incoming.popleft())
-            size += len(batch[-1].body)
+            size += batch[-1].size
         self._waiting -= size
         return batch
 

@@ -1,6 +1,7 @@
 """What the journal and the outbox keep of messages, and how a journalled query becomes a delivery."""
 
 import hashlib
+import itertools
 from typing import Final
 
 import msgspec
@@ -12,6 +13,9 @@ from connectors.mqtt.settings import MqttSettings
 __all__ = ["Incoming", "Outgoing", "Query", "Recent", "SessionBegan", "Stored", "delivery", "pack", "stored", "unpack"]
 
 DIGEST_BYTES: Final = 16
+_OBJECT_BYTES: Final = 512
+"""What a message takes that holds nothing."""
+
 RESPONSE_TOPIC: Final = "response-topic"
 EXPIRY: Final = "expiry"
 USER: Final = "user."
@@ -22,6 +26,7 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     """One message as the broker handed it over.
 
     Attributes:
+        topic: Where it was published.
         body: Its payload.
         content_type: As its publisher declared it; empty if not.
         response_topic: Where its publisher wants the answer; empty if it does not say.
@@ -35,6 +40,7 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     body: bytes
+    topic: str = ""
     content_type: str = ""
     response_topic: str = ""
     correlation: bytes | None = None
@@ -50,6 +56,12 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
         """16 bytes of a hash of all that a redelivery has in common with the first delivery; the expiry runs down."""
         same = (self.body, self.content_type, self.response_topic, self.correlation, self.user, self.retained)
         return hashlib.blake2b(msgspec.msgpack.encode(same), digest_size=DIGEST_BYTES).digest()
+
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that it takes, properties and all."""
+        texts = [self.response_topic, self.content_type, *itertools.chain.from_iterable(self.user)]
+        return _OBJECT_BYTES + len(self.body) + len(self.correlation or b"") + sum(map(len, texts))
 
 
 class Query(msgspec.Struct, frozen=True, array_like=True, tag="q"):

@@ -13,8 +13,8 @@ class _Nobody:
     def received(self, message: Incoming) -> None:
         """See `Receiver.received`."""
 
-    def unreadable(self) -> None:
-        """See `Receiver.unreadable`."""
+    def passed_over(self, reason: str) -> None:
+        """See `Receiver.passed_over`."""
 
     def published(self, mid: int, reason: int) -> None:
         """See `Receiver.published`."""

@@ -1,10 +1,16 @@
 """Who is told what the broker says."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from connectors.mqtt.messages import Incoming
 
-__all__ = ["Receiver"]
+__all__ = ["STRAY", "UNREADABLE", "Receiver"]
+
+UNREADABLE: Final = "unreadable message"
+"""It cannot be parsed, or has more user properties than are read."""
+
+STRAY: Final = "message of an old subscription"
+"""Our session at the broker holds a subscription that the settings no longer name."""
 
 
 class Receiver(Protocol):
@@ -14,8 +20,8 @@ class Receiver(Protocol):
         """A message came; it is acknowledged by `Connection.acknowledge` only."""
         ...
 
-    def unreadable(self) -> None:
-        """A message came that cannot be parsed; it was acknowledged, as it would only come again."""
+    def passed_over(self, reason: str) -> None:
+        """A message came that is none for us, `UNREADABLE` or `STRAY`; it was acknowledged."""
         ...
 
     def published(self, mid: int, reason: int) -> None:

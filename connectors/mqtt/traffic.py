@@ -24,8 +24,8 @@ class _Traffic:
         """See `Receiver.received`."""
         self._on_message(message)
 
-    def unreadable(self) -> None:
-        """See `Receiver.unreadable`."""
+    def passed_over(self, reason: str) -> None:
+        """See `Receiver.passed_over`."""
 
     def published(self, mid: int, reason: int) -> None:
         """See `Receiver.published`."""

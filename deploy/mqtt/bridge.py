@@ -142,9 +142,9 @@ class Inbox:
         self._waiting.append(message)
         self.stirred.set()
 
-    def unreadable(self) -> None:
-        """Say that a message was no MQTT that the client reads; no event of a daemon's is such a one."""
-        say("a message cannot be read, and was passed over")
+    def passed_over(self, reason: str) -> None:
+        """Say that a message was none that can be read, or of another topic; no event of a daemon's is such a one."""
+        say(f"a message was passed over: {reason}")
 
     def published(self, mid: int, reason: int) -> None:
         """Nothing is published."""

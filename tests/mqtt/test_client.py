@@ -10,6 +10,7 @@ import pytest
 
 from connectors.mqtt.client import Connection, matches
 from connectors.mqtt.messages import Incoming, Outgoing
+from connectors.mqtt.receiver import STRAY, UNREADABLE
 from connectors.mqtt.settings import Login, MqttSettings
 from oracle.errors import BusError, FencedError, RefusedError
 from tests.mqtt.conftest import unique_name
@@ -24,14 +25,14 @@ class _Ears:
 
     def __init__(self) -> None:
         self.messages: list[Incoming] = []
-        self.unread = 0
+        self.passed: list[str] = []
         self.taken: dict[int, int] = {}
 
     def received(self, message: Incoming) -> None:
         self.messages.append(message)
 
-    def unreadable(self) -> None:
-        self.unread += 1
+    def passed_over(self, reason: str) -> None:
+        self.passed.append(reason)
 
     def published(self, mid: int, reason: int) -> None:
         self.taken[mid] = reason
@@ -74,6 +75,27 @@ async def _ask(settings: MqttSettings, *bodies: bytes, **options: object) -> Non
         asker.ask(settings.topic, body, **options)  # type: ignore[arg-type]
     await asyncio.to_thread(eventually, lambda: len(asker.taken) == len(bodies))
     await asyncio.to_thread(asker.close)
+
+
+async def _publish_raw(settings: MqttSettings, properties: bytes) -> None:
+    """Publish at QoS 0, as no client library would, and wait until the broker has it."""
+    reader, writer = await asyncio.open_connection(settings.host, settings.port)
+    name = b"raw-" + settings.client_id.encode()[-20:]
+    connect = b"\0\4MQTT\5\2\0\x3c\0" + len(name).to_bytes(2, "big") + name
+    topic = settings.topic.encode()
+    publish = len(topic).to_bytes(2, "big") + topic + _length(properties) + properties + b"raw"
+    writer.write(b"\x10" + _length(connect) + connect + b"\x30" + _length(publish) + publish + b"\xc0\0")
+    while await reader.readexactly(1) != b"\xd0":  # the answer to the ping behind it
+        await reader.readexactly((await reader.readexactly(1))[0])
+    writer.close()
+
+
+def _length(data: bytes) -> bytes:
+    rest, parts = len(data), []
+    while rest > 127:
+        parts.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes([*parts, rest])
 
 
 async def test_only_what_we_acknowledge_is_acknowledged(settings):
@@ -142,6 +164,7 @@ async def test_properties_come_over(settings):
         (message,) = await ears.wait_for(1)
     assert message.expiry in {49, 50}
     assert message == Incoming(
+        topic=settings.topic,
         body=b"body",
         content_type="text/x",
         response_topic="r/a",
@@ -173,12 +196,41 @@ async def test_message_that_cannot_be_parsed_is_told_and_gone(settings):
         await _ask(settings, b"poison", user=[("mark", "\ufeff")])
         await _ask(settings, b"after")
         (message,) = await ears.wait_for(1)
-        assert (message.body, ears.unread, connection.lost.done()) == (b"after", 1, False)
+        assert (message.body, ears.passed, connection.lost.done()) == (b"after", [UNREADABLE], False)
         connection.acknowledge(message.mid)
     async with _connected(settings) as (_, ears):
         await _ask(settings, b"later")
         await ears.wait_for(1)
-        assert ears.unread == 0
+        assert not ears.passed
+
+
+async def test_message_of_too_many_properties_holds_nobody_up(settings):
+    """50,000 user properties, over which paho's own parser sits for 18 seconds: it is passed over, the next is read."""
+    async with _connected(settings) as (connection, ears):
+        await _publish_raw(settings, b"\x26\0\0\0\0" * 50_000)
+        await _ask(settings, b"after", user=[("a", "b")] * 256)
+        (message,) = await ears.wait_for(1)
+        assert (message.body, len(message.user), ears.passed) == (b"after", 256, [UNREADABLE])
+        connection.acknowledge(message.mid)
+
+
+async def test_topic_of_an_old_subscription_is_left(settings):
+    """A session keeps the subscription of a topic that is ours no more: what it brings is passed over, and it ends."""
+    old = replace(settings, topic=f"{settings.topic}/old")
+    async with _connected(old):
+        pass
+    await _ask(old, b"while away")
+    async with _connected(settings) as (connection, ears):
+        await _ask(settings, b"ours")
+        (message,) = await ears.wait_for(1)
+        assert (message.body, ears.passed) == (b"ours", [STRAY])
+        connection.acknowledge(message.mid)
+        await asyncio.sleep(0.2)
+        await _ask(old, b"later")
+        await _ask(settings, b"ours")
+        await ears.wait_for(2)
+        assert ears.passed == [STRAY]
+        assert not connection.lost.done()
 
 
 async def test_answers_are_the_same_bytes_each_time(settings):
