@@ -16,6 +16,7 @@ from oracle.errors import BusError, FencedError, RefusedError
 from tests.mqtt.conftest import unique_name
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, eventually
+from tests.support.mqtt_script import length_of
 
 _SECONDS = 10.0
 
@@ -83,19 +84,11 @@ async def _publish_raw(settings: MqttSettings, properties: bytes) -> None:
     name = b"raw-" + settings.client_id.encode()[-20:]
     connect = b"\0\4MQTT\5\2\0\x3c\0" + len(name).to_bytes(2, "big") + name
     topic = settings.topic.encode()
-    publish = len(topic).to_bytes(2, "big") + topic + _length(properties) + properties + b"raw"
-    writer.write(b"\x10" + _length(connect) + connect + b"\x30" + _length(publish) + publish + b"\xc0\0")
+    publish = len(topic).to_bytes(2, "big") + topic + length_of(properties) + properties + b"raw"
+    writer.write(b"\x10" + length_of(connect) + connect + b"\x30" + length_of(publish) + publish + b"\xc0\0")
     while await reader.readexactly(1) != b"\xd0":  # the answer to the ping behind it
         await reader.readexactly((await reader.readexactly(1))[0])
     writer.close()
-
-
-def _length(data: bytes) -> bytes:
-    rest, parts = len(data), []
-    while rest > 127:
-        parts.append(rest & 127 | 128)
-        rest >>= 7
-    return bytes([*parts, rest])
 
 
 async def test_only_what_we_acknowledge_is_acknowledged(settings):

@@ -1,0 +1,340 @@
+"""The link, step by step, to a broker that does what the test says; and that each broken daemon fails its step.
+
+What storms of kills find by luck (`tests.chaos_mqtt`), these find every time.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.base import Committed
+from connectors.journal.journal import Journal
+from connectors.mqtt import link as link_module
+from connectors.mqtt.client import Connection
+from connectors.mqtt.link import Link
+from connectors.mqtt.messages import Outgoing, Query, Recent, unpack
+from connectors.mqtt.outbox import Outbox
+from connectors.mqtt.redeliveries import Redeliveries
+from connectors.mqtt.settings import MqttSettings
+from oracle.errors import BusError, RefusedError
+from tests.chaos_mqtt.daemons import MUTANTS
+from tests.support.mqtt_script import ScriptedBroker, until
+
+_SETTINGS = MqttSettings(
+    host="127.0.0.1", port=0, client_id="c", topic="q", answers="a", model="m", request_seconds=5.0
+)
+_WHILE = 0.4
+"""Seconds in which nothing may happen: longer than the broken daemons of the storms take."""
+
+
+class _Observer:
+    def __init__(self) -> None:
+        self.connections = 0
+        self.errors: list[str] = []
+        self.words: list[str] = []
+
+    def connected(self) -> None:
+        self.connections += 1
+
+    def lost(self, error: BusError) -> None:
+        self.errors.append(str(error))
+
+    def noted(self, reason: str) -> None:
+        self.words.append(reason)
+
+
+class _Bench:
+    """A link between a scripted broker and real journals."""
+
+    def __init__(self, folder: Path, broker: ScriptedBroker) -> None:
+        self.folder, self.broker, self.observer = folder, broker, _Observer()
+        self.journal = Journal(folder / "queries", bytes(32), "queries", limit=1 << 20)
+        self.outbox = Outbox(Journal(folder / "answers", bytes(32), "answers", limit=1 << 20))
+        self.link = Link(replace(_SETTINGS, port=broker.port), self.journal, self.outbox, self.observer)
+
+    async def begin(self) -> None:
+        self.journal.open()
+        self.outbox.open()
+        self.link.begin(lambda: None)
+
+    async def connected(self, times: int = 1) -> None:
+        await until(lambda: self.observer.connections >= times, lambda: self.observer.errors)
+
+    async def end(self) -> None:
+        await self.link.end()
+        self.journal.close()
+        self.outbox.close()
+
+    def queries(self) -> list[bytes]:
+        """Return the bodies of all queries that are durable."""
+        return [message.body for message in self.records() if isinstance(message, Query)]
+
+    def records(self) -> list[Any]:
+        return [unpack(found.body) for found in self.journal.reader(self.journal.first).read(100_000)]
+
+    def left_after_a_crash(self) -> list[bytes]:
+        """Return what a process that starts now would publish, from a copy of the disk."""
+        image = self.folder / "image"
+        shutil.rmtree(image, ignore_errors=True)
+        shutil.copytree(self.folder / "answers", image)
+        image.chmod(0o700)
+        outbox = Outbox(Journal(image, bytes(32), "answers", limit=1 << 20))
+        outbox.inspect()
+        return [parcel.message.body for parcel in outbox.queue]
+
+
+@contextlib.asynccontextmanager
+async def _bench(folder: Path) -> AsyncIterator[_Bench]:
+    async with ScriptedBroker() as broker:
+        bench = _Bench(folder, broker)
+        await bench.begin()
+        try:
+            yield bench
+        finally:
+            await bench.end()
+
+
+def _hold(journal: Journal) -> threading.Event:
+    """Make a journal's appends wait for an event."""
+    gate = threading.Event()
+
+    def append(bodies: Any) -> int:
+        assert gate.wait(20)
+        return Journal.append(journal, bodies)
+
+    setattr(journal, "append", append)  # noqa: B010 -- to mypy, a method
+    return gate
+
+
+def _answer(number: int) -> Outgoing:
+    return Outgoing("a", b"answer %d" % number, "t")
+
+
+async def _acknowledges_after_the_journal(folder: Path) -> None:
+    async with _bench(folder) as bench:
+        await bench.connected()
+        gate = _hold(bench.journal)
+        try:
+            bench.broker.send(b"one", 1)
+            await asyncio.sleep(_WHILE)
+            early = list(bench.broker.acked)
+        finally:
+            gate.set()
+        await until(lambda: bench.broker.acked)
+        assert not early
+        assert bench.queries() == [b"one"]
+
+
+async def _knows_what_is_repeated(folder: Path) -> None:
+    async with _bench(folder) as bench:
+        await bench.connected()
+        bench.broker.send(b"one", 1)
+        bench.broker.send(b"one", 2)
+        await until(lambda: bench.broker.acked == [1, 2])
+        bench.broker.drop()  # it has not seen our acknowledgements
+        await bench.connected(2)
+        bench.broker.send(b"one", 1, dup=True)
+        bench.broker.send(b"one", 2, dup=True)
+        bench.broker.send(b"one", 3)
+        await until(lambda: bench.broker.acked == [1, 2, 1, 2, 3])
+        assert bench.queries() == [b"one"] * 3
+
+
+async def _keeps_what_nobody_has_taken(folder: Path) -> None:
+    async with _bench(folder) as bench:
+        await bench.connected()
+        bench.broker.takes = [None, None, None]
+        await bench.outbox.commit([_answer(1)], Committed(1, b""))
+        await until(lambda: len(bench.broker.published) == 1)
+        await asyncio.sleep(0.05)
+        await bench.outbox.commit([_answer(2)], Committed(2, b""))
+        await until(lambda: len(bench.broker.published) == 2)
+        await asyncio.sleep(0.05)
+        await bench.outbox.commit([_answer(3)], Committed(3, b""))
+        assert bench.left_after_a_crash() == [b"answer 1", b"answer 2", b"answer 3"]
+        await until(lambda: len(bench.broker.published) == 3)
+        for _, _, mid in bench.broker.published:
+            bench.broker.take(mid)
+
+
+async def _publishes_what_is_durable(folder: Path) -> None:
+    async with _bench(folder) as bench:
+        await bench.connected()
+        gate = _hold(bench.outbox.journal)
+        committing = asyncio.ensure_future(bench.outbox.commit([_answer(1)], Committed(1, b"")))
+        try:
+            await asyncio.sleep(_WHILE)
+            early = list(bench.broker.published)
+        finally:
+            gate.set()
+        await committing
+        await until(lambda: bench.broker.published)
+        assert not early
+
+
+_STEPS: dict[str, Callable[[Path], Awaitable[None]]] = {
+    "acknowledge first": _acknowledges_after_the_journal,
+    "no redeliveries": _knows_what_is_repeated,
+    "forgetful outbox": _keeps_what_nobody_has_taken,
+    "publish first": _publishes_what_is_durable,
+}
+
+
+@pytest.mark.parametrize("step", _STEPS)
+async def test_steps_are_in_their_order(tmp_path, step):
+    """Journalled, then acknowledged; a redelivery known; committed, then published; out only when taken over."""
+    await _STEPS[step](tmp_path)
+
+
+@pytest.mark.parametrize("mutant", _STEPS)
+async def test_every_broken_daemon_fails_its_step(tmp_path, monkeypatch, mutant):
+    """The daemons that the storms break on purpose fail these steps each time, not by luck."""
+    for owner, name in (
+        (Link, "received"),
+        (Journal, "append"),
+        (Redeliveries, "holds"),
+        (Connection, "send"),
+        (Outbox, "_append"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # so that it is set back afterwards
+    MUTANTS[mutant]()
+    with pytest.raises(AssertionError, match=r"^(?!not within)"):
+        await _STEPS[mutant](tmp_path)
+
+
+async def test_packet_ids_of_a_lost_session_mean_nothing(tmp_path):
+    """Where the broker has no session of ours, even a marked message with a known packet id is a query of its own."""
+    async with _bench(tmp_path) as bench:
+        await bench.connected()
+        bench.broker.send(b"one", 1)
+        await until(lambda: bench.broker.acked == [1])
+        bench.broker.session = False
+        bench.broker.drop()
+        await bench.connected(2)
+        bench.broker.send(b"one", 1, dup=True)
+        await until(lambda: bench.broker.acked == [1, 1])
+        assert bench.queries() == [b"one", b"one"]
+        assert bench.observer.words == ["the broker had no session of ours"]
+
+
+async def test_full_journal_takes_nothing_until_there_is_room(tmp_path):
+    """Near its limit no query is acknowledged or journalled any more; dropped segments let it go on, in order."""
+    async with _bench(tmp_path) as bench:
+        await bench.connected()
+        bodies = [b"%d " % number + bytes(60_000) for number in range(40)]
+        for number, body in enumerate(bodies, 1):
+            bench.broker.send(body, number)
+        await until(lambda: bench.journal.full)
+        await asyncio.sleep(_WHILE)
+        taken = len(bench.broker.acked)
+        assert taken < 30
+        assert bench.journal.size < bench.journal.limit + bench.journal.segment_bytes + 61_000
+        bench.journal.forget(bench.journal.end)
+        bench.link.wake()
+        await until(lambda: len(bench.broker.acked) > taken)
+        assert bench.broker.acked == sorted(bench.broker.acked)
+        assert bench.observer.words[0] == "journal full, taking nothing until a snapshot is past it"
+
+
+async def test_refused_for_its_quota_is_published_again(tmp_path):
+    """A broker that has no room just now gets the very same answer again, over another connection."""
+    async with _bench(tmp_path) as bench:
+        await bench.connected()
+        bench.broker.takes = [0x97]
+        await bench.outbox.commit([_answer(1)], Committed(1, b""))
+        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        assert [body for _, body, _ in bench.broker.published] == [b"answer 1"] * 2
+        assert bench.observer.errors == ["broker: quota exceeded (0x97)"]
+
+
+async def test_refused_on_our_own_topic_ends_the_link(tmp_path):
+    """An answer topic that is closed to us is for the operator; the answer stays in the outbox."""
+    async with _bench(tmp_path) as bench:
+        await bench.connected()
+        bench.broker.takes = [0x87]
+        await bench.outbox.commit([_answer(1)], Committed(1, b""))
+        with pytest.raises(RefusedError, match="topic a"):
+            await until(bench.link.check)
+        assert bench.left_after_a_crash() == [b"answer 1"]
+
+
+async def test_pauses_grow_while_nobody_answers(tmp_path, monkeypatch):
+    """Tries to connect come further and further apart, up to a bound, never less than half of the pause."""
+    monkeypatch.setattr(link_module, "_FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(link_module, "_LONGEST_PAUSE", 0.32)
+    async with ScriptedBroker() as broker:
+        broker.refuses = True
+        bench = _Bench(tmp_path, broker)
+        await bench.begin()
+        await until(lambda: len(broker.connected) >= 7)
+        gaps = [later - earlier for earlier, later in zip(broker.connected, broker.connected[1:], strict=False)]
+        for gap, pause in zip(gaps, [0.04, 0.08, 0.16, 0.32, 0.32, 0.32], strict=False):
+            assert gap >= pause / 2
+        broker.refuses = False
+        await bench.connected()
+        await bench.end()
+
+
+async def test_unexpected_error_of_the_client_is_tried_again(tmp_path, monkeypatch):
+    """What the client's library was never said to raise is told by its name alone, and ends no link in silence."""
+    enter, failures = Connection.enter, [OverflowError("secret"), KeyError("secret")]
+
+    async def fail(connection: Connection) -> None:
+        if failures:
+            raise failures.pop()
+        await enter(connection)
+
+    monkeypatch.setattr(Connection, "enter", fail)
+    async with _bench(tmp_path) as bench:
+        await bench.connected()
+        assert bench.observer.errors == [
+            "broker: the client failed: KeyError",
+            "broker: the client failed: OverflowError",
+        ]
+
+
+async def test_what_is_remembered_is_whole(tmp_path, monkeypatch):
+    """A snapshot during a start does not journal a part of what is remembered in place of the whole."""
+    async with _bench(tmp_path) as bench:
+        await bench.connected()
+        for number in range(1, 6):
+            bench.broker.send(b"%d" % number, number)
+        await until(lambda: len(bench.broker.acked) == 5)
+    gate, restore = threading.Event(), Redeliveries.restore
+
+    def restore_late(redeliveries: Redeliveries, journal: Journal) -> None:
+        assert gate.wait(20)
+        restore(redeliveries, journal)
+
+    monkeypatch.setattr(Redeliveries, "restore", restore_late)
+    async with _bench(tmp_path) as bench:
+        await asyncio.sleep(0)
+        remembering = asyncio.ensure_future(bench.link.remember())
+        await asyncio.sleep(0.1)
+        assert not remembering.done()
+        gate.set()
+        await remembering
+        (recent,) = [record for record in bench.records() if isinstance(record, Recent)]
+        assert recent.mids == [1, 2, 3, 4, 5]
+
+
+async def test_large_properties_count_as_what_waits(tmp_path, monkeypatch):
+    """Messages of nothing but properties cannot pile up without bound: reading pauses for them as for bodies."""
+    monkeypatch.setattr(link_module, "_MOST_WAITING", 1 << 20)
+    correlation = b"\x09" + (60_000).to_bytes(2, "big") + bytes(60_000)
+    async with _bench(tmp_path) as bench:
+        await bench.connected()
+        gate = _hold(bench.journal)
+        for mid in range(1, 101):
+            bench.broker.send(b"", mid, properties=correlation)
+        await asyncio.sleep(_WHILE)
+        assert len(bench.link._incoming) < 30
+        gate.set()
+        await until(lambda: bench.broker.acked, lambda: bench.observer.errors)
