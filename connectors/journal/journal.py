@@ -1,15 +1,14 @@
 """`Journal`: an append-only log in a private folder, of numbered records that are durable when `append` returns."""
 
 import contextlib
-import fcntl
 import itertools
 import os
-import stat
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from connectors.journal.folder import check_mode, hold, make_durable, path_of
 from connectors.journal.sealing import HEADER_BYTES, SegmentCipher, SegmentHeader
 from connectors.journal.segment import Found, Segment, SegmentWriter, read_header, records, survey
 from connectors.local.checks import check_at_least
@@ -20,7 +19,6 @@ __all__ = ["Journal", "JournalReader"]
 _SEGMENTS: Final = 16
 _SMALLEST_SEGMENT: Final = 1 << 16
 _LARGEST_SEGMENT: Final = 64 << 20
-_TOO_OPEN: Final = 0o077
 _READ_BYTES: Final = 8 << 20
 """Bytes of bodies after which a reader stops for once: it is all held in memory, and answered together."""
 
@@ -98,7 +96,7 @@ class Journal:
             try:
                 for folder in (self.folder.parent, self.folder):
                     folder.mkdir(mode=0o700, exist_ok=True)
-                self._lock = _hold(self.folder)
+                self._lock = hold(self.folder)
                 self._closed_segments = self._found(cut=True)
             except OSError as exc:
                 self.close()
@@ -215,7 +213,7 @@ class Journal:
             self._retire(self._writer)
         if self._writer is None:
             before = self._closed_segments[-1].length if self._closed_segments else 0
-            path = self.folder / f"{self.end:020d}.journal"
+            path = path_of(self.folder, self.end)
             path.unlink(missing_ok=True)  # one without a record, which a failure left
             self._writer = SegmentWriter(self.folder, self._key, self._purpose, self.end, before)
         return self._writer
@@ -240,13 +238,15 @@ class Journal:
 
     def _found(self, *, cut: bool) -> tuple[Segment, ...]:
         """Return the segments that are there, the last one up to where it is whole."""
-        _check_mode(self.folder)
+        check_mode(self.folder)
         headed = []
         paths = sorted(self.folder.glob("*.journal"))
         for path in paths:
             header = read_header(path)
             if header is None and path != paths[-1]:
                 raise StorageError(f"{path}: its header is damaged")
+            if header is not None and path != path_of(self.folder, header.base):
+                raise StorageError(f"{path}: is not what its name says; take the copy away, or give it its name back")
             if header is not None:
                 headed.append((path, header))
             elif cut:
@@ -268,7 +268,7 @@ class Journal:
         if cut and segment.empty:
             path.unlink()
         elif cut:
-            _cut(path, segment.length)  # also where nothing is torn: a process may have died before its fsync
+            make_durable(path, segment.length)  # also where nothing is torn: a process may have died before its fsync
         return [] if segment.empty else [segment]
 
 
@@ -294,16 +294,16 @@ class JournalReader:
             StorageError: The journal is damaged, or these records were dropped.
         """
         found: list[Found] = []
-        while len(found) < limit and sum(len(record.body) for record in found) < _READ_BYTES:
+        while len(found) < limit and (room := _READ_BYTES - sum(len(record.body) for record in found)) > 0:
             segment = self._journal.segment_behind(self.position)
             if segment is None:
                 if self.position < self._journal.first:
                     raise StorageError(f"{self._journal.folder}: position = {self.position}: was dropped")
                 break
-            found += self._read(segment, limit - len(found))
+            found += self._read(segment, limit - len(found), room)
         return found
 
-    def _read(self, segment: Segment, limit: int) -> list[Found]:
+    def _read(self, segment: Segment, limit: int, room: int) -> list[Found]:
         if segment.path != self._segment or self._cipher is None:
             self._cipher = self._journal.cipher_of(segment)
             offset, position = HEADER_BYTES, segment.header.base
@@ -313,38 +313,11 @@ class JournalReader:
         reading = records(segment, self._cipher, offset, position)
         with contextlib.closing(reading):
             behind = (record for record in reading if record.position > wanted)
-            found, size = [], 0
+            found = []
             for record in itertools.islice(behind, limit):
                 found.append(record)
-                size += len(record.body)
-                if size >= _READ_BYTES:
+                room -= len(record.body)
+                if room <= 0:
                     break
         self._segment, self._offset, self.position = segment.path, found[-1].after, found[-1].position
         return found
-
-
-def _hold(folder: Path) -> int:
-    """Keep a second process off the journal; the lock goes with the process."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as exc:
-        os.close(lock)
-        raise StorageError(f"{folder}: another process writes to this journal") from exc
-    return lock
-
-
-def _check_mode(folder: Path) -> None:
-    if stat.S_IMODE(folder.stat().st_mode) & _TOO_OPEN:
-        raise StorageError(f"{folder}: can be read by others; close it with: chmod 700 {folder}")
-
-
-def _cut(path: Path, length: int) -> None:
-    """Make a file durable up to a length, and end it there."""
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        if os.fstat(descriptor).st_size > length:
-            os.ftruncate(descriptor, length)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

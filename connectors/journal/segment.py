@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from connectors.journal.folder import path_of
 from connectors.journal.sealing import (
     HEADER_BYTES,
     RECORD_HEADER_BYTES,
@@ -81,7 +82,7 @@ class SegmentWriter:
         salt = secrets.token_bytes(SALT_BYTES)
         self._cipher = SegmentCipher(key, purpose, salt)
         header = SegmentHeader(salt, base, before, self._cipher.key_check)
-        path = folder / f"{base:020d}.journal"
+        path = path_of(folder, base)
         self.extent = Segment(path, header, HEADER_BYTES, base)
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         try:
