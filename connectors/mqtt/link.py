@@ -14,50 +14,35 @@ Before 1 the broker sends the query again. Between 1 and 2 it does too, marked D
 
 import asyncio
 import contextlib
-import secrets
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from connectors.base import Lag
 from connectors.journal.journal import Journal
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming, SessionBegan, pack, stored
+from connectors.mqtt.observer import Observer
 from connectors.mqtt.outbox import Outbox, Parcel
+from connectors.mqtt.pauses import Pauses
 from connectors.mqtt.reasons import ACCEPTED, QUOTA_EXCEEDED, words
 from connectors.mqtt.redeliveries import Redeliveries
 from connectors.mqtt.replies import status
 from connectors.mqtt.settings import RECEIVE_MAXIMUM_LIMIT, MqttSettings
 from oracle.errors import BusError, FencedError, PerpetuaError, RefusedError
 
-__all__ = ["Link", "Observer"]
+__all__ = ["Link"]
 
-_FIRST_PAUSE: Final = 0.25
-_LONGEST_PAUSE: Final = 15.0
 _FULL_LOOK: Final = 0.2
-_IDLE: Final = 1.0
+_QUIET: Final = 0.05
+"""Seconds without news after which it is made durable what the broker has taken over; under load, commits say it."""
+
 _DRAIN: Final = 5.0
 _MOST_WAITING: Final = 32 << 20
 """Bytes received and not yet journalled, properties too, above which no more is read from the connection."""
 
 _MOST_TOGETHER: Final = 4096
 """Most messages that are journalled, and then acknowledged, together: far fewer than `Redeliveries` remembers."""
-
-
-class Observer(Protocol):
-    """Who is told how the link fares: public facts only."""
-
-    def connected(self) -> None:
-        """A connection stands."""
-        ...
-
-    def lost(self, error: BusError) -> None:
-        """There is no connection; it is tried again."""
-        ...
-
-    def noted(self, reason: str) -> None:
-        """Something that an operator should know: one of a few fixed words, or a reason code's."""
-        ...
 
 
 class Link:
@@ -185,7 +170,7 @@ class Link:
         self._notify()
 
     async def _keep(self) -> None:
-        pause = _FIRST_PAUSE
+        pauses = Pauses()
         try:
             async with self._order:
                 await asyncio.to_thread(self._redeliveries.restore, self._journal)
@@ -201,11 +186,8 @@ class Link:
                     raise
                 except Exception as exc:  # noqa: BLE001 -- the client's; a link that is dead in silence is the worst
                     self._observer.lost(BusError(f"broker: the client failed: {type(exc).__name__}"))
-                lasted = asyncio.get_running_loop().time() - began
-                pause = _FIRST_PAUSE if lasted > _LONGEST_PAUSE else min(2 * pause, _LONGEST_PAUSE)
-                jittered = pause * (0.5 + secrets.randbelow(1000) / 2000)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(jittered):
+                    async with asyncio.timeout(pauses.after(asyncio.get_running_loop().time() - began)):
                         await self._stopping.wait()
         except PerpetuaError as exc:
             self._fail(exc)
@@ -325,7 +307,7 @@ class Link:
                 queue.popleft()
                 self._under_way[mid] = parcel
             try:
-                async with asyncio.timeout(_IDLE):
+                async with asyncio.timeout(_QUIET if self._outbox.unsaid else None):
                     await self._outbox.wait()
             except TimeoutError:
                 await self._outbox.remember()

@@ -2,7 +2,8 @@
 
 One commit is one record of a journal, so it is there whole or not at all. A record says too up to which earlier commit
 everything had been taken over by the broker when it was written; after a crash what came later is published again, the
-very same bytes.
+very same bytes: the newest commits under load, and nothing once there was a moment's quiet. A commit of which a part is
+out comes again whole; the largest are the first ones after an absence, a batch each.
 """
 
 import asyncio
@@ -86,6 +87,11 @@ class Outbox:
         """True once the broker has taken over all there is."""
         return not self._left
 
+    @property
+    def unsaid(self) -> bool:
+        """True while the broker has taken over all there is, and a restart would not know."""
+        return self.settled and self._done > self._said
+
     def open(self) -> Committed | None:
         """Open the journal, queue what is left to publish, and return the last commit.
 
@@ -130,7 +136,7 @@ class Outbox:
             StorageError: It could not be written.
         """
         async with self._order:
-            if self._done > self._said and self.settled and self._last is not None and self._ready:
+            if self.unsaid and self._last is not None and self._ready:
                 await self._append([], self._last)
 
     async def _append(self, messages: Sequence[Outgoing], committed: Committed) -> None:

@@ -17,7 +17,6 @@ cannot be read or Kafka's topic does not take an event, 5 another client has tak
 import asyncio
 import contextlib
 import hashlib
-import secrets
 import signal
 import sys
 from pathlib import Path
@@ -31,6 +30,7 @@ from connectors.kafka.settings import KafkaSettings, Security
 from connectors.kafka.topics import describe
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming
+from connectors.mqtt.pauses import Pauses
 from connectors.mqtt.settings import MqttSettings
 from oracle.errors import BusError, FencedError, InputError, PerpetuaError, RefusedError
 from oracle.service import config, config_mqtt
@@ -43,8 +43,6 @@ REFUSED: Final = 2
 UNSTORED: Final = 4
 TAKEN_OVER: Final = 5
 
-_FIRST_PAUSE: Final = 0.25
-_LONGEST_PAUSE: Final = 15.0
 _MESSAGE_BYTES: Final = 65_536
 """Largest packet that is taken from MQTT; an event has less than a thousand bytes."""
 
@@ -238,7 +236,7 @@ async def keep(bridge: Bridge) -> None:
     Raises:
         PerpetuaError: What waiting does not help against.
     """
-    loop, pause = asyncio.get_running_loop(), _FIRST_PAUSE
+    loop, pauses = asyncio.get_running_loop(), Pauses()
     while True:
         began = loop.time()
         try:
@@ -247,8 +245,7 @@ async def keep(bridge: Bridge) -> None:
             raise
         except BusError as exc:
             say(str(exc))
-        pause = _FIRST_PAUSE if loop.time() - began > _LONGEST_PAUSE else min(2 * pause, _LONGEST_PAUSE)
-        await asyncio.sleep(pause * (0.5 + secrets.randbelow(1000) / 2000))
+        await asyncio.sleep(pauses.after(loop.time() - began))
 
 
 async def run(bridge: Bridge) -> None:

@@ -188,9 +188,9 @@ class Daemon:
         return shard, waiting
 
     async def _serve(self, shard: Shard, waiting: Sequence[Delivery]) -> None:
+        self._serving = True  # before it is said: who has read it may ask for a clean stop
         self._watch.serving()
         await self._say(shard, started=True)
-        self._serving = True
         committing = Committing(self._sink)
         try:
             async with Ahead(self._source, shard, self._settings.batch_rows, _IDLE, waiting) as ahead:

@@ -43,6 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         "pauses": row.pauses,
         "queries": row.queries,
         "answers": row.answers,
+        "repeated": row.answers - row.queries + row.lost,
         "lost": row.lost,
         "re-noised": row.renoised,
         "doubled": row.doubled,

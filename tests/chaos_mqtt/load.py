@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from tests.support.mqtt import Asker, MqttModelUnderTest
+from tests.support.mqtt import Asker, Heard, MqttModelUnderTest
 
 __all__ = ["Load"]
 
@@ -58,12 +58,12 @@ class Load:
         """How much of it was asked."""
         return len(self.asked) / self.count
 
-    def answers(self) -> dict[bytes, list[bytes]]:
-        """Return all answers that came, repetitions too, by correlation data."""
-        found: dict[bytes, list[bytes]] = {}
+    def answers(self) -> dict[bytes, list[Heard]]:
+        """Return all answers that came, properties, repetitions and all, by correlation data."""
+        found: dict[bytes, list[Heard]] = {}
         for asker in self.askers:
             for heard in list(asker.heard):
-                found.setdefault(heard.correlation or b"", []).append(heard.body)
+                found.setdefault(heard.correlation or b"", []).append(heard)
         return found
 
     def close(self) -> None:
@@ -86,6 +86,7 @@ class Load:
                 qos=2,
                 reply=f"{self.model.name}/replies/{client}",
                 correlation=correlation,
+                user=[("number", str(number)), ("number", "again")],
             )
             if number % 10 == 9:
                 time.sleep(rng.random() * 20 / self.rate)

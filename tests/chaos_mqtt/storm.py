@@ -103,7 +103,7 @@ def storm(folder: Path, wishes: Wishes, on_blow: Callable[[], None] = lambda: No
         try:
             _rage(broker, slot, load, row, wishes, on_blow)
             _wait(lambda: load.done and len(load.answers()) >= wishes.queries, wishes.patience, slot, row)
-            _wait(lambda: _connected(slot), _SERVING_SECONDS, slot, row)
+            _wait(lambda: _connected(slot) and _serves(slot), _SERVING_SECONDS, slot, row)
         finally:
             if slot.code is not None or slot.stop() != 0:
                 row.stopped += 1
@@ -116,6 +116,11 @@ def storm(folder: Path, wishes: Wishes, on_blow: Callable[[], None] = lambda: No
 
 def _connected(slot: MqttSlot) -> bool:
     return any(event["event"] == "bus.connected" for event in slot.events())
+
+
+def _serves(slot: MqttSlot) -> bool:
+    """Return whether it may be asked for a clean stop; while it recovers there is nothing to drain."""
+    return any(event["event"] == "daemon.serving" for event in slot.events())
 
 
 def _rage(  # noqa: PLR0913, PLR0917 -- the parts of a storm
@@ -160,18 +165,18 @@ def _wait(done: Callable[[], bool], seconds: float, slot: MqttSlot, row: Row) ->
 
 def _judge(model: MqttModelUnderTest, load: Load, row: Row) -> None:
     """Compare all answers with those of one run in memory over the queries in the order of their rounds."""
-    answers = load.answers()
-    row.queries, row.answers = len(load.asked), sum(map(len, answers.values()))
+    heard = load.answers()
+    row.queries, row.answers = len(load.asked), sum(map(len, heard.values()))
+    different = [correlation for correlation, some in heard.items() if len(set(some)) > 1]
+    row.renoised += len(different)
+    row.trouble += [f"re-noised, or changed: {sorted(map(repr, set(heard[one])))[:2]}" for one in different[:3]]
+    answers = {correlation: [one.body for one in some] for correlation, some in heard.items()}
     missing = load.asked.keys() - answers.keys()
     row.lost = len(missing)
     row.trouble += [f"lost: query {number.decode()}" for number in sorted(missing)[:3]]
     by_round: dict[int, bytes] = {}
     for correlation, bodies in answers.items():
-        different = set(bodies)
-        if len(different) > 1:
-            row.renoised += 1
-            row.trouble.append(f"re-noised: {sorted(different)[:2]}")
-        for body in different:
+        for body in set(bodies):
             found = msgspec.json.decode(body)["round"]
             if found in by_round:
                 row.doubled += 1

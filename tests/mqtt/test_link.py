@@ -17,6 +17,7 @@ import pytest
 from connectors.base import Committed
 from connectors.journal.journal import Journal
 from connectors.mqtt import link as link_module
+from connectors.mqtt import pauses
 from connectors.mqtt.client import Connection
 from connectors.mqtt.link import Link
 from connectors.mqtt.messages import Outgoing, Query, Recent, unpack
@@ -209,6 +210,28 @@ async def test_every_broken_daemon_fails_its_step(tmp_path, monkeypatch, mutant)
         await _STEPS[mutant](tmp_path)
 
 
+async def test_a_moment_after_the_last_answer_a_crash_repeats_nothing(tmp_path, monkeypatch):
+    """What the broker has taken over is made known without a further commit; then nobody wakes up any more."""
+    waits, wait = [], Outbox.wait
+
+    async def count(outbox: Outbox) -> None:
+        waits.append(outbox)
+        await wait(outbox)
+
+    monkeypatch.setattr(Outbox, "wait", count)
+    async with _bench(tmp_path) as bench:
+        await bench.connected()
+        await bench.outbox.commit([_answer(1), _answer(2)], Committed(1, b""))
+        assert bench.left_after_a_crash() == [b"answer 1", b"answer 2"]
+        await until(lambda: not bench.left_after_a_crash())
+        assert len(bench.broker.published) == 2
+        await asyncio.sleep(_WHILE)
+        before = bench.outbox.journal.end, len(waits)
+        await asyncio.sleep(_WHILE)
+        assert (bench.outbox.journal.end, len(waits)) == before
+        assert before[0] == 2
+
+
 async def test_packet_ids_of_a_lost_session_mean_nothing(tmp_path):
     """Where the broker has no session of ours, even a marked message with a known packet id is a query of its own."""
     async with _bench(tmp_path) as bench:
@@ -267,8 +290,8 @@ async def test_refused_on_our_own_topic_ends_the_link(tmp_path):
 
 async def test_pauses_grow_while_nobody_answers(tmp_path, monkeypatch):
     """Tries to connect come further and further apart, up to a bound, never less than half of the pause."""
-    monkeypatch.setattr(link_module, "_FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(link_module, "_LONGEST_PAUSE", 0.32)
+    monkeypatch.setattr(pauses, "FIRST", 0.02)
+    monkeypatch.setattr(pauses, "LONGEST", 0.32)
     async with ScriptedBroker() as broker:
         broker.refuses = True
         bench = _Bench(tmp_path, broker)
