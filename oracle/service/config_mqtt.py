@@ -12,6 +12,7 @@ __all__ = ["LoginTable", "MqttSink", "MqttSource", "MqttTable", "Topic", "check_
 
 _Table = ConfigDict(extra="forbid", frozen=True)
 _LONGEST: Final = 65_535
+_LARGEST_PORT: Final = 65_535
 
 
 def _named(topic: str) -> str:
@@ -39,6 +40,13 @@ def _filter(wildcard: str) -> str:
         msg = "must begin with a name, not with a wildcard or $: a query could otherwise have us write to any topic"
         raise PydanticCustomError("topic", msg)
     return wildcard
+
+
+def _server(address: str) -> str:
+    """Refuse a port that there is none of: the system's own calls end in errors of their own there."""
+    if not 0 < int(address.rpartition(":")[2]) <= _LARGEST_PORT:
+        raise PydanticCustomError("server", "must end in a port of 1 to 65,535")
+    return address
 
 
 Topic = Annotated[str, AfterValidator(_named)]
@@ -123,7 +131,7 @@ class MqttTable(BaseModel):
     """
 
     model_config = _Table
-    server: Annotated[str, Field(pattern=r"^[^\s,@/]+:[0-9]{1,5}$")]
+    server: Annotated[str, Field(pattern=r"^[^\s,@/]+:[0-9]{1,5}$"), AfterValidator(_server)]
     client_id: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,128}$")] | None = None
     tls: TlsTable | None = None
     login: LoginTable | None = None

@@ -34,7 +34,8 @@ def _storm(folder, mutant, seed):
 def test_broken_daemons_are_found(tmp_path, mutant, what):
     """Each of these ways to break the daemon is told, as what it is or worse, by one of eight storms.
 
-    Kills fall by chance; two other ways, which take more of them to show, are found by `--mutant` of the command.
+    Kills fall by chance. Two other ways take more of them to show, with `--mutant` of the command;
+    `tests/mqtt/test_link.py` finds all but the first of the five without chance.
     """
     row = _storm(tmp_path, mutant, seed=1)
     for seed in range(2, 9):

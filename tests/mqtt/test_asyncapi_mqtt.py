@@ -1,21 +1,31 @@
 """The MQTT part of the AsyncAPI document says what the connector does."""
 
+import base64
+import itertools
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 import yaml
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
-from connectors.base import Commit, Rejected, Reply
+from connectors.base import ARROW_STREAM, JSON, Commit, Rejected, Reply
 from connectors.journal.segment import Found
 from connectors.mqtt.messages import Incoming, delivery, pack, stored
+from connectors.mqtt.packets import publish_of
 from connectors.mqtt.replies import dead_letter, outgoing, status
 from connectors.mqtt.settings import MqttSettings
+from oracle.predictors.base import Answers
+from oracle.service.codec.batches import BatchCodec
 from oracle.service.codec.rejections import Reason
 from oracle.service.config_mqtt import MqttSource, MqttTable
+from tests.predictors.plans import feature, tiny_plan
 
 _FILE = Path(__file__).resolve().parents[2] / "deploy" / "asyncapi.yaml"
 _DOCUMENT = yaml.safe_load(_FILE.read_text())
+_PLAN = msgspec.structs.replace(tiny_plan([feature("visib"), feature("wind")]), name="vfr")
 _CHANNELS = {
     name: channel
     for name, channel in _DOCUMENT["channels"].items()
@@ -82,6 +92,53 @@ def test_everything_goes_where_the_document_says():
     assert (other.topic, event.topic) == (_SETTINGS.answers, _SETTINGS.ledger)
     assert (answer.correlation, answer.user, answer.expiry) == (b"7f3a", (("traceparent", "00"),), 60)
     assert (answer.ours, other.ours) == (False, True)
+
+
+def _published(example, kind):
+    """Return what the connector and the codec make of an example, sent as a packet of bytes."""
+    payload = example["payload"]
+    body = base64.b64decode(payload) if kind == ARROW_STREAM else msgspec.json.encode(payload)
+    body = body if payload is not None else b""
+    properties = Properties(PacketTypes.PUBLISH)
+    properties.ContentType, properties.ResponseTopic, properties.CorrelationData = kind, "vfr/replies/a", b"7f3a"
+    topic = _SETTINGS.topic.encode()
+    packet = len(topic).to_bytes(2, "big") + topic + b"\0\1" + properties.pack() + body
+    message = publish_of({"command": 0x32, "packet": packet})
+    assert message is not None
+    came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0))
+    assert came is not None
+    codec = BatchCodec(_PLAN)
+    return codec, codec.decode([came])
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "features", "present"),
+    [
+        ("JsonQuery", JSON, [[7.5, 12.0]], [True]),
+        ("ArrowQueries", ARROW_STREAM, [[7.5, 12.0], [0.0, 0.0]], [True, False]),
+        ("NoQuery", JSON, [[0.0, 0.0]], [False]),
+    ],
+)
+def test_examples_of_queries_are_decoded_from_packets(message, kind, features, present):
+    """Every example on the query channel, sent as an MQTT packet, is the query that it says; its asker is answered."""
+    assert f"#/components/messages/{message}" in {one["$ref"] for one in _CHANNELS["mqttQueries"]["messages"].values()}
+    for example in _DOCUMENT["components"]["messages"][message]["examples"]:
+        codec, batch = _published(example, kind)
+        assert batch.present.tolist() == present
+        assert batch.features[batch.present].tolist() == list(itertools.compress(features, present))
+        rows = len(batch.features)
+        labels = np.where(batch.present, 1, -1).astype(np.int8)
+        answers = Answers(labels, 17, np.ones(rows, np.int64), np.zeros(2, np.uint64), ())
+        (answer,) = outgoing(Commit(codec.encode(batch, answers), [], 1, b""), _SETTINGS)
+        assert (answer.topic, answer.correlation, answer.content_type) == ("vfr/replies/a", b"7f3a", kind)
+        if kind == JSON:
+            schema = _DOCUMENT["components"]["schemas"]["jsonAnswer"]
+            assert set(schema["required"]) == msgspec.json.decode(answer.body).keys()
+
+
+def test_every_message_of_the_query_channel_is_tried():
+    """A form of query that is added to the channel must be added above, too."""
+    assert set(_CHANNELS["mqttQueries"]["messages"]) == {"JsonQuery", "ArrowQueries", "NoQuery"}
 
 
 def test_operations_are_at_qos_1():

@@ -229,6 +229,50 @@ def test_own_topic_that_the_broker_refuses_stops_the_daemon(guarded):
     assert later.heard[0].body == guarded.expected(bodies(1))[0]
 
 
+def test_killed_broker_that_goes_back_brings_queries_anew(tmp_path):
+    """A limit: what it had acknowledged since its last store it has forgotten, and brings, unmarked, as new queries."""
+    with Mosquitto(tmp_path / "broker", ["autosave_interval 3600"]) as broker:
+        model = MqttModelUnderTest(broker, "m", tmp_path).create()
+        try:
+            model.serve(model.config())
+            model.wait_for_event("bus.connected")
+            assert model.stop(model.processes[0]) == 0
+            asker = model.asker()
+            _ask_all(model, asker, bodies(5))
+            eventually(lambda: len(asker.taken) == 5)
+            broker.restart()  # stores what waits for the daemon
+            model.serve(model.config())
+            _wait(model, asker, 5)
+            broker.restart(kill=True)
+            _wait(model, asker, 10)
+            assert [one.json["round"] for one in asker.heard] == list(range(10))
+        finally:
+            model.end()
+
+
+def test_log_never_shows_what_askers_send(guarded):
+    """Payloads, topics, correlation data and properties, where all goes well and where not: no line has them."""
+    mark = "Zq7secret"
+    guarded.serve(guarded.folder / "serve.toml")
+    guarded.wait_for_event("bus.connected")
+    asker = guarded.asker(guarded.answers, "m/replies/open")
+    body = b'{"id":"%s","x":[0.5,0.5]}' % mark.encode()
+    for reply in (None, "m/replies/open", f"m/replies/closed-{mark}", f"elsewhere/{mark}", f"m/replies/{mark}/#"):
+        asker.ask(guarded.queries, body, reply=reply, correlation=mark.encode(), user=[(mark, mark)])
+    asker.ask(guarded.queries, b"{" + mark.encode(), content_type=mark)
+    asker.ask(guarded.queries, body, user=[(mark, "\ufeff")])
+    asker.ask(guarded.queries, body, retain=True)
+    asker.ask(guarded.queries, b"", retain=True)
+    asker.ask(guarded.queries, b'{"id":"last","x":[0.5,0.5]}')
+    eventually(lambda: any(one.json["id"] == "last" for one in asker.heard), what=guarded.log)
+    assert guarded.stop(guarded.processes[0]) == 0
+    log = (guarded.folder / "serve.log").read_text()
+    assert {"answer refused: not authorized (0x87)", "unreadable message"} <= {
+        line.get("reason") for line in guarded.log()
+    }
+    assert mark not in log
+
+
 def test_paused_broker_is_like_a_cut_network(own_model):
     """While the broker's process is stopped nothing moves; afterwards every query has its one answer."""
     own_model.serve(own_model.config(mqtt="request_seconds = 2\nkeepalive_seconds = 5"))

@@ -5,6 +5,8 @@ What storms of kills find by luck (`tests.chaos_mqtt`), these find every time.
 
 import asyncio
 import contextlib
+import errno
+import os
 import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +26,7 @@ from connectors.mqtt.messages import Outgoing, Query, Recent, unpack
 from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.redeliveries import Redeliveries
 from connectors.mqtt.settings import MqttSettings
-from oracle.errors import BusError, RefusedError
+from oracle.errors import BusError, RefusedError, StorageError
 from tests.chaos_mqtt.daemons import MUTANTS
 from tests.support.mqtt_script import ScriptedBroker, until
 
@@ -264,6 +266,25 @@ async def test_full_journal_takes_nothing_until_there_is_room(tmp_path):
         await until(lambda: len(bench.broker.acked) > taken)
         assert bench.broker.acked == sorted(bench.broker.acked)
         assert bench.observer.words[0] == "journal full, taking nothing until a snapshot is past it"
+
+
+async def test_disk_that_is_full_ends_the_link_with_nothing_acknowledged(tmp_path, monkeypatch):
+    """What cannot be journalled stays the broker's; the daemon is told why it must end."""
+    async with _bench(tmp_path) as bench:
+        await bench.connected()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", _no_space)
+            bench.broker.send(b"one", 1)
+            with pytest.raises(StorageError, match="the journal cannot be written: No space left"):
+                await until(bench.link.check)
+        assert not bench.broker.acked
+    async with _bench(tmp_path) as bench:
+        await bench.connected()
+        assert not bench.queries()
+
+
+def _no_space(_descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 async def test_refused_for_its_quota_is_published_again(tmp_path):

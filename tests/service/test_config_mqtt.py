@@ -159,3 +159,11 @@ def test_what_does_not_fit_is_named(load, tables, field):
     with pytest.raises(InputError) as caught:
         load(*tables)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999"])
+def test_port_that_there_is_none_of_is_refused(load, port):
+    """A port outside 1 to 65,535 is refused by name, before the system's own calls meet it."""
+    told = _refusal(lambda: load(f'[mqtt]\nserver = "broker:{port}"\n', _SOURCE, _SINK))
+    assert "mqtt.server" in told
+    assert "a port of 1 to 65,535" in told
