@@ -3,11 +3,14 @@
 import asyncio
 import contextlib
 import shutil
+import ssl
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from connectors.mqtt.client import Connection
+from connectors.mqtt.messages import Incoming
 from connectors.mqtt.probe import probe
 from connectors.mqtt.settings import Login, MqttSettings
 from connectors.tls import Tls
@@ -16,6 +19,7 @@ from tests.support.certificates import Authority
 from tests.support.folders import command, environment
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
+from tests.support.mqtt_script import ScriptedBroker, until
 from tests.support.shards import bodies
 
 _SECRET = "opensesame-7Qx"  # noqa: S105 -- a password of the test's own
@@ -93,6 +97,51 @@ def test_who_proves_who_they_are_is_let_in(ground, way):
     """Over TLS, with certificates of both, with a password, and where the host's name is not to be looked at."""
     with ground.broker(way) as broker:
         _probe(broker, **_LET_IN[way](ground))
+
+
+class _Pausing:
+    """Pauses its connection at the first message."""
+
+    def __init__(self, settings: MqttSettings) -> None:
+        self.connection = Connection(settings, self)
+        self.bodies: list[bytes] = []
+
+    def received(self, message: Incoming) -> None:
+        if not self.bodies:
+            self.connection.pause()
+        self.bodies.append(message.body)
+
+    def passed_over(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def published(self, mid: int, reason: int) -> None:
+        raise AssertionError(mid, reason)
+
+
+async def test_pause_over_tls_leaves_nothing_behind(ground):
+    """TLS holds messages that the socket does not show any more: they are read when reading goes on, not later."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(ground.authority.issue("scripted"))
+    async with ScriptedBroker(context) as broker:
+        settings = MqttSettings(
+            host="127.0.0.1",
+            port=broker.port,
+            client_id="c",
+            topic="q",
+            answers="a",
+            model="m",
+            tls=ground.tls(),
+            keepalive_seconds=120,  # no ping wakes the socket
+        )
+        pausing = _Pausing(settings)
+        await pausing.connection.enter()
+        broker.send_at_once([b"one", b"two", b"three"])
+        await until(lambda: pausing.bodies)
+        await asyncio.sleep(0.2)
+        assert pausing.bodies == [b"one"]
+        pausing.connection.resume()
+        await until(lambda: pausing.bodies == [b"one", b"two", b"three"])
+        await pausing.connection.leave()
 
 
 _REFUSED = {

@@ -68,22 +68,7 @@ class Mosquitto:
         self.folder.mkdir(exist_ok=True)
         store = self.folder / "store"
         store.mkdir(exist_ok=True)
-        lines = [
-            "per_listener_settings false",
-            "persistence true",
-            f"persistence_location {store}/",
-            "autosave_interval 1",
-            "max_queued_messages 0",
-            "max_inflight_messages 100",
-            f"log_dest file {self.folder / 'broker.log'}",
-            "log_type error",
-            "log_type warning",
-            "log_type notice",
-            f"user {_user()}",
-            *self._settings,
-            f"listener {self.port} 127.0.0.1",
-            *self._listener,
-        ]
+        lines = self.settings_of(store)
         config = self.folder / "broker.conf"
         config.write_text("\n".join(lines) + "\n")
         with (self.folder / "broker.out").open("ab") as output:
@@ -92,6 +77,30 @@ class Mosquitto:
             )
         self._wait_until_it_listens()
         return self
+
+    def settings_of(self, store: Path) -> list[str]:
+        """Return the lines of its configuration."""
+        return [
+            "per_listener_settings false",
+            *self.places(store),
+            "persistence true",
+            "autosave_interval 1",
+            "max_queued_messages 0",
+            "max_inflight_messages 100",
+            *self._settings,
+            f"listener {self.port} 127.0.0.1",
+            *self._listener,
+        ]
+
+    def places(self, store: Path) -> list[str]:
+        """Return the lines about where it stores and logs, and whose it is."""
+        logged = [f"log_type {kind}" for kind in ("error", "warning", "notice")]
+        return [
+            f"persistence_location {store}/",
+            f"log_dest file {self.folder / 'broker.log'}",
+            *logged,
+            f"user {_user()}",
+        ]
 
     def stop(self, *, kill: bool = False) -> None:
         """Stop it, or kill it at once; what it does not hear while it is paused, it hears then."""

@@ -1,6 +1,7 @@
 """A broker that does what a test says: just enough MQTT 5, on a real socket, with acknowledgements that can be held."""
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
@@ -35,6 +36,9 @@ def length_of(data: bytes) -> bytes:
 class ScriptedBroker:
     """Lets anybody in and grants every subscription.
 
+    Args:
+        context: Its side of TLS; None for none.
+
     Attributes:
         port: Where it listens.
         session: Whether it says that it has kept a session.
@@ -45,7 +49,8 @@ class ScriptedBroker:
         published: Topics and bodies that the client has published, with their packet ids.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self._context = context
         self.port = 0
         self.session = self.refuses = False
         self.takes: list[int | None] = []
@@ -56,7 +61,7 @@ class ScriptedBroker:
         self._writer: asyncio.StreamWriter | None = None
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -73,6 +78,12 @@ class ScriptedBroker:
             len(topic).to_bytes(2, "big") + topic + mid.to_bytes(2, "big") + length_of(properties) + properties + body
         )
         self._write(0x3A if dup else 0x32, rest)
+
+    def send_at_once(self, bodies: list[bytes]) -> None:
+        """Publish messages at QoS 0 to topic "q" with one write, so that they are one record of TLS."""
+        assert self._writer is not None
+        packets = [b"\0\1q\0" + body for body in bodies]
+        self._writer.write(b"".join(b"\x30" + length_of(packet) + packet for packet in packets))
 
     def take(self, mid: int, reason: int = 0) -> None:
         """Acknowledge what the client has published."""
