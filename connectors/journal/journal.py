@@ -16,7 +16,9 @@ from oracle.errors import StorageError
 
 __all__ = ["Journal", "JournalReader"]
 
-_SEGMENTS: Final = 16
+_SEGMENTS: Final = 256
+"""So many make up the limit: the newest one, which stays, is to hold little that no restart needs."""
+
 _SMALLEST_SEGMENT: Final = 1 << 16
 _LARGEST_SEGMENT: Final = 64 << 20
 _READ_BYTES: Final = 8 << 20

@@ -292,6 +292,14 @@ def test_full_is_told_and_room_comes_back(tmp_path):
     journal.close()
 
 
+@pytest.mark.parametrize(
+    ("limit", "segment"), [(1 << 20, 1 << 16), (1 << 28, 1 << 20), (1 << 30, 4 << 20), (1 << 40, 64 << 20)]
+)
+def test_little_stays_that_no_restart_needs(limit, segment):
+    """A segment is a small part of the limit, so that what is answered does not lie on the disk for long."""
+    assert _journal(Path("unused"), limit=limit).segment_bytes == segment
+
+
 def test_limit_has_a_least_value():
     """A limit below 1 MiB is refused."""
     with pytest.raises(InputError, match=r"journal\.limit = 1000"):

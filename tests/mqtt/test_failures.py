@@ -257,7 +257,7 @@ def test_log_never_shows_what_askers_send(guarded):
     guarded.wait_for_event("bus.connected")
     asker = guarded.asker(guarded.answers, "m/replies/open")
     body = b'{"id":"%s","x":[0.5,0.5]}' % mark.encode()
-    for reply in (None, "m/replies/open", f"m/replies/closed-{mark}", f"elsewhere/{mark}", f"m/replies/{mark}/#"):
+    for reply in (None, "m/replies/open", f"m/replies/closed-{mark}", f"elsewhere/{mark}"):
         asker.ask(guarded.queries, body, reply=reply, correlation=mark.encode(), user=[(mark, mark)])
     asker.ask(guarded.queries, b"{" + mark.encode(), content_type=mark)
     asker.ask(guarded.queries, body, user=[(mark, "\ufeff")])

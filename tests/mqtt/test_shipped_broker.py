@@ -44,6 +44,7 @@ def shipped(tmp_path: Path) -> Iterator[MqttModelUnderTest]:
         made.end()
 
 
+@pytest.mark.slow
 def test_daemon_of_default_settings_is_let_in_and_no_query_is_dropped(shipped):
     """`perpetua check` finds nothing wrong with the broker; 1,300 queries that wait for the daemon are all answered."""
     config = shipped.folder / "serve.toml"
