@@ -128,6 +128,20 @@ def test_journal_that_is_gone_is_told(model):
     assert "the journal holds 0 to 0 only" in str(model.log())
 
 
+def test_outbox_that_is_gone_is_told(model):
+    """A state whose answers' journal was taken away is refused: nobody could tell what was answered and is not out."""
+    model.serve(model.config())
+    model.wait_for_event("bus.connected")
+    asker = model.asker()
+    asker.ask(model.queries, bodies(1)[0])
+    _wait(model, asker, 1)
+    model.stop(model.processes[0])
+    shutil.rmtree(model.folder / "state" / "journal" / "answers")
+    assert model.serve(model.config()).wait(60) == 3
+    assert "sink: it has no commit, but the state is at position" in str(model.log())
+    assert len(asker.heard) == 1
+
+
 def test_damaged_journal_is_told_by_check(model):
     """A changed byte in the journal is found by `perpetua check`, which changes nothing."""
     model.serve(model.config(state="snapshot_rounds = 1000000000\nsnapshot_seconds = 3600"))
