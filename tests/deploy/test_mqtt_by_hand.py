@@ -26,7 +26,12 @@ def test_every_command_does_what_the_page_shows(tmp_path):
     ran = run_blocks([block], work, real)
     assert ran.code == 0, ran.outputs
     (output,) = ran.outputs
-    assert comparable(output) == comparable(block.output)
+    assert _without_labels(output) == _without_labels(block.output)
+
+
+def _without_labels(output: str) -> str:
+    """Return output without what noise may make otherwise."""
+    return re.sub(r'"label":[01]', '"label":L', comparable(output))
 
 
 def test_no_command_escapes_the_test():
