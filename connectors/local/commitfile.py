@@ -119,6 +119,10 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+_LAST_VERSION = 9999
+"""Anything above is no version, but damage."""
+
+
 def _encode(record: CommitRecord) -> bytes:
     fields = {
         "version": _VERSION,
@@ -132,7 +136,7 @@ def _encode(record: CommitRecord) -> bytes:
 def _decode(data: bytes, path: Path) -> CommitRecord:
     fields = json.loads(data)
     version = fields["version"]
-    if isinstance(version, int) and version > _VERSION:
+    if isinstance(version, int) and _VERSION < version <= _LAST_VERSION:
         raise NewerVersionError(f"commit record {path}: {beyond_us(version, _VERSION)}")
     checksum = fields.pop("checksum")
     if fields["version"] != _VERSION or checksum != hashlib.sha256(_json(fields)).hexdigest():

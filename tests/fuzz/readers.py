@@ -14,7 +14,15 @@ from typing import Any, Final
 
 from connectors.local.commitfile import CommitRecord, DurableCommitFile
 from oracle.cli.models import read_model
-from oracle.errors import PerpetuaError, RefusedError, SourceError, StateError, StorageError, WrongKeyError
+from oracle.errors import (
+    NewerVersionError,
+    PerpetuaError,
+    RefusedError,
+    SourceError,
+    StateError,
+    StorageError,
+    WrongKeyError,
+)
 from oracle.planning.kinds import decode_plan
 from oracle.service.codec.batches import BatchCodec
 from oracle.service.config import load_config
@@ -221,7 +229,7 @@ def _try_record(rng: random.Random, folder: Path) -> str:
     record, whole = _record(folder)
     data = _changed(rng, whole)
     path = _put(folder, data)
-    return _guarded(lambda: _same(DurableCommitFile(path).read() == record), (StorageError,), data)
+    return _guarded(lambda: _same(DurableCommitFile(path).read() == record), (StorageError, NewerVersionError), data)
 
 
 def _try_key(rng: random.Random, folder: Path) -> str:
