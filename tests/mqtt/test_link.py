@@ -4,15 +4,11 @@ What storms of kills find by luck (`tests.chaos_mqtt`), these find every time.
 """
 
 import asyncio
-import contextlib
 import errno
 import os
-import shutil
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,111 +18,22 @@ from connectors.mqtt import link as link_module
 from connectors.mqtt import pauses
 from connectors.mqtt.client import Connection
 from connectors.mqtt.link import Link
-from connectors.mqtt.messages import Outgoing, Query, Recent, unpack
+from connectors.mqtt.messages import Recent
 from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.redeliveries import Redeliveries
-from connectors.mqtt.settings import MqttSettings
-from oracle.errors import BusError, RefusedError, StorageError
+from oracle.errors import RefusedError, StorageError
 from tests.chaos_mqtt.daemons import MUTANTS
+from tests.support.mqtt_link import WHILE, LinkBench, an_answer, hold, link_bench
 from tests.support.mqtt_script import ScriptedBroker, until
-
-_SETTINGS = MqttSettings(
-    host="127.0.0.1", port=0, client_id="c", topic="q", answers="a", model="m", request_seconds=5.0
-)
-_WHILE = 0.4
-"""Seconds in which nothing may happen: longer than the broken daemons of the storms take."""
-
-
-class _Observer:
-    def __init__(self) -> None:
-        self.connections = 0
-        self.errors: list[str] = []
-        self.words: list[str] = []
-
-    def connected(self) -> None:
-        self.connections += 1
-
-    def lost(self, error: BusError) -> None:
-        self.errors.append(str(error))
-
-    def noted(self, reason: str) -> None:
-        self.words.append(reason)
-
-
-class _Bench:
-    """A link between a scripted broker and real journals."""
-
-    def __init__(self, folder: Path, broker: ScriptedBroker) -> None:
-        self.folder, self.broker, self.observer = folder, broker, _Observer()
-        self.journal = Journal(folder / "queries", bytes(32), "queries", limit=1 << 20)
-        self.outbox = Outbox(Journal(folder / "answers", bytes(32), "answers", limit=1 << 20))
-        self.link = Link(replace(_SETTINGS, port=broker.port), self.journal, self.outbox, self.observer)
-
-    async def begin(self) -> None:
-        self.journal.open()
-        self.outbox.open()
-        self.link.begin(lambda: None)
-
-    async def connected(self, times: int = 1) -> None:
-        await until(lambda: self.observer.connections >= times, lambda: self.observer.errors)
-
-    async def end(self) -> None:
-        await self.link.end()
-        self.journal.close()
-        self.outbox.close()
-
-    def queries(self) -> list[bytes]:
-        """Return the bodies of all queries that are durable."""
-        return [message.body for message in self.records() if isinstance(message, Query)]
-
-    def records(self) -> list[Any]:
-        return [unpack(found.body) for found in self.journal.reader(self.journal.first).read(100_000)]
-
-    def left_after_a_crash(self) -> list[bytes]:
-        """Return what a process that starts now would publish, from a copy of the disk."""
-        image = self.folder / "image"
-        shutil.rmtree(image, ignore_errors=True)
-        shutil.copytree(self.folder / "answers", image)
-        image.chmod(0o700)
-        outbox = Outbox(Journal(image, bytes(32), "answers", limit=1 << 20))
-        outbox.inspect()
-        return [parcel.message.body for parcel in outbox.queue]
-
-
-@contextlib.asynccontextmanager
-async def _bench(folder: Path) -> AsyncIterator[_Bench]:
-    async with ScriptedBroker() as broker:
-        bench = _Bench(folder, broker)
-        await bench.begin()
-        try:
-            yield bench
-        finally:
-            await bench.end()
-
-
-def _hold(journal: Journal) -> threading.Event:
-    """Make a journal's appends wait for an event."""
-    gate = threading.Event()
-
-    def append(bodies: Any) -> int:
-        assert gate.wait(20)
-        return Journal.append(journal, bodies)
-
-    setattr(journal, "append", append)  # noqa: B010 -- to mypy, a method
-    return gate
-
-
-def _answer(number: int) -> Outgoing:
-    return Outgoing("a", b"answer %d" % number, "t")
 
 
 async def _acknowledges_after_the_journal(folder: Path) -> None:
-    async with _bench(folder) as bench:
+    async with link_bench(folder) as bench:
         await bench.connected()
-        gate = _hold(bench.journal)
+        gate = hold(bench.journal)
         try:
             bench.broker.send(b"one", 1)
-            await asyncio.sleep(_WHILE)
+            await asyncio.sleep(WHILE)
             early = list(bench.broker.acked)
         finally:
             gate.set()
@@ -136,7 +43,7 @@ async def _acknowledges_after_the_journal(folder: Path) -> None:
 
 
 async def _knows_what_is_repeated(folder: Path) -> None:
-    async with _bench(folder) as bench:
+    async with link_bench(folder) as bench:
         await bench.connected()
         bench.broker.send(b"one", 1)
         bench.broker.send(b"one", 2)
@@ -151,16 +58,16 @@ async def _knows_what_is_repeated(folder: Path) -> None:
 
 
 async def _keeps_what_nobody_has_taken(folder: Path) -> None:
-    async with _bench(folder) as bench:
+    async with link_bench(folder) as bench:
         await bench.connected()
         bench.broker.takes = [None, None, None]
-        await bench.outbox.commit([_answer(1)], Committed(1, b""))
+        await bench.outbox.commit([an_answer(1)], Committed(1, b""))
         await until(lambda: len(bench.broker.published) == 1)
         await asyncio.sleep(0.05)
-        await bench.outbox.commit([_answer(2)], Committed(2, b""))
+        await bench.outbox.commit([an_answer(2)], Committed(2, b""))
         await until(lambda: len(bench.broker.published) == 2)
         await asyncio.sleep(0.05)
-        await bench.outbox.commit([_answer(3)], Committed(3, b""))
+        await bench.outbox.commit([an_answer(3)], Committed(3, b""))
         assert bench.left_after_a_crash() == [b"answer 1", b"answer 2", b"answer 3"]
         await until(lambda: len(bench.broker.published) == 3)
         for _, _, mid in bench.broker.published:
@@ -168,12 +75,12 @@ async def _keeps_what_nobody_has_taken(folder: Path) -> None:
 
 
 async def _publishes_what_is_durable(folder: Path) -> None:
-    async with _bench(folder) as bench:
+    async with link_bench(folder) as bench:
         await bench.connected()
-        gate = _hold(bench.outbox.journal)
-        committing = asyncio.ensure_future(bench.outbox.commit([_answer(1)], Committed(1, b"")))
+        gate = hold(bench.outbox.journal)
+        committing = asyncio.ensure_future(bench.outbox.commit([an_answer(1)], Committed(1, b"")))
         try:
-            await asyncio.sleep(_WHILE)
+            await asyncio.sleep(WHILE)
             early = list(bench.broker.published)
         finally:
             gate.set()
@@ -221,22 +128,22 @@ async def test_a_moment_after_the_last_answer_a_crash_repeats_nothing(tmp_path, 
         await wait(outbox)
 
     monkeypatch.setattr(Outbox, "wait", count)
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await bench.connected()
-        await bench.outbox.commit([_answer(1), _answer(2)], Committed(1, b""))
+        await bench.outbox.commit([an_answer(1), an_answer(2)], Committed(1, b""))
         assert bench.left_after_a_crash() == [b"answer 1", b"answer 2"]
         await until(lambda: not bench.left_after_a_crash())
         assert len(bench.broker.published) == 2
-        await asyncio.sleep(_WHILE)
+        await asyncio.sleep(WHILE)
         before = bench.outbox.journal.end, len(waits)
-        await asyncio.sleep(_WHILE)
+        await asyncio.sleep(WHILE)
         assert (bench.outbox.journal.end, len(waits)) == before
         assert before[0] == 2
 
 
 async def test_packet_ids_of_a_lost_session_mean_nothing(tmp_path):
     """Where the broker has no session of ours, even a marked message with a known packet id is a query of its own."""
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await bench.connected()
         bench.broker.send(b"one", 1)
         await until(lambda: bench.broker.acked == [1])
@@ -251,13 +158,13 @@ async def test_packet_ids_of_a_lost_session_mean_nothing(tmp_path):
 
 async def test_full_journal_takes_nothing_until_there_is_room(tmp_path):
     """Near its limit no query is acknowledged or journalled any more; dropped segments let it go on, in order."""
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await bench.connected()
         bodies = [b"%d " % number + bytes(60_000) for number in range(40)]
         for number, body in enumerate(bodies, 1):
             bench.broker.send(body, number)
         await until(lambda: bench.journal.full)
-        await asyncio.sleep(_WHILE)
+        await asyncio.sleep(WHILE)
         taken = len(bench.broker.acked)
         assert taken < 30
         assert bench.journal.size < bench.journal.limit + bench.journal.segment_bytes + 61_000
@@ -270,7 +177,7 @@ async def test_full_journal_takes_nothing_until_there_is_room(tmp_path):
 
 async def test_disk_that_is_full_ends_the_link_with_nothing_acknowledged(tmp_path, monkeypatch):
     """What cannot be journalled stays the broker's; the daemon is told why it must end."""
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await bench.connected()
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", _no_space)
@@ -278,7 +185,7 @@ async def test_disk_that_is_full_ends_the_link_with_nothing_acknowledged(tmp_pat
             with pytest.raises(StorageError, match="the journal cannot be written: No space left"):
                 await until(bench.link.check)
         assert not bench.broker.acked
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await bench.connected()
         assert not bench.queries()
 
@@ -289,10 +196,10 @@ def _no_space(_descriptor: int) -> None:
 
 async def test_refused_for_its_quota_is_published_again(tmp_path):
     """A broker that has no room just now gets the very same answer again, over another connection."""
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await bench.connected()
         bench.broker.takes = [0x97]
-        await bench.outbox.commit([_answer(1)], Committed(1, b""))
+        await bench.outbox.commit([an_answer(1)], Committed(1, b""))
         await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
         assert [body for _, body, _ in bench.broker.published] == [b"answer 1"] * 2
         assert bench.observer.errors == ["broker: quota exceeded (0x97)"]
@@ -300,10 +207,10 @@ async def test_refused_for_its_quota_is_published_again(tmp_path):
 
 async def test_refused_on_our_own_topic_ends_the_link(tmp_path):
     """An answer topic that is closed to us is for the operator; the answer stays in the outbox."""
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await bench.connected()
         bench.broker.takes = [0x87]
-        await bench.outbox.commit([_answer(1)], Committed(1, b""))
+        await bench.outbox.commit([an_answer(1)], Committed(1, b""))
         with pytest.raises(RefusedError, match="topic a"):
             await until(bench.link.check)
         assert bench.left_after_a_crash() == [b"answer 1"]
@@ -315,7 +222,7 @@ async def test_pauses_grow_while_nobody_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(pauses, "LONGEST", 0.32)
     async with ScriptedBroker() as broker:
         broker.refuses = True
-        bench = _Bench(tmp_path, broker)
+        bench = LinkBench(tmp_path, broker)
         await bench.begin()
         await until(lambda: len(broker.connected) >= 7)
         gaps = [later - earlier for earlier, later in zip(broker.connected, broker.connected[1:], strict=False)]
@@ -336,7 +243,7 @@ async def test_unexpected_error_of_the_client_is_tried_again(tmp_path, monkeypat
         await enter(connection)
 
     monkeypatch.setattr(Connection, "enter", fail)
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await bench.connected()
         assert bench.observer.errors == [
             "broker: the client failed: KeyError",
@@ -346,7 +253,7 @@ async def test_unexpected_error_of_the_client_is_tried_again(tmp_path, monkeypat
 
 async def test_what_is_remembered_is_whole(tmp_path, monkeypatch):
     """A snapshot during a start does not journal a part of what is remembered in place of the whole."""
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await bench.connected()
         for number in range(1, 6):
             bench.broker.send(b"%d" % number, number)
@@ -358,7 +265,7 @@ async def test_what_is_remembered_is_whole(tmp_path, monkeypatch):
         restore(redeliveries, journal)
 
     monkeypatch.setattr(Redeliveries, "restore", restore_late)
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await asyncio.sleep(0)
         remembering = asyncio.ensure_future(bench.link.remember())
         await asyncio.sleep(0.1)
@@ -373,12 +280,12 @@ async def test_large_properties_count_as_what_waits(tmp_path, monkeypatch):
     """Messages of nothing but properties cannot pile up without bound: reading pauses for them as for bodies."""
     monkeypatch.setattr(link_module, "_MOST_WAITING", 1 << 20)
     correlation = b"\x09" + (60_000).to_bytes(2, "big") + bytes(60_000)
-    async with _bench(tmp_path) as bench:
+    async with link_bench(tmp_path) as bench:
         await bench.connected()
-        gate = _hold(bench.journal)
+        gate = hold(bench.journal)
         for mid in range(1, 101):
             bench.broker.send(b"", mid, properties=correlation)
-        await asyncio.sleep(_WHILE)
+        await asyncio.sleep(WHILE)
         assert len(bench.link._incoming) < 30
         gate.set()
         await until(lambda: bench.broker.acked, lambda: bench.observer.errors)

@@ -1,0 +1,112 @@
+"""A link between a broker that does what the test says and real journals."""
+
+import contextlib
+import shutil
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from connectors.journal.journal import Journal
+from connectors.mqtt.link import Link
+from connectors.mqtt.messages import Outgoing, Query, unpack
+from connectors.mqtt.outbox import Outbox
+from connectors.mqtt.settings import MqttSettings
+from oracle.errors import BusError
+from tests.support.mqtt_script import ScriptedBroker, until
+
+__all__ = ["SETTINGS", "WHILE", "LinkBench", "an_answer", "hold", "link_bench"]
+
+SETTINGS = MqttSettings(host="127.0.0.1", port=0, client_id="c", topic="q", answers="a", model="m", request_seconds=5.0)
+WHILE = 0.4
+"""Seconds in which nothing may happen: longer than the broken daemons of the storms take."""
+
+
+class _Observer:
+    def __init__(self) -> None:
+        self.connections = 0
+        self.errors: list[str] = []
+        self.words: list[str] = []
+
+    def connected(self) -> None:
+        self.connections += 1
+
+    def lost(self, error: BusError) -> None:
+        self.errors.append(str(error))
+
+    def noted(self, reason: str) -> None:
+        self.words.append(reason)
+
+
+class LinkBench:
+    """A link between a scripted broker and real journals."""
+
+    def __init__(self, folder: Path, broker: ScriptedBroker) -> None:
+        self.folder, self.broker, self.observer = folder, broker, _Observer()
+        self.journal = Journal(folder / "queries", bytes(32), "queries", limit=1 << 20)
+        self.outbox = Outbox(Journal(folder / "answers", bytes(32), "answers", limit=1 << 20))
+        self.link = Link(replace(SETTINGS, port=broker.port), self.journal, self.outbox, self.observer)
+
+    async def begin(self) -> None:
+        """Open the journals, and let the link begin."""
+        self.journal.open()
+        self.outbox.open()
+        self.link.begin(lambda: None)
+
+    async def connected(self, times: int = 1) -> None:
+        """Wait until it has connected so often."""
+        await until(lambda: self.observer.connections >= times, lambda: self.observer.errors)
+
+    async def end(self) -> None:
+        """End the link, and close the journals."""
+        await self.link.end()
+        self.journal.close()
+        self.outbox.close()
+
+    def queries(self) -> list[bytes]:
+        """Return the bodies of all queries that are durable."""
+        return [message.body for message in self.records() if isinstance(message, Query)]
+
+    def records(self) -> list[Any]:
+        """Return all that is durable in the journal of queries."""
+        return [unpack(found.body) for found in self.journal.reader(self.journal.first).read(100_000)]
+
+    def left_after_a_crash(self) -> list[bytes]:
+        """Return what a process that starts now would publish, from a copy of the disk."""
+        image = self.folder / "image"
+        shutil.rmtree(image, ignore_errors=True)
+        shutil.copytree(self.folder / "answers", image)
+        image.chmod(0o700)
+        outbox = Outbox(Journal(image, bytes(32), "answers", limit=1 << 20))
+        outbox.inspect()
+        return [parcel.message.body for parcel in outbox.queue]
+
+
+@contextlib.asynccontextmanager
+async def link_bench(folder: Path) -> AsyncIterator[LinkBench]:
+    """Lend a bench whose link has begun."""
+    async with ScriptedBroker() as broker:
+        bench = LinkBench(folder, broker)
+        await bench.begin()
+        try:
+            yield bench
+        finally:
+            await bench.end()
+
+
+def hold(journal: Journal) -> threading.Event:
+    """Make a journal's appends wait for an event."""
+    gate = threading.Event()
+
+    def append(bodies: Any) -> int:
+        assert gate.wait(20)
+        return Journal.append(journal, bodies)
+
+    setattr(journal, "append", append)  # noqa: B010 -- to mypy, a method
+    return gate
+
+
+def an_answer(number: int) -> Outgoing:
+    """Return an answer."""
+    return Outgoing("a", b"answer %d" % number, "t")
