@@ -8,9 +8,12 @@ from tests.leaks.sightings import compare
 
 
 @pytest.mark.slow
-def test_nothing_shows_on_kafka(broker, tmp_path, group):
-    """Topics, offsets, headers, log, metrics and pages are the same whatever label the hidden query gets."""
-    pair = equal_pair("label")
+@pytest.mark.parametrize(
+    ("subject", "kind"), [("rectangles", "label"), ("stumps", "label"), ("classical", "label"), ("bisection", "query")]
+)
+def test_nothing_shows_on_kafka(subject, kind, broker, tmp_path, group):
+    """Topics, offsets, headers, log, metrics and pages are the same whatever answer the hidden query gets."""
+    pair = equal_pair(subject, kind)
     seen = [on_kafka.sight(pair, which, tmp_path / str(which), broker, f"{group}-{which}") for which in (0, 1)]
     assert {one.channel: one for one in compare(*seen)} == {}
     assert len(seen[0].channels["answers"]) == len(pair.worlds[0].messages)

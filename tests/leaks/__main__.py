@@ -4,16 +4,16 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from oracle.cli.progress import Progress
 from tests.leaks import inside, outside
-from tests.leaks.pairs import KINDS
 from tests.leaks.sightings import Difference, Sightings, compare
-from tests.leaks.worlds import CHUNK, Kind, Pair, random_pair, state_after, transcript
+from tests.leaks.subjects import SUBJECTS, Kind
+from tests.leaks.worlds import CHUNK, Pair, random_pair, state_after, transcript
 
 __all__ = ["main"]
 
@@ -21,7 +21,9 @@ _LEAST: Final = CHUNK
 """Messages that a pair must have for processes to be started over it."""
 
 _EVERY: Final = 10
-"""Of so many pairs of a kind one is run as processes too."""
+"""Of so many pairs of a predictor and a kind one is run as processes too."""
+
+_CHOICES: Final = [(name, kind) for name, subject in SUBJECTS.items() for kind in subject.kinds]
 
 _WAYS: Final[dict[str, Callable[[Pair, int, Path], Sightings]]] = {
     "inside, JSON": lambda pair, which, folder: inside.sight(pair, which, folder, form="json"),
@@ -41,7 +43,7 @@ class _Row:
     def add(self, pair: Pair, seed: int, seen: tuple[Sightings, Sightings]) -> None:
         """Take a pair into account."""
         left, right = seen
-        events = [what for _, what in transcript(pair.worlds[0], pair.hidden) if isinstance(what, tuple)]
+        events = [what for _, what in transcript(pair.worlds[0], pair.left_out) if isinstance(what, tuple)]
         self.counts += Counter(
             pairs=1,
             uncut=pair.whole,
@@ -67,28 +69,30 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.leaks", description=__doc__)
     parser.add_argument("--worlds", type=int, default=200, help="pairs of worlds to run in one process")
     parser.add_argument("--seed", type=int, default=1, help="of the first pair")
+    parser.add_argument("--only", choices=SUBJECTS, help="a predictor; all in turn if left out")
     options = parser.parse_args(arguments)
-    rows: dict[tuple[str, Kind], _Row] = {}
+    choices = [choice for choice in _CHOICES if options.only in {None, choice[0]}]
+    rows: dict[tuple[str, str, Kind], _Row] = {}
     with Progress("looking", options.worlds, "pairs") as progress:
-        for way, kind, seed in _runs(options.worlds, options.seed):
-            pair = random_pair(kind, seed)
+        for way, subject, kind, seed in _runs(choices, options.worlds, options.seed):
+            pair = random_pair(subject, kind, seed)
             if pair.worlds[0].messages and (way.startswith("inside") or len(pair.worlds[0].messages) >= _LEAST):
-                rows.setdefault((way, kind), _Row()).add(pair, seed, _run(way, pair))
+                rows.setdefault((way, subject, kind), _Row()).add(pair, seed, _run(way, pair))
             progress.at(seed - options.seed)
     _print(rows)
     return int(any(row.found for row in rows.values()))
 
 
-def _runs(pairs: int, first: int) -> Iterator[tuple[str, Kind, int]]:
-    """Yield how, over which neighbours and from which seed each pair is run."""
+def _runs(choices: Sequence[tuple[str, Kind]], pairs: int, first: int) -> Iterator[tuple[str, str, Kind, int]]:
+    """Yield how, with which predictor, over which neighbours and from which seed each pair is run."""
     here, there = ([way for way in _WAYS if way.startswith(on)] for on in ("inside", "processes"))
     for number in range(pairs):
-        turn, place = divmod(number, len(KINDS))
-        kind, seed = KINDS[place], first + number
-        yield here[turn % len(here)], kind, seed
+        turn, place = divmod(number, len(choices))
+        (subject, kind), seed = choices[place], first + number
+        yield here[turn % len(here)], subject, kind, seed
         way = there[turn // _EVERY % len(there)]
         if turn % _EVERY == 0 and (kind, way) != ("presence", "processes, JSONL"):  # there a length differs, in public
-            yield way, kind, seed
+            yield way, subject, kind, seed
 
 
 def _run(way: str, pair: Pair) -> tuple[Sightings, Sightings]:
@@ -96,19 +100,19 @@ def _run(way: str, pair: Pair) -> tuple[Sightings, Sightings]:
         return _WAYS[way](pair, 0, Path(folder, "0")), _WAYS[way](pair, 1, Path(folder, "1"))
 
 
-def _print(rows: dict[tuple[str, Kind], _Row]) -> None:
+def _print(rows: dict[tuple[str, str, Kind], _Row]) -> None:
     heads = ("pairs", "uncut", "inside", "rounds", "events", "entries")
     titles = ("pairs", "uncut", "differ inside", "messages", "re-arms, phases", "entries compared", "differ in sight")
-    lines: list[tuple[str, ...]] = [("run", "neighbours", *titles)]
-    for (way, kind), row in sorted(rows.items()):
-        lines.append((way, kind, *(f"{row.counts[head]:,}" for head in heads), f"{len(row.found):,}"))
+    lines: list[tuple[str, ...]] = [("run", "predictor", "neighbours", *titles)]
+    for (way, subject, kind), row in sorted(rows.items()):
+        lines.append((way, subject, kind, *(f"{row.counts[head]:,}" for head in heads), f"{len(row.found):,}"))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
-    for (way, kind), row in sorted(rows.items()):
+    for (way, subject, kind), row in sorted(rows.items()):
         for seed, found in row.found:
             sys.stdout.write(
-                f"\nLEAK: {way}, {kind}, seed {seed}: {found.channel}\n  {found.left!r}\n  {found.right!r}\n"
+                f"\nLEAK: {way}, {subject}, {kind}, seed {seed}: {found.channel}\n  {found.left!r}\n  {found.right!r}\n"
             )
     if not any(row.found for row in rows.values()):
         sys.stdout.write("\nNothing in sight differed between neighbours of one transcript.\n")

@@ -33,9 +33,10 @@ from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
 from tests.leaks.mutants import MUTANTS
-from tests.leaks.sightings import PATHS, Sightings, masked
+from tests.leaks.sightings import PATHS, Sightings, masked, masked_rows
+from tests.leaks.subjects import BAD, Message, leak_plan
 from tests.leaks.tokens import Tokens
-from tests.leaks.worlds import BAD, CHUNK, Message, Pair, leak_plan, table_of, trained
+from tests.leaks.worlds import CHUNK, Pair, table_of, trained
 from tests.support.shards import arrow_body
 
 __all__ = ["Form", "sight"]
@@ -102,8 +103,8 @@ class _Run:
     """One world, its daemon, and who looks at it."""
 
     def __init__(self, pair: Pair, which: int, folder: Path, form: Form, clock: _Clock) -> None:
-        self._world, self._hidden, self._form, self._clock = pair.worlds[which], pair.hidden, form, clock
-        self._tag_differs = pair.hidden is not None
+        self._world, self._pair, self._form, self._clock = pair.worlds[which], pair, form, clock
+        self._plan = leak_plan(self._world.subject)
         self._folder, self._state = folder, folder / "state"
         self._bus = MemoryLog(live=True)
         self._output = io.StringIO()
@@ -111,11 +112,11 @@ class _Run:
         self._state.mkdir(parents=True, mode=0o700)
         self._store = _Store.open(self._state, create_key_file(self._state / "key"))
         self._store.clock = clock
-        self._store.save(Snapshot.first(leak_plan().digest, trained(self._world).export()))
+        self._store.save(Snapshot.first(self._plan.digest, trained(self._world).export()))
 
     async def serve(self) -> None:
         """Serve the stream chunk by chunk, take a look behind each, and see what is left."""
-        board = Board(leak_plan(), PublicLog(self._output, "json", "tiny"), version="1.2", now=self._clock)
+        board = Board(self._plan, PublicLog(self._output, "json", "tiny"), version="1.2", now=self._clock)
         health = Health(board, lambda _shard: self._state, 60.0, clock=self._clock, now=self._clock)
         metrics = Metrics(
             board,
@@ -147,7 +148,7 @@ class _Run:
 
     def _daemon(self, board: Board) -> Daemon:
         return Daemon(
-            plan=leak_plan(),
+            plan=self._plan,
             store=self._store,
             source=MemorySource(self._bus),
             sink=MemorySink(self._bus),
@@ -190,22 +191,23 @@ class _Run:
         """See the log, and what was committed."""
         self.seen.log(self._output.getvalue())
         rows = 1 if self._form == "json" else _ROWS
-        mine = None if self._hidden is None else self._hidden // rows
         for number, reply in enumerate(self._bus.replies):
-            self.seen.add("answers", self._hidden_reply(reply.body) if number == mine else reply.body)
+            self.seen.add("answers", self._reply(reply.body, number * rows))
         for note in self._bus.dead_letters:
             self.seen.add("dead letters", repr(note))
         for event in self._bus.ledger:
             self.seen.add("ledger", event)
         for commit in self._bus.commits:
-            tag = "a tag" if self._tag_differs else commit.metadata.hex()
+            tag = "a tag" if self._pair.tag_differs else commit.metadata.hex()
             self.seen.add("commits", f"{commit.position} {len(commit.replies)} {len(commit.metadata)} {tag}")
 
-    def _hidden_reply(self, body: bytes) -> bytes | str:
-        """Return the reply that holds the hidden query's answer without its label, and how long it is."""
+    def _reply(self, body: bytes, first: int) -> bytes | str:
+        """Return a reply to message number `first` and those that came with it, without what is left out."""
+        left_out = self._pair.left_out
         if self._form == "json":
-            return masked(body)
+            return masked(body) if first in left_out else body
+        if not any(number in left_out for number in range(first, first + _ROWS)):
+            return body
         with pa.ipc.open_stream(body) as reader:
             rows = reader.read_all().to_pylist()
-        rows[(self._hidden or 0) % _ROWS] |= {"label": "(hidden)"}
-        return f"{len(body)} bytes: {rows}"
+        return masked_rows(len(body), rows, first, left_out)

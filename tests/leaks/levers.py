@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,10 +14,37 @@ from oracle.service.codec.batches import DecodedBatch
 from oracle.service.families import Family, Moment
 from oracle.service.families import families as families_of
 from oracle.service.shard import Shard
+from tests.leaks.subjects import Kind
 
-__all__ = ["Patch", "after", "asked", "fill", "gauge", "on_answers", "ones"]
+__all__ = ["Mutant", "Patch", "after", "asked", "fill", "gauge", "in_channels", "on_answers", "ones"]
 
 Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A leak.
+
+    Attributes:
+        break_it: Plants it in this process.
+        kind: Neighbours between which it shows.
+        channels: Where it shows, and nowhere else.
+        form: What the queries are written in, in this process.
+        files: What they are written in where processes are wanted to see it.
+        subject: Which predictor it is planted in.
+    """
+
+    break_it: Callable[[Patch], None]
+    kind: Kind
+    channels: frozenset[str]
+    form: Literal["json", "arrow"] = "json"
+    files: Literal["jsonl", "jsonl once"] | None = None
+    subject: str = "rectangles"
+
+
+def in_channels(*channels: str) -> frozenset[str]:
+    """Return where a leak shows."""
+    return frozenset(channels)
 
 
 def on_answers(patch: Patch, tell: Callable[[Shard, DecodedBatch, Answers], Answers | None]) -> None:

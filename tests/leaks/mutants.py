@@ -1,10 +1,11 @@
-"""Leaks planted on purpose. The leak test must find each of them, and in the right place."""
+"""Leaks planted on purpose, in boxes and in what all predictors share.
+
+The leak test must find each of them, and in the right place.
+"""
 
 import dataclasses
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -27,37 +28,14 @@ from oracle.service.telemetry import Work
 from oracle.service.watch import Watch
 from oracle.service.web import app, guard
 from oracle.state.folder import FolderStore
-from tests.leaks.levers import Patch, after, asked, fill, gauge, on_answers, ones
-from tests.leaks.worlds import Kind
+from tests.leaks.levers import Mutant, Patch, after, asked, fill, gauge, in_channels, on_answers, ones
+from tests.leaks.mutants_of_others import MUTANTS_OF_OTHERS, metric_by_label
 from tests.support.shards import arrow_body
 
-__all__ = ["MUTANTS", "Mutant"]
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A leak.
-
-    Attributes:
-        break_it: Plants it in this process.
-        kind: Neighbours between which it shows.
-        channels: Where it shows, and nowhere else.
-        form: What the queries are written in, in this process.
-        files: What they are written in where processes are wanted to see it.
-    """
-
-    break_it: Callable[[Patch], None]
-    kind: Kind
-    channels: frozenset[str]
-    form: Literal["json", "arrow"] = "json"
-    files: Literal["jsonl", "jsonl once"] | None = None
+__all__ = ["MUTANTS"]
 
 
 # The leaks
-
-
-def _metric_by_label(patch: Patch) -> None:
-    gauge(patch, "perpetua_answers_of_one", ones(patch))
 
 
 def _metric_of_mediums(patch: Patch) -> None:
@@ -265,31 +243,30 @@ def _printed_set(patch: Patch) -> None:
     after(patch, init, "_say_what_was_made", lambda *_: typer.echo(f"{counts} in all"))
 
 
-def _in(*channels: str) -> frozenset[str]:
-    return frozenset(channels)
-
-
 MUTANTS: Final[dict[str, Mutant]] = {
-    "a metric by label": Mutant(_metric_by_label, "label", _in("metrics")),
-    "a gauge of mediums": Mutant(_metric_of_mediums, "query", _in("metrics")),
-    "a logged feature": Mutant(_logged_feature, "query", _in("log")),
-    "log lines by label": Mutant(_log_line_by_label, "label", _in("log")),
-    "a re-arm logged with its count": Mutant(_logged_rearm, "query", _in("log")),
-    "a timing for one label only": Mutant(_timing_by_label, "label", _in("metrics")),
-    "an early exit without a timing": Mutant(_early_exit, "label", _in("metrics")),
-    "an early exit without a batch": Mutant(_uncounted_batch, "label", _in("metrics", "status")),
-    "depths in an exception": Mutant(_text_of_depth, "training row", _in("log"), files="jsonl"),
-    "a query in an error text": Mutant(_text_of_query, "query", _in("answers", "dead letters")),
-    "a snapshot's size by a set": Mutant(_size_by_set, "query", _in("files", "metrics", "snapshot headers", "status")),
-    "a file's name by a query": Mutant(_name_by_query, "query", _in("files")),
-    "a file's mode by label": Mutant(_mode_by_label, "label", _in("files")),
-    "a set's size in the ledger": Mutant(_ledger_of_set, "label", _in("ledger")),
-    "a window's fill in /status": Mutant(_status_of_window, "query", _in("status")),
-    "a window's fill in /readyz": Mutant(_ready_by_window, "query", _in("readyz")),
-    "a header by label": Mutant(_header_by_label, "label", _in("headers")),
-    "an answer's length by label": Mutant(_length_by_label, "label", _in("answers")),
-    "an answer in another's padding": Mutant(_padding, "label", _in("answers"), "arrow"),
-    "labels on standard output": Mutant(_printed_label, "label", _in("stdout"), files="jsonl once"),
-    "training rows on standard output": Mutant(_printed_set, "training row", _in("init"), files="jsonl once"),
+    "a metric by label": Mutant(metric_by_label, "label", in_channels("metrics")),
+    "a gauge of mediums": Mutant(_metric_of_mediums, "query", in_channels("metrics")),
+    "a logged feature": Mutant(_logged_feature, "query", in_channels("log")),
+    "log lines by label": Mutant(_log_line_by_label, "label", in_channels("log")),
+    "a re-arm logged with its count": Mutant(_logged_rearm, "query", in_channels("log")),
+    "a timing for one label only": Mutant(_timing_by_label, "label", in_channels("metrics")),
+    "an early exit without a timing": Mutant(_early_exit, "label", in_channels("metrics")),
+    "an early exit without a batch": Mutant(_uncounted_batch, "label", in_channels("metrics", "status")),
+    "depths in an exception": Mutant(_text_of_depth, "training row", in_channels("log"), files="jsonl"),
+    "a query in an error text": Mutant(_text_of_query, "query", in_channels("answers", "dead letters")),
+    "a snapshot's size by a set": Mutant(
+        _size_by_set, "query", in_channels("files", "metrics", "snapshot headers", "status")
+    ),
+    "a file's name by a query": Mutant(_name_by_query, "query", in_channels("files")),
+    "a file's mode by label": Mutant(_mode_by_label, "label", in_channels("files")),
+    "a set's size in the ledger": Mutant(_ledger_of_set, "label", in_channels("ledger")),
+    "a window's fill in /status": Mutant(_status_of_window, "query", in_channels("status")),
+    "a window's fill in /readyz": Mutant(_ready_by_window, "query", in_channels("readyz")),
+    "a header by label": Mutant(_header_by_label, "label", in_channels("headers")),
+    "an answer's length by label": Mutant(_length_by_label, "label", in_channels("answers")),
+    "an answer in another's padding": Mutant(_padding, "label", in_channels("answers"), "arrow"),
+    "labels on standard output": Mutant(_printed_label, "label", in_channels("stdout"), files="jsonl once"),
+    "training rows on standard output": Mutant(_printed_set, "training row", in_channels("init"), files="jsonl once"),
+    **MUTANTS_OF_OTHERS,
 }
 """Every leak by what it is."""

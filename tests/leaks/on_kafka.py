@@ -11,9 +11,10 @@ from typing import Final
 import httpx
 
 from tests.leaks import child
-from tests.leaks.outside import CONTEXT, KEPT_SECONDS, MODEL, line_of, rounds_of, write_rows
+from tests.leaks.outside import CONTEXT, KEPT_SECONDS, line_of, rounds_of, write_rows
 from tests.leaks.sightings import PATHS, Sightings, masked
-from tests.leaks.worlds import CHUNK, Pair, leak_plan
+from tests.leaks.subjects import leak_plan, model_file
+from tests.leaks.worlds import CHUNK, Pair
 from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest, wait_until
 
@@ -39,7 +40,7 @@ def sight(pair: Pair, which: int, folder: Path, broker: Broker, name: str) -> Si
         name: Begins the topics' names.
     """
     folder.mkdir()
-    model = KafkaModelUnderTest(broker, name, folder, plan=leak_plan()).create()
+    model = KafkaModelUnderTest(broker, name, folder, plan=leak_plan(pair.worlds[which].subject)).create()
     shutil.rmtree(folder / "state")
     run = _Run(pair, which, model)
     run.serve()
@@ -50,13 +51,13 @@ class _Run:
     """One world's topics and folder."""
 
     def __init__(self, pair: Pair, which: int, model: KafkaModelUnderTest) -> None:
-        self._world, self._hidden, self._model = pair.worlds[which], pair.hidden, model
+        self._world, self._left_out, self._model = pair.worlds[which], pair.left_out, model
         self._folder = model.folder
         self.seen = Sightings()
 
     def serve(self) -> None:
         """Make the state, serve the stream chunk by chunk, take a look behind each, stop, and see what is left."""
-        (self._folder / "model.toml").write_text(MODEL)
+        (self._folder / "model.toml").write_text(model_file(self._world.subject))
         write_rows(self._folder / "rows.parquet", self._world)
         init = self._start("init", "init", "model.toml", "--data", "rows.parquet", "--state", "state")
         init.join(_SECONDS)
@@ -84,7 +85,7 @@ class _Run:
 
     def _start(self, said: str, *arguments: str) -> BaseProcess:
         out = self._folder / f"{said}.out"
-        order = child.Order(arguments, self._folder, out, self._err(said), leak_plan().encode(), None)
+        order = child.Order(arguments, self._folder, out, self._err(said), self._model.plan.encode(), None)
         process = CONTEXT.Process(target=child.run, args=(order,))
         process.start()
         return process
@@ -119,7 +120,7 @@ class _Run:
     def _see_topics(self) -> None:
         """See every record of the topics that the daemon writes, with its place."""
         for number, record in enumerate(self._model.read()):
-            value = masked(record.value) if number == self._hidden else record.value
+            value = masked(record.value) if number in self._left_out else record.value
             self.seen.add("answers", f"{record.offset} {record.key!r} {record.headers} {value!r}")
         for channel in ("ledger", "dead"):
             for record in self._model.read(f"{self._model.name}.{channel}"):

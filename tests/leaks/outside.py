@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.leaks import child
-from tests.leaks.sightings import PATHS, Sightings
-from tests.leaks.worlds import BAD, CHUNK, Pair, World, leak_plan, table_of
+from tests.leaks.sightings import PATHS, Sightings, masked_rows
+from tests.leaks.subjects import BAD, leak_plan, model_file
+from tests.leaks.worlds import CHUNK, Pair, World, table_of
 from tests.support.folders import write_config
 
-__all__ = ["CONTEXT", "KEPT_SECONDS", "MODEL", "Files", "line_of", "rounds_of", "sight", "write_rows"]
+__all__ = ["CONTEXT", "KEPT_SECONDS", "Files", "line_of", "rounds_of", "sight", "write_rows"]
 
 KEPT_SECONDS: Final = 1.05
 """For a second the metrics that were asked for last are given again."""
@@ -41,20 +42,6 @@ _PATIENCE: Final = 60.0
 _POLL: Final = 0.02
 _ROWS: Final = 32
 """Rows of a message of a Parquet file."""
-
-MODEL: Final = """[model]
-name = "tiny"
-predictor = "rectangles"
-epsilon = 8.0
-examples = 300
-[[model.features]]
-name = "a"
-bounds = [0.0, 1.0]
-[[model.features]]
-name = "b"
-bounds = [0.0, 1.0]
-"""
-"""The model file; the plan is `leak_plan` all the same."""
 
 
 def sight(pair: Pair, which: int, folder: Path, *, files: Files = "jsonl", mutant: str | None = None) -> Sightings:
@@ -85,14 +72,13 @@ class _Run:
     """One world's folder: inputs, `out` with all that Perpetua writes, and `said` with what its processes say."""
 
     def __init__(self, pair: Pair, which: int, folder: Path, mutant: str | None) -> None:
-        self._world, self._hidden, self._mutant = pair.worlds[which], pair.hidden, mutant
-        self._tag_differs = pair.hidden is not None
+        self._world, self._pair, self._mutant = pair.worlds[which], pair, mutant
         self._folder, self._out, self._said = folder, folder / "out", folder / "said"
         self._processes = 0
         self.seen = Sightings()
         for path in (folder, self._out, self._said):
             path.mkdir()
-        (folder / "model.toml").write_text(MODEL)
+        (folder / "model.toml").write_text(model_file(self._world.subject))
         write_rows(folder / "rows.parquet", self._world)
 
     # Processes
@@ -101,7 +87,7 @@ class _Run:
         self._processes += 1
         said = self._said / str(self._processes)
         self._err, self._printed = said.with_suffix(".err"), said.with_suffix(".out")
-        plan = leak_plan().encode()
+        plan = leak_plan(self._world.subject).encode()
         order = child.Order(tuple(arguments), self._folder, self._printed, self._err, plan, self._mutant)
         process = CONTEXT.Process(target=child.run, args=(order,))
         process.start()
@@ -167,7 +153,7 @@ class _Run:
                 self.seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
         self.seen.files(self._out)
         self.seen.snapshots(self._out / "state")
-        self.seen.commit_record(self._out / "out.jsonl.commit", tag_differs=self._tag_differs)
+        self.seen.commit_record(self._out / "out.jsonl.commit", tag_differs=self._pair.tag_differs)
 
     def _see_all(self) -> None:
         """See what a process has left behind."""
@@ -175,10 +161,10 @@ class _Run:
         self.seen.add("stdout", self._printed.read_bytes())
         self.seen.files(self._out)
         self.seen.snapshots(self._out / "state")
-        self.seen.commit_record(self._out / "out.jsonl.commit", tag_differs=self._tag_differs)
+        self.seen.commit_record(self._out / "out.jsonl.commit", tag_differs=self._pair.tag_differs)
         for name in ("ledger", "dead"):
             self.seen.add(name, (self._out / f"{name}.jsonl").read_bytes())
-        self.seen.answers((self._out / "out.jsonl").read_bytes(), self._hidden)
+        self.seen.answers((self._out / "out.jsonl").read_bytes(), self._pair.left_out)
 
     def _config(self, *, follow: bool = False) -> str:
         return write_config(
@@ -233,11 +219,17 @@ class _Run:
         self.seen.add("stdout", self._printed.read_bytes())
         self.seen.files(self._out)
         self.seen.snapshots(self._out / "state")
-        self.seen.commit_record(self._out / "out.parquet.commit", tag_differs=self._tag_differs)
+        self.seen.commit_record(self._out / "out.parquet.commit", tag_differs=self._pair.tag_differs)
         self.seen.add("ledger", (self._out / "ledger.jsonl").read_bytes())
         for part, path in enumerate(sorted((self._out / "out.parquet").iterdir())):
-            mine = self._hidden is not None and part == self._hidden // _ROWS
-            self.seen.add("answers", _part(path, self._hidden) if mine else path.read_bytes())
+            self.seen.add("answers", self._part(path, part * _ROWS))
+
+    def _part(self, path: Path, first: int) -> bytes | str:
+        """Return a part that answers message number `first` and those that came with it, without what is left out."""
+        left_out = self._pair.left_out
+        if not any(number in left_out for number in range(first, first + _ROWS)):
+            return path.read_bytes()
+        return masked_rows(path.stat().st_size, pq.read_table(path).to_pylist(), first, left_out)
 
 
 def write_rows(path: Path, world: World) -> None:
@@ -265,10 +257,3 @@ def _filled(lines: Sequence[bytes]) -> bytes:
     missing = len(lines) * _LINE - sum(map(len, lines))
     longer = lines[last].rstrip(b"\n") + b" " * missing + b"\n"
     return b"".join((*lines[:last], longer, *lines[last + 1 :]))
-
-
-def _part(path: Path, hidden: int | None) -> str:
-    """Return a part that holds the hidden answer, without its label, and how long it is."""
-    rows = pq.read_table(path).to_pylist()
-    rows[(hidden or 0) % _ROWS] |= {"label": "(hidden)"}
-    return f"{path.stat().st_size} bytes: {rows}"

@@ -5,7 +5,8 @@ channel of the one is the same list as that of the other. Only what is named her
 
 * numbers that are times, or follow from them (`TIMES`): their field, sample or column must be there in both runs;
 * the port, which the kernel chooses;
-* the label of the hidden query's own answer, which only its asker sees: its answer must have the same length;
+* the label, or the value, of the hidden query's own answer, which only its asker sees: its answer must have the same
+  length. Where answers of others follow from it too (`subjects.py`), the same of these;
 * where the worlds' queries differ, the running tag in the commit record: a MAC under a key that nobody outside has.
 
 How long things take is another matter, and not looked at here.
@@ -26,7 +27,7 @@ from oracle.state.format import decode, peek
 from oracle.state.header import HEADER_BYTES
 from oracle.state.keys import read_key_file
 
-__all__ = ["PATHS", "TIMES", "Difference", "Sightings", "compare", "masked", "private_state"]
+__all__ = ["PATHS", "TIMES", "Difference", "Sightings", "compare", "masked", "masked_rows", "private_state"]
 
 PATHS: Final[tuple[tuple[str, Mapping[str, str]], ...]] = (
     ("/livez", {}),
@@ -66,7 +67,7 @@ _PORT: Final = "port"
 _LENGTH: Final = "content-length"
 """It follows how many digits times have; the pages themselves are compared."""
 
-_LABEL: Final = re.compile(rb'(?<="label":)(?:[01]|null) *')
+_OUTCOME: Final = re.compile(rb'(?<="label":)(?:[01]|null) *|(?<="value":)[^ ,]+ *')
 
 
 @dataclass
@@ -108,10 +109,10 @@ class Sightings:
         """Take note of a JSON document in which times may stand."""
         self.add(channel, self._document(body))
 
-    def answers(self, body: bytes, hidden: int | None) -> None:
-        """Take note of answers, one a line; of line number `hidden` the label is left out."""
+    def answers(self, body: bytes, left_out: range) -> None:
+        """Take note of answers, one a line; of the lines of these numbers the label or value is left out."""
         for number, line in enumerate(body.splitlines(keepends=True)):
-            self.add("answers", masked(line) if number == hidden else line)
+            self.add("answers", masked(line) if number in left_out else line)
 
     def files(self, folder: Path) -> None:
         """Take note of the name, mode, links and size of all that is in a folder and below."""
@@ -154,10 +155,25 @@ class Sightings:
 
 
 def masked(answer: bytes) -> bytes:
-    """Return an answer in JSON without its label, which must be there."""
-    shown, found = _LABEL.subn(lambda match: b"?" * len(match[0]), answer)
-    assert found == 1, answer
+    """Return an answer in JSON without its label or value, which must be there, or an error answer."""
+    shown, found = _OUTCOME.subn(lambda match: b"?" * len(match[0]), answer)
+    assert found == (b'"error":' not in answer), answer
     return shown
+
+
+def masked_rows(size: int, rows: list[dict[str, Any]], first: int, left_out: range) -> str:
+    """Return the rows of an answer in Arrow or Parquet of `size` bytes, some without their label or value.
+
+    Args:
+        size: Bytes.
+        rows: The rows.
+        first: Number of the first one's message.
+        left_out: Numbers of the messages.
+    """
+    for number, row in enumerate(rows, first):
+        if number in left_out:
+            row.update(dict.fromkeys(row.keys() & {"label", "value"}, "(left out)"))
+    return f"{size} bytes: {rows}"
 
 
 def private_state(state: Path) -> StateArrays:

@@ -1,50 +1,27 @@
 """Neighbouring worlds: the same key, the same public view, and one record that differs.
 
 A *record* is one training row or one query (the privacy document, section 1). The transcript is what the guarantee
-bounds and the leak test therefore leaves out: the label of every round but the hidden one's own, the rounds in which a
+bounds and the leak test therefore leaves out: the answer of every round but the hidden one's own, the rounds in which a
 side was armed afresh, and the phases' ends. Two worlds whose transcripts part are cut, both, right before the first
-message at which they do; what is left of them has one transcript, so whatever else differs is a leak.
+message at which they do; what is left of them has one transcript, so whatever else differs is a leak. What that means
+for each predictor, `subjects.py` says.
 """
 
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
-from oracle.planning.plan import BoxPlan
-from oracle.predictors.base import Answers, StateArrays
-from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+from oracle.predictors.base import Answers, Predictor, StateArrays
+from oracle.predictors.kinds import new_trainer
+from tests.leaks.subjects import BAD, SUBJECTS, Kind, Message, leak_plan
 from tests.leaks.tokens import Tokens
-from tests.predictors.plans import feature, tiny_plan
 
-__all__ = [
-    "BAD",
-    "CHUNK",
-    "Kind",
-    "Message",
-    "Pair",
-    "World",
-    "leak_plan",
-    "random_pair",
-    "state_after",
-    "table_of",
-    "trained",
-    "transcript",
-]
-
-Kind = Literal["training row", "query", "presence", "label"]
-"""What differs: a training row that is there or blanked; the hidden query; whether it is there; its label too."""
-
-BAD: str = "bad"
-"""A message that is no query: it is rejected and takes no round."""
-
-Message = tuple[float, float] | Literal["bad"] | None
+__all__ = ["CHUNK", "Pair", "World", "random_pair", "state_after", "table_of", "trained", "transcript"]
 
 CHUNK = 64
 """Messages between two looks."""
@@ -57,11 +34,13 @@ class World:
     """All that goes into a run.
 
     Attributes:
+        subject: The predictor, by its name among the subjects.
         rows: float64[n, 2], the training rows.
         labels: bool[n].
         messages: Queries, rounds with no query (None) and `BAD` ones.
     """
 
+    subject: str
     rows: NDArray[np.float64]
     labels: NDArray[np.bool_]
     messages: tuple[Message, ...]
@@ -78,27 +57,26 @@ class Pair:
     Attributes:
         kind: What differs.
         worlds: The two.
-        hidden: The message that the record is, None for a training row.
+        hidden: The message that the record is; None where the queries are the same, or nothing is.
+        left_out: The messages whose answers are no part of the transcript.
         whole: Whether nothing had to be cut.
     """
 
     kind: Kind
     worlds: tuple[World, World]
     hidden: int | None
+    left_out: range
     whole: bool
+
+    @property
+    def tag_differs(self) -> bool:
+        """Whether the worlds' queries differ."""
+        return self.kind != "training row"
 
     def cut(self, count: int) -> "Pair":
         """Return the pair whose streams end after so many messages."""
         left, right = (world.cut(count) for world in self.worlds)
         return dataclasses.replace(self, worlds=(left, right), whole=count >= len(self.worlds[0].messages))
-
-
-@cache
-def leak_plan() -> BoxPlan:
-    """Return a plan in form only: phases of some 120 rounds, sides that are armed afresh within them."""
-    return tiny_plan(
-        [feature("a"), feature("b")], points=(12, 10, 11, 12, 10), rearmed=9, threshold=7, rounds=110, examples=300
-    )
 
 
 def table_of(messages: Sequence[Message]) -> pa.Table:
@@ -112,27 +90,28 @@ def table_of(messages: Sequence[Message]) -> pa.Table:
     return pa.table({"id": ["q"] * len(messages), "a": pa.array(columns[0], number), "b": pa.array(columns[1], number)})
 
 
-def trained(world: World) -> RectanglesPERP:
+def trained(world: World) -> Predictor:
     """Return the world's predictor as `perpetua init` makes it under the key of `Tokens`."""
-    trainer = RectanglesTrainer(leak_plan(), Tokens().token_bytes(32))
+    trainer = new_trainer(leak_plan(world.subject), Tokens().token_bytes(32))
     trainer.add(world.rows, world.labels)
     return trainer.finish()
 
 
-def answered(predictor: RectanglesPERP, messages: Sequence[Message]) -> Answers:
+def answered(predictor: Predictor, messages: Sequence[Message]) -> Answers:
     """Have messages answered that are all queries, or rounds with none."""
     present = np.array([message is not None for message in messages])
     features = np.array([message if isinstance(message, tuple) else (0.0, 0.0) for message in messages])
     return predictor.answer(features.reshape(-1, 2), present)
 
 
-def transcript(world: World, hidden: int | None) -> list[tuple[int, object]]:
+def transcript(world: World, left_out: range) -> list[tuple[int, object]]:
     """Return what the guarantee bounds, as (message, what happened there), in order."""
     asked = [number for number, message in enumerate(world.messages) if message != BAD]
     answers = answered(trained(world), [world.messages[number] for number in asked])
-    shown: list[tuple[int, object]] = [
-        (number, int(label)) for number, label in zip(asked, answers.labels, strict=True) if number != hidden
-    ]
+    outcomes: list[object] = list(map(int, answers.labels))
+    if answers.values is not None:
+        outcomes = list(map(str, answers.values))
+    shown = [(number, outcome) for number, outcome in zip(asked, outcomes, strict=True) if number not in left_out]
     for event in answers.events:
         if isinstance(event, SideRearmed):
             shown.append((asked[event.round], ("re-arm", event.side)))
@@ -152,7 +131,7 @@ def state_after(world: World, count: int) -> StateArrays:
 
 def _common(pair: Pair) -> int:
     """Return how many messages come before the transcripts part, up to the last that takes a round."""
-    left, right = (transcript(world, pair.hidden) for world in pair.worlds)
+    left, right = (transcript(world, pair.left_out) for world in pair.worlds)
     parted = (min(one[0], other[0]) for one, other in zip(left, right, strict=False) if one != other)
     messages = pair.worlds[0].messages
     count = next(parted, len(messages))
@@ -161,49 +140,43 @@ def _common(pair: Pair) -> int:
     return count
 
 
-def random_pair(kind: Kind, seed: int) -> Pair:
+def random_pair(subject: str, kind: Kind, seed: int) -> Pair:
     """Return neighbours drawn from a seed, cut to what their transcripts have in common."""
     source = np.random.default_rng(seed)
-    rows = np.round(source.random((leak_plan().declared, 2)), 6)
-    labels = np.asarray(((rows > 0.03) & (rows < 0.97)).all(axis=1))
-    messages = _stream(source)
+    world = _world(subject, source)
+    messages = world.messages
     if kind == "training row":
-        world = World(rows, labels, tuple(messages))
-        pair = Pair(kind, (world, _blanked(world, source)), None, whole=True)
+        pair = Pair(kind, (world, _blanked(world, source)), None, range(0), whole=True)
+    elif kind == "everything":
+        pair = Pair(kind, (world, _world(subject, source)), None, range(len(messages)), whole=True)
     else:
         asked = [number for number, message in enumerate(messages[:CHUNK]) if isinstance(message, tuple)]
         hidden = int(source.choice(asked[CHUNK // 4 :]))
-        two = [(*messages[:hidden], choice, *messages[hidden + 1 :]) for choice in _hidden(kind, source)]
-        pair = Pair(kind, (World(rows, labels, two[0]), World(rows, labels, two[1])), hidden, whole=True)
-    common = _common(pair)
-    return pair.cut(common)
+        two = SUBJECTS[subject].hide(kind, source)
+        left, right = (
+            dataclasses.replace(world, messages=(*messages[:hidden], choice, *messages[hidden + 1 :])) for choice in two
+        )
+        parts = SUBJECTS[subject].parts_from_hidden and kind == "query"
+        left_out = range(hidden, len(messages) if parts else hidden + 1)
+        pair = Pair(kind, (left, right), hidden, left_out, whole=True)
+    return pair.cut(_common(pair))
 
 
-def _stream(source: np.random.Generator) -> list[Message]:
-    """Return messages of which most lie inside and a part near some side; six decimals, so that JSON says all."""
-    count = _CHUNKS * CHUNK
-    messages: list[Message] = [
-        (row[0], row[1]) for row in np.round(source.uniform(-0.02, 1.02, (count, 2)), 6).tolist()
-    ]
+def _world(subject: str, source: np.random.Generator) -> World:
+    """Draw training rows and a stream; six decimals, so that JSON says all."""
+    chosen = SUBJECTS[subject]
+    rows = np.round(source.random((leak_plan(subject).declared, 2)), 6)
+    labels = chosen.label(rows)
+    messages: list[Message] = [(row[0], row[1]) for row in np.round(chosen.ask(source, _CHUNKS * CHUNK), 6).tolist()]
     messages[5::16] = [None] * len(messages[5::16])
     messages[9::32] = ["bad"] * len(messages[9::32])
-    return messages
-
-
-def _hidden(kind: Kind, source: np.random.Generator) -> tuple[Message, Message]:
-    """Return the hidden message of both worlds."""
-    along, depth, other = np.round(source.uniform((0.3, 0.02, 0.02), (0.7, 0.08, 0.08)), 6).tolist()
-    if kind == "presence":
-        return (along, depth), None
-    if kind == "label":
-        return (along, 0.3 + depth), (along, -other)
-    return (along, depth), (other, along)
+    return World(subject, rows, labels, tuple(messages))
 
 
 def _blanked(world: World, source: np.random.Generator) -> World:
-    """Return the world without one of the positive rows next to a side."""
-    outwardness = np.where(world.labels, np.abs(world.rows - 0.5).max(axis=1), 0.0)
-    row = int(source.choice(np.argsort(outwardness)[-40:]))
+    """Return the world without one of the rows that matter most."""
+    nearness = SUBJECTS[world.subject].nearness(world.rows, world.labels)
+    row = int(source.choice(np.argsort(nearness)[-40:]))
     rows, labels = world.rows.copy(), world.labels.copy()
     rows[row], labels[row] = 0.0, False
-    return World(rows, labels, world.messages)
+    return dataclasses.replace(world, rows=rows, labels=labels)

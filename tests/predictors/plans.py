@@ -103,16 +103,19 @@ def tiny_plan(  # noqa: PLR0913 -- each is one thing that tests vary
     )
 
 
-def tiny_stumps_plan(
+def tiny_stumps_plan(  # noqa: PLR0913 -- each is one thing that tests vary
     features: Sequence[Feature],
     *,
     points: Sequence[int] = (12, 10, 11),
+    rearmed: int = 8,
+    threshold: int = 8,
     rounds: int = 400,
     examples: int = 400,
     scale: float = 1.0,
 ) -> StumpsPlan:
     """Return a plan of stumps over `tiny_plan`'s phases with one side; each choice has weights exp(-scale * loss)."""
-    side = tiny_plan([feature("stump", "lower")], points=points, rounds=rounds, examples=examples)
+    edge = [feature("stump", "lower")]
+    side = tiny_plan(edge, points=points, rearmed=rearmed, threshold=threshold, rounds=rounds, examples=examples)
     fields = msgspec.structs.asdict(side) | {
         "predictor": "stumps",
         "features": tuple(features),

@@ -1,0 +1,138 @@
+"""Leaks planted on purpose in stumps, classical predictors and bisection."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from oracle.mechanisms.threshold_bits import BinaryThresholdOracle
+from oracle.predictors.bisection.predictor import Bisection
+from oracle.predictors.classical import ClassicalPredictor
+from oracle.predictors.stumps import StumpsPERP
+from oracle.service.codec import json_messages
+from oracle.service.watch import Watch
+from oracle.service.web import app
+from tests.leaks.levers import Mutant, Patch, after, gauge, in_channels, on_answers, ones
+
+__all__ = ["MUTANTS_OF_OTHERS", "metric_by_label"]
+
+
+def metric_by_label(patch: Patch) -> None:
+    """Plant a gauge of how often the answer was 1."""
+    gauge(patch, "perpetua_answers_of_one", ones(patch))
+
+
+def _of_state(patch: Patch, read: Callable[[Any], float]) -> Callable[[], float]:
+    """Return what tells a number that is read from the served predictor's state, as it is now."""
+    shards: list[Any] = []
+    on_answers(patch, lambda shard, _batch, _answers: shards.append(shard))
+    return lambda: float(np.round(sum(read(shard._predictor.export()) for shard in shards[-1:]), 9))
+
+
+def _gauge_of(read: Callable[[Any], float], patch: Patch) -> None:
+    gauge(patch, "perpetua_leak", _of_state(patch, read))
+
+
+def _log_of(read: Callable[[Any], float], patch: Patch) -> None:
+    found = _of_state(patch, read)
+    after(patch, Watch, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"{found()}"))
+
+
+def _padded(owner: type[Any], count: Callable[[Any], int], patch: Patch) -> None:
+    """Have the state be longer by what is counted in it."""
+    real = owner.export
+
+    def export(self: Any) -> Any:
+        arrays = dict(real(self))
+        return {**arrays, "spare": np.zeros(count(arrays), dtype=np.int8)}
+
+    patch.setattr(owner, "export", export)
+
+
+def _kept_queries(patch: Patch) -> None:
+    """A classical predictor that keeps the queries that it answers with 1."""
+    kept = ones(patch)
+    _padded(ClassicalPredictor, lambda _: kept(), patch)
+
+
+def _edge_in_text(patch: Patch) -> None:
+    """Log lines by the digits of the lower bounds."""
+
+    def restored(watch: Watch, *_: Any) -> None:
+        for _one in range(digits()):
+            watch._log.info("daemon.recovered")
+
+    found: list[ClassicalPredictor] = []
+    after(patch, ClassicalPredictor, "__init__", lambda self, *_, **__: found.append(self))
+
+    def digits() -> int:
+        return int(np.ascontiguousarray(found[-1]._hypothesis.lower).view(np.uint64).sum() % 7)
+
+    after(patch, Watch, "restored", restored)
+
+
+def _threshold_logged(patch: Patch) -> None:
+    sums = [0.0]
+
+    def ask(_oracle: BinaryThresholdOracle, _queries: Any, thresholds: Any, _words: Any) -> None:
+        sums.append(float(thresholds.sum()))
+
+    after(patch, BinaryThresholdOracle, "ask", ask)
+    after(
+        patch, Watch, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"{sums[-1]:.9f}")
+    )
+
+
+def _cost_in_status(patch: Patch) -> None:
+    found, real = _of_state(patch, lambda state: state["cost"].sum()), app.__dict__["status_json"]
+
+    def status_json(*args: Any) -> bytes:
+        return msgspec.json.encode(msgspec.json.decode(real(*args)) | {"spent": found()})
+
+    patch.setattr(app, "status_json", status_json)
+
+
+def _unpadded_value(patch: Patch) -> None:
+    patch.setattr(json_messages, "_VALUE_BYTES", 0)
+
+
+_FILES: Final = in_channels("files", "metrics", "snapshot headers", "status")
+
+MUTANTS_OF_OTHERS: Final[dict[str, Mutant]] = {
+    "stumps: a metric by label": Mutant(metric_by_label, "label", in_channels("metrics"), subject="stumps"),
+    "stumps: a state's size by a window": Mutant(
+        partial(_padded, StumpsPERP, lambda state: int(state["collected_counts"].sum())),
+        "presence",
+        _FILES,
+        subject="stumps",
+    ),
+    "stumps: where the edge's points lie, logged": Mutant(
+        partial(_log_of, lambda state: state["points"][np.isfinite(state["points"])].sum()),
+        "training row",
+        in_channels("log"),
+        subject="stumps",
+    ),
+    "classical: a metric by label": Mutant(metric_by_label, "label", in_channels("metrics"), subject="classical"),
+    "classical: queries are kept": Mutant(_kept_queries, "label", _FILES, subject="classical"),
+    "classical: log lines by an edge": Mutant(_edge_in_text, "training row", in_channels("log"), subject="classical"),
+    "bisection: w* in a metric": Mutant(
+        partial(_gauge_of, lambda state: state["database"].sum() if "database" in state else 0.0),
+        "training row",
+        in_channels("metrics"),
+        subject="bisection",
+    ),
+    "bisection: a threshold, logged": Mutant(_threshold_logged, "query", in_channels("log"), subject="bisection"),
+    "bisection: what the bits cost, in /status": Mutant(
+        _cost_in_status, "query", in_channels("status"), subject="bisection"
+    ),
+    "bisection: a state's size by the hypothesis": Mutant(
+        partial(_padded, Bisection, lambda state: int(1000.0 * np.abs(state["raw"]).sum())),
+        "everything",
+        _FILES,
+        subject="bisection",
+    ),
+    "bisection: a value's length": Mutant(_unpadded_value, "label", in_channels("answers"), subject="bisection"),
+}
+"""Every leak by what it is."""
