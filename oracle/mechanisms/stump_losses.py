@@ -52,16 +52,20 @@ def _losses_above(inside: NDArray[np.float64], outside: NDArray[np.float64]) -> 
     return min(int((missed + taken).min(initial=len(inside))), len(inside))
 
 
-def ranking(column: NDArray[np.float64], *, upward: bool) -> NDArray[np.intp]:
+def ranking(column: NDArray[np.float64], *, upward: bool, coins: NDArray[np.uint64] | None = None) -> NDArray[np.intp]:
     """Return the records in the order in which a stump takes them in: largest values first if `upward`.
 
-    Ties go by the record's number, so one record more moves every other one by at most one rank.
+    Ties go by the record's coin, where it has one, and then by its number, so one record more moves every other one by
+    at most one rank. With coins the labels among equal values come in a random order, whatever order the rows have:
+    else, in a file that is sorted by label, a cut could part equal values by their labels, as no stump can.
 
     Args:
         column: float64[n], finite.
         upward: True for sigma = +1.
+        coins: uint64[n], uniform, functions of the records' numbers alone.
     """
-    return np.argsort(-column if upward else column, kind="stable")
+    keys = -column if upward else column
+    return np.argsort(keys, kind="stable") if coins is None else np.lexsort((coins, keys))
 
 
 def cut_losses(ranked: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -65,7 +65,7 @@ class StumpsPlan(BoxPlan, frozen=True, kw_only=True):
     @property
     def training_bytes(self) -> int:
         """Bytes of all training records, of sorting a column of them, and of the first phase."""
-        return super().training_bytes + self.declared * (8 * len(self.features) + 40)
+        return super().training_bytes + self.declared * (8 * len(self.features) + 56)
 
 
 def check_stumps_model(model: StumpsModel) -> None:

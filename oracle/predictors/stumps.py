@@ -28,6 +28,11 @@ __all__ = ["Stump", "StumpsPERP", "StumpsTrainer", "candidates"]
 _STUMP: Final = "stump"
 """Name of the chosen pair among a predictor's arrays."""
 
+_SEGMENT: Final = 65_536
+"""Coins that are made at once."""
+
+_ONE_SIDE: Final = np.zeros(1, dtype=np.uint64)
+
 
 class Stump(NamedTuple):
     """A feature and a direction.
@@ -68,7 +73,7 @@ class StumpsTrainer:
         * `paper`: Algorithm 7 as written, with nominal parameters.
         * The result is a function of (plan, secret, rows in order), whatever the batches.
         * Neighbours differ by one row that is there or not; a row that is not there still counts to the declared
-          number.
+          number, and the others keep their numbers, and with these the coins that ties in value go by.
 
     Args:
         plan: The plan.
@@ -119,7 +124,7 @@ class StumpsTrainer:
         labels = np.concatenate(self._labels)
         stump = self._choose(labels, words[0])
         column = self._column(stump.column)
-        ranked = ranking(column, upward=stump.upward)
+        ranked = ranking(column, upward=stump.upward, coins=_coins(addresses, len(column)))
         inside = ranked[: self._count(labels[ranked], words[1])]
         sides = stump.sides(self._plan)
         geometry = Geometry(self._plan, sides)
@@ -157,6 +162,15 @@ class StumpsTrainer:
         self._labels.clear()
         for window in harvest.windows:
             window.clear()
+
+
+def _coins(addresses: Addresses, count: int) -> NDArray[np.uint64]:
+    """Return a coin for each row number: uint64[count]."""
+    coins = np.empty(count, dtype=np.uint64)
+    for start in range(0, count, _SEGMENT):
+        numbers = np.arange(start, min(start + _SEGMENT, count), dtype=np.uint64)
+        coins[start : start + _SEGMENT] = addresses.words(Purpose.COIN, numbers, _ONE_SIDE, None)[0, :, 0]
+    return coins
 
 
 class StumpsPERP:

@@ -56,6 +56,19 @@ def test_one_record_changes_all_cuts_within_two(rows, record, place):
     assert set(change.tolist()) <= ({-1, 0, 1} if record[-1] else {0, 1, 2})
 
 
+@given(rows=ROWS, record=st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), data=st.data())
+def test_one_record_changes_all_cuts_within_two_with_coins(rows, record, data):
+    """The same where ties go by coins, which the other records keep."""
+    place = data.draw(st.integers(0, len(rows)))
+    coins = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows))), dtype=np.uint64)
+    more = [*rows[:place], record, *rows[place:]]
+    (columns, labels), (others, their_labels) = arrays(rows), arrays(more)
+    mine = cut_losses(labels[ranking(columns[0], upward=False, coins=coins)])
+    theirs = cut_losses(their_labels[ranking(others[0], upward=False, coins=np.insert(coins, place, np.uint64(2)))])
+    change = theirs - np.append(mine, mine[-1])
+    assert set(change.tolist()) <= ({-1, 0, 1} if record[-1] else {0, 1, 2})
+
+
 @pytest.mark.parametrize("scale", [0.1, 0.5])
 def test_privacy_of_the_cut_is_exact_and_tight(scale):
     """Over all data sets of up to 4 records: no probability changes by more than exp(2 e), and some by nearly that.
@@ -91,3 +104,12 @@ def test_counting_positives_is_no_cut_for_wrong_labels():
     losses = cut_losses(labels[ranking(values, upward=True)]) / rows
     assert losses.min() == pytest.approx(0.15, abs=0.001)
     assert losses[int(labels.sum())] == pytest.approx(0.21, abs=0.001)
+
+
+def test_coins_order_what_is_equal_and_nothing_else():
+    """Values first, coins next, and numbers where coins are equal too."""
+    column = np.array([1.0, 3.0, 1.0, 3.0, 2.0, 1.0])
+    coins = np.array([9, 5, 7, 4, 0, 7], dtype=np.uint64)
+    assert ranking(column, upward=True, coins=coins).tolist() == [3, 1, 4, 2, 5, 0]
+    assert ranking(column, upward=False, coins=coins).tolist() == [2, 5, 0, 4, 3, 1]
+    assert ranking(column, upward=True).tolist() == [1, 3, 4, 0, 2, 5]

@@ -108,3 +108,22 @@ def test_the_bound_can_be_missed():
     answers = trainer.finish().answer(queries, np.ones(20_000, dtype=np.bool_)).labels
     truth = labels_of(queries, generator, "missed")
     assert np.mean((answers == 1) != truth) > best_error("missed") + plan().alpha
+
+
+@pytest.mark.parametrize("first", ["label 1", "label 0", "any"])
+def test_equal_values_are_not_parted_by_the_order_of_the_rows(first):
+    """Of eight in ten rows feature c is the same, with three of ten labelled 1: a file may be sorted by label."""
+    generator = np.random.default_rng(3)
+    count = plan().declared
+    rows = generator.random((count, 6))
+    place = generator.random(count)
+    rows[:, 2] = np.where(place < 0.1, 0.4 * rows[:, 2], np.where(place < 0.9, 0.5, 0.6 + 0.4 * rows[:, 2]))
+    labels = (place >= 0.9) | ((place >= 0.1) & (place < 0.34))
+    if first != "any":
+        order = np.argsort(labels != (first == "label 1"), kind="stable")
+        rows, labels = rows[order], labels[order]
+    trainer = StumpsTrainer(plan(), bytes(range(32)))
+    trainer.add(rows, labels)
+    some = generator.permutation(count)[:BATCH]
+    answers = trainer.finish().answer(rows[some], np.ones(len(some), dtype=np.bool_))
+    assert ((answers.labels == 1) != labels[some]).mean() <= 0.24 + plan().alpha
