@@ -12,7 +12,7 @@ from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS
 from oracle.mechanisms.noise_laws import named_law
 from oracle.planning.bisection_bound import average_error_bound
-from oracle.planning.bisection_model import BisectionModel, BisectionPlan
+from oracle.planning.bisection_model import BisectionModel, BisectionPlan, unit_vector
 from oracle.planning.plan import Phase
 
 __all__ = [
@@ -106,7 +106,7 @@ def _basis(model: BisectionModel, dimension: int) -> tuple[tuple[float, ...], ..
         return ()
     axes = (tuple(float(i == j) for j in range(dimension)) for i in range(dimension))
     vectors = model.basis if model.basis is not None else axes
-    return tuple(tuple(entry / math.hypot(*vector) for entry in vector) for vector in vectors)
+    return tuple(map(unit_vector, vectors))
 
 
 def _least_scale(plan: BisectionPlan) -> float:

@@ -8,7 +8,7 @@ from oracle.errors import InputError
 from oracle.planning.model import Feature, Limits, Model, check_feature_limit, check_features, check_promises
 from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 
-__all__ = ["BisectionModel", "BisectionPlan", "check_bisection_model"]
+__all__ = ["BisectionModel", "BisectionPlan", "check_bisection_model", "unit_vector"]
 
 _FEATURE_LIMIT: Final = 1024
 _DIRECTION_LIMIT: Final = 32
@@ -149,10 +149,23 @@ def _check_vectors(basis: tuple[tuple[float, ...], ...], dimension: int, most: i
     if not 1 <= len(basis) <= most:
         raise InputError("model.basis", len(basis), f"must be 1 to {most} vectors")
     for index, vector in enumerate(basis):
-        length = math.hypot(*vector)
-        if len(vector) != dimension or not (length > 0.0 and math.isfinite(length)):
+        if len(vector) != dimension or not (any(vector) and all(map(math.isfinite, vector))):
             raise InputError(f"model.basis[{index}]", "...", f"must be {dimension} finite numbers, not all 0")
-    for (i, first), (j, second) in combinations(enumerate(basis), 2):
-        cosine = math.fsum(a * b for a, b in zip(first, second, strict=True))
-        if not abs(cosine) <= _ORTHOGONAL * math.hypot(*first) * math.hypot(*second):
+    for (i, first), (j, second) in combinations(enumerate(map(unit_vector, basis)), 2):
+        if not abs(math.fsum(a * b for a, b in zip(first, second, strict=True))) <= _ORTHOGONAL:
             raise InputError(f"model.basis[{j}]", "...", f"must be orthogonal to basis[{i}]")
+
+
+def unit_vector(vector: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the vector at length 1, also where squares of its entries are too large or too small for float64.
+
+    Args:
+        vector: Finite, not all 0.
+
+    >>> unit_vector((3e200, -4e200))
+    (0.6, -0.8)
+    """
+    _, exponent = math.frexp(max(map(abs, vector)))
+    scaled = tuple(math.ldexp(entry, -exponent) for entry in vector)  # by a power of 2, which rounds no large one
+    length = math.hypot(*scaled)
+    return tuple(entry / length for entry in scaled)

@@ -111,6 +111,12 @@ def test_the_basis_is_normalised():
     plan = _plan(basis=[[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]])
     assert plan.basis == ((0.6, 0.8, 0.0), (0.0, 0.0, 1.0))
     assert plan.directions == 2
+    huge = 2.0**1023
+    extreme = _plan(basis=[[3.0 * 2.0**1020, 2.0**1022, 0.0], [0.0, 0.0, 5e-324]])
+    assert extreme.basis == ((0.6, 0.8, 0.0), (0.0, 0.0, 1.0))
+    first, second = _plan(basis=[[huge, huge, 0.0], [1e-320, -1e-320, 0.0]]).basis
+    assert first == pytest.approx((0.5**0.5, 0.5**0.5, 0.0))
+    assert second == pytest.approx((0.5**0.5, -(0.5**0.5), 0.0))
     assert _plan().basis == ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     found = _plan(directions=2, warmup=100)
     assert (found.basis, found.directions, found.warmup) == ((), 2, 100)
@@ -134,6 +140,10 @@ def test_the_basis_is_normalised():
         ({"basis": [[1.0, 0.0]]}, r"model.basis\[0\] = '...': must be 3 finite numbers"),
         ({"basis": [[0.0, 0.0, 0.0]]}, r"model.basis\[0\] = '...': must be 3 finite numbers"),
         ({"basis": [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]}, r"model.basis\[1\] = '...': must be orthogonal to basis\[0\]"),
+        ({"basis": [[1e200, 0.0, 0.0], [1e200, 1.0, 0.0]]}, r"model.basis\[1\] = '...': must be orthogonal"),
+        ({"basis": [[1e-200, 0.0, 0.0], [1e-200, 1e-201, 0.0]]}, r"model.basis\[1\] = '...': must be orthogonal"),
+        ({"basis": [[math.nan, 1.0, 0.0]]}, r"model.basis\[0\] = '...': must be 3 finite numbers"),
+        ({"basis": [[math.inf, 1.0, 0.0]]}, r"model.basis\[0\] = '...': must be 3 finite numbers"),
         ({"features": [{"name": f"x{i}"} for i in range(33)]}, "model.basis is not set: must be set for more than 32"),
         (
             {"features": [{"name": f"x{i}"} for i in range(65)], "directions": 2, "warmup": 9},

@@ -120,6 +120,18 @@ def test_algorithms_1_and_2_are_as_written(directions, law):
     assert learner.sides[0] < 2.0 * math.sqrt(4.0)
 
 
+def test_a_query_without_a_direction_is_in_no_cone():
+    """Zeros, also where they are all that is left of tiny squares, are answered and never asked about."""
+    law, tiny = Laplace(0.001), np.array([[0.0, 0.0], [0.0, 1e-200], [0.0, 5e-324]])
+    learner = OnlineBisection(np.eye(2), law, 20_000)
+    values, _, oracle = _run(learner, law, tiny, np.ones(3, dtype=np.bool_))
+    assert values.tolist() == [0.0, 0.0, 0.0]
+    assert oracle.ledger.bits == 0
+    assert not learner.export()["votes"].any()
+    _, _, oracle = _run(learner, law, np.array([[0.0, 1e-100]]), np.ones(1, dtype=np.bool_))
+    assert learner.export()["votes"].sum(axis=0).tolist() == [0, 1]
+
+
 def test_the_hypercube_stops_when_it_is_small():
     """At |I_i| <= ln T / sqrt(T d) nothing is asked any more, and w* is still inside."""
     law, basis = Laplace(0.001), np.eye(1)

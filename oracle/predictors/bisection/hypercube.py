@@ -83,7 +83,7 @@ class OnlineBisection:
         """Answer by the hypercube's centre (see `Learner.learn`)."""
         coordinates = dots(queries, self._basis)
         lengths = np.sqrt(dots(np.square(queries), np.ones((1, self._dimension)))[0])
-        cones = (coordinates >= self._cosine * lengths) & usable
+        cones = (coordinates >= self._cosine * lengths) & (usable & (lengths > 0.0))  # zeros have no direction
         cones[1:] &= ~np.logical_or.accumulate(cones, axis=0)[:-1]  # the first such i
         values = np.empty(len(queries))
         start = 0
