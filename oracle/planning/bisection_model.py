@@ -162,7 +162,7 @@ def unit_vector(vector: tuple[float, ...]) -> tuple[float, ...]:
     Args:
         vector: Finite, not all 0.
 
-    >>> unit_vector((3e200, -4e200))
+    >>> unit_vector((3.0 * 2.0**700, -(2.0**702)))
     (0.6, -0.8)
     """
     _, exponent = math.frexp(max(map(abs, vector)))

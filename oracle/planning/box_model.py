@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from oracle.errors import InputError
-from oracle.planning.model import Model, check_feature_limit, check_features, check_open, check_promises
+from oracle.planning.model import Model, check_feature_limit, check_features, check_promises, check_share
 
 __all__ = ["BoxModel", "check_box_model", "with_slicing"]
 
@@ -42,9 +42,9 @@ def check_box_model(model: BoxModel) -> None:
     """
     check_promises(model)
     if model.share is not None:
-        check_open("share", model.share, 1.0, closed=True)
+        check_share("share", model.share, closed=True)
     if model.first_share is not None:
-        check_open("first_share", model.first_share, 1.0, closed=False)
+        check_share("first_share", model.first_share, closed=False)
     if not 0 <= model.trim <= model.examples:
         raise InputError("model.trim", model.trim, f"must be from 0 to examples ({model.examples})")
     check_feature_limit(model, _FEATURE_LIMIT)

@@ -9,8 +9,8 @@ from oracle.planning.model import (
     Model,
     check_feature_limit,
     check_features,
-    check_open,
     check_promises,
+    check_share,
 )
 from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 
@@ -106,7 +106,7 @@ def check_classical_model(model: ClassicalModel) -> None:
     if model.share is not None:
         if model.concept == "stump" or model.slicing == "whole":
             raise InputError("model.share", model.share, 'is for boxes with slicing = "faces" only')
-        check_open("share", model.share, 1.0, closed=True)
+        check_share("share", model.share, closed=True)
     if model.concept == "stump" or model.slicing == "whole":
         return
     for index, feature in enumerate(model.features):

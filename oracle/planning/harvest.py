@@ -5,7 +5,12 @@ from collections.abc import Callable
 
 import scipy  # which loads its parts when they are asked for
 
+from oracle.errors import PlanError
+
 __all__ = ["trials_for"]
+
+_MOST = 2**62
+"""Trials at most: more are no 64-bit number."""
 
 _CLEAR = 1e-4
 """Relative difference from the target beyond which the quick form of the tail decides; the two agree to 2e-7."""
@@ -19,11 +24,17 @@ def trials_for(successes: int, probability: float, miss: float) -> int:
         probability: Of each trial, in (0, 1].
         miss: In (0, 1).
 
+    Raises:
+        PlanError: It is beyond 2^62.
+
     >>> trials_for(1, 0.5, 0.25)
     2
     """
     if probability >= 1.0:
         return successes
+    if not successes < probability * _MOST:
+        msg = f"model.alpha, gamma or a share: a side whose records come with probability {probability:.3g} never fills"
+        raise PlanError(msg)
 
     def enough(trials: int) -> bool:
         # P(Bin(n, p) < k) = 1 - I_p(k, n - k + 1)
@@ -36,6 +47,9 @@ def trials_for(successes: int, probability: float, miss: float) -> int:
     low = successes - 1
     while not enough(high):
         low, high = high, 2 * high
+        if high > _MOST:
+            msg = f"model.beta: of records with probability {probability:.3g} it takes too many to be so sure of"
+            raise PlanError(msg)
     return _least(low, high, enough)
 
 

@@ -9,7 +9,16 @@ import msgspec
 
 from oracle.errors import InputError
 
-__all__ = ["Feature", "Limits", "Model", "check_feature_limit", "check_features", "check_open", "check_promises"]
+__all__ = [
+    "Feature",
+    "Limits",
+    "Model",
+    "check_feature_limit",
+    "check_features",
+    "check_open",
+    "check_promises",
+    "check_share",
+]
 
 _NAME_LIMIT = 64
 _RANGES = (
@@ -20,6 +29,8 @@ _RANGES = (
     ("gamma", 1e-6, 1.0),
 )
 """Least and largest value of each promise: outside, a plan would be absurd or its numbers too coarse."""
+
+_LEAST_SHARE = 1e-6
 
 _RESERVED = frozenset({"id", "x", "label"})
 
@@ -78,6 +89,13 @@ def check_open(field: str, value: float, most: float, *, closed: bool) -> None:
     """Refuse a number that is not above 0 and below `most`, or at most `most` if the range is closed."""
     if not (value > 0.0 and (value <= most if closed else value < most)):  # also for NaN
         raise InputError(f"model.{field}", value, f"must be above 0 and {'at most' if closed else 'below'} {most:g}")
+
+
+def check_share(field: str, value: float, *, closed: bool) -> None:
+    """Refuse a part of a whole that is too small for any plan, or above 1; also 1 itself, unless `closed`."""
+    if not (_LEAST_SHARE <= value <= 1.0 and (closed or value < 1.0)):  # also for NaN
+        most = "at most 1" if closed else "below 1"
+        raise InputError(f"model.{field}", value, f"must be at least {_LEAST_SHARE:g} and {most}")
 
 
 def check_promises(model: Model) -> None:

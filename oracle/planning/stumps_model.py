@@ -5,7 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from oracle.errors import InputError
-from oracle.planning.model import Model, check_feature_limit, check_features, check_open, check_promises
+from oracle.planning.model import Model, check_feature_limit, check_features, check_promises, check_share
 from oracle.planning.plan import BoxPlan
 
 __all__ = ["SelectionPlan", "StumpsModel", "StumpsPlan", "check_stumps_model"]
@@ -76,7 +76,7 @@ def check_stumps_model(model: StumpsModel) -> None:
     """
     check_promises(model)
     if model.first_share is not None:
-        check_open("first_share", model.first_share, 1.0, closed=False)
+        check_share("first_share", model.first_share, closed=False)
         if model.profile == "paper":
             raise InputError("model.first_share", model.first_share, 'cannot be set for profile = "paper"')
     check_feature_limit(model, _FEATURE_LIMIT)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from oracle.accounting import between_thresholds
 from oracle.accounting.between_thresholds import logistic_fits, logistic_log_delta
+from oracle.errors import PlanError
 from oracle.planning.harvest import trials_for
 
 
@@ -50,3 +51,12 @@ def test_trials_are_the_least_that_suffice(successes: int, probability: float, m
     tail = np.asarray(stats.binom.cdf(successes - 1, [trials - 1, trials], probability))
     assert tail[1] <= miss
     assert trials == successes or tail[0] > miss
+
+
+@pytest.mark.parametrize("probability", [0.0, 1e-300, 1e-18])
+def test_what_takes_too_many_trials_is_refused(probability):
+    """In words, and not by whatever a number beyond 64 bits meets first."""
+    with pytest.raises(PlanError, match=r"model\.alpha, gamma or a share"):
+        trials_for(1000, probability, 0.1)
+    with pytest.raises(PlanError, match=r"model\.beta"):
+        trials_for(1, 1e-18, 1e-12)

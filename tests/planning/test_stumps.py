@@ -145,7 +145,9 @@ def test_paper_has_quarters():
     [
         ({"slicing": "faces"}, "model.slicing = '...': unknown setting"),
         ({"trim": 3}, "model.trim = '...': unknown setting"),
-        ({"first_share": 1.0}, "model.first_share = 1.0: must be above 0 and below 1"),
+        ({"first_share": 1.0}, "model.first_share = 1.0: must be at least 1e-06 and below 1"),
+        ({"first_share": 1e-300}, "model.first_share = 1e-300: must be at least 1e-06 and below 1"),
+        ({"first_share": math.nan}, "model.first_share = nan: must be at least 1e-06 and below 1"),
         ({"first_share": 0.5, "profile": "paper"}, "model.first_share = 0.5: cannot be set"),
         ({"profile": "loose"}, "model.profile = 'loose': must be one of tight, paper"),
         ({"features": [{"name": f"x{i}"} for i in range(1025)]}, "model.features = 1025: must be 1 to 1024 features"),
