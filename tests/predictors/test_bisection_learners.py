@@ -200,6 +200,19 @@ def test_systems_are_solved():
         np.testing.assert_allclose(mine, np.linalg.solve(matrix, right), rtol=1e-9)
 
 
+@pytest.mark.parametrize("query", [(1.0, 1.0, 1.0), (1.0, 0.7, 0.3), (0.1, 0.0, 1.0)])
+@pytest.mark.parametrize("scale", [1e-5, 1e-9])
+def test_queries_in_one_line_are_learned_from(scale, query):
+    """With so little noise that no ridge of its size keeps the system regular."""
+    law = Laplace(scale)
+    stream = np.tile(query, (12_000, 1))
+    stream[::2] *= 0.3
+    learner = StochasticNewton(np.eye(3), law)
+    values, database, _ = _run(learner, law, stream, np.ones(len(stream), dtype=np.bool_))
+    assert np.abs(values - stream @ database)[-1_000:].mean() < 5e-3
+    assert np.abs(learner.hypothesis()).max() <= 3.0**0.5
+
+
 @pytest.mark.parametrize("size", [1, 2, 5, 20])
 def test_axes_are_eigenvectors(size):
     """Against LAPACK, but for the sign, and orthonormal."""

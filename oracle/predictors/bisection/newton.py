@@ -27,6 +27,10 @@ from oracle.predictors.bisection.learner import Ask, clipped
 
 __all__ = ["StochasticNewton"]
 
+_FLAT: Final = 2.0**-40
+"""The ridge is at least this part of the largest diagonal entry. Where the noise is small its own is smaller; queries
+that all lie in one line would then leave a system that is singular, or of either sign, by rounding."""
+
 _LONGEST_BLOCK: Final = 256
 _PART: Final = 8
 """A block is this part of the queries asked before it, at most."""
@@ -98,7 +102,7 @@ class StochasticNewton:
         gain = min(math.sqrt(math.sqrt(self._asked)), max(0.5 * self._asked / self._block, 1.0))
         matrix = np.zeros((count, count))
         matrix[self._upper] = squares
-        matrix[np.diag_indices(count)] += self._ridge
+        matrix[np.diag_indices(count)] += max(self._ridge, _FLAT * float(matrix.diagonal().max()))
         step = np.array(solve(matrix.tolist(), gradient.tolist()))
         slope = max(self._slope, self._dimension / math.sqrt(self._asked))
         self._raw = np.clip(self._raw + gain * slope * step, -self._reach, self._reach)
