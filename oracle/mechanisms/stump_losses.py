@@ -9,6 +9,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.mechanisms.packed_losses import packed_losses
+
 __all__ = ["cut_losses", "least_losses", "ranking"]
 
 
@@ -30,6 +32,9 @@ def least_losses(columns: Iterable[NDArray[np.float64]], labels: NDArray[np.bool
     """
     losses = []
     for column in columns:
+        if column.dtype == np.float64:
+            losses.append(packed_losses(column, labels))
+            continue
         positive, negative = np.sort(column[labels]), np.sort(column[~labels])
         if len(positive) <= len(negative):
             losses.append((_losses_below(positive, negative), _losses_above(positive, negative)))

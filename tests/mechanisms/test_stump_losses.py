@@ -33,6 +33,20 @@ def test_least_losses_are_those_of_the_best_threshold(rows):
     assert least_losses(columns, labels).tolist() == expected
 
 
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+EXTREME = st.sampled_from([0.0, 5e-324, -5e-324, 1.0, -1.0, np.nextafter(1.0, 2.0), 1.7976931348623157e308, -1e308])
+
+
+@given(rows=st.lists(st.tuples(FINITE | EXTREME, st.booleans()), max_size=12))
+def test_least_losses_of_any_numbers(rows):
+    """Numbers as close or as far from each other as there are, on both sides of zero: as by their ranks alone."""
+    column = np.array([value for value, _ in rows], dtype=np.float64) + 0.0
+    labels = np.array([label for _, label in rows], dtype=np.bool_)
+    ranks = np.unique(column, return_inverse=True)[1].astype(np.float64)
+    expected = [least_by_definition(ranks, labels, sign) for sign in (1, -1)]
+    assert least_losses([column], labels).tolist() == [expected]
+
+
 @given(rows=ROWS, record=st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), place=st.integers(0, 12))
 def test_one_record_raises_every_least_loss_by_at_most_one(rows, record, place):
     """Monotone: the choice pays e, not 2 e."""
