@@ -85,7 +85,7 @@ mqtt-demo: $(VENV)/.installed bus ## run the demonstration over a Mosquitto of i
 chaos-mqtt: dev bus ## kill -9 the daemon on MQTT 100 times, restart and pause the broker (ARGS="--kills 10")
 	@$(BIN)/python -m tests.chaos_mqtt $(ARGS)
 
-leaks: dev ## run neighbouring worlds through the daemon, and compare everything in sight (ARGS="--worlds 400")
+leaks: dev ## run neighbouring worlds through the daemon, and compare everything in sight (ARGS="--worlds 400 --only stumps")
 	@$(BIN)/python -m tests.leaks $(ARGS)
 
 demo-delays: dev ## flights that arrive late, by stumps, beside others; writes build/delays.svg (minutes)
