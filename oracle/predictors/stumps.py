@@ -6,7 +6,6 @@ over that one feature. The text of Algorithm 7 sorts ascending for sigma = +1, b
 values positive there: the definition is what is done here.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, Self
 
@@ -144,7 +143,7 @@ class StumpsTrainer:
     def _choose(self, labels: NDArray[np.bool_], words: NDArray[np.uint64]) -> Stump:
         allowed = candidates(self._plan)
         used = sorted({stump.column for stump in allowed})
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # sorting needs no lock of the interpreter's
+        with ThreadPoolExecutor() as pool:  # sorting needs no lock of the interpreter's
             losses = np.concatenate(list(pool.map(lambda number: least_losses([self._column(number)], labels), used)))
         place = {number: row for row, number in enumerate(used)}
         mine = np.array([losses[place[stump.column], 0 if stump.upward else 1] for stump in allowed])
