@@ -1,0 +1,189 @@
+"""The matrix of attacks: each cell is one adversary against one target at one claim, and can be run by itself."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.audit.adversaries import ADVERSARIES
+from oracle.audit.bounds import epsilon_bound
+from oracle.audit.dice import Dice
+from oracle.audit.findings import Finding, finite
+from oracle.audit.games import Game
+from oracle.audit.mechanisms import play_between, play_stopper
+from oracle.audit.plans import TARGETS, Target, between_instance, small_plan
+from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
+from oracle.mechanisms.between_thresholds import BetweenThresholds
+from oracle.mechanisms.stopper import Stopper
+
+__all__ = ["Cell", "all_cells", "between_cells", "predictor_cells", "run_cell", "stopper_cells"]
+
+_DELTA: Final = 0.01
+_MEDIUMS: Final = 12
+_AIM: Final = 0.6
+"""The strategy is made for this part of the claimed epsilon: with so many games that proves most."""
+
+_THRESHOLD: Final = 20
+_SHAPES: Final = 3
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One attack.
+
+    Attributes:
+        level: What is attacked.
+        target: Its name; of BetweenThresholds, the noise's law.
+        adversary: Its name; of a Stopper, "count - rounds".
+        epsilon: Claimed.
+        delta: Claimed.
+        games: Played in each world, in all.
+    """
+
+    level: Literal["between-thresholds", "stopper", "predictor"]
+    target: str
+    adversary: str
+    epsilon: float
+    delta: float
+    games: int
+
+    @property
+    def name(self) -> str:
+        """What identifies it among all."""
+        return f"{self.level}|{self.target}|{self.adversary}|{self.epsilon:g}|{self.delta:g}|{self.games}"
+
+
+def between_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
+    """Yield attacks on BetweenThresholds: both laws, by the exact worst strategy."""
+    for law in ("logistic", "discrete-laplace"):
+        for epsilon in epsilons:
+            yield Cell("between-thresholds", law, "dynamic program", epsilon, _DELTA, games)
+
+
+def stopper_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
+    """Yield attacks on the Stopper: the strongest by its exact law, and one that asks very often."""
+    for epsilon in epsilons:
+        shapes = stopper_shapes(Stopper(epsilon, _THRESHOLD), games // 2)
+        longest = max(shapes, key=lambda shape: (shape.rounds, shape.count))
+        for shape in dict.fromkeys([*shapes[:_SHAPES], longest]):
+            yield Cell("stopper", "discrete-laplace", _shape_name(shape), epsilon, 0.0, games)
+
+
+def _shape_name(shape: StopperShape) -> str:
+    return f"{shape.count} of {_THRESHOLD} mediums held for {shape.rounds} rounds"
+
+
+def predictor_cells(
+    epsilons: Sequence[float],
+    games: int,
+    targets: Sequence[Target] = TARGETS,
+    adversaries: Sequence[str] = tuple(ADVERSARIES),
+) -> Iterator[Cell]:
+    """Yield attacks on whole predictors; those that take longest play fewer games."""
+    for target in targets:
+        for adversary in adversaries:
+            for epsilon in epsilons:
+                share = _share(target, adversary)
+                yield Cell("predictor", target.name, adversary, epsilon, _DELTA, max(int(games * share), 64))
+
+
+def _share(target: Target, adversary: str) -> float:
+    """Return which part of the games is played: a follower's game and one of the `paper` profile take far longer."""
+    return (0.1 if target.profile == "paper" else 1.0) * (
+        0.4 if adversary in {"window follower", "restart forcer", "phase-end crosser"} else 1.0
+    )
+
+
+def all_cells(games: int, epsilons: Sequence[float]) -> list[Cell]:
+    """Return the whole matrix.
+
+    Args:
+        games: Against each whole predictor, in each world; single mechanisms get ten times as many.
+        epsilons: Claims.
+    """
+    return [
+        *between_cells(epsilons, 10 * games),
+        *stopper_cells([epsilon for epsilon in epsilons if epsilon <= 4.0], 10 * games),  # noqa: PLR2004 -- see below
+        # beyond 4 nats a Stopper's event is so rare that no number of games here would count any
+        *predictor_cells(epsilons, games),
+    ]
+
+
+def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
+    """Play all games of a cell and bound its epsilon.
+
+    Args:
+        cell: Which.
+        seed: Of the auditor's dice.
+        miss: Probability of a false alarm.
+    """
+    started = time.process_time()
+    dice = [Dice(seed, f"{cell.name}|{world}") for world in (0, 1)]
+    record = "training row"
+    if cell.level == "between-thresholds":
+        absent, present = _between(cell, dice)
+    elif cell.level == "stopper":
+        absent, present = _stopper(cell, dice)
+        record = "one medium"
+    else:
+        absent, present = _predictor(cell, dice)
+        record = ADVERSARIES[cell.adversary].record
+    bound = epsilon_bound(absent, present, cell.delta, miss)
+    return Finding(
+        cell=cell.name,
+        level=cell.level,
+        target=cell.target,
+        adversary=cell.adversary,
+        record=record,
+        epsilon=cell.epsilon,
+        delta=cell.delta,
+        nominal=cell.level == "predictor" and _target(cell).profile == "paper",
+        games=bound.games,
+        likelier=bound.likelier,
+        rarer=bound.rarer,
+        lowest=bound.lowest,
+        estimate=finite(bound.estimate),
+        highest=finite(bound.highest),
+        miss=miss,
+        seconds=time.process_time() - started,
+    )
+
+
+@cache
+def _steered(cell: Cell) -> tuple[BetweenThresholds, BetweenPolicy]:
+    law: Literal["logistic", "discrete-laplace"] = "logistic" if cell.target == "logistic" else "discrete-laplace"
+    instance = between_instance(law, cell.epsilon, cell.delta, _MEDIUMS)
+    return instance, between_policy(instance, _MEDIUMS, _AIM * cell.epsilon)
+
+
+def _between(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+    instance, policy = _steered(cell)
+    views = [play_between(instance, policy, _MEDIUMS, cell.games, dice[world], present=bool(world)) for world in (0, 1)]
+    return views[0], views[1]
+
+
+def _stopper(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+    stopper = Stopper(cell.epsilon, _THRESHOLD)
+    shape = next(shape for shape in stopper_shapes(stopper, cell.games // 2) if _shape_name(shape) == cell.adversary)
+    views = [play_stopper(stopper, shape, cell.games, dice[world], present=bool(world)) for world in (0, 1)]
+    return views[0], views[1]
+
+
+def _target(cell: Cell) -> Target:
+    return next(target for target in TARGETS if target.name == cell.target)
+
+
+def _predictor(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+    plan = small_plan(_target(cell), cell.epsilon, cell.delta)
+    play = ADVERSARIES[cell.adversary].play
+    views = [
+        np.array([play(Game(plan, dice[world].secret(number), present=bool(world))) for number in range(cell.games)])
+        for world in (0, 1)
+    ]
+    return views[0], views[1]

@@ -1,0 +1,96 @@
+"""What an audit found, as it is printed, kept and drawn."""
+
+import math
+from typing import Final, Literal
+
+import msgspec
+
+__all__ = ["NEAR", "Check", "Finding", "near", "refuted"]
+
+NEAR: Final = 4.0
+"""Within this factor of the claim somebody has to come, for an adversary to count as strong enough."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="game"):
+    """What games against one target proved.
+
+    Attributes:
+        cell: What identifies it among all.
+        level: What was attacked: one BetweenThresholds, one Stopper, a whole predictor, or the daemon.
+        target: Its name.
+        adversary: Who attacked.
+        record: What the hidden record was.
+        epsilon: Claimed (nats).
+        delta: Claimed.
+        nominal: True where no proof bounds them (the `paper` profile).
+        games: Games in each world that were counted in; as many more chose the event.
+        likelier: How often the event happened in the world where it is likelier.
+        rarer: How often in the other.
+        lowest: Epsilon is at least this, but with probability `miss`.
+        estimate: The same without any margin; null if the event never happened in one world.
+        highest: Upper end for this event; null if it has none.
+        miss: Probability that `lowest` is too high by chance.
+        seconds: Processor time that it took.
+    """
+
+    cell: str
+    level: Literal["between-thresholds", "stopper", "predictor", "daemon"]
+    target: str
+    adversary: str
+    record: str
+    epsilon: float
+    delta: float
+    nominal: bool
+    games: int
+    likelier: int
+    rarer: int
+    lowest: float
+    estimate: float | None
+    highest: float | None
+    miss: float
+    seconds: float
+
+    @property
+    def refutes(self) -> bool:
+        """True if the claim is refuted."""
+        return self.lowest > self.epsilon
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="check"):
+    """What a check of structure, time or a daemon's restarts found.
+
+    Attributes:
+        cell: What identifies it among all.
+        target: What was checked.
+        name: What must hold.
+        passed: Whether it does.
+        says: What was seen, in words.
+        seconds: Processor time that it took.
+    """
+
+    cell: str
+    target: str
+    name: str
+    passed: bool
+    says: str
+    seconds: float
+
+
+def finite(value: float) -> float | None:
+    """Return a number as JSON can hold it: None if it is infinite."""
+    return value if math.isfinite(value) else None
+
+
+def refuted(results: "list[Finding | Check]") -> "list[Finding | Check]":
+    """Return what refutes a claim or fails a check."""
+    return [one for one in results if (one.refutes if isinstance(one, Finding) else not one.passed)]
+
+
+def near(results: "list[Finding | Check]") -> dict[str, float]:
+    """Return, for each level of attack, the least factor by which a proved claim exceeds what was shown of it."""
+    factors: dict[str, float] = {}
+    for one in results:
+        if isinstance(one, Finding) and not one.nominal:
+            factor = one.epsilon / one.lowest if one.lowest > 0.0 else math.inf
+            factors[one.level] = min(factors.get(one.level, math.inf), factor)
+    return factors

@@ -1,0 +1,239 @@
+"""Checks of what a privacy proof takes for granted and no short game would show: each looks at the real thing.
+
+Where each could fail, and what a failure would mean, stands in its docstring.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.accounting.ledger import PhaseEnded
+from oracle.audit.dice import Dice
+from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
+from oracle.audit.findings import Check
+from oracle.audit.plans import TARGETS, Target, small_plan, start_thresholds
+from oracle.mechanisms.stopper import Stopper
+from oracle.planning.plan import BoxPlan
+from oracle.predictors.base import Predictor, StateArrays
+from oracle.predictors.kinds import new_trainer, restore_predictor
+
+__all__ = ["CHECKS", "run_check", "structure_names"]
+
+_EPSILON, _DELTA = 4.0, 0.01
+_ROWS: Final = 48
+"""Rounds that most checks look at one by one."""
+
+Floats = NDArray[np.float64]
+Seen = tuple[bool, str]
+
+
+def _rows(plan: BoxPlan) -> tuple[Floats, NDArray[np.bool_]]:
+    values = np.linspace(-0.9, 0.9, plan.declared)
+    return values, np.abs(values) < 0.6 if plan.predictor == "rectangles" else values > 0.0  # noqa: PLR2004 -- a box
+
+
+def _trained(plan: BoxPlan, secret: bytes, left_out: int | None = None) -> Predictor:
+    values, labels = _rows(plan)
+    if left_out is not None:
+        values[left_out], labels[left_out] = 0.0, False
+    trainer = new_trainer(plan, secret)
+    trainer.add(values[:, None], labels)
+    return trainer.finish()
+
+
+def _stream(plan: BoxPlan, count: int) -> Floats:
+    """Return queries all over the place, no two of them equal or each other's mirror image."""
+    spread = np.linspace(-0.9, 0.9 + 0.4 / count, count)[np.argsort(np.arange(count) * 0.618033988749895 % 1.0)]
+    return np.column_stack([spread] * len(plan.features))
+
+
+def _all(count: int) -> NDArray[np.bool_]:
+    return np.ones(count, dtype=np.bool_)
+
+
+def _same(left: StateArrays, right: StateArrays) -> bool:
+    return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
+
+
+def exact_noise(plan: BoxPlan, _dice: Dice) -> Seen:
+    """The noise is the integer law's to 128 bits: floating-point noise has gaps that give single records away.
+
+    Every edge at which an answer changes is found by bisection, and compared with the law at high precision.
+    """
+    worst: mpmath.mpf = mpmath.mpf(0)
+    stopper = plan.phases[0].stopper
+    mechanism = Stopper(stopper.epsilon, stopper.threshold)
+    for off in (exact_between(start_thresholds(plan)), exact_stopper(mechanism), exact_levels(mechanism)):
+        worst = max(worst, off)
+    allowed = mpmath.ldexp(1, -128)
+    seen = "all edges are within 2^-128" if worst <= allowed else f"an edge is off by {mpmath.nstr(worst, 3)}"
+    return bool(worst <= allowed), seen
+
+
+def one_draw(plan: BoxPlan, dice: Dice) -> Seen:
+    """A restored state gives every round the noise it would have had: else a crash is a second release."""
+    count = plan.phases[0].rounds + _ROWS
+    stream = _stream(plan, count)
+    for number, cut in enumerate((0, count // 3, plan.phases[0].rounds - 1, plan.phases[0].rounds + 1)):
+        predictor = _trained(plan, dice.secret(number))
+        predictor.answer(stream[:cut], _all(cut))
+        state = predictor.export()
+        runs = [restore_predictor(plan, state), restore_predictor(plan, state), predictor]
+        answers = [run.answer(stream[cut:], _all(count - cut)) for run in runs]
+        for other in answers[1:]:
+            if not np.array_equal(answers[0].labels, other.labels) or not np.array_equal(answers[0].tag, other.tag):
+                return False, f"a state restored at round {cut} answers otherwise than before"
+    return True, "four states restored twice: every answer and tag again"
+
+
+def fresh_draws(plan: BoxPlan, dice: Dice) -> Seen:
+    """Every round has a draw of its own: the same query at an edge is answered now so, now so, and not in pairs."""
+    predictor = _trained(plan, dice.secret(0))
+    state = predictor.export()
+    most = 0
+    for value in _stream(plan, 40):
+        labels = restore_predictor(plan, state).answer(np.tile(value, (_ROWS, 1)), _all(_ROWS)).labels
+        pairs = labels.reshape(-1, 2)
+        most = max(most, int(np.count_nonzero(pairs[:, 0] != pairs[:, 1])))
+    return most > 0, f"of {_ROWS // 2} pairs of rounds with one query up to {most} had two labels"
+
+
+def own_noise(plan: BoxPlan, dice: Dice) -> Seen:
+    """A round's noise depends on nothing that came before: where a query left no state, later answers are the same."""
+    unmoved = 0
+    for number in range(_ROWS):
+        base = _trained(plan, dice.secret(number // 8)).export()
+        tail = _stream(plan, _ROWS)
+        states, answers = [], []
+        for hidden in (-5.0 - number, -50.0 - number):
+            predictor = restore_predictor(plan, base)
+            predictor.answer(np.full((1, 1), hidden), _all(1))
+            states.append(predictor.export())
+            answers.append(predictor.answer(tail, _all(_ROWS)))
+        if _same(*states):
+            unmoved += 1
+            if not np.array_equal(answers[0].labels, answers[1].labels):
+                return False, "another query in one round changed the noise of later ones"
+    return unmoved > 0, f"{unmoved} queries that left no state: no later answer changed"
+
+
+def one_place(plan: BoxPlan, dice: Dice) -> Seen:
+    """A query lands in one place at most: in the mediums of one side, or in the harvest; afterwards in one side."""
+    predictor = _trained(plan, dice.secret(0))
+    count = plan.phases[0].rounds
+    stream = _stream(plan, count + 1)
+    for start in range(0, count, 8):
+        stop = min(start + 8, count)
+        predictor.answer(stream[start:stop], _all(stop - start))
+        state = predictor.export()
+        if start > plan.phases[0].start.points:  # before, too few to be of interest
+            most = _most_places(plan, state, stream[start:stop, 0])
+            if most > 1:
+                return False, f"a query stands in {most} places"
+    points = np.abs(predictor.export()["points"].astype(np.float64))
+    finite = points[np.isfinite(points)]
+    doubled = len(finite) - len(np.unique(finite))
+    if plan.predictor == "rectangles" and doubled > 0:
+        return False, f"{doubled} queries serve two sides of the next phase"
+    return True, f"{count} queries: none stands in two places"
+
+
+def _most_places(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
+    """Return in how many places the query stands that stands in most. Sequential sides share one harvest."""
+    places = np.zeros(len(values), dtype=np.int64)
+    harvested = np.zeros(len(values), dtype=np.bool_)
+    for name, keys in state.items():
+        if "_keys_" not in name:
+            continue
+        kind, _, side = name.partition("_keys_")
+        kept = keys[: int(state[f"{kind}_counts"][int(side)])].astype(np.float64)
+        here = np.isin(np.abs(values), np.abs(kept))
+        if kind == "harvest" and plan.slicing != "faces":
+            harvested |= here
+        else:
+            places += here
+    return int((places + harvested).max())
+
+
+def sensitivity(plan: BoxPlan, dice: Dice) -> Seen:
+    """One training row changes every depth by at most 1: else each answer tells twice as much as it is charged."""
+    if plan.predictor != "rectangles":
+        return True, "the sides of a stump follow from a private choice; its games speak for it"
+    whole = _trained(plan, dice.secret(0)).export()["points"].astype(np.float64)
+    keys = np.linspace(-1.0, 1.0, 4001)
+    most = 0
+    for row in range(0, plan.declared, 3):
+        without = _trained(plan, dice.secret(0), left_out=row).export()["points"].astype(np.float64)
+        depths = [np.array([side.searchsorted(keys, side="right") for side in points]) for points in (whole, without)]
+        most = max(most, int(np.abs(depths[0] - depths[1]).max()))
+    return most <= 1, f"one row changes a depth by {most} at most"
+
+
+def ratcheted(plan: BoxPlan, dice: Dice) -> Seen:
+    """Each phase has a key from which the one before cannot be had: else a state that leaks opens all past noise."""
+    secret = dice.secret(0)
+    predictor = _trained(plan, secret)
+    keys = [secret, predictor.export()["key"].tobytes()]
+    count = plan.phases[0].rounds
+    ended = predictor.answer(_stream(plan, count), _all(count)).events
+    state = predictor.export()
+    keys.append(state["key"].tobytes())
+    if not any(isinstance(event, PhaseEnded) for event in ended):
+        return False, "no phase ended"
+    held = b"".join(array.tobytes() for array in state.values())
+    good = len(set(keys)) == len(keys) and not any(key in held for key in keys[:-1])
+    return good, "each phase has its own key, and holds no older one" if good else "a phase's key outlives it"
+
+
+def counted(plan: BoxPlan, dice: Dice) -> Seen:
+    """Mediums are counted, and past K a side is armed afresh: else it answers for ever on one epsilon."""
+    phase = plan.phases[0]
+    predictor = _trained(plan, dice.secret(0))
+    state = predictor.export()
+    for value in np.linspace(-0.9, 0.9, 60):
+        predictor = restore_predictor(plan, state)
+        count = phase.rounds - 1
+        predictor.answer(np.full((count, 1), value), _all(count))
+        mediums = int(predictor.export()["mediums"].astype(np.int64).max())
+        if mediums > phase.stopper.cap:
+            return False, f"a side gave more than K = {phase.stopper.cap} mediums"
+        if predictor.facts().rearms:
+            return True, "floods in the window arm the side afresh, in time"
+    return False, f"no flood of {phase.rounds - 1} rounds armed a side afresh"
+
+
+CHECKS: Final[dict[str, Callable[[BoxPlan, Dice], Seen]]] = {
+    "noise is exact": exact_noise,
+    "one draw for one round, also after a restart": one_draw,
+    "a draw serves one round only": fresh_draws,
+    "a round's noise is its own": own_noise,
+    "a query stands in one place": one_place,
+    "one record moves a depth by one": sensitivity,
+    "a phase's key does not outlive it": ratcheted,
+    "mediums are counted up to K": counted,
+}
+"""By what must hold."""
+
+
+def structure_names() -> list[tuple[str, str]]:
+    """Return (target, check) of all: every check of every predictor whose claims are proved."""
+    return [(target.name, name) for target in TARGETS if target.profile == "tight" for name in CHECKS]
+
+
+def run_check(target: Target, name: str, seed: bytes) -> Check:
+    """Run one check."""
+    started = time.process_time()
+    plan = small_plan(target, _EPSILON, _DELTA)
+    passed, says = CHECKS[name](plan, Dice(seed, f"{target.name}|{name}"))
+    return Check(
+        cell=f"structure|{target.name}|{name}",
+        target=target.name,
+        name=name,
+        passed=passed,
+        says=says,
+        seconds=time.process_time() - started,
+    )
