@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, Literal
 
 import numpy as np
@@ -155,7 +154,6 @@ def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
     )
 
 
-@cache
 def _steered(cell: Cell) -> tuple[BetweenThresholds, BetweenPolicy]:
     law: Literal["logistic", "discrete-laplace"] = "logistic" if cell.target == "logistic" else "discrete-laplace"
     instance = between_instance(law, cell.epsilon, cell.delta, _MEDIUMS)

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from oracle.mechanisms.between_thresholds import HIGH, LOW, BetweenThresholds
 from oracle.mechanisms.noise import Law
 from oracle.mechanisms.stopper import Stopper
+from oracle.planning.plan import InstancePlan, StopperPlan
 
 __all__ = ["exact_between", "exact_levels", "exact_stopper"]
 
 _BITS = 128
 _PRECISION = 400
 _HALF = (1 << 64) - 1
+_STOPPER: Law = "discrete-laplace"
 
 Test = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
 
@@ -50,30 +52,35 @@ def _worst(edges: list[int], law: Law, scale: float, zs: list[int]) -> mpmath.mp
         return max(abs(mpmath.ldexp(edge, -_BITS) - _less(law, scale, z)) for edge, z in zip(edges, zs, strict=True))
 
 
-def exact_between(instance: BetweenThresholds) -> mpmath.mpf:
-    """Return the largest |P(answer) - its law| over both edges of all depths."""
-    depths = np.arange(instance.points + 1, dtype=np.intp)
-    lows = _edges(lambda words: instance.answers(depths, words) == LOW, len(depths))
-    not_highs = _edges(lambda words: instance.answers(depths, words) != HIGH, len(depths))
+def exact_between(mechanism: BetweenThresholds, claimed: InstancePlan) -> mpmath.mpf:
+    """Return the largest |P(answer) - its law| over both edges of all depths.
+
+    Args:
+        mechanism: What answers.
+        claimed: The law, scale and thresholds that it was accounted for with.
+    """
+    depths = np.arange(claimed.points + 1, dtype=np.intp)
+    lows = _edges(lambda words: mechanism.answers(depths, words) == LOW, len(depths))
+    not_highs = _edges(lambda words: mechanism.answers(depths, words) != HIGH, len(depths))
     return max(
-        _worst(lows, instance.law, instance.scale, [instance.low - int(depth) for depth in depths]),
-        _worst(not_highs, instance.law, instance.scale, [instance.high + 1 - int(depth) for depth in depths]),
+        _worst(lows, claimed.law, claimed.scale, [claimed.low - int(depth) for depth in depths]),
+        _worst(not_highs, claimed.law, claimed.scale, [claimed.high + 1 - int(depth) for depth in depths]),
     )
 
 
-def exact_stopper(stopper: Stopper) -> mpmath.mpf:
+def exact_stopper(mechanism: Stopper, claimed: StopperPlan) -> mpmath.mpf:
     """Return the same of its halts, at counts from far below the threshold to far above."""
-    counts = np.arange(0, 2 * stopper.threshold + 1, dtype=np.int64)
-    edges = _edges(lambda words: ~stopper.halts(counts, stopper.threshold, words), len(counts))
-    return _worst(edges, stopper.law, stopper.epsilon, [stopper.threshold - int(count) for count in counts])
+    counts = np.arange(0, 2 * claimed.threshold + 1, dtype=np.int64)
+    edges = _edges(lambda words: ~mechanism.halts(counts, claimed.threshold, words), len(counts))
+    return _worst(edges, _STOPPER, claimed.epsilon, [claimed.threshold - int(count) for count in counts])
 
 
-def exact_levels(stopper: Stopper) -> mpmath.mpf:
+def exact_levels(mechanism: Stopper, claimed: StopperPlan) -> mpmath.mpf:
     """Return the same of its noisy threshold."""
     zs = list(range(-4, 5))
 
     def below(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        levels = [stopper.level(one) - stopper.threshold for one in words]
+        levels = [mechanism.level(one) - claimed.threshold for one in words]
         return np.array([level < z for level, z in zip(levels, zs, strict=True)])
 
-    return _worst(_edges(below, len(zs)), stopper.law, stopper.epsilon, zs)
+    return _worst(_edges(below, len(zs)), _STOPPER, claimed.epsilon, zs)

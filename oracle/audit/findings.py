@@ -1,11 +1,12 @@
 """What an audit found, as it is printed, kept and drawn."""
 
 import math
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["NEAR", "Check", "Finding", "near", "refuted"]
+__all__ = ["NEAR", "Check", "Finding", "finite", "near", "refuted"]
 
 NEAR: Final = 4.0
 """Within this factor of the claim somebody has to come, for an adversary to count as strong enough."""
@@ -81,12 +82,12 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def refuted(results: "list[Finding | Check]") -> "list[Finding | Check]":
+def refuted(results: Sequence[Finding | Check]) -> list[Finding | Check]:
     """Return what refutes a claim or fails a check."""
     return [one for one in results if (one.refutes if isinstance(one, Finding) else not one.passed)]
 
 
-def near(results: "list[Finding | Check]") -> dict[str, float]:
+def near(results: Sequence[Finding | Check]) -> dict[str, float]:
     """Return, for each level of attack, the least factor by which a proved claim exceeds what was shown of it."""
     factors: dict[str, float] = {}
     for one in results:

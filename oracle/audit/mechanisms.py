@@ -32,20 +32,24 @@ def play_between(  # noqa: PLR0913 -- the mechanism, the adversary, the world an
         present: Which world.
 
     Returns:
-        float64[games, 4]: privacy loss by the claimed law, lows, mediums and highs of each game.
+        float64[games, 5]: privacy loss by the claimed law, when the adversary had seen enough and at the end; lows,
+        mediums and highs of each game.
     """
     loss, counts = np.zeros(games), np.zeros((games, 3), dtype=np.int64)
+    first = np.full(games, np.nan)
     playing = np.arange(games)
     for number in range(_LONGEST):
-        picks = policy.pick(mediums - counts[playing, MEDIUM], loss[playing])
+        picks, enough = policy.pick(mediums - counts[playing, MEDIUM], loss[playing])
+        satisfied = playing[enough & np.isnan(first[playing])]
+        first[satisfied] = loss[satisfied]
         playing, picks = playing[picks >= 0], picks[picks >= 0]
         if not len(playing):
             break
         depths = policy.depths[picks] + int(present)
-        answers = instance.answers(depths, dice.words(number, games)[playing])
+        answers = instance.answers(depths, dice.words(number, len(playing)))
         counts[playing, answers] += 1
         loss[playing] += policy.losses[answers, picks]
-    return np.column_stack([loss, counts.astype(np.float64)])
+    return np.column_stack([np.where(np.isnan(first), loss, first), loss, counts.astype(np.float64)])
 
 
 def play_stopper(stopper: Stopper, shape: StopperShape, games: int, dice: Dice, *, present: bool) -> Floats:
@@ -60,7 +64,7 @@ def play_stopper(stopper: Stopper, shape: StopperShape, games: int, dice: Dice, 
     count = shape.count + int(present)
     going = np.arange(games)
     for number in range(shape.rounds):
-        words = dice.words(number + 1, games)[going]
+        words = dice.words(number + 1, len(going))
         halts = np.zeros(len(going), dtype=np.bool_)
         for level in np.unique(levels[going]):
             mine = np.flatnonzero(levels[going] == level)

@@ -24,7 +24,7 @@ from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
 from oracle.planning.sizes import largest_scale
 from oracle.planning.stumps_model import SelectionPlan, StumpsPlan
 
-__all__ = ["TARGETS", "Target", "between_instance", "small_plan", "start_thresholds", "thresholds_of"]
+__all__ = ["TARGETS", "Target", "between_instance", "small_plan", "thresholds_of"]
 
 _OUTER, _GAP, _INNER = 0.5, 2.5, 2.5
 """Distances in noise units (nats): from no point to t_l, from t_l to t_h, and from t_h to all points."""
@@ -80,11 +80,6 @@ TARGETS: Final = (
 def thresholds_of(instance: InstancePlan) -> BetweenThresholds:
     """Return the mechanism that an instance of a plan runs."""
     return BetweenThresholds(instance.law, instance.scale, instance.low, instance.high, instance.points)
-
-
-def start_thresholds(plan: BoxPlan) -> BetweenThresholds:
-    """Return the mechanism that phase 1 starts with."""
-    return thresholds_of(plan.phases[0].start)
 
 
 def between_instance(

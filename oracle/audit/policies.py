@@ -37,7 +37,8 @@ class BetweenPolicy:
 
     Attributes:
         depths: int64[m], the depths it may pick; the record makes each one deeper.
-        choice: int16[K + 1, c], by mediums left and cell of the loss: which of them; -1 to stop.
+        choice: int16[K + 1, c], by mediums left and cell of the loss: which of them; -1 if none is left.
+        enough: bool[K + 1, c], where it has seen enough for the claim at hand; what comes later may tell of a bug.
         losses: float64[3, m], ln P(answer | record there) / P(answer | not there), by answer and depth.
         cell: Nats of one cell.
         value: The delta that it reaches at the epsilon it was made for (a little high: the grid interpolates).
@@ -45,16 +46,17 @@ class BetweenPolicy:
 
     depths: NDArray[np.int64]
     choice: NDArray[np.int16]
+    enough: NDArray[np.bool_]
     losses: Floats
     cell: float
     value: float
 
-    def pick(self, left: NDArray[np.int64], loss: Floats) -> NDArray[np.int64]:
-        """Return which depth to ask for next, by mediums left and privacy loss so far; -1 to stop."""
+    def pick(self, left: NDArray[np.int64], loss: Floats) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return which depth to ask for next, and whether enough was seen, by mediums left and privacy loss so far."""
         middle = self.choice.shape[1] // 2
         cells = np.clip(np.rint(loss / self.cell).astype(np.int64) + middle, 0, 2 * middle)
         picks: NDArray[np.int64] = self.choice[left, cells].astype(np.int64)
-        return picks
+        return picks, self.enough[left, cells]
 
 
 def between_policy(instance: BetweenThresholds, mediums: int, epsilon: float) -> BetweenPolicy:
@@ -76,10 +78,11 @@ def between_policy(instance: BetweenThresholds, mediums: int, epsilon: float) ->
     stop = np.maximum(-np.expm1(epsilon - np.arange(-top, top + 1) * cell), 0.0)
     steps = [_Step(np.exp(there[answer]), losses[answer], cell, len(stop)) for answer in range(3)]
     choice = np.full((mediums + 1, len(stop)), -1, dtype=np.int16)
+    enough = np.ones(choice.shape, dtype=np.bool_)
     fewer = stop
     for left in range(1, mediums + 1):
-        fewer, choice[left] = _sweep(steps, stop, fewer)
-    return BetweenPolicy(depths, choice, losses, cell, float(fewer[top]))
+        fewer, choice[left], enough[left] = _sweep(steps, stop, fewer)
+    return BetweenPolicy(depths, choice, enough, losses, cell, float(fewer[top]))
 
 
 class _Step:
@@ -98,8 +101,8 @@ class _Step:
         return mean
 
 
-def _sweep(steps: list[_Step], stop: Floats, fewer: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the value with one medium more, and what to ask for."""
+def _sweep(steps: list[_Step], stop: Floats, fewer: Floats) -> tuple[Floats, NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the value with one medium more, what to ask for, and where asking gains nothing."""
     low, medium, high = steps
     charged, value = medium(fewer), np.maximum(stop, fewer)
     for _ in range(_SWEEPS):
@@ -110,7 +113,7 @@ def _sweep(steps: list[_Step], stop: Floats, fewer: Floats) -> tuple[Floats, NDA
         if change < 1e-6:  # noqa: PLR2004 -- a probability; enough to tell which depth is worst
             break
     options = charged + low(value) + high(value)
-    return value, np.where(options.max(axis=0) > stop + 1e-9, options.argmax(axis=0), -1)
+    return value, options.argmax(axis=0), options.max(axis=0) <= stop + 1e-9
 
 
 def worst_depth(instance: BetweenThresholds, mediums: int, rounds: int) -> int:

@@ -1,20 +1,23 @@
 """Runs the parts of an audit over all processor cores, keeps what is done, and goes on where it was broken off."""
 
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
 from oracle.audit.cells import Cell, run_cell
+from oracle.audit.crash import play_daemon
 from oracle.audit.findings import Check, Finding
 from oracle.audit.plans import TARGETS
 from oracle.audit.structure import run_check
+from oracle.audit.timing import run_timing
 from oracle.errors import InputError, StorageError
 
-__all__ = ["Game", "Job", "Result", "Settings", "Structure", "run_jobs"]
+__all__ = ["Daemon", "Game", "Job", "Result", "Settings", "Structure", "Time", "kept_seed", "run_jobs"]
 
 Result = Finding | Check
 
@@ -35,15 +38,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...]
 
 
+class _Done(msgspec.Struct, frozen=True):
+    """A part that is done.
+
+    Attributes:
+        job: Its name.
+        results: What it found.
+    """
+
+    job: str
+    results: tuple[Finding | Check, ...]
+
+
 class Job(Protocol):
-    """One part of an audit, that a process of its own can run."""
+    """One part of an audit."""
+
+    @property
+    def alone(self) -> bool:
+        """True if nothing else may run beside it."""
+        ...
 
     @property
     def name(self) -> str:
         """What identifies it among all."""
         ...
 
-    def __call__(self, seed: bytes, miss: float) -> Result:
+    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:
         """Run it.
 
         Args:
@@ -57,15 +77,16 @@ class Game(msgspec.Struct, frozen=True):
     """Games of one cell."""
 
     cell: Cell
+    alone: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
         """See `Job.name`."""
         return self.cell.name
 
-    def __call__(self, seed: bytes, miss: float) -> Finding:
+    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:
         """See `Job`."""
-        return run_cell(self.cell, seed, miss)
+        return (run_cell(self.cell, seed, miss),)
 
 
 class Structure(msgspec.Struct, frozen=True):
@@ -78,15 +99,54 @@ class Structure(msgspec.Struct, frozen=True):
 
     target: str
     check: str
+    alone: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
         """See `Job.name`."""
         return f"structure|{self.target}|{self.check}"
 
-    def __call__(self, seed: bytes, miss: float) -> Check:  # noqa: ARG002 -- nothing is left to chance here
+    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:  # noqa: ARG002 -- nothing is left to chance here
         """See `Job`."""
-        return run_check(next(target for target in TARGETS if target.name == self.target), self.check, seed)
+        target = next(target for target in TARGETS if target.name == self.target)
+        return (run_check(target, self.check, seed),)
+
+
+class Time(msgspec.Struct, frozen=True):
+    """One measurement of time.
+
+    Attributes:
+        what: Which.
+    """
+
+    what: str
+    alone: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """See `Job.name`."""
+        return f"timing|{self.what}"
+
+    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:  # noqa: ARG002 -- its intervals have their own
+        """See `Job`."""
+        return (run_timing(self.what, seed),)
+
+
+class Daemon(msgspec.Struct, frozen=True):
+    """Games through daemons that are killed.
+
+    Attributes:
+        games: In each world.
+    """
+
+    games: int
+    name: ClassVar[str] = "daemon"
+    alone: ClassVar[bool] = False
+
+    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:
+        """See `Job`."""
+        with tempfile.TemporaryDirectory(prefix="perpetua-audit-") as folder:
+            return play_daemon(Path(folder), seed, miss, games=self.games)
 
 
 def run_jobs(
@@ -114,25 +174,26 @@ def run_jobs(
     missing = [job for job in jobs if job.name not in found]
     seed, miss = bytes.fromhex(settings.seed), settings.miss / max(len(jobs), 1)
 
-    def take(result: Result) -> None:
-        found[result.cell] = result
+    def take(job: Job, results: tuple[Result, ...]) -> None:
+        found[job.name] = results
         if kept is not None:
-            _append(kept, msgspec.json.encode(result))
+            _append(kept, msgspec.json.encode(_Done(job.name, results)))
         done(len(found))
 
-    if workers == 1:
-        for job in missing:
-            take(job(seed, miss))
-    else:
+    beside = [job for job in missing if workers > 1 and not job.alone]
+    if beside:
         with ProcessPoolExecutor(workers) as pool:
-            futures = [pool.submit(job, seed, miss) for job in missing]
+            futures = {pool.submit(job, seed, miss): job for job in beside}
             try:
                 for future in as_completed(futures):
-                    take(future.result())
+                    take(futures[future], future.result())
             finally:
                 for future in futures:
                     future.cancel()
-    return [found[job.name] for job in jobs]
+    for job in missing:
+        if job not in beside:
+            take(job, job(seed, miss))
+    return [result for job in jobs for result in found[job.name]]
 
 
 def kept_seed(kept: Path) -> str | None:
@@ -150,12 +211,12 @@ def _lines(kept: Path) -> list[bytes]:
         raise StorageError(f"{kept}: {exc.strerror}") from exc
 
 
-def _begin(kept: Path, settings: Settings) -> dict[str, Result]:
+def _begin(kept: Path, settings: Settings) -> dict[str, tuple[Result, ...]]:
     lines = _lines(kept)
     if not lines:
         _append(kept, msgspec.json.encode(settings))
         return {}
-    found: dict[str, Result] = {}
+    found: dict[str, tuple[Result, ...]] = {}
     try:
         before = msgspec.json.decode(lines[0], type=Settings)
     except msgspec.MsgspecError as exc:
@@ -166,10 +227,10 @@ def _begin(kept: Path, settings: Settings) -> dict[str, Result]:
         )
     for line in lines[1:]:
         try:
-            result = msgspec.json.decode(line, type=Finding | Check)
+            part = msgspec.json.decode(line, type=_Done)
         except msgspec.MsgspecError:  # the line that a crash tore
             continue
-        found[result.cell] = result
+        found[part.job] = part.results
     return found
 
 

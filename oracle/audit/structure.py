@@ -11,15 +11,20 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
+from connectors.base import Delivery
 from oracle.accounting.ledger import PhaseEnded
 from oracle.audit.dice import Dice
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
-from oracle.audit.plans import TARGETS, Target, small_plan, start_thresholds
-from oracle.mechanisms.stopper import Stopper
+from oracle.audit.plans import TARGETS, Target, small_plan
+from oracle.mechanisms.addresses import Addresses
+from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
+from oracle.predictors.sides import SideBank
+from oracle.service.shard import Shard
+from oracle.state.format import Snapshot
 
 __all__ = ["CHECKS", "run_check", "structure_names"]
 
@@ -59,16 +64,21 @@ def _same(left: StateArrays, right: StateArrays) -> bool:
     return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
 
 
-def exact_noise(plan: BoxPlan, _dice: Dice) -> Seen:
-    """The noise is the integer law's to 128 bits: floating-point noise has gaps that give single records away.
+def exact_noise(plan: BoxPlan, dice: Dice) -> Seen:
+    """What the sides answer with is the plan's: thresholds, scales, and noise that is the integer law's to 128 bits.
 
-    Every edge at which an answer changes is found by bisection, and compared with the law at high precision.
+    Floating-point noise has gaps that give single records away. Every edge at which an answer changes is found by
+    bisection, and compared with the law at high precision.
     """
-    worst: mpmath.mpf = mpmath.mpf(0)
-    stopper = plan.phases[0].stopper
-    mechanism = Stopper(stopper.epsilon, stopper.threshold)
-    for off in (exact_between(start_thresholds(plan)), exact_stopper(mechanism), exact_levels(mechanism)):
-        worst = max(worst, off)
+    phase = plan.phases[0]
+    addresses = Addresses(PhaseKey(dice.secret(0)), len(plan.features))
+    bank = SideBank.begin(phase, addresses, [np.full(phase.start.points, np.inf)])
+    worst = max(
+        exact_between(bank.start, phase.start),
+        exact_between(bank.rearmed, phase.rearmed),
+        exact_stopper(bank.stopper, phase.stopper),
+        exact_levels(bank.stopper, phase.stopper),
+    )
     allowed = mpmath.ldexp(1, -128)
     seen = "all edges are within 2^-128" if worst <= allowed else f"an edge is off by {mpmath.nstr(worst, 3)}"
     return bool(worst <= allowed), seen
@@ -206,8 +216,32 @@ def counted(plan: BoxPlan, dice: Dice) -> Seen:
     return False, f"no flood of {phase.rounds - 1} rounds armed a side afresh"
 
 
+def no_deduplication(plan: BoxPlan, dice: Dice) -> Seen:
+    """Two messages are two rounds, whatever they say: else whoever guesses an id is given a hidden answer."""
+    predictor = _trained(plan, dice.secret(0))
+    first = Snapshot(
+        plan_digest=plan.digest,
+        generation=1,
+        position=0,
+        round=0,
+        phase=1,
+        rearms=0,
+        tag=bytes(16),
+        arrays=predictor.export(),
+    )
+    body = b'{"id":"one","x":[0.25]}'
+    runs = [
+        Shard(plan, first).process([Delivery(place, body, "application/json") for place in range(1, count + 1)])
+        for count in (1, 2, 9)
+    ]
+    rounds = [run.rounds for run in runs]
+    places = {reply.body.partition(b'"round":')[2] for reply in runs[-1].commit.replies}
+    good = rounds == [1, 2, 9] and len(places) == len(runs[-1].commit.replies)
+    return good, f"1, 2 and 9 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"
+
+
 CHECKS: Final[dict[str, Callable[[BoxPlan, Dice], Seen]]] = {
-    "noise is exact": exact_noise,
+    "thresholds and noise are the plan's, exactly": exact_noise,
     "one draw for one round, also after a restart": one_draw,
     "a draw serves one round only": fresh_draws,
     "a round's noise is its own": own_noise,
@@ -215,6 +249,7 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Dice], Seen]]] = {
     "one record moves a depth by one": sensitivity,
     "a phase's key does not outlive it": ratcheted,
     "mediums are counted up to K": counted,
+    "one message, one round": no_deduplication,
 }
 """By what must hold."""
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from oracle.cli import check, demo, hypothesis, init, plan, replay, serve, status, topics
+from oracle.cli import audit, check, demo, hypothesis, init, plan, replay, serve, status, topics
 from oracle.cli.version import version
 from oracle.errors import BusError, PerpetuaError, RefusedError, SourceError, StateError, StorageError
 
@@ -31,6 +31,7 @@ app.command("topics")(topics.run)
 app.command("replay")(replay.run)
 app.command("hypothesis")(hypothesis.run)
 app.command("demo")(demo.run)
+app.add_typer(audit.app, name="audit")
 
 _EXIT_CODES: tuple[tuple[type[PerpetuaError], int], ...] = (
     (RefusedError, 2),

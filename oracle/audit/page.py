@@ -1,0 +1,127 @@
+"""The report as one HTML file that needs nothing else: tables, and plots as inline SVG."""
+
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from itertools import groupby
+from typing import Final
+
+from oracle.audit.findings import NEAR, Check, Finding, near, refuted
+
+__all__ = ["page"]
+
+_WIDTH, _LEFT, _ROW = 860, 330, 22
+_STYLE: Final = """
+:root{color-scheme:light dark;--ink:#1b1f24;--soft:#6b7280;--line:#d5d9df;--bar:#4f7cac;--claim:#2e7d32;--bad:#b3261e}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e8eb;--soft:#9aa3ad;--line:#3a4149;--bar:#7da7d4;--claim:#7bc67e;
+--bad:#ff8a80}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:Canvas;max-width:900px;margin:2em auto;
+padding:0 1em}
+h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse;width:100%}
+th,td{text-align:left;padding:.25em .6em;border-bottom:1px solid var(--line);vertical-align:top}
+td.n{text-align:right;font-variant-numeric:tabular-nums}svg{width:100%;height:auto}
+svg text{fill:var(--ink);font-size:12px}
+.soft{color:var(--soft)}svg .soft{fill:var(--soft)}.bad{color:var(--bad);font-weight:600}
+"""
+_LEGEND: Final = (
+    "Each line is one adversary at one claim. The green mark is the claimed epsilon. The dot is the lower bound that "
+    "was proved; the bar goes on to the upper end of the interval of the event that was counted. A dot to the right "
+    "of its mark would refute the claim."
+)
+
+
+def page(results: Sequence[Finding | Check], *, version: str, seed: str, miss: float) -> str:
+    """Return the whole HTML document.
+
+    Args:
+        results: Of all parts, in the order they are to be shown.
+        version: Of the software.
+        seed: Of the auditor's dice, hex digits.
+        miss: Probability that any true claim at all is refuted by chance.
+    """
+    games = [one for one in results if isinstance(one, Finding)]
+    checks = [one for one in results if isinstance(one, Check)]
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
+        f"<title>Perpetua: audit</title><style>{_STYLE}</style><h1>What an auditor could prove about epsilon</h1>",
+        f"<p>{escape(_summary(results))}</p>",
+        f"<p class=soft>Perpetua {escape(version)}; dice {escape(seed)}. All hold but with probability {miss:g}.</p>",
+        f"<p class=soft>{escape(_LEGEND)}</p>",
+    ]
+    for key, group in groupby(games, lambda one: (one.level, one.target)):
+        found = list(group)
+        nominal = " (nominal claims)" if found[0].nominal else ""
+        parts.append(f"<h2>{escape(_title(*key))}{nominal}</h2>{_plot(found)}{_table(found)}")
+    if checks:
+        parts.append(f"<h2>Structure, restarts and time</h2>{_checks(checks)}")
+    return "\n".join(parts) + "</html>\n"
+
+
+def _title(level: str, target: str) -> str:
+    return {"between-thresholds": f"BetweenThresholds, {target} noise", "stopper": "Stopper"}.get(
+        level, f"{level}: {target}"
+    )
+
+
+def _summary(results: Sequence[Finding | Check]) -> str:
+    broken = refuted(results)
+    if broken:
+        return f"{len(broken)} of {len(results)} parts failed: " + "; ".join(one.cell for one in broken)
+    levels = ", ".join(f"{level}: {factor:.2g}" for level, factor in near(results).items())
+    return (
+        f"No claim was refuted and every check passed ({len(results)} parts). The claim over the best bound that was "
+        f"proved of it, by what was attacked: {levels or 'no games were played'} (wanted: {NEAR:g} at most)."
+    )
+
+
+def _plot(found: Sequence[Finding]) -> str:
+    most = 1.08 * max(max(one.epsilon, min(one.highest or one.lowest, 2.0 * one.epsilon)) for one in found)
+    height = _ROW * len(found) + 34
+
+    def across(value: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - 20) * min(max(value, 0.0), most) / most
+
+    parts = [f"<svg viewBox='0 0 {_WIDTH} {height}' role=img aria-label='lower bounds beside claims'>"]
+    for step in range(5):
+        value = most * step / 4
+        at = across(value)
+        parts.append(f"<line x1={at:.1f} x2={at:.1f} y1=4 y2={height - 24} stroke='var(--line)'/>")
+        parts.append(f"<text class=soft x={at:.1f} y={height - 8} text-anchor=middle>{value:.2g}</text>")
+    for number, one in enumerate(found):
+        parts += _line(one, number * _ROW + 16, across)
+    return "".join(parts) + "</svg>"
+
+
+def _line(one: Finding, at: float, across: Callable[[float], float]) -> Iterable[str]:
+    name = f"{one.adversary}, ε = {one.epsilon:g}"
+    colour = "var(--bad)" if one.refutes else "var(--bar)"
+    high = across(one.highest if one.highest is not None else 2.0 * one.epsilon)
+    yield f"<text x={_LEFT - 10} y={at + 4} text-anchor=end>{escape(name)}</text>"
+    ends = f"x1={across(one.lowest):.1f} x2={high:.1f} y1={at} y2={at}"
+    yield f"<line {ends} stroke='{colour}' stroke-width=3 opacity=.4 />"
+    yield f"<circle cx={across(one.lowest):.1f} cy={at} r=4.5 fill='{colour}'/>"
+    claim = across(one.epsilon)
+    yield f"<line x1={claim:.1f} x2={claim:.1f} y1={at - 7} y2={at + 7} stroke='var(--claim)' stroke-width=3 />"
+
+
+def _table(found: Sequence[Finding]) -> str:
+    head = "<tr><th>adversary<th>hidden record<th>ε claimed<th>δ<th>proved<th>estimate<th>games<th>counts</tr>"
+    rows = [
+        f"<tr><td>{escape(one.adversary)}<td>{escape(one.record)}<td class=n>{one.epsilon:g}<td class=n>{one.delta:g}"
+        f"<td class='n{' bad' if one.refutes else ''}'>{one.lowest:.3f}<td class=n>{_number(one.estimate)}"
+        f"<td class=n>{one.games:,}<td class=n>{one.likelier:,} : {one.rarer:,}</tr>"
+        for one in found
+    ]
+    return f"<table>{head}{''.join(rows)}</table>"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    rows = [
+        f"<tr><td>{escape(one.target)}<td>{escape(one.name)}<td class='{'' if one.passed else 'bad'}'>"
+        f"{'holds' if one.passed else 'FAILS'}<td>{escape(one.says)}</tr>"
+        for one in checks
+    ]
+    return f"<table><tr><th>target<th>what must hold<th><th>seen</tr>{''.join(rows)}</table>"

@@ -1,0 +1,337 @@
+"""Receipts: signed public statements of what a run has promised so far, and their check against plan and ledger.
+
+A receipt holds public facts only (privacy document, section 1), the plan whole, and a commitment to the running tag:
+SHA-256 over the plan's digest, the round and the 16-byte tag. The tag is a keyed MAC over every round and query, so
+the commitment tells nothing, and whoever keeps the genesis file can show later which log it stands for.
+"""
+
+import hashlib
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, SideRearmed, decode
+from oracle.errors import CorruptSnapshotError, InputError, KeyFileError, PlanError, StateError, StorageError
+from oracle.planning.kinds import KINDS, decode_plan
+from oracle.planning.plan import Plan
+from oracle.state.files import read_private, write_exclusive
+from oracle.state.folder import newest_bytes, read_plan
+from oracle.state.forks import read_forks
+from oracle.state.format import Snapshot
+from oracle.state.format import decode as decode_snapshot
+
+__all__ = [
+    "PhaseLine",
+    "Receipt",
+    "Statement",
+    "against_ledger",
+    "make_statement",
+    "open_receipt",
+    "public_key_path",
+    "read_ledger",
+    "read_public_key",
+    "seal",
+    "signing_key",
+    "tag_commitment",
+    "verify_statement",
+]
+
+_DOMAIN: Final = b"perpetua/receipt/1\0"
+_TAG_DOMAIN: Final = b"perpetua/receipt/1/tag\0"
+_VERSION: Final = 1
+_SECRET, _PUBLIC = "perpetua-receipt-key 1", "perpetua-receipt-public-key 1"
+_KEY_BYTES: Final = 32
+_LIMIT: Final = 4096
+
+
+class PhaseLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One phase that has begun.
+
+    Attributes:
+        phase: Its number.
+        first_round: Its first global round.
+        rounds: How many it has.
+        answered: How many of them were answered.
+        epsilon: Per-record epsilon of its records (nats).
+        delta: Per-record delta of its records.
+    """
+
+    phase: int
+    first_round: int
+    rounds: int
+    answered: int
+    epsilon: float
+    delta: float
+
+
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
+    """What is signed: public facts as of one snapshot.
+
+    Attributes:
+        version: Of this format.
+        software: Name and version of what made it.
+        issued: When, UTC.
+        model: The model's name.
+        plan: The plan's canonical JSON, whole.
+        plan_digest: Its SHA-256, hex digits.
+        nominal: True where no proof bounds epsilon and delta.
+        round: Rounds answered.
+        phases: Every phase that has begun.
+        rearms: Times that any side was armed afresh.
+        delta_spent: Sum of delta over the training records and all rounds so far.
+        delta_limit: Its bound for ever.
+        forks: Other logs that were answered from this state; each costs its records epsilon once more.
+        tag_commitment: To the running tag, hex digits.
+    """
+
+    version: int = _VERSION
+    software: str
+    issued: str
+    model: str
+    plan: str
+    plan_digest: str
+    nominal: bool
+    round: int
+    phases: tuple[PhaseLine, ...]
+    rearms: int
+    delta_spent: float
+    delta_limit: float
+    forks: int
+    tag_commitment: str
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement with its Ed25519 signature.
+
+    Attributes:
+        statement: The signed bytes: a `Statement` as JSON.
+        public_key: 32 bytes, hex digits.
+        signature: 64 bytes, hex digits.
+    """
+
+    statement: msgspec.Raw
+    public_key: str
+    signature: str
+
+
+def public_key_path(secret: Path) -> Path:
+    """Return where the public part of a receipt key is written."""
+    return secret.with_name(secret.name + ".pub")
+
+
+def signing_key(path: Path) -> Ed25519PrivateKey:
+    """Return the receipt key of a file of mode 0600; make it, and its public part beside it, where there is none.
+
+    Raises:
+        KeyFileError: The file is malformed, or readable by others than its owner.
+        StorageError: It cannot be written.
+    """
+    if not path.exists():
+        raw = Ed25519PrivateKey.generate().private_bytes_raw()
+        write_exclusive(path, f"{_SECRET}\n{raw.hex()}\n".encode())
+    try:
+        text = read_private(path, _LIMIT)
+    except OSError as exc:
+        raise KeyFileError(f"receipt key {path}: {exc.strerror}") from exc
+    key = Ed25519PrivateKey.from_private_bytes(_key_of(path, text, _SECRET))
+    public = public_key_path(path)
+    if not public.exists():
+        write_exclusive(public, f"{_PUBLIC}\n{key.public_key().public_bytes_raw().hex()}\n".encode())
+    return key
+
+
+def read_public_key(path: Path) -> bytes:
+    """Return the 32 bytes of a public key file.
+
+    Raises:
+        KeyFileError: It is none, or cannot be read.
+    """
+    try:
+        return _key_of(path, path.read_bytes()[:_LIMIT], _PUBLIC)
+    except OSError as exc:
+        raise KeyFileError(f"receipt key {path}: {exc.strerror}") from exc
+
+
+def _key_of(path: Path, text: bytes, first_line: str) -> bytes:
+    match = re.fullmatch(rf"{first_line}\n([0-9a-f]{{{2 * _KEY_BYTES}}})\n?".encode(), text)
+    if match is None:
+        raise KeyFileError(f"receipt key {path}: not a key file (a line {first_line!r}, then a line of hex digits)")
+    return bytes.fromhex(match[1].decode())
+
+
+def tag_commitment(plan_digest: bytes, rounds: int, tag: bytes) -> str:
+    """Return the commitment to a running tag, hex digits."""
+    return hashlib.sha256(_TAG_DOMAIN + plan_digest + rounds.to_bytes(8, "big") + tag).hexdigest()
+
+
+def make_statement(folder: Path, master_key: bytes, software: str) -> Statement:
+    """Return what the newest snapshot of a state folder stands for; the folder may be served meanwhile.
+
+    Raises:
+        StateError: The folder holds no state, or its snapshot cannot be read with this key.
+    """
+    encoded, data = read_plan(folder), newest_bytes(folder)
+    if encoded is None or data is None:
+        raise StateError(f"{folder}: it holds no state")
+    plan = decode_plan(encoded)
+    snapshot: Snapshot = decode_snapshot(data, master_key, plan.digest)
+    return Statement(
+        software=software,
+        issued=datetime.now(UTC).isoformat(timespec="seconds"),
+        model=plan.name,
+        plan=encoded.decode(),
+        plan_digest=plan.digest.hex(),
+        nominal=plan.nominal,
+        round=snapshot.round,
+        phases=_lines(plan, snapshot.round),
+        rearms=snapshot.rearms,
+        delta_spent=_spent(plan, snapshot.round),
+        delta_limit=plan.delta,
+        forks=len(read_forks(folder)),
+        tag_commitment=tag_commitment(plan.digest, snapshot.round, snapshot.tag),
+    )
+
+
+def _lines(plan: Plan, rounds: int) -> tuple[PhaseLine, ...]:
+    """Return the phases that have begun after so many rounds."""
+    lines, first = [], 0
+    for phase in plan.phases:
+        if first > rounds:
+            break
+        answered = min(rounds - first, phase.rounds)
+        lines.append(
+            PhaseLine(
+                phase=phase.phase,
+                first_round=first,
+                rounds=phase.rounds,
+                answered=answered,
+                epsilon=plan.epsilon,
+                delta=phase.delta,
+            )
+        )
+        first += phase.rounds
+    return tuple(lines)
+
+
+def _spent(plan: Plan, rounds: int) -> float:
+    lines = _lines(plan, rounds)
+    return plan.spent(lines[-1].phase, lines[-1].answered)
+
+
+def seal(statement: Statement, key: Ed25519PrivateKey) -> bytes:
+    """Sign a statement and return the receipt's bytes."""
+    raw = msgspec.json.encode(statement)
+    receipt = Receipt(
+        statement=msgspec.Raw(raw),
+        public_key=key.public_key().public_bytes_raw().hex(),
+        signature=key.sign(_DOMAIN + raw).hex(),
+    )
+    return msgspec.json.encode(receipt) + b"\n"
+
+
+def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
+    """Read a receipt, check its signature, and return what it states and the key it is signed with, hex digits.
+
+    Args:
+        path: The file.
+        public_key: The key that it has to be signed with; None takes the one it names.
+
+    Raises:
+        StorageError: The file cannot be read.
+        InputError: It is no receipt, of a newer version, or signed with another key.
+        CorruptSnapshotError: The signature does not belong to the statement.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as exc:
+        raise StorageError(f"{path}: {exc.strerror}") from exc
+    try:
+        receipt = msgspec.json.decode(data, type=Receipt)
+        raw = bytes(receipt.statement)
+        signer, signature = bytes.fromhex(receipt.public_key), bytes.fromhex(receipt.signature)
+        key = Ed25519PublicKey.from_public_bytes(signer)
+    except (msgspec.MsgspecError, ValueError) as exc:
+        raise InputError("receipt", str(path), "must be a receipt of Perpetua") from exc
+    if public_key is not None and signer != public_key:
+        raise InputError("receipt.public_key", signer.hex(), f"must be {public_key.hex()}")
+    try:
+        key.verify(signature, _DOMAIN + raw)
+    except InvalidSignature as exc:
+        raise CorruptSnapshotError(f"{path}: the signature does not belong to the statement") from exc
+    try:
+        statement = msgspec.json.decode(raw, type=Statement)
+    except msgspec.MsgspecError as exc:
+        raise InputError("receipt.statement", str(path), "must be a statement that this Perpetua knows") from exc
+    if statement.version > _VERSION:
+        raise InputError("receipt.version", statement.version, f"must be at most {_VERSION}")
+    return statement, signer.hex()
+
+
+def verify_statement(statement: Statement) -> list[str]:
+    """Work everything out again that follows from the plan; return what does not hold, in words.
+
+    Raises:
+        PlanError: The plan cannot be read.
+    """
+    encoded = statement.plan.encode()
+    plan = decode_plan(encoded)
+    wrong = []
+    if hashlib.sha256(encoded).hexdigest() != statement.plan_digest:
+        wrong.append("the plan is not the one that its digest names")
+    if plan.encode() != encoded:
+        wrong.append("the plan is not written as this version writes plans")
+    if (plan.name, plan.nominal, plan.delta) != (statement.model, statement.nominal, statement.delta_limit):
+        wrong.append("name, profile or delta are not the plan's")
+    if not 0 <= statement.round <= plan.rounds:
+        wrong.append("there are more rounds than the plan has")
+    elif (_lines(plan, statement.round), _spent(plan, statement.round)) != (statement.phases, statement.delta_spent):
+        wrong.append("phases or delta spent do not follow from the plan and the rounds")
+    try:
+        KINDS[plan.predictor].verify(plan)
+    except PlanError as exc:
+        wrong.append(f"the accountant does not prove the plan: {exc}")
+    return wrong
+
+
+def read_ledger(path: Path) -> list[LedgerEvent]:
+    """Return a ledger file's events.
+
+    Raises:
+        StorageError: It cannot be read.
+        InputError: A line is no event that this Perpetua knows.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as exc:
+        raise StorageError(f"{path}: {exc.strerror}") from exc
+    try:
+        return [decode(line) for line in lines if line]
+    except msgspec.MsgspecError as exc:
+        raise InputError("ledger", str(path), "must be a ledger of Perpetua") from exc
+
+
+def against_ledger(statement: Statement, events: list[LedgerEvent]) -> list[str]:
+    """Return where a statement and a ledger disagree, in words; what is said of later rounds does not matter."""
+    wrong = []
+    started = {event.phase: event for event in events if isinstance(event, PhaseStarted)}
+    ended = {event.phase: event for event in events if isinstance(event, PhaseEnded)}
+    for line in statement.phases:
+        event = started.get(line.phase)
+        if event is None and line.answered:
+            wrong.append(f"phase {line.phase}: the ledger does not know it")
+        elif event is not None:
+            told = (event.round, event.rounds, event.epsilon, event.delta)
+            if told != (line.first_round, line.rounds, line.epsilon, line.delta):
+                wrong.append(f"phase {line.phase}: the ledger has other rounds, epsilon or delta")
+        end = ended.get(line.phase)
+        if line.answered == line.rounds and (end is None or end.round != line.first_round + line.rounds):
+            wrong.append(f"phase {line.phase}: the ledger does not say that it ended")
+    rearms = sum(isinstance(event, SideRearmed) and event.round < statement.round for event in events)
+    if rearms != statement.rearms:
+        wrong.append(f"the ledger has {rearms} re-arms before round {statement.round}, the receipt {statement.rearms}")
+    return wrong

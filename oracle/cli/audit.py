@@ -1,0 +1,224 @@
+"""`perpetua audit`: attacks Perpetua's own predictors and daemon, and prints what it could prove of their epsilon."""
+
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from oracle.audit.findings import NEAR, Check, Finding, finite, near, refuted
+from oracle.audit.page import page
+from oracle.cli import audit_receipt
+from oracle.cli.progress import Progress
+from oracle.cli.version import version
+from oracle.errors import InputError, StorageError
+
+__all__ = ["app"]
+
+if TYPE_CHECKING:
+    from oracle.audit.runner import Job, Settings
+
+_LEAST: Final = 64
+_LEAST_DAEMON: Final = 16
+_SMALLEST, _LARGEST = 0.5, 8.0
+_WIDTH: Final = 140
+_KEPT: Final = "audit.jsonl"
+
+app = typer.Typer(invoke_without_command=True, no_args_is_help=False, help="Attack Perpetua; sign and check receipts.")
+app.command("receipt")(audit_receipt.check)
+app.command("sign")(audit_receipt.sign)
+
+
+@app.callback()
+def run(  # noqa: PLR0913, PLR0917 -- the command's options
+    context: typer.Context,
+    games: Annotated[
+        int,
+        typer.Option("--games", help="Games against each predictor, in each world; mechanisms get ten times as many."),
+    ] = 2_000,
+    daemon_games: Annotated[
+        int, typer.Option("--daemon-games", help="Games through daemons that are killed, in each world; 0 for none.")
+    ] = 16,
+    epsilon: Annotated[
+        list[float] | None, typer.Option("--epsilon", help="Claims to attack; by default 2 and 4.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only the parts whose name holds one of these texts.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for the report and for all that is done; a second run goes on there."),
+    ] = None,
+    seed: Annotated[
+        str | None, typer.Option("--seed", help="Seed of the dice, 32 hex digits; by default a fresh one.")
+    ] = None,
+    miss: Annotated[
+        float, typer.Option("--miss", help="Probability that any true claim at all is refuted by chance.")
+    ] = 1e-3,
+    workers: Annotated[int, typer.Option("--workers", help="Processes; by default one for each core.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Play both worlds of the privacy game against every predictor; check structure, restarts and time.
+
+    Exit 1 if a claim is refuted or a check fails.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from oracle.audit.runner import Settings, kept_seed, run_jobs
+
+    _check(games, daemon_games, miss, epsilon)
+    jobs = _jobs(games, daemon_games, tuple(epsilon or (2.0, 4.0)), tuple(only or ()))
+    kept = None if out is None else _folder(out) / _KEPT
+    before = kept_seed(kept) if kept is not None else None
+    settings = Settings(
+        version=version(),
+        seed=_seed(seed) or before or secrets.token_hex(16),
+        miss=miss,
+        jobs=tuple(job.name for job in jobs),
+    )
+    with Progress("auditing", len(jobs), "parts") as progress:
+        results = run_jobs(jobs, settings, workers=workers or os.cpu_count() or 1, kept=kept, done=progress.at)
+    if out is not None:
+        _write(out / "audit.html", page(results, version=version(), seed=settings.seed, miss=miss).encode())
+        _write(out / "audit.json", msgspec.json.encode(_report(settings, results)))
+    if as_json:
+        typer.echo(msgspec.json.encode(_report(settings, results)))
+    else:
+        _print(results, settings, out)
+    raise typer.Exit(1 if refuted(results) else 0)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What `--json` prints.
+
+    Attributes:
+        version: Of the software.
+        seed: Of the auditor's dice.
+        miss: Probability that any true claim at all is refuted by chance.
+        refuted: Names of the refuted claims and failed checks.
+        near: By level of attack, the least factor between a proved claim and what was shown of it.
+        results: Of all parts.
+    """
+
+    version: str
+    seed: str
+    miss: float
+    refuted: tuple[str, ...]
+    near: dict[str, float | None]
+    results: tuple[Finding | Check, ...]
+
+
+def _report(settings: "Settings", results: "Sequence[Finding | Check]") -> Report:
+    levels = {level: finite(factor) for level, factor in near(results).items()}
+    broken = tuple(one.cell for one in refuted(results))
+    return Report(settings.version, settings.seed, settings.miss, broken, levels, tuple(results))
+
+
+def _check(games: int, daemon_games: int, miss: float, epsilons: Sequence[float] | None) -> None:
+    if games < _LEAST:
+        raise InputError("--games", games, f"must be at least {_LEAST}")
+    if daemon_games and daemon_games < _LEAST_DAEMON:
+        raise InputError("--daemon-games", daemon_games, f"must be 0 or at least {_LEAST_DAEMON}")
+    if not 0.0 < miss < 1.0:
+        raise InputError("--miss", miss, "must be above 0 and below 1")
+    for epsilon in epsilons or ():
+        if not _SMALLEST <= epsilon <= _LARGEST:
+            raise InputError("--epsilon", epsilon, f"must be from {_SMALLEST:g} to {_LARGEST:g}")
+
+
+def _seed(text: str | None) -> str | None:
+    if text is not None and re.fullmatch(r"[0-9a-f]{32}", text) is None:
+        raise InputError("--seed", text, "must be 32 hex digits")
+    return text
+
+
+def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...], only: tuple[str, ...]) -> "list[Job]":
+    from oracle.audit.cells import all_cells
+    from oracle.audit.runner import Daemon, Game, Structure, Time
+    from oracle.audit.structure import structure_names
+    from oracle.audit.timing import TIMINGS
+
+    jobs: list[Job] = [Structure(target, check) for target, check in structure_names()]
+    jobs += [Daemon(daemon_games)] if daemon_games else []
+    jobs += [Game(cell) for cell in all_cells(games, epsilons)]
+    jobs += [Time(what) for what in TIMINGS]
+    wanted = [job for job in jobs if not only or any(part in job.name for part in only)]
+    if not wanted:
+        raise InputError("--only", only[0], "must be part of a part's name, as 'structure' or 'twins' is")
+    return wanted
+
+
+def _folder(out: Path) -> Path:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StorageError(f"--out = '{out}': cannot be made: {exc.strerror}") from exc
+    return out
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as exc:
+        raise StorageError(f"{path}: cannot be written: {exc.strerror}") from exc
+
+
+def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path | None) -> None:
+    console = Console(soft_wrap=True)
+    console.width = max(console.width, _WIDTH)
+    games = [one for one in results if isinstance(one, Finding)]
+    if games:
+        console.print(_games_table(games))
+    checks = [one for one in results if isinstance(one, Check)]
+    if checks:
+        console.print(_checks_table(checks))
+    for level, factor in near(results).items():
+        console.print(f"{level}: the claim is {factor:.2g} times what was proved of it (wanted: {NEAR:g} at most)")
+    broken = refuted(results)
+    console.print(
+        "refuted: " + ", ".join(one.cell for one in broken)
+        if broken
+        else "No claim was refuted, and every check passed.",
+        style="bold",
+    )
+    console.print(f"All bounds hold together but with probability {settings.miss:g}; seed {settings.seed}")
+    if out is not None:
+        console.print(f"report: {out / 'audit.html'}")
+
+
+def _games_table(games: "Sequence[Finding]") -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("attacked", "adversary", "hidden record"):
+        table.add_column(name, overflow="fold")
+    for name in ("claimed", "delta", "proved", "estimate", "games"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in games:
+        estimate = "-" if one.estimate is None else f"{one.estimate:.2f}"
+        table.add_row(
+            f"{one.level}: {one.target}" if one.level != "daemon" else one.target,
+            one.adversary,
+            one.record,
+            f"{one.epsilon:g}{' (nominal)' if one.nominal else ''}",
+            f"{one.delta:g}",
+            f"{one.lowest:.2f}",
+            estimate,
+            f"{2 * one.games:,}",
+            style="red" if one.refutes else None,
+        )
+    return table
+
+
+def _checks_table(checks: "Sequence[Check]") -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("checked", "what must hold", "", "seen"):
+        table.add_column(name, overflow="fold")
+    for one in checks:
+        verdict = "holds" if one.passed else "FAILS"
+        table.add_row(one.target, one.name, verdict, one.says, style=None if one.passed else "red")
+    return table

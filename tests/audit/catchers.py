@@ -1,0 +1,96 @@
+"""Which part of the audit catches which planted bug, and the table of all of them."""
+
+from typing import Final, NamedTuple
+
+from oracle.audit.cells import Cell, run_cell
+from oracle.audit.findings import Check, Finding
+from oracle.audit.plans import TARGETS
+from oracle.audit.structure import CHECKS, run_check
+from oracle.audit.timing import run_timing
+from tests.audit.mutants import planted
+
+__all__ = ["CATCHERS", "MISS", "Catcher", "catch", "caught", "play"]
+
+SEED: Final = bytes(range(16))
+MISS: Final = 1e-3
+
+
+class Catcher(NamedTuple):
+    """One part of the audit, with as many games or turns as a test has time for.
+
+    Attributes:
+        kind: "game", "structure" or "time".
+        target: Whose.
+        name: The adversary's or the check's.
+        epsilon: Claimed; of games only.
+        games: Or turns.
+    """
+
+    kind: str
+    target: str
+    name: str
+    epsilon: float = 4.0
+    games: int = 0
+
+
+_ONE_SIDE: Final = TARGETS[0].name
+_BOX: Final = TARGETS[1].name
+
+CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
+    "noise scale halved": (
+        Catcher("game", "discrete-laplace", "dynamic program", 1.0, 12_000),
+        Catcher("structure", _ONE_SIDE, "thresholds and noise are the plan's, exactly"),
+    ),
+    "one draw for two rounds": (
+        Catcher("game", _ONE_SIDE, "twins", 2.0, 300),
+        Catcher("structure", _ONE_SIDE, "a draw serves one round only"),
+    ),
+    "noise drawn again after a restart": (Catcher("structure", _BOX, "one draw for one round, also after a restart"),),
+    "Stopper without rho": (
+        Catcher("game", "discrete-laplace", "19 of 20 mediums held for 64 rounds", 1.0, 1_500),
+        Catcher("structure", _ONE_SIDE, "thresholds and noise are the plan's, exactly"),
+    ),
+    "mediums not counted": (Catcher("structure", _ONE_SIDE, "mediums are counted up to K"),),
+    "a record twice in a side": (
+        Catcher("structure", _BOX, "one record moves a depth by one"),
+        Catcher("structure", "boxes, sequential", "one record moves a depth by one"),
+    ),
+    "K never capped": (Catcher("structure", _BOX, "mediums are counted up to K"),),
+    "thresholds too close": (Catcher("structure", _BOX, "thresholds and noise are the plan's, exactly"),),
+    "a query in two places": (
+        Catcher("structure", _ONE_SIDE, "a query stands in one place"),
+        Catcher("structure", "boxes, sequential", "a query stands in one place"),
+    ),
+    "noise that follows earlier data": (Catcher("structure", _ONE_SIDE, "a round's noise is its own"),),
+    "noise of the query alone": (Catcher("structure", _ONE_SIDE, "a draw serves one round only"),),
+    "early exit": (Catcher("time", "a batch of 64", "", games=40),),
+    "one answer by id": (Catcher("structure", _ONE_SIDE, "one message, one round"),),
+    "float noise": (Catcher("structure", _ONE_SIDE, "thresholds and noise are the plan's, exactly"),),
+    "key not ratcheted": (Catcher("structure", _ONE_SIDE, "a phase's key does not outlive it"),),
+}
+"""By planted bug."""
+
+
+def play(catcher: Catcher) -> Finding | Check:
+    """Run one part of the audit."""
+    if catcher.kind == "structure":
+        assert catcher.name in CHECKS
+        return run_check(next(target for target in TARGETS if target.name == catcher.target), catcher.name, SEED)
+    if catcher.kind == "time":
+        return run_timing(catcher.target, SEED, turns=catcher.games)
+    level = {"dynamic program": "between-thresholds"}.get(catcher.name, "predictor")
+    level = "stopper" if "mediums held" in catcher.name else level
+    delta = 0.0 if level == "stopper" else 0.01
+    cell = Cell(level, catcher.target, catcher.name, catcher.epsilon, delta, catcher.games)  # type: ignore[arg-type]  # one of the three
+    return run_cell(cell, SEED, MISS)
+
+
+def caught(result: Finding | Check) -> bool:
+    """Return whether a part of the audit found something."""
+    return result.refutes if isinstance(result, Finding) else not result.passed
+
+
+def catch(mutant: str, catcher: Catcher) -> Finding | Check:
+    """Run one part of the audit on a broken Perpetua."""
+    with planted(mutant):
+        return play(catcher)

@@ -1,0 +1,200 @@
+"""Perpetua, broken on purpose in fifteen ways: what an auditor is for is finding these."""
+
+import hashlib
+import itertools
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from oracle.mechanisms import between_thresholds, noise
+from oracle.mechanisms.addresses import Addresses, Purpose
+from oracle.mechanisms.between_thresholds import HIGH, LOW, BetweenThresholds
+from oracle.mechanisms.challenge import ArmedSide
+from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.noise import Edges
+from oracle.mechanisms.stopper import Stopper
+from oracle.mechanisms.windows import Window
+from oracle.predictors import rectangles, sides
+from oracle.service.shard import Shard
+
+__all__ = ["MUTANTS", "planted"]
+
+Patch = pytest.MonkeyPatch
+
+
+def _louder(patch: Patch) -> None:
+    """Noise of half the scale: every answer tells twice as much."""
+    real = noise.edges
+    patch.setattr(between_thresholds, "edges", lambda law, scale, first, last: real(law, 2.0 * scale, first, last))
+
+
+def _shared_draw(patch: Patch) -> None:
+    """Rounds 2i and 2i + 1 share a draw, whatever their queries."""
+    real = Addresses.words
+
+    def words(self: Addresses, purpose: Purpose, rounds: Any, sides: Any, hashes: Any) -> Any:
+        if purpose == Purpose.DEPTH:
+            return real(self, purpose, rounds // np.uint64(2), sides, None)
+        return real(self, purpose, rounds, sides, hashes)
+
+    patch.setattr(Addresses, "words", words)
+
+
+def _drawn_again(patch: Patch) -> None:
+    """Each process has noise of its own."""
+    real = Addresses.__init__
+
+    def begin(self: Addresses, key: PhaseKey, dimension: int) -> None:
+        real(self, PhaseKey(hashlib.sha256(key.secret + secrets.token_bytes(8)).digest()), dimension)
+
+    patch.setattr(Addresses, "__init__", begin)
+
+
+def _no_rho(patch: Patch) -> None:
+    """The Stopper's threshold is not noisy."""
+    patch.setattr(Stopper, "level", lambda self, _words: self.threshold)
+
+
+def _not_counted(patch: Patch) -> None:
+    """Mediums are collected, and not counted."""
+    real = ArmedSide.first_halt
+    patch.setattr(ArmedSide, "first_halt", lambda self, medium, *rest: real(self, np.zeros_like(medium), *rest))
+    patch.setattr(rectangles.RectanglesPERP, "_keep", lambda self, decided: self._pending.append(decided))
+
+
+def _twice_the_points(patch: Patch) -> None:
+    """A record is kept twice, so it moves a depth by 2."""
+    real = Window.add
+
+    def add(self: Window, keys: Any, records: Any) -> None:
+        real(self, np.repeat(keys, 2), np.repeat(records, 2))
+
+    patch.setattr(Window, "add", add)
+
+
+def _never_capped(patch: Patch) -> None:
+    """The Stopper never halts, so K mediums are no limit."""
+    patch.setattr(Stopper, "halts", lambda _self, counts, *_rest: np.zeros(len(counts), dtype=np.bool_))
+
+
+def _narrow(patch: Patch) -> None:
+    """The thresholds are next to each other: mediums are rare, and many answers come before K of them."""
+
+    def thresholds(instance: Any) -> BetweenThresholds:
+        return BetweenThresholds(instance.law, instance.scale, instance.high - 1, instance.high, instance.points)
+
+    patch.setattr(sides, "_thresholds", thresholds)
+
+
+def _two_places(patch: Patch) -> None:
+    """A medium query also goes into the harvest."""
+    real = rectangles._decide
+
+    def decide(outcomes: Any, present: Any) -> Any:
+        mediums, positive = real(outcomes, present)
+        return mediums, positive | mediums.any(axis=0)
+
+    patch.setattr(rectangles, "_decide", decide)
+
+
+def _follows_the_data(patch: Patch) -> None:
+    """The noise of a round depends on the queries before it, as that of a running generator would."""
+    real = Addresses.hashes
+
+    def hashes(self: Addresses, features: Any, present: Any) -> Any:
+        mixed = real(self, features, present)
+        chain = getattr(self, "chain", np.uint64(0))
+        mixed = np.bitwise_xor.accumulate(np.append(chain, mixed))[1:]
+        self.chain = mixed[-1] if len(mixed) else chain  # type: ignore[attr-defined]  # the mutation
+        return mixed
+
+    patch.setattr(Addresses, "hashes", hashes)
+
+
+def _of_the_query_alone(patch: Patch) -> None:
+    """The noise is a function of the query, and not of the round."""
+    real = Addresses.words
+
+    def words(self: Addresses, purpose: Purpose, rounds: Any, sides: Any, hashes: Any) -> Any:
+        if purpose == Purpose.DEPTH:
+            rounds = np.zeros_like(rounds)
+        return real(self, purpose, rounds, sides, hashes)
+
+    patch.setattr(Addresses, "words", words)
+
+
+def _early_exit(patch: Patch) -> None:
+    """Sides behind the one that decided are not evaluated."""
+    real = ArmedSide.answers
+    turn = itertools.count()
+    undecided = [True]
+
+    def answers(self: ArmedSide, keys: Any, words: Any) -> Any:
+        first = next(turn) % 4 == 0  # of a box with four sides
+        if not first and not undecided[0]:
+            return np.full(len(keys), LOW, dtype=np.int8)
+        outcome = real(self, keys, words)
+        undecided[0] = bool((outcome == HIGH).any())
+        return outcome
+
+    patch.setattr(ArmedSide, "answers", answers)
+
+
+def _once_by_id(patch: Patch) -> None:
+    """A second message with an id gets the first one's answer, and no round."""
+    real = Shard.process
+
+    def process(self: Shard, deliveries: Any) -> Any:
+        seen = set()
+        kept = [one for one in deliveries if one.body not in seen and not seen.add(one.body)]  # type: ignore[func-returns-value]  # as meant
+        return real(self, kept)
+
+    patch.setattr(Shard, "process", process)
+
+
+def _floats(patch: Patch) -> None:
+    """The noise's edges are rounded to floating-point numbers."""
+    real = noise.edges
+
+    def rounded(*arguments: Any) -> Edges:
+        table = real(*arguments)
+        return Edges(table.first, table.high & ~np.uint64(0x7FF), np.zeros_like(table.low))
+
+    patch.setattr(between_thresholds, "edges", rounded)
+
+
+def _one_key(patch: Patch) -> None:
+    """All phases have one key."""
+    patch.setattr(PhaseKey, "ratchet", lambda self: self)
+
+
+MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
+    "noise scale halved": _louder,
+    "one draw for two rounds": _shared_draw,
+    "noise drawn again after a restart": _drawn_again,
+    "Stopper without rho": _no_rho,
+    "mediums not counted": _not_counted,
+    "a record twice in a side": _twice_the_points,
+    "K never capped": _never_capped,
+    "thresholds too close": _narrow,
+    "a query in two places": _two_places,
+    "noise that follows earlier data": _follows_the_data,
+    "noise of the query alone": _of_the_query_alone,
+    "early exit": _early_exit,
+    "one answer by id": _once_by_id,
+    "float noise": _floats,
+    "key not ratcheted": _one_key,
+}
+"""What breaks it, by name."""
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Break Perpetua for a while."""
+    with pytest.MonkeyPatch.context() as patch:
+        MUTANTS[name](patch)
+        yield
