@@ -1,0 +1,145 @@
+"""`perpetua audit` itself: its table, its JSON, its page, and going on where it was broken off."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from typer.testing import CliRunner
+
+from oracle.audit.findings import Check, Finding, near, refuted
+from oracle.audit.page import page
+from oracle.cli.main import app
+from tests.audit.mutants import planted
+
+_PARTS = ("--only", "ratchet", "--only", "outlive", "--only", "boxes, one side|twins|4")
+_QUICK = ("audit", *_PARTS, "--games", "64", "--workers", "1")
+
+
+@pytest.fixture
+def runner(monkeypatch):
+    """Return what runs the command in this process."""
+    monkeypatch.setenv("COLUMNS", "200")
+    return CliRunner()
+
+
+def test_it_prints_a_table_and_a_verdict(runner):
+    """Nothing is refuted, and every part has its line."""
+    result = runner.invoke(app, [*_QUICK])
+    assert result.exit_code == 0, result.output
+    assert "No claim was refuted" in result.output
+    assert "twins" in result.output
+    assert result.output.count("each phase has its own key") == 4
+
+
+def test_json_holds_every_figure(runner):
+    """Every finding has its claim, its bound, its counts and the confidence."""
+    result = runner.invoke(app, [*_QUICK, "--json", "--seed", "0" * 32, "--miss", "0.01"])
+    report = json.loads(result.stdout)
+    assert report["refuted"] == []
+    assert (report["seed"], report["miss"]) == ("0" * 32, 0.01)
+    game = next(one for one in report["results"] if one["kind"] == "game")
+    assert game["epsilon"] == 4.0
+    assert game["games"] == 32
+    assert 0.0 <= game["lowest"] <= 4.0
+    assert game["miss"] == pytest.approx(0.01 / 5)
+
+
+def test_a_broken_part_makes_it_fail(runner):
+    """With a planted bug it exits with 1 and names the check."""
+    with planted("key not ratcheted"):
+        result = runner.invoke(app, [*_QUICK])
+    assert result.exit_code == 1
+    assert "FAILS" in result.output
+    assert "refuted: structure|" in result.output
+
+
+def test_it_goes_on_where_it_was_broken_off(runner, tmp_path):
+    """What is done is not done again, torn lines are let be, and another audit's folder is refused."""
+    out = ("--out", str(tmp_path))
+    assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
+    kept = tmp_path / "audit.jsonl"
+    lines = kept.read_bytes().splitlines(keepends=True)
+    first = json.loads((tmp_path / "audit.json").read_bytes())
+    kept.write_bytes(b"".join(lines[:3]) + lines[3][:20])
+    with planted("key not ratcheted"):  # what is kept is not run again, or it would fail here
+        kept.write_bytes(b"".join(lines))
+        assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
+    kept.write_bytes(b"".join(lines[:3]) + lines[3][:20])
+    assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
+    again = json.loads((tmp_path / "audit.json").read_bytes())
+    for report in (first, again):
+        for one in report["results"]:
+            one.pop("seconds")
+    assert again == first
+    other = runner.invoke(app, [*_QUICK, *out, "--miss", "0.5"])
+    assert other.exit_code != 0
+    assert "other settings" in str(other.exception)
+
+
+class Reader(HTMLParser):
+    """Collects what a page would fetch, and checks that tags close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Remember the tag and whatever it refers to."""
+        self.tags.append(tag)
+        self.links += [str(value) for name, value in attrs if name in {"src", "href", "xlink:href"}]
+
+
+def finding(**fields: object) -> Finding:
+    """Return a finding."""
+    usual: dict[str, object] = {
+        "cell": "a cell", "level": "predictor", "target": "boxes", "adversary": "edge <hammer>",
+        "record": "training row", "epsilon": 2.0, "delta": 0.01, "nominal": False, "games": 100, "likelier": 50,
+        "rarer": 10, "lowest": 0.9, "estimate": 1.6, "highest": None, "miss": 1e-3, "seconds": 1.0,
+    }  # fmt: skip
+    return Finding(**{**usual, **fields})  # type: ignore[arg-type]  # as written above
+
+
+def test_the_page_needs_nothing_else():
+    """One file with plots inside, no script, nothing fetched, and names escaped."""
+    check = Check(cell="c", target="boxes", name="a & b", passed=False, says="seen <it>", seconds=0.1)
+    text = page([finding(), finding(lowest=2.5, estimate=None), check], version="1", seed="00", miss=1e-3)
+    reader = Reader()
+    reader.feed(text)
+    assert reader.links == []
+    assert "script" not in reader.tags
+    assert reader.tags.count("svg") == 1
+    assert reader.tags.count("circle") == 2
+    assert "url(" not in text
+    assert "edge &lt;hammer&gt;" in text
+    assert "seen &lt;it&gt;" in text
+    assert "2 of 3 parts failed" in text
+    numbers = [float(value) for value in re.findall(r"cx=([0-9.]+)", text)]
+    assert 330 < numbers[0] < numbers[1] < 860
+
+
+def test_what_counts_as_refuted():
+    """A bound above its claim, and a check that fails; nominal claims do not count as near."""
+    good, bad = finding(), finding(lowest=2.01)
+    assert refuted([good, bad]) == [bad]
+    assert near([good, finding(lowest=0.5)]) == {"predictor": pytest.approx(2.0 / 0.9)}
+    assert near([finding(nominal=True)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["--games", "3"], "--games"),
+        (["--miss", "0"], "--miss"),
+        (["--epsilon", "99"], "--epsilon"),
+        (["--seed", "xyz"], "--seed"),
+        (["--only", "nobody"], "--only"),
+        (["--daemon-games", "3"], "--daemon-games"),
+    ],
+)
+def test_bad_settings_are_named(runner, arguments, field):
+    """Each is refused with its name and bound."""
+    result = runner.invoke(app, ["audit", *arguments])
+    assert result.exit_code != 0
+    assert field in str(result.exception)

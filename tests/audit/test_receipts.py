@@ -1,0 +1,189 @@
+"""Receipts: signed, checked, and worth nothing once a figure in them is another."""
+
+import json
+import re
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from oracle.audit.receipts import (
+    against_ledger,
+    make_statement,
+    open_receipt,
+    public_key_path,
+    read_ledger,
+    read_public_key,
+    seal,
+    signing_key,
+    tag_commitment,
+    verify_statement,
+)
+from oracle.cli import serve
+from oracle.cli.main import app
+from oracle.errors import CorruptSnapshotError, InputError, KeyFileError, StateError, StorageError
+from oracle.planning.kinds import decode_plan
+from oracle.state.folder import newest_bytes
+from oracle.state.format import decode
+from oracle.state.keys import read_key_file
+from tests.predictors.plans import planned
+from tests.support.folders import long_plan, make_state, write_config, write_log
+
+
+def run(*arguments):
+    """Run `perpetua` in this process, whose memory is left as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serve, "settle_memory", lambda: None)
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """Return a folder in which a model with a proved plan has answered 400 messages, and one receipt was made."""
+    folder = tmp_path_factory.mktemp("served")
+    make_state(folder / "state", planned())
+    log = folder / "q.jsonl"
+    log.write_text("".join(f'{{"id":"{number}","x":[{number / 400}]}}\n' for number in range(400)))
+    assert run("serve", write_config(folder)).exit_code == 0
+    assert run("audit", "sign", folder / "state", "--out", folder / "receipt.json").exit_code == 0
+    return folder
+
+
+def changed(statement, **fields):
+    """Return a statement with other figures."""
+    return msgspec.structs.replace(statement, **fields)
+
+
+def test_a_receipt_is_checked_in_plain_words(served):
+    """The command finds the signature good, the figures right, and says what is promised."""
+    result = run(
+        "audit", "receipt", served / "receipt.json", "--ledger", served / "ledger.jsonl",
+        "--public-key", served / "state" / "receipt-key.pub",
+    )  # fmt: skip
+    said = result.output
+    assert result.exit_code == 0, said
+    assert "good, by the key you gave" in said
+    assert "400 rounds were answered" in said
+    assert "a factor of at most e^8" in said
+    assert "every figure again, against plan and ledger" in said
+
+
+def test_the_key_is_private_and_stays(served):
+    """The receipt key has mode 0600 and is used again; its public part fits it."""
+    secret = served / "state" / "receipt-key"
+    assert secret.stat().st_mode & 0o77 == 0
+    key = signing_key(secret)
+    assert read_public_key(public_key_path(secret)) == key.public_key().public_bytes_raw()
+    secret.chmod(0o644)
+    with pytest.raises(KeyFileError):
+        signing_key(secret)
+    secret.chmod(0o600)
+
+
+def test_what_is_signed_follows_from_the_snapshot(served):
+    """The statement is the snapshot's: rounds, re-arms, delta, and a commitment to its running tag and no other."""
+    statement, _ = open_receipt(served / "receipt.json", None)
+    plan = decode_plan(statement.plan.encode())
+    data = newest_bytes(served / "state")
+    assert data is not None
+    snapshot = decode(data, read_key_file(served / "state" / "key"), plan.digest)
+    assert (statement.round, statement.rearms) == (snapshot.round, snapshot.rearms)
+    assert statement.tag_commitment == tag_commitment(plan.digest, snapshot.round, snapshot.tag)
+    assert statement.tag_commitment != tag_commitment(plan.digest, snapshot.round, bytes(16))
+    assert statement.delta_spent == plan.spent(1, 400)
+    assert verify_statement(statement) == []
+
+
+@pytest.mark.parametrize("place", [40, 200, 700])
+def test_a_changed_byte_breaks_the_signature(served, tmp_path, place):
+    """No byte of the statement can be exchanged."""
+    data = bytearray((served / "receipt.json").read_bytes())
+    digit = re.compile(rb"[0-9]").search(data, place)
+    assert digit is not None
+    data[digit.start()] = ord("1") if data[digit.start()] != ord("1") else ord("2")
+    forged = tmp_path / "forged.json"
+    forged.write_bytes(data)
+    with pytest.raises(CorruptSnapshotError, match="signature"):
+        open_receipt(forged, None)
+
+
+def test_another_key_is_refused(served, tmp_path):
+    """A receipt signed by somebody else does not pass for one of the key that was asked for."""
+    statement, _ = open_receipt(served / "receipt.json", None)
+    other = signing_key(tmp_path / "other-key")
+    forged = tmp_path / "forged.json"
+    forged.write_bytes(seal(statement, other))
+    assert open_receipt(forged, None)[0] == statement
+    with pytest.raises(InputError, match="public_key"):
+        open_receipt(forged, read_public_key(served / "state" / "receipt-key.pub"))
+
+
+def test_wrong_figures_are_found_though_signed(served):
+    """Whoever holds the key cannot sign an epsilon, a delta or rounds that do not follow from the plan."""
+    statement, _ = open_receipt(served / "receipt.json", None)
+    line = statement.phases[0]
+    for wrong in (
+        changed(statement, phases=(msgspec.structs.replace(line, epsilon=1.0),)),
+        changed(statement, phases=(msgspec.structs.replace(line, delta=line.delta / 2),)),
+        changed(statement, delta_spent=0.0),
+        changed(statement, round=401),
+        changed(statement, round=-1),
+        changed(statement, plan_digest="00" * 32),
+        changed(statement, delta_limit=1e-9),
+        changed(statement, plan=statement.plan.replace('"epsilon":8.0', '"epsilon":1.0', 1)),
+    ):
+        assert verify_statement(wrong), wrong
+
+
+def test_a_plan_that_is_not_proved_is_found(served):
+    """A plan whose noise is too small for its epsilon is refuted by the accountant, digest and all."""
+    statement, _ = open_receipt(served / "receipt.json", None)
+    plan = decode_plan(statement.plan.encode())
+    cheap = msgspec.structs.replace(plan, epsilon=plan.epsilon / 2.0)
+    lines = tuple(msgspec.structs.replace(line, epsilon=cheap.epsilon) for line in statement.phases)
+    forged = changed(statement, plan=cheap.encode().decode(), plan_digest=cheap.digest.hex(), phases=lines)
+    assert any("accountant" in problem for problem in verify_statement(forged))
+
+
+def test_a_ledger_of_another_run_is_found(served):
+    """Phases or re-arms that the ledger tells otherwise are named; later rounds do not matter."""
+    statement, _ = open_receipt(served / "receipt.json", None)
+    events = read_ledger(served / "ledger.jsonl")
+    assert against_ledger(statement, events) == []
+    assert against_ledger(changed(statement, rearms=statement.rearms + 1), events)
+    assert against_ledger(statement, [])
+    line = statement.phases[0]
+    other = changed(statement, phases=(msgspec.structs.replace(line, delta=line.delta / 2),))
+    assert against_ledger(other, events)
+
+
+def test_receipts_over_phase_ends(tmp_path):
+    """Over many short phases each is named, with its own delta, and ledger and receipt agree about all of them."""
+    make_state(tmp_path / "state", long_plan())
+    write_log(tmp_path, 900)
+    assert run("serve", write_config(tmp_path)).exit_code == 0
+    statement = make_statement(tmp_path / "state", read_key_file(tmp_path / "state" / "key"), "perpetua test")
+    assert len(statement.phases) > 5
+    assert statement.phases[-1].answered < statement.phases[-1].rounds
+    assert sum(line.answered for line in statement.phases) == statement.round
+    assert against_ledger(statement, read_ledger(tmp_path / "ledger.jsonl")) == []
+    problems = verify_statement(statement)
+    assert problems, "a plan in form only is not proved"
+    assert all("accountant" in problem for problem in problems)
+
+
+def test_bad_files_are_named(served, tmp_path):
+    """What is no receipt, no state, no key or no ledger is refused with its name."""
+    nothing = tmp_path / "nothing.json"
+    nothing.write_text(json.dumps({"statement": {}, "public_key": "", "signature": ""}))
+    with pytest.raises(InputError, match="receipt"):
+        open_receipt(nothing, None)
+    with pytest.raises(InputError, match="ledger"):
+        read_ledger(nothing)
+    with pytest.raises(KeyFileError):
+        read_public_key(nothing)
+    with pytest.raises(StateError):
+        make_statement(tmp_path, bytes(32), "perpetua test")
+    again = run("audit", "sign", served / "state", "--out", served / "receipt.json")
+    assert isinstance(again.exception, StorageError)
+    assert "never overwritten" in str(again.exception)
