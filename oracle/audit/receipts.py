@@ -220,7 +220,7 @@ def _lines(plan: Plan, rounds: int) -> tuple[PhaseLine, ...]:
 
 def _spent(plan: Plan, rounds: int) -> float:
     lines = _lines(plan, rounds)
-    return plan.spent(lines[-1].phase, lines[-1].answered)
+    return plan.delta_spent(lines[-1].phase, lines[-1].answered)
 
 
 def seal(statement: Statement, key: Ed25519PrivateKey) -> bytes:

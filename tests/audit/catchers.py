@@ -8,6 +8,7 @@ from oracle.audit.plans import TARGETS
 from oracle.audit.structure import CHECKS, run_check
 from oracle.audit.timing import run_timing
 from tests.audit.mutants import planted
+from tests.audit.workclock import counted_work
 
 __all__ = ["CATCHERS", "MISS", "Catcher", "catch", "caught", "play"]
 
@@ -77,7 +78,8 @@ def play(catcher: Catcher) -> Finding | Check:
         assert catcher.name in CHECKS
         return run_check(next(target for target in TARGETS if target.name == catcher.target), catcher.name, SEED)
     if catcher.kind == "time":
-        return run_timing(catcher.target, SEED, turns=catcher.games)
+        with counted_work():
+            return run_timing(catcher.target, SEED, turns=catcher.games)
     level = {"dynamic program": "between-thresholds"}.get(catcher.name, "predictor")
     level = "stopper" if "mediums held" in catcher.name else level
     delta = 0.0 if level == "stopper" else 0.01
