@@ -229,11 +229,10 @@ def no_deduplication(plan: BoxPlan, dice: Dice) -> Seen:
         tag=bytes(16),
         arrays=predictor.export(),
     )
-    body = b'{"id":"one","x":[0.25]}'
-    runs = [
-        Shard(plan, first).process([Delivery(place, body, "application/json") for place in range(1, count + 1)])
-        for count in (1, 2, 9)
-    ]
+    messages = [
+        Delivery(place, b'{"id":"one","x":[0.%d]}' % (25 + place % 2), "application/json") for place in range(1, 10)
+    ]  # one id, two bodies
+    runs = [Shard(plan, first).process(messages[:count]) for count in (1, 2, 9)]
     rounds = [run.rounds for run in runs]
     places = {reply.body.partition(b'"round":')[2] for reply in runs[-1].commit.replies}
     good = rounds == [1, 2, 9] and len(places) == len(runs[-1].commit.replies)

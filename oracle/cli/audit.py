@@ -41,7 +41,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     games: Annotated[
         int,
         typer.Option("--games", help="Games against each predictor, in each world; mechanisms get ten times as many."),
-    ] = 2_000,
+    ] = 6_000,
     daemon_games: Annotated[
         int, typer.Option("--daemon-games", help="Games through daemons that are killed, in each world; 0 for none.")
     ] = 16,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -149,9 +150,8 @@ def _once_by_id(patch: Patch) -> None:
     real = Shard.process
 
     def process(self: Shard, deliveries: Any) -> Any:
-        seen = set()
-        kept = [one for one in deliveries if one.body not in seen and not seen.add(one.body)]  # type: ignore[func-returns-value]  # as meant
-        return real(self, kept)
+        first = {msgspec.json.decode(one.body)["id"]: one for one in reversed(deliveries)}
+        return real(self, [one for one in deliveries if first[msgspec.json.decode(one.body)["id"]] is one])
 
     patch.setattr(Shard, "process", process)
 
