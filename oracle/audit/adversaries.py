@@ -21,7 +21,7 @@ from oracle.planning.plan import BoxPlan, InstancePlan
 __all__ = ["ADVERSARIES", "Adversary"]
 
 Floats = NDArray[np.float64]
-Play = Callable[[Game], Floats]
+Play = Callable[[Game[BoxPlan]], Floats]
 
 
 class Adversary(NamedTuple):
@@ -73,7 +73,9 @@ def _log_laws(instance: InstancePlan, depth: int) -> tuple[float, float]:
     return float(np.log(high[1] / high[0])), float(np.log((1.0 - high[1]) / (1.0 - high[0])))
 
 
-def _hammer_view(game: Game, labels: NDArray[np.int8], start: int, instance: InstancePlan, depth: int) -> list[float]:
+def _hammer_view(
+    game: Game[BoxPlan], labels: NDArray[np.int8], start: int, instance: InstancePlan, depth: int
+) -> list[float]:
     """Return loss, ones and zeros before the side was armed afresh, and when that was."""
     end = game.rearmed_after(start + 1)
     before = labels if end is None else labels[: end - start]
@@ -83,7 +85,7 @@ def _hammer_view(game: Game, labels: NDArray[np.int8], start: int, instance: Ins
     return [ones * of_one + zeros * of_zero, ones, zeros, float(len(before))]
 
 
-def _hammer(game: Game, depth: int, rounds: int) -> Floats:
+def _hammer(game: Game[BoxPlan], depth: int, rounds: int) -> Floats:
     """Train with the outermost row hidden, and ask at one depth until the side is armed afresh."""
     plan = game.plan
     values, labels = _row(plan)
@@ -100,26 +102,26 @@ def _value(plan: BoxPlan, depth: int) -> float:
     return depth + _outermost(plan)
 
 
-def _edge_hammer(game: Game) -> Floats:
+def _edge_hammer(game: Game[BoxPlan]) -> Floats:
     """At the upper threshold, where both labels are equally likely."""
     phase = game.plan.phases[0]
     return _hammer(game, phase.start.high, min(3 * phase.stopper.cap, phase.rounds))
 
 
-def _deep_hammer(game: Game) -> Floats:
+def _deep_hammer(game: Game[BoxPlan]) -> Floats:
     """Beyond the upper threshold, where the exact law says that the answers before the halt tell most."""
     phase = game.plan.phases[0]
     rounds = min(6 * phase.stopper.cap, phase.rounds)
     return _hammer(game, _depth(phase.start, phase.stopper.threshold, rounds), rounds)
 
 
-def _flood(game: Game) -> Floats:
+def _flood(game: Game[BoxPlan]) -> Floats:
     """Far outside: every answer is 0, so only the moment of the next arming speaks."""
     phase = game.plan.phases[0]
     return _hammer(game, 0, min(6 * phase.stopper.cap, phase.rounds))
 
 
-def _twins(game: Game) -> Floats:
+def _twins(game: Game[BoxPlan]) -> Floats:
     """Pairs of rounds with a query on either side of the hidden row: one draw in both would give it away."""
     plan, phase = game.plan, game.plan.phases[0]
     values, labels = _row(plan)
@@ -134,7 +136,7 @@ def _twins(game: Game) -> Floats:
     return np.array([*mixed, mixed[0] - mixed[1], float(np.count_nonzero(inner)), float(len(seen))])
 
 
-def _query(game: Game, depth: int) -> None:
+def _query(game: Game[BoxPlan], depth: int) -> None:
     """Train with known rows, and let a query of this depth be the record."""
     game.train(*_row(game.plan))
     game.challenge(_value(game.plan, depth))
@@ -151,7 +153,7 @@ def _spread(plan: BoxPlan, depth: int, count: int) -> Floats:
     return _value(plan, depth) + np.linspace(0.0, 0.4, count)
 
 
-def _follow(game: Game, lives: int, flood: int) -> Floats:
+def _follow(game: Game[BoxPlan], lives: int, flood: int) -> Floats:
     """Ask at one depth until the side is armed afresh; then at the worst depth of the side that holds the mediums.
 
     A label 0 far above the window is a medium but for few, so the points of the next life are known.
@@ -184,17 +186,17 @@ def _deep(plan: BoxPlan) -> int:
     return min(_depth(phase.start, phase.stopper.threshold, phase.rounds), phase.start.points - 2)
 
 
-def _restart_forcer(game: Game) -> Floats:
+def _restart_forcer(game: Game[BoxPlan]) -> Floats:
     """Mediums as fast as there can be, to have the side armed afresh with the hidden query in it."""
     return _follow(game, 2, _window(game.plan) + 1)
 
 
-def _window_follower(game: Game) -> Floats:
+def _window_follower(game: Game[BoxPlan]) -> Floats:
     """Deep queries, whose labels tell which were medium; then the same on every side that is armed of them."""
     return _follow(game, 3, _deep(game.plan))
 
 
-def _medium(game: Game) -> Floats:
+def _medium(game: Game[BoxPlan]) -> Floats:
     """The Stopper's bit alone: mediums until it halts."""
     plan, phase = game.plan, game.plan.phases[0]
     _query(game, _window(plan))
@@ -203,7 +205,7 @@ def _medium(game: Game) -> Floats:
     return np.array(_hammer_view(game, seen, start, phase.start, _window(plan)))
 
 
-def _leaves_nothing(game: Game) -> Floats:
+def _leaves_nothing(game: Game[BoxPlan]) -> Floats:
     """A query that is surely low leaves no state: nothing may be seen of it at all."""
     plan, phase = game.plan, game.plan.phases[0]
     _query(game, 0)
@@ -220,7 +222,7 @@ def _inside(plan: BoxPlan) -> Floats:
     return float(plan.declared) + np.arange(1.0, rounds + 1.0)
 
 
-def _phase_crosser(game: Game) -> Floats:
+def _phase_crosser(game: Game[BoxPlan]) -> Floats:
     """A query that is high on every side, outermost of all that the next phase starts with, which is then attacked."""
     plan = game.plan
     game.train(*_row(plan))

@@ -5,14 +5,15 @@ it, it is blanked) or a query (there, its round has no query). It sees every lab
 events. Which world it is, it is not told.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import SideRearmed
 from oracle.errors import InputError
-from oracle.planning.plan import BoxPlan
+from oracle.planning.plan import Plan
 from oracle.predictors.kinds import new_trainer
 
 if TYPE_CHECKING:
@@ -22,18 +23,20 @@ __all__ = ["Game"]
 
 Floats = NDArray[np.float64]
 
+PlanT = TypeVar("PlanT", bound=Plan)
 
-class Game:
+
+class Game(Generic[PlanT]):
     """A game over one feature.
 
     Args:
-        plan: The plan; public.
+        plan: The plan; public. (In the world without a training row its number of examples may be one less.)
         secret: The genesis key, 32 uniform bytes.
         present: Which world.
     """
 
-    def __init__(self, plan: BoxPlan, secret: bytes, *, present: bool) -> None:
-        self.plan = plan
+    def __init__(self, plan: PlanT, secret: bytes, *, present: bool) -> None:
+        self.plan: PlanT = plan
         self.rearms: list[int] = []
         self._secret = secret
         self._present = present
@@ -46,20 +49,31 @@ class Game:
         return 0 if self._predictor is None else self._predictor.facts().round
 
     def train(self, values: Floats, labels: NDArray[np.bool_], challenge: int | None = None) -> None:
-        """Hand over the training rows, filled up with blanked ones.
+        """Hand over the training rows, behind blanked ones that fill them up; the record is the last one.
+
+        Where it is not there, it is blanked as a row labelled 0, or, for a learner that looks at these too, left out.
 
         Args:
             values: float64[n], at most as many as the plan declares.
             labels: bool[n].
             challenge: The row that is the record; None if it will be a query.
         """
-        rows, marks = np.zeros(self.plan.declared), np.zeros(self.plan.declared, dtype=np.bool_)
-        rows[: len(values)], marks[: len(values)] = values, labels
+        filler = self.plan.declared - len(values)
+        rows, marks, plan = (
+            np.append(np.zeros(filler), values),
+            np.append(np.zeros(filler, np.bool_), labels),
+            self.plan,
+        )
         if challenge is not None:
             self._claim()
-            if not self._present:
-                rows[challenge], marks[challenge] = 0.0, False
-        trainer = new_trainer(self.plan, self._secret)
+            order = np.append(np.delete(np.arange(self.plan.declared), filler + challenge), filler + challenge)
+            rows, marks = rows[order], marks[order]
+            if not self._present and plan.predictor == "rectangles":
+                rows[-1], marks[-1] = 0.0, False
+            elif not self._present:
+                rows, marks = rows[:-1], marks[:-1]
+                plan = msgspec.structs.replace(plan, declared=plan.declared - 1)
+        trainer = new_trainer(plan, self._secret)
         trainer.add(rows[:, None], marks)
         self._predictor = trainer.finish()
 
