@@ -13,13 +13,14 @@ from oracle.audit.bounds import epsilon_bound
 from oracle.audit.dice import Dice
 from oracle.audit.findings import Finding, finite
 from oracle.audit.games import Game
+from oracle.audit.learners import LEARNERS, Learner
 from oracle.audit.mechanisms import play_between, play_stopper
 from oracle.audit.plans import TARGETS, Target, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
 from oracle.mechanisms.between_thresholds import BetweenThresholds
 from oracle.mechanisms.stopper import Stopper
 
-__all__ = ["Cell", "all_cells", "between_cells", "predictor_cells", "run_cell", "stopper_cells"]
+__all__ = ["Cell", "all_cells", "between_cells", "learner_cells", "predictor_cells", "run_cell", "stopper_cells"]
 
 _DELTA: Final = 0.01
 _MEDIUMS: Final = 12
@@ -99,6 +100,15 @@ def _share(target: Target, adversary: str) -> float:
     )
 
 
+def learner_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
+    """Yield attacks on the predictors without armed sides, each by its adversary."""
+    for learner in LEARNERS:
+        share = 0.4 if learner.adversary == "reader of bits" else 1.0  # it takes two learners along in every round
+        for epsilon in epsilons:
+            count = max(int(games * share), 64)
+            yield Cell("predictor", learner.name, learner.adversary, epsilon, learner.delta, count)
+
+
 def all_cells(games: int, epsilons: Sequence[float]) -> list[Cell]:
     """Return the whole matrix.
 
@@ -111,6 +121,7 @@ def all_cells(games: int, epsilons: Sequence[float]) -> list[Cell]:
         *stopper_cells([epsilon for epsilon in epsilons if epsilon <= 4.0], 10 * games),  # noqa: PLR2004 -- see below
         # beyond 4 nats a Stopper's event is so rare that no number of games here would count any
         *predictor_cells(epsilons, games),
+        *learner_cells(epsilons, games),
     ]
 
 
@@ -130,6 +141,8 @@ def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
     elif cell.level == "stopper":
         absent, present = _stopper(cell, dice)
         record = "one medium"
+    elif (learner := _learner(cell)) is not None:
+        absent, present = _learned(learner, cell, dice)
     else:
         absent, present = _predictor(cell, dice)
         record = ADVERSARIES[cell.adversary].record
@@ -142,7 +155,7 @@ def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
         record=record,
         epsilon=cell.epsilon,
         delta=cell.delta,
-        nominal=cell.level == "predictor" and _target(cell).profile == "paper",
+        nominal=any(one.name == cell.target and one.profile == "paper" for one in TARGETS),
         games=bound.games,
         likelier=bound.likelier,
         rarer=bound.rarer,
@@ -170,6 +183,19 @@ def _stopper(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
     stopper = Stopper(cell.epsilon, _THRESHOLD)
     shape = next(shape for shape in stopper_shapes(stopper, cell.games // 2) if _shape_name(shape) == cell.adversary)
     views = [play_stopper(stopper, shape, cell.games, dice[world], present=bool(world)) for world in (0, 1)]
+    return views[0], views[1]
+
+
+def _learner(cell: Cell) -> Learner | None:
+    return next((one for one in LEARNERS if one.name == cell.target and cell.level == "predictor"), None)
+
+
+def _learned(learner: Learner, cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+    plan = learner.plan(cell.epsilon)
+    views = [
+        np.array([learner.play(plan, dice[world].secret(number), bool(world)) for number in range(cell.games)])
+        for world in (0, 1)
+    ]
     return views[0], views[1]
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from oracle.accounting.ledger import SideRearmed
 from oracle.errors import InputError
+from oracle.planning.classical_model import ClassicalPlan
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import new_trainer
 
@@ -24,6 +25,11 @@ __all__ = ["Game"]
 Floats = NDArray[np.float64]
 
 PlanT = TypeVar("PlanT", bound=Plan)
+
+
+def _looks_at_zeros(plan: Plan) -> bool:
+    """Return whether rows labelled 0 make a difference: then blanking one would be to exchange it for another."""
+    return plan.predictor == "stumps" or (isinstance(plan, ClassicalPlan) and plan.concept == "stump")
 
 
 class Game(Generic[PlanT]):
@@ -68,7 +74,7 @@ class Game(Generic[PlanT]):
             self._claim()
             order = np.append(np.delete(np.arange(self.plan.declared), filler + challenge), filler + challenge)
             rows, marks = rows[order], marks[order]
-            if not self._present and plan.predictor == "rectangles":
+            if not self._present and not _looks_at_zeros(plan):
                 rows[-1], marks[-1] = 0.0, False
             elif not self._present:
                 rows, marks = rows[:-1], marks[:-1]
@@ -76,6 +82,13 @@ class Game(Generic[PlanT]):
         trainer = new_trainer(plan, self._secret)
         trainer.add(rows[:, None], marks)
         self._predictor = trainer.finish()
+
+    @property
+    def predictor(self) -> "Predictor":
+        """What is attacked: its events and releases are public, its state is not."""
+        if self._predictor is None:
+            raise InputError("rows", None, "must be handed over before the first query")
+        return self._predictor
 
     def _claim(self) -> None:
         if self._challenged:
@@ -92,9 +105,7 @@ class Game(Generic[PlanT]):
         self._answer(np.array([value]), np.array([self._present]))
 
     def _answer(self, values: Floats, there: NDArray[np.bool_]) -> NDArray[np.int8]:
-        if self._predictor is None:
-            raise InputError("rows", None, "must be handed over before the first query")
-        answers = self._predictor.answer(values[:, None], there)
+        answers = self.predictor.answer(values[:, None], there)
         self.rearms += [event.round for event in answers.events if isinstance(event, SideRearmed)]
         return answers.labels
 

@@ -12,7 +12,6 @@ import msgspec
 from oracle.audit.cells import Cell, run_cell
 from oracle.audit.crash import play_daemon
 from oracle.audit.findings import Check, Finding
-from oracle.audit.plans import TARGETS
 from oracle.audit.structure import run_check
 from oracle.audit.timing import run_timing
 from oracle.errors import InputError, StorageError
@@ -108,8 +107,7 @@ class Structure(msgspec.Struct, frozen=True):
 
     def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:  # noqa: ARG002 -- nothing is left to chance here
         """See `Job`."""
-        target = next(target for target in TARGETS if target.name == self.target)
-        return (run_check(target, self.check, seed),)
+        return (run_check(self.target, self.check, seed),)
 
 
 class Time(msgspec.Struct, frozen=True):

@@ -16,6 +16,8 @@ from oracle.accounting.ledger import PhaseEnded
 from oracle.audit.dice import Dice
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
+from oracle.audit.learner_checks import LEARNER_CHECKS
+from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
@@ -255,19 +257,34 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Dice], Seen]]] = {
 
 def structure_names() -> list[tuple[str, str]]:
     """Return (target, check) of all: every check of every predictor whose claims are proved."""
-    return [(target.name, name) for target in TARGETS if target.profile == "tight" for name in CHECKS]
+    armed = [(target.name, name) for target in TARGETS if target.profile == "tight" for name in CHECKS]
+    return armed + [(learner.name, name) for learner in LEARNERS for name in LEARNER_CHECKS[learner.predictor]]
 
 
-def run_check(target: Target, name: str, seed: bytes) -> Check:
-    """Run one check."""
+def run_check(target: str, name: str, seed: bytes) -> Check:
+    """Run one check.
+
+    Args:
+        target: Name of the predictor.
+        name: Of the check.
+        seed: Of the auditor's dice.
+    """
     started = time.process_time()
-    plan = small_plan(target, _EPSILON, _DELTA)
-    passed, says = CHECKS[name](plan, Dice(seed, f"{target.name}|{name}"))
+    dice = Dice(seed, f"{target}|{name}")
+    learner = next((one for one in LEARNERS if one.name == target), None)
+    if learner is not None:
+        passed, says = LEARNER_CHECKS[learner.predictor][name](learner.plan(_EPSILON), dice)
+    else:
+        passed, says = CHECKS[name](small_plan(_target(target), _EPSILON, _DELTA), dice)
     return Check(
-        cell=f"structure|{target.name}|{name}",
-        target=target.name,
+        cell=f"structure|{target}|{name}",
+        target=target,
         name=name,
         passed=passed,
         says=says,
         seconds=time.process_time() - started,
     )
+
+
+def _target(name: str) -> Target:
+    return next(target for target in TARGETS if target.name == name)

@@ -48,12 +48,15 @@ class ClassicalTrainer:
     """Takes the labelled examples in, in any number of batches, and learns from them.
 
     Formal guarantees:
-        * *Privacy.* (epsilon, 0) for each row, there or blanked (a blanked row counts to the declared number and keeps
-          its own), and what is learned is all that is released. A side of a box is one choice whose losses change by
-          amounts within 2 of each other (`edges.side_places`), so it pays 2 e; under `faces` a row is shown to one side
-          only, under `whole` to S of them at e = epsilon/(2S). A stump is one choice whose losses rise by 0 or 1
-          (`edges.cut_places`), so it pays e = epsilon. Each choice has exactly the law of the exponential mechanism
-          (`choose_place`), so delta is 0 and no float's rounding is in it.
+        * *Privacy.* (epsilon, 0) for each row, there or not (one that is not there still counts to the declared number,
+          and no other row takes its place), and what is learned is all that is released. A side of a box is one choice
+          whose losses change by amounts within 2 of each other (`edges.side_places`), so it pays 2 e; under `faces` a
+          row is shown to one side only, under `whole` to S of them at e = epsilon/(2S). A stump is one choice whose
+          losses rise by 0 or 1 (`edges.cut_places`), so it pays e = epsilon. Each choice has exactly the law of the
+          exponential mechanism (`choose_place`), so delta is 0 and no float's rounding is in it.
+        * *Not there, or another row.* For a box a row labelled 0 is as good as none. For a stump it is a row of its
+          own: to blank one out as a row labelled 0 is to exchange it, and exchanging a row for another one, with either
+          concept, is taking one away and adding one, at 2 epsilon.
         * The utility bounds are those of `oracle.planning.classical`.
         * The result is a function of (plan, secret, rows in order), whatever the batches.
 

@@ -1,4 +1,4 @@
-"""Perpetua, broken on purpose in fifteen ways: what an auditor is for is finding these."""
+"""Perpetua, broken on purpose in eighteen ways: what an auditor is for is finding these."""
 
 import hashlib
 import itertools
@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from oracle.mechanisms import between_thresholds, noise
+from oracle.audit import learners
+from oracle.mechanisms import between_thresholds, exact_choice, noise, noise_laws
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.between_thresholds import HIGH, LOW, BetweenThresholds
 from oracle.mechanisms.challenge import ArmedSide
@@ -19,7 +20,9 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise import Edges
 from oracle.mechanisms.stopper import Stopper
 from oracle.mechanisms.windows import Window
-from oracle.predictors import rectangles, sides
+from oracle.predictors import classical, rectangles, sides
+from oracle.predictors.bisection import predictor, window
+from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.service.shard import Shard
 
 __all__ = ["MUTANTS", "planted"]
@@ -172,6 +175,30 @@ def _one_key(patch: Patch) -> None:
     patch.setattr(PhaseKey, "ratchet", lambda self: self)
 
 
+def _one_for_two(patch: Patch) -> None:
+    """A choice whose losses may move by 2 against each other is charged as if they moved by 1."""
+    real = exact_choice.choose_place
+    patch.setattr(classical, "choose_place", lambda scale, near, bits: real(2.0 * scale, near, bits))
+
+
+def _louder_bits(patch: Patch) -> None:
+    """The oracle's noise has a quarter of its scale; the learner knows."""
+    real = noise_laws.named_law
+    for module in (predictor, window, learners):
+        patch.setattr(module, "named_law", lambda name, scale: real(name, scale / 4.0))
+
+
+def _heavy_row(patch: Patch) -> None:
+    """The last row counts twice in the mean."""
+    real = BisectionTrainer.add
+
+    def add(self: BisectionTrainer, features: Any, labels: Any) -> None:
+        real(self, features, labels)
+        self._sums += np.rint(features[-1] * labels[-1] * 2.0**30).astype(np.int64)
+
+    patch.setattr(BisectionTrainer, "add", add)
+
+
 MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "noise scale halved": _louder,
     "one draw for two rounds": _shared_draw,
@@ -188,6 +215,9 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "one answer by id": _once_by_id,
     "float noise": _floats,
     "key not ratcheted": _one_key,
+    "a side's choice pays once for two": _one_for_two,
+    "bits of a quarter of the noise": _louder_bits,
+    "a row weighs twice in the mean": _heavy_row,
 }
 """What breaks it, by name."""
 

@@ -6,15 +6,22 @@ import pytest
 from oracle.accounting.accountant import delta_at
 from oracle.accounting.events import BetweenThresholdsEvent
 from oracle.audit.adversaries import ADVERSARIES
+from oracle.audit.bounds import epsilon_bound
 from oracle.audit.cells import Cell, all_cells, run_cell
 from oracle.audit.findings import NEAR
 from oracle.audit.games import Game
+from oracle.audit.learners import LEARNERS, shadow_bits
 from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import between_policy, halting_law, stopper_shapes, worst_depth
 from oracle.errors import InputError
+from oracle.mechanisms.edges import cut_places
+from oracle.mechanisms.patterns import EDGES, number_at
 from oracle.mechanisms.stopper import Stopper
+from oracle.planning.bisection_model import BisectionPlan
 from oracle.planning.guarantees import query_guarantee
 from oracle.planning.kinds import KINDS
+from oracle.predictors.bisection.predictor import Bisection
+from oracle.predictors.kinds import new_trainer
 from tests.accounting.worst_case import worst_delta
 
 SEED = bytes(range(16, 32))
@@ -130,9 +137,100 @@ def test_the_hidden_record_is_all_that_differs():
 
 
 def test_the_matrix_holds_every_predictor_and_profile():
-    """Every kind with armed sides, in every profile, meets every adversary at every claim, and no cell comes twice."""
+    """Every kind of predictor, in every profile, is attacked at every claim, and no cell comes twice."""
     cells = all_cells(1_000, (2.0, 4.0))
     assert len({cell.name for cell in cells}) == len(cells)
-    assert {target.predictor for target in TARGETS} == {"rectangles", "stumps"} <= set(KINDS)
+    assert {target.predictor for target in TARGETS} | {learner.predictor for learner in LEARNERS} == set(KINDS)
     attacked = {(cell.target, cell.adversary, cell.epsilon) for cell in cells if cell.level == "predictor"}
-    assert len(attacked) == 2 * len(TARGETS) * len(ADVERSARIES)
+    assert len(attacked) == 2 * len(TARGETS) * len(ADVERSARIES) + 2 * len(LEARNERS)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: one.name)
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_plans_of_learners_are_the_planners(learner, epsilon):
+    """Every figure of a plan without armed sides is the planner's own, at the claim that is attacked."""
+    plan = learner.plan(epsilon)
+    KINDS[learner.predictor].verify(plan)
+    assert plan.epsilon == epsilon
+    assert max(phase.delta for phase in plan.phases) <= learner.delta
+
+
+@pytest.mark.parametrize(
+    ("name", "games", "factor"),
+    [
+        ("classical box, one side", 1_000, 2.0),
+        ("classical box, whole", 1_000, 4.0),
+        ("classical box, faces", 1_200, 5.0),
+        ("classical stump", 1_000, 2.5),
+        ("bisection, efficient", 700, 4.0),
+    ],
+)
+def test_learners_stay_below_their_claims_and_someone_comes_near(name, games, factor):
+    """Against what classical learners and OnlineBisection release, the adversary proves a good part of the claim."""
+    learner = next(one for one in LEARNERS if one.name == name)
+    found = run_cell(Cell("predictor", name, learner.adversary, 4.0, learner.delta, games), SEED, 1e-2)
+    assert 4.0 / factor < found.lowest <= 4.0
+
+
+def test_a_vote_stays_below_its_claim():
+    """The `paper` profile of OnlineBisection shows one cut of its cube, which is worth less than it is charged."""
+    learner = LEARNERS[-1]
+    found = run_cell(Cell("predictor", learner.name, learner.adversary, 4.0, learner.delta, 1_200), SEED, 1e-2)
+    assert 0.1 < found.lowest <= 4.0
+
+
+def test_a_shadow_reads_every_bit(monkeypatch):
+    """What the adversary's own learner infers of the bits is what the oracle gave."""
+    plan = LEARNERS[4].plan(4.0)
+    assert isinstance(plan, BisectionPlan)
+    game = Game(plan, bytes(range(32)), present=True)
+    game.train(np.ones(1), np.ones(1, dtype=np.bool_), challenge=0)
+    predictor, given = game.predictor, []
+    assert isinstance(predictor, Bisection)
+    real = predictor._oracle.ask
+
+    def ask(*asked):
+        given.append(real(*asked))
+        return given[-1]
+
+    monkeypatch.setattr(predictor._oracle, "ask", ask)
+    assert [bit for _, bit in shadow_bits(plan, predictor)] == np.concatenate(given).tolist()
+
+
+def test_blanking_a_row_as_0_is_an_exchange_for_stumps():
+    """A row labelled 0 costs a stump's edges a loss of their own: there only a row that is left out is not there.
+
+    An edge gets the row at 0.7 labelled 1 wrong if it is above, and labelled 0 if it is below: the losses change by
+    amounts within 2 of each other, where the plan pays for 1.
+    """
+    grid, labels = np.array([10, 70], dtype=np.uint64), np.array([True, True])
+    changes = []
+    for other in ((grid[:1], labels[:1]), (grid, np.array([True, False]))):
+        losses = [np.zeros(100, dtype=np.int64) for _ in range(2)]
+        for loss, (records, marks) in zip(losses, ((grid, labels), other), strict=True):
+            places = cut_places(records, marks, 0, 100)
+            for start, width, value in zip(places.starts, places.widths, places.losses, strict=True):
+                loss[int(start) : int(start + width)] = value
+        changes.append(losses[0] - losses[1])
+    assert np.ptp(changes[0]) == 1
+    assert np.ptp(changes[1]) == 2
+
+
+def test_a_blanked_row_would_refute_a_stump():
+    """Were a row not there taken for one labelled 0, the game would prove more than the claim."""
+    learner = LEARNERS[3]
+    plan = learner.plan(2.0)
+    rest = plan.declared - 1
+    views = []
+    for world in (0, 1):
+        found = []
+        for number in range(1_000):
+            trainer = new_trainer(plan, bytes([world]) + number.to_bytes(31, "big"))
+            labels = np.append(np.arange(rest) < rest // 2, bool(world))
+            middle = number_at(int(0.1 * EDGES))
+            rows = np.append(np.where(labels[:-1], number_at(EDGES - 2), number_at(0)), middle)
+            trainer.add(rows[:, None], labels)
+            state = trainer.finish().export()
+            found.append(float(state["lower"][0] <= middle and np.isinf(state["upper"][0])))
+        views.append(np.array(found)[:, None])
+    assert epsilon_bound(views[0], views[1], 0.0, 1e-3).lowest > plan.epsilon
