@@ -18,7 +18,7 @@ from oracle.audit.policies import worst_depth
 from oracle.mechanisms.between_thresholds import BetweenThresholds, log_answer_law
 from oracle.planning.plan import BoxPlan, InstancePlan
 
-__all__ = ["ADVERSARIES", "Adversary"]
+__all__ = ["ADVERSARIES", "Adversary", "hammer", "hammer_view"]
 
 Floats = NDArray[np.float64]
 Play = Callable[[Game[BoxPlan]], Floats]
@@ -73,19 +73,31 @@ def _log_laws(instance: InstancePlan, depth: int) -> tuple[float, float]:
     return float(np.log(high[1] / high[0])), float(np.log((1.0 - high[1]) / (1.0 - high[0])))
 
 
-def _hammer_view(
-    game: Game[BoxPlan], labels: NDArray[np.int8], start: int, instance: InstancePlan, depth: int
-) -> list[float]:
-    """Return loss, ones and zeros before the side was armed afresh, and when that was."""
-    end = game.rearmed_after(start + 1)
-    before = labels if end is None else labels[: end - start]
+def hammer_view(labels: NDArray[np.int8], end: int | None, instance: InstancePlan, depth: int) -> list[float]:
+    """Return loss, ones and zeros before the side was armed afresh, and when that was.
+
+    Args:
+        labels: int8[n], the answers to one query asked again and again.
+        end: How many of them were given before the side was armed afresh; None if it never was.
+        instance: The side.
+        depth: How many known points the query reaches past.
+    """
+    before = labels if end is None else labels[:end]
     ones = float(np.count_nonzero(before == 1))
     zeros = len(before) - ones
     of_one, of_zero = _log_laws(instance, depth)
     return [ones * of_one + zeros * of_zero, ones, zeros, float(len(before))]
 
 
-def _hammer(game: Game[BoxPlan], depth: int, rounds: int) -> Floats:
+def _hammer_view(
+    game: Game[BoxPlan], labels: NDArray[np.int8], start: int, instance: InstancePlan, depth: int
+) -> list[float]:
+    """Return the view of labels that were seen from a round on."""
+    end = game.rearmed_after(start + 1)
+    return hammer_view(labels, None if end is None else end - start, instance, depth)
+
+
+def hammer(game: Game[BoxPlan], depth: int, rounds: int) -> Floats:
     """Train with the outermost row hidden, and ask at one depth until the side is armed afresh."""
     plan = game.plan
     values, labels = _row(plan)
@@ -105,20 +117,20 @@ def _value(plan: BoxPlan, depth: int) -> float:
 def _edge_hammer(game: Game[BoxPlan]) -> Floats:
     """At the upper threshold, where both labels are equally likely."""
     phase = game.plan.phases[0]
-    return _hammer(game, phase.start.high, min(3 * phase.stopper.cap, phase.rounds))
+    return hammer(game, phase.start.high, min(3 * phase.stopper.cap, phase.rounds))
 
 
 def _deep_hammer(game: Game[BoxPlan]) -> Floats:
     """Beyond the upper threshold, where the exact law says that the answers before the halt tell most."""
     phase = game.plan.phases[0]
     rounds = min(6 * phase.stopper.cap, phase.rounds)
-    return _hammer(game, _depth(phase.start, phase.stopper.threshold, rounds), rounds)
+    return hammer(game, _depth(phase.start, phase.stopper.threshold, rounds), rounds)
 
 
 def _flood(game: Game[BoxPlan]) -> Floats:
     """Far outside: every answer is 0, so only the moment of the next arming speaks."""
     phase = game.plan.phases[0]
-    return _hammer(game, 0, min(6 * phase.stopper.cap, phase.rounds))
+    return hammer(game, 0, min(6 * phase.stopper.cap, phase.rounds))
 
 
 def _twins(game: Game[BoxPlan]) -> Floats:

@@ -67,11 +67,11 @@ class Bound:
 Floats = NDArray[np.float64]
 
 
-def clopper_pearson(counts: NDArray[np.int64], games: int, miss: float) -> tuple[Floats, Floats]:
+def clopper_pearson(counts: NDArray[np.int64] | Floats, games: int, miss: float) -> tuple[Floats, Floats]:
     """Return bounds below and above each probability, each missed with probability at most `miss`.
 
     Args:
-        counts: int64[n], how often each event happened.
+        counts: int64[n], how often each event happened. (Between integers they say what might be counted.)
         games: In how many games.
         miss: Of each side alone.
 
@@ -83,7 +83,9 @@ def clopper_pearson(counts: NDArray[np.int64], games: int, miss: float) -> tuple
     return np.where(counts == 0, 0.0, below), np.where(counts == games, 1.0, above)
 
 
-def epsilon_bound(absent: Floats, present: Floats, delta: float, miss: float) -> Bound:
+def epsilon_bound(
+    absent: Floats, present: Floats, delta: float, miss: float, chosen_on: tuple[Floats, Floats] | None = None
+) -> Bound:
     """Return a lower bound on the epsilon of whatever showed these views.
 
     Formal guarantees:
@@ -96,6 +98,8 @@ def epsilon_bound(absent: Floats, present: Floats, delta: float, miss: float) ->
         present: float64[n, k], of as many games with it.
         delta: The claimed delta.
         miss: Probability of a false alarm.
+        chosen_on: Two such arrays of other games, which the event is chosen on; then all of these games are counted in.
+            None chooses it on the first half of them.
 
     Raises:
         InputError: There are too few games, or the two worlds' differ in number.
@@ -104,12 +108,14 @@ def epsilon_bound(absent: Floats, present: Floats, delta: float, miss: float) ->
         raise InputError(
             "games", (len(absent), len(present)), f"must be as many in both worlds, {2 * _FEWEST} at least"
         )
-    half = len(absent) // 2
-    weights = _discriminant(absent[:half], present[:half])
-    worlds = tuple(np.column_stack([world, world @ weights]) for world in (absent, present))
-    event = _choose(worlds[0][:half], worlds[1][:half], delta, miss)
-    likelier, rarer = (_count(world[half:], event) for world in _ordered(worlds, event))
+    half = len(absent) // 2 if chosen_on is None else 0
     games = len(absent) - half
+    first = (absent[:half], present[:half]) if chosen_on is None else chosen_on
+    weights = _discriminant(*first)
+    with_sum = [np.column_stack([world, world @ weights]) for world in first]
+    event = _choose(with_sum[0], with_sum[1], games, delta, miss)
+    worlds = tuple(np.column_stack([world[half:], world[half:] @ weights]) for world in (absent, present))
+    likelier, rarer = (_count(world, event) for world in _ordered(worlds, event))
     lows, highs = clopper_pearson(np.array([likelier, rarer]), games, miss / 2.0)
     return Bound(
         event,
@@ -145,16 +151,17 @@ def _discriminant(absent: Floats, present: Floats) -> Floats:
     return weights
 
 
-def _choose(absent: Floats, present: Floats, delta: float, miss: float) -> Event:
-    """Return the event with the largest lower bound on these games."""
+def _choose(absent: Floats, present: Floats, counted: int, delta: float, miss: float) -> Event:
+    """Return the event with the largest lower bound, if so many games had the frequencies of these."""
     games, best, chosen = len(absent), -math.inf, Event(0, 0.0, above=True, present_likelier=True)
+    scale = counted / games
     for feature in range(absent.shape[1]):
         columns = (np.sort(absent[:, feature]), np.sort(present[:, feature]))
         cuts = _cuts(np.concatenate(columns))
         below = [np.searchsorted(column, cuts, side="left") for column in columns]
         for above in (True, False):
-            counts = [games - part if above else part for part in below]
-            (low0, high0), (low1, high1) = (clopper_pearson(part, games, miss / 2.0) for part in counts)
+            counts = [(games - part if above else part).astype(np.float64) * scale for part in below]
+            (low0, high0), (low1, high1) = (clopper_pearson(part, counted, miss / 2.0) for part in counts)
             for present_likelier, low, high in ((True, low1, high0), (False, low0, high1)):
                 with np.errstate(divide="ignore", invalid="ignore"):
                     values = np.where(low > delta, np.log((low - delta) / high), -math.inf)

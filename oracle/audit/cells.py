@@ -20,7 +20,18 @@ from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, s
 from oracle.mechanisms.between_thresholds import BetweenThresholds
 from oracle.mechanisms.stopper import Stopper
 
-__all__ = ["Cell", "all_cells", "between_cells", "learner_cells", "predictor_cells", "run_cell", "stopper_cells"]
+__all__ = [
+    "Cell",
+    "all_cells",
+    "between_cells",
+    "between_views",
+    "learner_cells",
+    "predictor_cells",
+    "predictor_views",
+    "run_cell",
+    "stopper_cells",
+    "stopper_views",
+]
 
 _DELTA: Final = 0.01
 _MEDIUMS: Final = 12
@@ -137,15 +148,13 @@ def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
     dice = [Dice(seed, f"{cell.name}|{world}") for world in (0, 1)]
     record = "training row"
     if cell.level == "between-thresholds":
-        absent, present = _between(cell, dice)
+        absent, present = between_views(cell, dice)
     elif cell.level == "stopper":
-        absent, present = _stopper(cell, dice)
+        absent, present = stopper_views(cell, dice)
         record = "one medium"
-    elif (learner := _learner(cell)) is not None:
-        absent, present = _learned(learner, cell, dice)
     else:
-        absent, present = _predictor(cell, dice)
-        record = ADVERSARIES[cell.adversary].record
+        absent, present = predictor_views(cell, dice)
+        record = ADVERSARIES[cell.adversary].record if cell.adversary in ADVERSARIES else record
     bound = epsilon_bound(absent, present, cell.delta, miss)
     return Finding(
         cell=cell.name,
@@ -173,13 +182,15 @@ def _steered(cell: Cell) -> tuple[BetweenThresholds, BetweenPolicy]:
     return instance, between_policy(instance, _MEDIUMS, _AIM * cell.epsilon)
 
 
-def _between(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+def between_views(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+    """Return what the worst strategy saw of BetweenThresholds, in either world."""
     instance, policy = _steered(cell)
     views = [play_between(instance, policy, _MEDIUMS, cell.games, dice[world], present=bool(world)) for world in (0, 1)]
     return views[0], views[1]
 
 
-def _stopper(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+def stopper_views(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+    """Return when a Stopper halted, in either world."""
     stopper = Stopper(cell.epsilon, _THRESHOLD)
     shape = next(shape for shape in stopper_shapes(stopper, cell.games // 2) if _shape_name(shape) == cell.adversary)
     views = [play_stopper(stopper, shape, cell.games, dice[world], present=bool(world)) for world in (0, 1)]
@@ -203,7 +214,11 @@ def _target(cell: Cell) -> Target:
     return next(target for target in TARGETS if target.name == cell.target)
 
 
-def _predictor(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+def predictor_views(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+    """Return what an adversary saw of a whole predictor, in either world."""
+    learner = _learner(cell)
+    if learner is not None:
+        return _learned(learner, cell, dice)
     plan = small_plan(_target(cell), cell.epsilon, cell.delta)
     play = ADVERSARIES[cell.adversary].play
     views = [

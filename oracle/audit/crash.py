@@ -2,26 +2,34 @@
 
 Each game is played by `perpetua serve` processes over files. What all of them together show must be, byte for byte,
 what one uninterrupted shard would have shown: else a round was answered with a second noise. And what the adversary
-sees is counted like any other game.
+sees is counted like any other game. Processes are forked from one that has imported everything already, so that some
+hundreds of games take minutes.
 """
 
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.base import Delivery
+from oracle.accounting.ledger import SideRearmed
+from oracle.audit.adversaries import hammer, hammer_view
 from oracle.audit.bounds import epsilon_bound
 from oracle.audit.dice import Dice
 from oracle.audit.findings import Check, Finding, finite
+from oracle.audit.games import Game
 from oracle.audit.plans import TARGETS, small_plan, thresholds_of
 from oracle.audit.policies import worst_depth
+from oracle.audit.receipts import read_ledger
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.kinds import new_trainer
@@ -30,19 +38,42 @@ from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+__all__ = ["Serve", "play_daemon", "play_game", "serve"]
 
-__all__ = ["SERVE", "play_daemon"]
-
-SERVE: Final = (sys.executable, "-m", "oracle.cli", "serve")
-"""The command that serves; the configuration comes behind it."""
+Serve = Callable[[str], None]
+"""Serves the configuration of this path, in a process of its own."""
 
 _EPSILON, _DELTA = 4.0, 0.01
-_KILLS: Final = 3
+_KILLS: Final = 2
 _PATIENCE: Final = 120.0
 _POLL: Final = 0.002
 _ROUNDS: Final = 240
+_REHEARSED: Final = 1_000
+"""Games without a daemon that the event is chosen on."""
+
+_CONTEXT: Final = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["oracle.cli.main", "oracle.cli.serve", "oracle.service.assembly", __name__])
+
+Floats = NDArray[np.float64]
+
+
+def serve(configuration: str) -> None:
+    """Be `perpetua serve`."""
+    from oracle.cli.main import main  # noqa: PLC0415 -- commands are a floor above; this is the process of one
+
+    sys.argv = ["perpetua", "serve", configuration]
+    main()
+
+
+def _child(serve_it: Serve, configuration: str, log: str) -> None:
+    """Be a daemon that writes what it says to a file."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for standard in (1, 2):
+        os.dup2(descriptor, standard)
+    os.close(descriptor)
+    for name in [name for name in os.environ if name.startswith("PERPETUA_")]:
+        del os.environ[name]
+    serve_it(configuration)
 
 
 class _Place:
@@ -79,45 +110,47 @@ class _Place:
         except FileNotFoundError:
             return []
 
-    def start(self, command: Sequence[str], *, follow: bool) -> "subprocess.Popen[bytes]":
+    def start(self, serve_it: Serve, *, follow: bool) -> BaseProcess:
         """Start a daemon."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PERPETUA_")}
-        with (self._folder / "log").open("ab") as log:
-            return subprocess.Popen(  # noqa: S603 -- our own command, on a configuration of our own
-                [*command, str(self.configure(follow=follow))],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-            )
+        process = _CONTEXT.Process(
+            target=_child, args=(serve_it, str(self.configure(follow=follow)), str(self._folder / "log"))
+        )
+        process.start()
+        return process
+
+    def rearmed_after(self, start: int) -> int | None:
+        """Return the first round from `start` on before which the ledger says that a side was armed afresh."""
+        events = read_ledger(self._folder / "ledger.jsonl")
+        rounds = [event.round for event in events if isinstance(event, SideRearmed) and event.round >= start]
+        return min(rounds, default=None)
 
     def last_words(self) -> str:
         """Return the end of what the daemons logged; of a made-up model, so nothing of it is private."""
         return (self._folder / "log").read_text(errors="replace")[-400:]
 
 
-def _serve_and_kill(place: _Place, command: Sequence[str], answers: int) -> None:
+def _serve_and_kill(place: _Place, serve_it: Serve, answers: int) -> None:
     """Serve until so many answers are seen, and kill it there."""
-    process = place.start(command, follow=True)
+    process = place.start(serve_it, follow=True)
     deadline = time.monotonic() + _PATIENCE
     try:
         while len(place.answers()) < answers:
-            if process.poll() is not None or time.monotonic() > deadline:
+            if not process.is_alive() or time.monotonic() > deadline:
                 msg = f"audited daemon: it does not get on: {place.last_words()}"
                 raise StateError(msg)
             time.sleep(_POLL)
     finally:
         process.kill()
-        process.wait()
+        process.join()
 
 
-def _serve_to_the_end(place: _Place, command: Sequence[str]) -> None:
-    process = place.start(command, follow=False)
-    try:
-        code = process.wait(_PATIENCE)
-    finally:
+def _serve_to_the_end(place: _Place, serve_it: Serve) -> None:
+    process = place.start(serve_it, follow=False)
+    process.join(_PATIENCE)
+    code = process.exitcode
+    if code is None:
         process.kill()
-        process.wait()
+        process.join()
     if code != 0:
         msg = f"audited daemon: it ended with {code}: {place.last_words()}"
         raise StateError(msg)
@@ -151,54 +184,76 @@ def _uninterrupted(plan: BoxPlan, snapshot: Snapshot, bodies: Sequence[bytes]) -
     return [reply.body for reply in outcome.commit.replies]
 
 
-def _play(folder: Path, command: Sequence[str], plan: BoxPlan, secret: bytes, *, present: bool) -> tuple[float, bool]:
-    """Play one game; return how many labels were 1, and whether every answer is the uninterrupted shard's."""
-    instance, cap = plan.phases[0].start, plan.phases[0].stopper.cap
-    query = worst_depth(thresholds_of(instance), cap, _ROUNDS) + 0.5
-    bodies = [b'{"id":"%d","x":[%r]}' % (number, query) for number in range(_ROUNDS)]
+def _depth(plan: BoxPlan) -> int:
+    return worst_depth(thresholds_of(plan.phases[0].start), plan.phases[0].stopper.cap, _ROUNDS)
+
+
+def play_game(folder: Path, serve_it: Serve, plan: BoxPlan, secret: bytes, *, present: bool) -> tuple[Floats, bool]:
+    """Play one game; return the view of it, and whether every answer is the uninterrupted shard's.
+
+    The first kill is in the midst of a batch of messages, the second one between two of them.
+
+    Args:
+        folder: A new folder for it.
+        serve_it: What serves.
+        plan: The plan.
+        secret: The genesis key.
+        present: Which world.
+    """
+    instance, depth = plan.phases[0].start, _depth(plan)
+    bodies = [b'{"id":"%d","x":[%r]}' % (number, depth + 0.5) for number in range(_ROUNDS)]
     snapshot = _snapshot(plan, secret, present=present)
     place = _Place(folder, plan, snapshot)
     part = _ROUNDS // (_KILLS + 1)
     seen: list[list[bytes]] = []
     for number in range(_KILLS):
         place.feed(bodies[number * part : (number + 1) * part])
-        _serve_and_kill(place, command, number * part + part // 2 + 7 * number)  # within a part, or at its end
+        _serve_and_kill(place, serve_it, number * part + (part if number % 2 else part // 2))
         seen.append(place.answers())
     place.feed(bodies[_KILLS * part :])
-    _serve_to_the_end(place, command)
+    _serve_to_the_end(place, serve_it)
     answers, expected = place.answers(), _uninterrupted(plan, snapshot, bodies)
     same = answers == expected and all(lines == expected[: len(lines)] for lines in seen)
+    labels = np.array([b'"label":1' in line for line in answers], dtype=np.int8)
+    view = hammer_view(labels, place.rearmed_after(1), instance, depth)
     shutil.rmtree(folder)
-    return float(sum(b'"label":1' in line for line in answers)), same
+    return np.array(view), same
 
 
-def play_daemon(
-    folder: Path, seed: bytes, miss: float, *, games: int, command: Sequence[str] = SERVE
-) -> tuple[Finding, Check]:
-    """Play games in both worlds through daemons that are killed three times each.
+def _uninterrupted_games(plan: BoxPlan, seed: bytes, world: int) -> Floats:
+    """Return views of games without a daemon: where the daemon is as private, they show which event tells most."""
+    depth = _depth(plan)
+    dice = Dice(seed, f"daemon, rehearsed|{world}")
+    games = (Game(plan, dice.secret(number), present=bool(world)) for number in range(_REHEARSED))
+    return np.array([hammer(game, depth, _ROUNDS) for game in games])
+
+
+def play_daemon(folder: Path, seed: bytes, miss: float, *, games: int, beside: int) -> tuple[Finding, Check]:
+    """Play games in both worlds through daemons that are killed twice each.
 
     Args:
         folder: An empty folder to work in.
         seed: Of the auditor's dice.
         miss: Probability of a false alarm.
         games: In each world.
-        command: What serves.
+        beside: Games at a time.
 
     Raises:
         StateError: A daemon does not start, or ends by itself.
     """
     started = time.monotonic()
     plan = small_plan(TARGETS[0], _EPSILON, _DELTA)
-    ones: list[list[float]] = [[], []]
-    same = 0
-    for number in range(games):
-        for world in (0, 1):
-            secret = Dice(seed, f"daemon|{world}").secret(number)
-            count, equal = _play(folder / f"{number}-{world}", command, plan, secret, present=bool(world))
-            ones[world].append(count)
-            same += equal
-    views: list[NDArray[np.float64]] = [np.array(world)[:, None] for world in ones]
-    bound = epsilon_bound(views[0], views[1], _DELTA, miss)
+
+    def play(number: int, world: int) -> tuple[Floats, bool]:
+        secret = Dice(seed, f"daemon|{world}").secret(number)
+        return play_game(folder / f"{number}-{world}", serve, plan, secret, present=bool(world))
+
+    with ThreadPoolExecutor(beside) as pool:
+        played = [list(pool.map(play, range(games), [world] * games)) for world in (0, 1)]
+    views = [np.array([view for view, _ in world]) for world in played]
+    same = sum(equal for world in played for _, equal in world)
+    rehearsed = (_uninterrupted_games(plan, seed, 0), _uninterrupted_games(plan, seed, 1))
+    bound = epsilon_bound(views[0], views[1], _DELTA, miss, chosen_on=rehearsed)
     seconds = time.monotonic() - started
     finding = Finding(
         cell="daemon|games",

@@ -1,8 +1,10 @@
 """Does the time of an answer depend on what is private? One query, asked of states that answer it differently.
 
 The query's bytes are always the same; what differs is which side decides it, and which label it gets, by the training
-rows alone. Processor time of the whole way from message to reply is taken in turns, thousands of times, and each
-class is compared with the others of its turn by a median, whose confidence interval needs no law of the noise.
+rows alone. Processor time of the whole way from message to reply is taken in turns, and each class is compared with the
+others of its turn. Where a state happens to lie in memory can make a per cent of difference, for as long as it lies
+there: so all states are made afresh again and again, each time with another key, and what counts is the median over
+these epochs, whose confidence interval needs no law of the noise.
 """
 
 import gc
@@ -30,25 +32,33 @@ from oracle.state.format import Snapshot
 __all__ = ["TIMINGS", "Timing", "measure", "run_timing"]
 
 _POINTS: Final = 40
-_ALLOWED: Final = 0.005
+_ALLOWED: Final = 0.004
 """A class may be so much slower or quicker (part of an answer): less cannot be told from the machine's moods."""
 
-_WIDTH: Final = 0.004
+_WIDTH: Final = 0.003
 """Half the width of the intervals that are measured for; so a difference of 1 % is seen."""
 
 _REPEATS: Final = 5
 """Times that a class is asked in its turn: the quickest counts, as other processes only ever add."""
 
-_BLOCK: Final = 50
-_WARM: Final = 10
-_MOST: Final = 8_000
-"""Turns at most."""
+_TURNS: Final = 12
+_WARM: Final = 2
+"""Turns of an epoch, and those before them that do not count."""
 
-_STOP_EARLY: Final = 200
-"""Turns at least."""
+_EPOCHS: Final = 200
+"""Epochs at most."""
+
+_STOP_EARLY: Final = 24
+"""Epochs at least."""
+
+_COLLECT: Final = 16
+"""Epochs between two collections of garbage, which is left alone while time is taken."""
 
 Classes = Mapping[str, tuple[Callable[[], object], Callable[[], object]]]
 """By class, what is timed, and what is done after it outside the measured time."""
+
+Make = Callable[[int], Classes]
+"""Makes all of an epoch's classes afresh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +126,14 @@ _SHIFTS: Final[dict[str, tuple[float, float]]] = {
 """Where the box lies, by how it answers the query (0, 0)."""
 
 
-def _shards(dice: Dice) -> dict[str, Shard]:
+def _shards(dice: Dice, epoch: int) -> dict[str, Shard]:
+    """Make the states of an epoch, in an order of its own."""
     plan, shards = _plan(), {}
-    for name, shift in _SHIFTS.items():
-        trainer = new_trainer(plan, dice.secret(0))
+    names = list(_SHIFTS)
+    for place in range(len(names)):
+        name = names[(epoch + place) % len(names)]
+        shift = _SHIFTS[name]
+        trainer = new_trainer(plan, dice.secret(epoch))
         trainer.add(_rows(shift), np.ones(8 * _POINTS, dtype=np.bool_))
         snapshot = Snapshot(
             plan_digest=plan.digest,
@@ -132,37 +146,50 @@ def _shards(dice: Dice) -> dict[str, Shard]:
             arrays=trainer.finish().export(),
         )
         shards[name] = Shard(plan, snapshot)
-    return shards
+    return {name: shards[name] for name in names}
 
 
-def measure(classes: Classes, *, miss: float, turns: int = _MOST) -> tuple[list[Timing], int]:
-    """Time the classes in turns until the intervals are narrow enough, or for so many turns.
+def measure(make: Make, *, miss: float, epochs: int = _EPOCHS, turns: int = _TURNS) -> tuple[list[Timing], int]:
+    """Time the classes epoch by epoch until the intervals are narrow enough, or for so many epochs.
 
     Args:
-        classes: What is timed, by name.
+        make: Makes the classes of an epoch; always the same names.
         miss: Probability that any interval misses.
-        turns: At most.
+        epochs: At most.
+        turns: Of each epoch.
 
     Returns:
-        The classes' relative differences from the mean of the others, and the turns taken.
+        The classes' relative differences from the mean of the others, and the epochs taken.
     """
-    names = list(classes)
-    taken: list[list[int]] = []
+    names: list[str] = []
+    apart: list[NDArray[np.float64]] = []
     timings: list[Timing] = []
     was_on = gc.isenabled()
     gc.disable()
     try:
-        while len(taken) < turns + _WARM:
-            taken += [_turn(classes, names, len(taken) + number) for number in range(_BLOCK)]
-            timings = _intervals(names, np.array(taken[_WARM:], dtype=np.float64), miss)
+        while len(apart) < epochs:
+            classes = make(len(apart))
+            names = list(classes)
+            taken = [_turn(classes, names, number) for number in range(_WARM + turns)]
+            apart.append(_apart(np.array(taken[_WARM:], dtype=np.float64)))
+            timings = _intervals(names, np.array(apart), miss)
             narrow = all(one.high - one.low <= 2.0 * _WIDTH for one in timings)
-            if narrow and len(taken) >= min(_STOP_EARLY, turns):
+            if narrow and len(apart) >= _STOP_EARLY:
                 break
-            gc.collect()
+            if len(apart) % _COLLECT == 0:
+                gc.collect()
     finally:
         if was_on:
             gc.enable()
-    return timings, len(taken) - _WARM
+    return timings, len(apart)
+
+
+def _apart(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the median over turns of each class's relative difference from the others' mean."""
+    logs = np.log(times)
+    others = (logs.sum(axis=1, keepdims=True) - logs) / (logs.shape[1] - 1)
+    difference: NDArray[np.float64] = np.median(logs - others, axis=0)
+    return difference
 
 
 def _turn(classes: Classes, names: list[str], number: int) -> list[int]:
@@ -182,16 +209,17 @@ def _once(ask: Callable[[], object], after: Callable[[], object]) -> int:
     return taken
 
 
-def _intervals(names: list[str], times: NDArray[np.float64], miss: float) -> list[Timing]:
-    """Return intervals for the median of each class's difference from the others' mean in its turn.
+def _intervals(names: list[str], apart: NDArray[np.float64], miss: float) -> list[Timing]:
+    """Return intervals for the median over epochs of each class's difference from the others.
 
-    By order statistics, each missed with probability `miss` over the number of classes at most.
+    By order statistics, each missed with probability `miss` over the number of classes at most; with too few epochs for
+    that they are infinite.
     """
-    logs = np.log(times)
-    others = (logs.sum(axis=1, keepdims=True) - logs) / (len(names) - 1)
-    apart = np.sort(logs - others, axis=0)
-    rank = int(stats.binom.ppf(miss / (2.0 * len(names)), len(times), 0.5))
-    low, high = apart[max(rank - 1, 0)], apart[min(len(times) - rank, len(times) - 1)]
+    epochs = np.sort(apart, axis=0)
+    rank = int(stats.binom.ppf(miss / (2.0 * len(names)), len(epochs), 0.5))
+    if rank < 1:
+        return [Timing(name, -np.inf, np.inf) for name in names]
+    low, high = epochs[rank - 1], epochs[len(epochs) - rank]
     return [Timing(name, float(low[index]), float(high[index])) for index, name in enumerate(names)]
 
 
@@ -199,26 +227,31 @@ TIMINGS: Final[dict[str, int]] = {"one message": 1, "a batch of 64": 64}
 """What is timed: so many messages at once."""
 
 
-def run_timing(name: str, seed: bytes, turns: int = _MOST) -> Check:
+def run_timing(name: str, seed: bytes, epochs: int = _EPOCHS, turns: int = _TURNS) -> Check:
     """Time the answers to one of `TIMINGS`.
 
     Args:
         name: Which.
         seed: Of the auditor's dice.
-        turns: At most.
+        epochs: At most.
+        turns: Of each epoch.
     """
     started = time.process_time()
-    shards = _shards(Dice(seed, f"timing|{name}"))
+    dice = Dice(seed, f"timing|{name}")
     bodies = [Delivery(place, b'{"id":"q","x":[0.0,0.0]}', "application/json") for place in range(1, TIMINGS[name] + 1)]
 
-    classes = {label: (partial(shard.process, bodies), shard.settle) for label, shard in shards.items()}
-    timings, taken = measure(classes, miss=1e-3, turns=turns)
+    def make(number: int) -> Classes:
+        shards = _shards(dice, number)
+        return {label: (partial(shard.process, bodies), shard.settle) for label, shard in shards.items()}
+
+    timings, taken = measure(make, miss=1e-3, epochs=epochs, turns=turns)
     worst = max(timings, key=lambda one: one.shown)
     width = max((one.high - one.low) / 2.0 for one in timings)
     passed = worst.shown <= _ALLOWED
     says = (
-        f"{taken} turns; differences proved: {100.0 * worst.shown:.2f} % of an answer at most ({worst.name}); "
-        f"intervals are +-{100.0 * width:.2f} %, so {100.0 * (_ALLOWED + 2.0 * width):.1f} % would be seen"
+        f"{taken} epochs of {turns} turns; differences proved: {100.0 * worst.shown:.2f} % of an answer at most "
+        f"({worst.name}); intervals are +-{100.0 * width:.2f} %, so {100.0 * (_ALLOWED + 2.0 * width):.1f} % would be "
+        "seen"
     )
     return Check(
         cell=f"timing|{name}",

@@ -1,14 +1,12 @@
-"""`perpetua serve`, broken on purpose: run as a script with a planted bug's name and the configuration."""
+"""`perpetua serve`, broken on purpose."""
 
-import sys
-from pathlib import Path
+from oracle.audit.crash import serve
+from tests.audit.mutants import planted
 
-sys.path[0] = str(Path(__file__).resolve().parents[2])
+__all__ = ["serve_drawn_again"]
 
-from oracle.cli.main import main  # noqa: E402 -- the project's root must be on the path before
-from tests.audit.mutants import planted  # noqa: E402 -- as above
 
-if __name__ == "__main__":
-    bug, sys.argv = sys.argv[1], ["perpetua", "serve", sys.argv[2]]
-    with planted(bug):
-        main()
+def serve_drawn_again(configuration: str) -> None:
+    """Serve with noise of the process's own."""
+    with planted("noise drawn again after a restart"):
+        serve(configuration)

@@ -79,3 +79,11 @@ def test_too_few_games_are_refused():
         epsilon_bound(np.zeros((4, 1)), np.zeros((4, 1)), 0.0, 0.05)
     with pytest.raises(InputError, match="games"):
         epsilon_bound(np.zeros((40, 1)), np.zeros((41, 1)), 0.0, 0.05)
+
+
+def test_an_event_chosen_elsewhere_is_counted_in_all_games():
+    """Games that the event is chosen on may be other ones, in any number; then all of the given ones count."""
+    views, others = responses(2.0, 400, 5), responses(2.0, 5_000, 6)
+    bound = epsilon_bound(views[0], views[1], 0.0, 1e-3, chosen_on=(others[0], others[1]))
+    assert bound.games == 400
+    assert bound_of(views, 1e-3).lowest < bound.lowest < 2.0
