@@ -10,7 +10,7 @@ DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test lint format adversaries \
-	chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare asyncapi lock clean
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare asyncapi lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -87,6 +87,10 @@ chaos-mqtt: dev bus ## kill -9 the daemon on MQTT 100 times, restart and pause t
 
 leaks: dev ## run neighbouring worlds through the daemon, and compare everything in sight (ARGS="--worlds 400 --only stumps")
 	@$(BIN)/python -m tests.leaks $(ARGS)
+
+audit: dev ## attack the predictors and the daemon: what can be proved of their epsilon? then plant bugs (ARGS="--games 500")
+	@$(BIN)/perpetua audit --out build/audit $(ARGS)
+	@$(BIN)/python -m tests.audit
 
 demo-delays: dev ## flights that arrive late, by stumps, beside others; writes build/delays.svg (minutes)
 	@$(BIN)/python -m tests.delays $(ARGS)

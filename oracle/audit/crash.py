@@ -8,6 +8,7 @@ hundreds of games take minutes.
 
 import multiprocessing
 import os
+import runpy
 import shutil
 import sys
 import time
@@ -27,9 +28,9 @@ from oracle.audit.bounds import epsilon_bound
 from oracle.audit.dice import Dice
 from oracle.audit.findings import Check, Finding, finite
 from oracle.audit.games import Game
+from oracle.audit.ledgers import read_ledger
 from oracle.audit.plans import TARGETS, small_plan, thresholds_of
 from oracle.audit.policies import worst_depth
-from oracle.audit.receipts import read_ledger
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.kinds import new_trainer
@@ -58,11 +59,9 @@ Floats = NDArray[np.float64]
 
 
 def serve(configuration: str) -> None:
-    """Be `perpetua serve`."""
-    from oracle.cli.main import main  # noqa: PLC0415 -- commands are a floor above; this is the process of one
-
+    """Be `python -m oracle.cli serve CONFIG.toml`."""
     sys.argv = ["perpetua", "serve", configuration]
-    main()
+    runpy.run_module("oracle.cli", run_name="__main__")
 
 
 def _child(serve_it: Serve, configuration: str, log: str) -> None:

@@ -15,7 +15,6 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, SideRearmed, decode
 from oracle.errors import CorruptSnapshotError, InputError, KeyFileError, PlanError, StateError, StorageError
 from oracle.planning.kinds import KINDS, decode_plan
 from oracle.planning.plan import Plan
@@ -29,11 +28,9 @@ __all__ = [
     "PhaseLine",
     "Receipt",
     "Statement",
-    "against_ledger",
     "make_statement",
     "open_receipt",
     "public_key_path",
-    "read_ledger",
     "read_public_key",
     "seal",
     "signing_key",
@@ -295,43 +292,4 @@ def verify_statement(statement: Statement) -> list[str]:
         KINDS[plan.predictor].verify(plan)
     except PlanError as exc:
         wrong.append(f"the accountant does not prove the plan: {exc}")
-    return wrong
-
-
-def read_ledger(path: Path) -> list[LedgerEvent]:
-    """Return a ledger file's events.
-
-    Raises:
-        StorageError: It cannot be read.
-        InputError: A line is no event that this Perpetua knows.
-    """
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as exc:
-        raise StorageError(f"{path}: {exc.strerror}") from exc
-    try:
-        return [decode(line) for line in lines if line]
-    except msgspec.MsgspecError as exc:
-        raise InputError("ledger", str(path), "must be a ledger of Perpetua") from exc
-
-
-def against_ledger(statement: Statement, events: list[LedgerEvent]) -> list[str]:
-    """Return where a statement and a ledger disagree, in words; what is said of later rounds does not matter."""
-    wrong = []
-    started = {event.phase: event for event in events if isinstance(event, PhaseStarted)}
-    ended = {event.phase: event for event in events if isinstance(event, PhaseEnded)}
-    for line in statement.phases:
-        event = started.get(line.phase)
-        if event is None and line.answered:
-            wrong.append(f"phase {line.phase}: the ledger does not know it")
-        elif event is not None:
-            told = (event.round, event.rounds, event.epsilon, event.delta)
-            if told != (line.first_round, line.rounds, line.epsilon, line.delta):
-                wrong.append(f"phase {line.phase}: the ledger has other rounds, epsilon or delta")
-        end = ended.get(line.phase)
-        if line.answered == line.rounds and (end is None or end.round != line.first_round + line.rounds):
-            wrong.append(f"phase {line.phase}: the ledger does not say that it ended")
-    rearms = sum(isinstance(event, SideRearmed) and event.round < statement.round for event in events)
-    if rearms != statement.rearms:
-        wrong.append(f"the ledger has {rearms} re-arms before round {statement.round}, the receipt {statement.rearms}")
     return wrong

@@ -201,9 +201,25 @@ def run_jobs(
 
 
 def kept_seed(kept: Path) -> str | None:
-    """Return the seed of the audit that a file is of; None if there is none yet."""
+    """Return the seed of the audit that a file is of, to go on with it; None if there is none, or if it is complete.
+
+    A complete one is put aside (renamed to end in `.old`): the next audit is of the software as it is then.
+
+    Raises:
+        InputError: The file is not of an audit.
+        StorageError: It cannot be read or renamed.
+    """
     lines = _lines(kept)
-    return msgspec.json.decode(lines[0], type=Settings).seed if lines else None
+    if not lines:
+        return None
+    settings, found = _read(kept, lines)
+    if all(job in found for job in settings.jobs):
+        try:
+            kept.replace(kept.with_name(kept.name + ".old"))
+        except OSError as exc:
+            raise StorageError(f"{kept}: {exc.strerror}") from exc
+        return None
+    return settings.seed
 
 
 def _lines(kept: Path) -> list[bytes]:
@@ -220,22 +236,28 @@ def _begin(kept: Path, settings: Settings) -> dict[str, tuple[Result, ...]]:
     if not lines:
         _append(kept, msgspec.json.encode(settings))
         return {}
+    before, found = _read(kept, lines)
+    if before != settings:
+        raise InputError(
+            "--out", str(kept), "is of an audit with other settings; give another folder, or the same ones"
+        )
+    return found
+
+
+def _read(kept: Path, lines: list[bytes]) -> tuple[Settings, dict[str, tuple[Result, ...]]]:
+    """Return the settings and what is done."""
     found: dict[str, tuple[Result, ...]] = {}
     try:
         before = msgspec.json.decode(lines[0], type=Settings)
     except msgspec.MsgspecError as exc:
         raise InputError("--out", str(kept), "is not of an audit") from exc
-    if before != settings:
-        raise InputError(
-            "--out", str(kept), "is of an audit with other settings; give another folder, or the same ones"
-        )
     for line in lines[1:]:
         try:
             part = msgspec.json.decode(line, type=_Done)
         except msgspec.MsgspecError:  # the line that a crash tore
             continue
         found[part.job] = part.results
-    return found
+    return before, found
 
 
 def _append(kept: Path, line: bytes) -> None:

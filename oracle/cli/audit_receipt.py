@@ -49,6 +49,8 @@ def sign(
 
 
 def _claims(statement: "Statement") -> Iterator[str]:
+    from oracle.planning.kinds import decode_plan
+
     phase = statement.phases[-1]
     yield f"model:      {statement.model}, plan {statement.plan_digest}"
     yield f"log:        running tag committed to by {statement.tag_commitment}"
@@ -58,11 +60,15 @@ def _claims(statement: "Statement") -> Iterator[str]:
     )
     if statement.nominal:
         yield "            epsilon and delta are nominal: no proof bounds them."
+    plan = decode_plan(statement.plan.encode())
+    record = "one training row or one query" if plan.protects_queries else "one training row; queries are not protected"
     yield (
-        f"            Take one record (one training row or one query) and somebody who chooses all others and sees all "
+        f"            Take one record ({record}) and somebody who chooses all others and sees all "
         f"answers but its own. Whether it was there changes the probability of anything they see by a factor of at "
         f"most e^{phase.epsilon:g}, but with probability delta:"
     )
+    if plan.released:
+        yield "            (Queries change no other answer: what was learned of the rows is all that was released.)"
     for line in statement.phases:
         yield (
             f"              phase {line.phase}, rounds {line.first_round:,} to {line.first_round + line.answered:,}: "
@@ -84,16 +90,25 @@ def check(
     public_key: Annotated[
         Path | None, typer.Option("--public-key", help="The key that it must be signed with.")
     ] = None,
-    ledger: Annotated[Path | None, typer.Option("--ledger", help="The ledger to compare it with, JSON lines.")] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger", help="The ledger to compare it with: a line for each event, on Kafka KEY, tab and event."
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option("--shard", help="TOPIC/PARTITION, where the ledger has events of several shards.")
+    ] = None,
 ) -> None:
     """Check a receipt, and say in plain words what it claims. Exit 1 if anything in it does not hold."""
-    from oracle.audit.receipts import against_ledger, open_receipt, read_ledger, read_public_key, verify_statement
+    from oracle.audit.ledgers import against_ledger, read_ledger
+    from oracle.audit.receipts import open_receipt, read_public_key, verify_statement
 
     wanted = None if public_key is None else read_public_key(public_key)
     statement, signer = open_receipt(file, wanted)
     wrong = verify_statement(statement)
     if ledger is not None:
-        wrong += against_ledger(statement, read_ledger(ledger))
+        wrong += against_ledger(statement, read_ledger(ledger, shard))
     known = "the key you gave" if wanted else f"key {signer}; compare it with one you were given"
     typer.echo(f"signature:  good, by {known}")
     typer.echo(f"made:       {statement.issued} by {statement.software}")

@@ -61,9 +61,10 @@ def test_it_goes_on_where_it_was_broken_off(runner, tmp_path):
     kept = tmp_path / "audit.jsonl"
     lines = kept.read_bytes().splitlines(keepends=True)
     first = json.loads((tmp_path / "audit.json").read_bytes())
-    kept.write_bytes(b"".join(lines[:3]) + lines[3][:20])
+    last = next(line for line in lines[1:] if b"twins" in line)
+    done = [line for line in lines if line != last]
     with planted("key not ratcheted"):  # what is kept is not run again, or it would fail here
-        kept.write_bytes(b"".join(lines))
+        kept.write_bytes(b"".join(done))
         assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
     kept.write_bytes(b"".join(lines[:3]) + lines[3][:20])
     assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
@@ -72,9 +73,19 @@ def test_it_goes_on_where_it_was_broken_off(runner, tmp_path):
         for one in report["results"]:
             one.pop("seconds")
     assert again == first
+    kept.write_bytes(b"".join(lines[:3]))
     other = runner.invoke(app, [*_QUICK, *out, "--miss", "0.5"])
     assert other.exit_code != 0
     assert "other settings" in str(other.exception)
+
+
+def test_a_complete_audit_is_not_taken_for_the_next_one(runner, tmp_path):
+    """What was found of the software as it was then is put aside: it says nothing of the software as it is now."""
+    out = ("--out", str(tmp_path))
+    assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
+    with planted("key not ratcheted"):
+        assert runner.invoke(app, [*_QUICK, *out]).exit_code == 1
+    assert (tmp_path / "audit.jsonl.old").exists()
 
 
 class Reader(HTMLParser):

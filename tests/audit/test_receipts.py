@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from oracle.audit.learners import LEARNERS
+from oracle.audit.ledgers import against_ledger, read_ledger
 from oracle.audit.receipts import (
-    against_ledger,
     make_statement,
     open_receipt,
     public_key_path,
-    read_ledger,
     read_public_key,
     seal,
     signing_key,
@@ -187,3 +187,35 @@ def test_bad_files_are_named(served, tmp_path):
     again = run("audit", "sign", served / "state", "--out", served / "receipt.json")
     assert isinstance(again.exception, StorageError)
     assert "never overwritten" in str(again.exception)
+
+
+def test_a_ledger_comes_from_a_bus_too(served, tmp_path):
+    """Lines with Kafka's keys are taken by shard, and what MQTT delivers twice counts once."""
+    lines = (served / "ledger.jsonl").read_bytes().splitlines()
+    other = b'{"kind":"side-rearmed","round":1,"phase":1,"side":0}'
+    topic = tmp_path / "topic.txt"
+    keyed = [b"queries/0/%d/17-0\t%b" % (number, line) for number, line in enumerate(lines)]
+    topic.write_bytes(b"\n".join([*keyed, b"queries/1/3/17-0\t" + other]))
+    checked = ("audit", "receipt", served / "receipt.json", "--ledger", topic)
+    assert run(*checked, "--shard", "queries/0").exit_code == 0
+    assert run(*checked, "--shard", "queries/1").exit_code == 1
+    with pytest.raises(InputError, match=r"queries/0, queries/1"):
+        read_ledger(topic)
+    with pytest.raises(InputError, match="must be one of queries/0"):
+        read_ledger(topic, "queries/7")
+    topic.write_bytes(b"\n".join([line for line in lines for _ in range(2)]))
+    assert run(*checked).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("bisection, efficient", "queries are not protected"), ("classical box, one side", "Queries change no other")],
+)
+def test_a_receipt_says_whom_it_covers(tmp_path, name, said):
+    """Where only training rows are protected, or queries change nothing, the plain words say so."""
+    learner = next(one for one in LEARNERS if one.name == name)
+    make_state(tmp_path / "state", learner.plan(4.0))
+    assert run("audit", "sign", tmp_path / "state", "--out", tmp_path / "receipt.json").exit_code == 0
+    result = run("audit", "receipt", tmp_path / "receipt.json")
+    assert result.exit_code == 0, result.output
+    assert said in result.output
