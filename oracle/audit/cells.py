@@ -38,6 +38,9 @@ _MEDIUMS: Final = 12
 _AIM: Final = 0.6
 """The strategy is made for this part of the claimed epsilon: with so many games that proves most."""
 
+_STRONG: Final = frozenset({"edge hammer", "training row, extreme"})
+"""Adversaries that come nearest to a claim about whole predictors with armed sides."""
+
 _THRESHOLD: Final = 20
 _SHAPES: Final = 3
 
@@ -96,7 +99,7 @@ def predictor_cells(
     targets: Sequence[Target] = TARGETS,
     adversaries: Sequence[str] = tuple(ADVERSARIES),
 ) -> Iterator[Cell]:
-    """Yield attacks on whole predictors; those that take longest play fewer games."""
+    """Yield attacks on predictors with armed sides; the weaker adversaries play fewer games."""
     for target in targets:
         for adversary in adversaries:
             for epsilon in epsilons:
@@ -105,10 +108,8 @@ def predictor_cells(
 
 
 def _share(target: Target, adversary: str) -> float:
-    """Return which part of the games is played: a follower's game and one of the `paper` profile take far longer."""
-    return (0.1 if target.profile == "paper" else 1.0) * (
-        0.4 if adversary in {"window follower", "restart forcer", "phase-end crosser"} else 1.0
-    )
+    """Return which part of the games is played: the strongest adversaries play most, and `paper` takes longest."""
+    return (0.1 if target.profile == "paper" else 1.0) * (1.0 if adversary in _STRONG else 0.2)
 
 
 def learner_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
