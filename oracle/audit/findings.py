@@ -88,10 +88,13 @@ def refuted(results: Sequence[Finding | Check]) -> list[Finding | Check]:
 
 
 def near(results: Sequence[Finding | Check]) -> dict[str, float]:
-    """Return, for each level of attack, the least factor by which a proved claim exceeds what was shown of it."""
+    """Return, for each level of attack, the least factor by which a proved claim exceeds what was shown of it.
+
+    Not for daemons: their games are too few to come near; they are played for the noise to be the same.
+    """
     factors: dict[str, float] = {}
     for one in results:
-        if isinstance(one, Finding) and not one.nominal:
+        if isinstance(one, Finding) and not one.nominal and one.level != "daemon":
             factor = one.epsilon / one.lowest if one.lowest > 0.0 else math.inf
             factors[one.level] = min(factors.get(one.level, math.inf), factor)
     return factors

@@ -1,5 +1,6 @@
 """The report as one HTML file that needs nothing else: tables, and plots as inline SVG."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from itertools import groupby
@@ -10,6 +11,7 @@ from oracle.audit.findings import NEAR, Check, Finding, near, refuted
 __all__ = ["page"]
 
 _WIDTH, _LEFT, _ROW = 860, 330, 22
+_TICKS: Final = 7
 _STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#6b7280;--line:#d5d9df;--bar:#4f7cac;--claim:#2e7d32;--bad:#b3261e}
 @media(prefers-color-scheme:dark){:root{--ink:#e6e8eb;--soft:#9aa3ad;--line:#3a4149;--bar:#7da7d4;--claim:#7bc67e;
@@ -18,7 +20,7 @@ body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:Canvas;max-w
 padding:0 1em}
 h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse;width:100%}
 th,td{text-align:left;padding:.25em .6em;border-bottom:1px solid var(--line);vertical-align:top}
-td.n{text-align:right;font-variant-numeric:tabular-nums}svg{width:100%;height:auto}
+td.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}th.n{text-align:right}svg{width:100%;height:auto}
 svg text{fill:var(--ink);font-size:12px}
 .soft{color:var(--soft)}svg .soft{fill:var(--soft)}.bad{color:var(--bad);font-weight:600}
 """
@@ -81,11 +83,12 @@ def _plot(found: Sequence[Finding]) -> str:
         return _LEFT + (_WIDTH - _LEFT - 20) * min(max(value, 0.0), most) / most
 
     parts = [f"<svg viewBox='0 0 {_WIDTH} {height}' role=img aria-label='lower bounds beside claims'>"]
-    for step in range(5):
-        value = most * step / 4
+    unit = next(unit for unit in (0.1, 0.25, 0.5, 1.0, 2.0, math.inf) if most <= _TICKS * unit)
+    for step in range(math.floor(most / unit) + 1):
+        value = step * unit if step else 0.0
         at = across(value)
         parts.append(f"<line x1={at:.1f} x2={at:.1f} y1=4 y2={height - 24} stroke='var(--line)'/>")
-        parts.append(f"<text class=soft x={at:.1f} y={height - 8} text-anchor=middle>{value:.2g}</text>")
+        parts.append(f"<text class=soft x={at:.1f} y={height - 8} text-anchor=middle>{value:g}</text>")
     for number, one in enumerate(found):
         parts += _line(one, number * _ROW + 16, across)
     return "".join(parts) + "</svg>"
@@ -104,7 +107,8 @@ def _line(one: Finding, at: float, across: Callable[[float], float]) -> Iterable
 
 
 def _table(found: Sequence[Finding]) -> str:
-    head = "<tr><th>adversary<th>hidden record<th>ε claimed<th>δ<th>proved<th>estimate<th>games<th>counts</tr>"
+    head = "<tr><th>adversary<th>hidden record<th class=n>ε claimed<th class=n>δ<th class=n>proved<th class=n>estimate"
+    head += "<th class=n>games<th class=n>counts</tr>"
     rows = [
         f"<tr><td>{escape(one.adversary)}<td>{escape(one.record)}<td class=n>{one.epsilon:g}<td class=n>{one.delta:g}"
         f"<td class='n{' bad' if one.refutes else ''}'>{one.lowest:.3f}<td class=n>{_number(one.estimate)}"

@@ -135,7 +135,7 @@ def test_what_counts_as_refuted():
     good, bad = finding(), finding(lowest=2.01)
     assert refuted([good, bad]) == [bad]
     assert near([good, finding(lowest=0.5)]) == {"predictor": pytest.approx(2.0 / 0.9)}
-    assert near([finding(nominal=True)]) == {}
+    assert near([finding(nominal=True), finding(level="daemon")]) == {}
 
 
 @pytest.mark.parametrize(
