@@ -45,7 +45,7 @@ _TURNS: Final = 12
 _WARM: Final = 2
 """Turns of an epoch, and those before them that do not count."""
 
-_EPOCHS: Final = 200
+_EPOCHS: Final = 400
 """Epochs at most."""
 
 _STOP_EARLY: Final = 24
