@@ -41,10 +41,10 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     games: Annotated[
         int,
         typer.Option("--games", help="Games against each predictor, in each world; mechanisms get ten times as many."),
-    ] = 4_000,
+    ] = 1_000,
     daemon_games: Annotated[
         int, typer.Option("--daemon-games", help="Games through daemons that are killed, in each world; 0 for none.")
-    ] = 300,
+    ] = 100,
     epsilon: Annotated[
         list[float] | None, typer.Option("--epsilon", help="Claims to attack; by default 2 and 4.")
     ] = None,
