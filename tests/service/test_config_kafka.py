@@ -1,19 +1,15 @@
 """The tables of a configuration that serves Kafka."""
 
-import os
-import traceback
+from functools import partial
 
 import pytest
 
 from connectors.kafka.settings import KafkaSettings
-from oracle.errors import InputError, PerpetuaError, StorageError
-from oracle.service.config import Config, load_config
+from oracle.errors import InputError, StorageError
 from oracle.service.kafka import kafka_settings
+from tests.support.configs import SECRET, forget_settings, load_tables, refusal
 from tests.support.shards import small_plan
 
-_SECRET = "opensesame-7Qx"  # noqa: S105 -- a password of the test's own
-
-_STATE = '[state]\nfolder = "s"\n'
 _SOURCE = '[source]\nkind = "kafka"\ntopic = "q"\n'
 _SINK = '[sink]\nkind = "kafka"\ntopic = "a"\n'
 _CLUSTER = '[kafka]\nservers = ["b1:9092", "b2:9092"]\n'
@@ -22,21 +18,13 @@ _SASL = '[kafka.sasl]\nmechanism = "SCRAM-SHA-512"\nusername = "oracle"\n'
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_tester(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith("PERPETUA_"):
-            monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
 
 
 @pytest.fixture
 def load(tmp_path):
     """A function that reads a configuration of these tables."""
-
-    def read(*tables: str) -> Config:
-        path = tmp_path / "c.toml"
-        path.write_text("".join((_STATE, *tables)))
-        return load_config(path)
-
-    return read
+    return partial(load_tables, tmp_path)
 
 
 @pytest.fixture
@@ -47,15 +35,6 @@ def settings(load):
         return kafka_settings(load(*tables), small_plan())
 
     return read
-
-
-def _refusal(work) -> str:
-    """Return what a refusal says, which must not hold the secret."""
-    with pytest.raises(PerpetuaError) as caught:
-        work()
-    assert _SECRET not in str(caught.value)
-    assert _SECRET not in "".join(traceback.format_exception(caught.value, chain=False))
-    return str(caught.value)
 
 
 def test_least_configuration(settings):
@@ -69,7 +48,7 @@ def test_least_configuration(settings):
 
 def test_everything_arrives(settings, tmp_path):
     """Every setting of the tables reaches the connector."""
-    for name, secret in (("pw", f"{_SECRET}\n"), ("kpw", "of the key")):
+    for name, secret in (("pw", f"{SECRET}\n"), ("kpw", "of the key")):
         (tmp_path / name).write_text(secret)
     found = settings(
         _SOURCE + 'group = "g"\nfirst_offset = 7\ninstance = "i"\nsession_seconds = 3\n',
@@ -92,9 +71,9 @@ def test_everything_arrives(settings, tmp_path):
     assert (security.sasl.mechanism, security.sasl.username, security.sasl.password) == (
         "SCRAM-SHA-512",
         "oracle",
-        _SECRET,
+        SECRET,
     )
-    assert _SECRET not in repr(found) + str(found)
+    assert SECRET not in repr(found) + str(found)
     assert "of the key" not in repr(found) + str(found)
 
 
@@ -115,50 +94,50 @@ def test_first_offsets_by_partition(settings, monkeypatch):
 
 def test_password_from_the_environment(settings, load, monkeypatch):
     """The environment may hold the password; the configuration and the settings do not show it."""
-    monkeypatch.setenv("PERPETUA_KAFKA__SASL__PASSWORD", _SECRET)
+    monkeypatch.setenv("PERPETUA_KAFKA__SASL__PASSWORD", SECRET)
     found = settings(_SOURCE, _SINK, _CLUSTER, _SASL)
     assert found.security.sasl is not None
-    assert found.security.sasl.password == _SECRET
+    assert found.security.sasl.password == SECRET
     config = load(_SOURCE, _SINK, _CLUSTER, _SASL)
     for shown in (repr(found), repr(config), str(config), str(config.model_dump()), config.model_dump_json()):
-        assert _SECRET not in shown
+        assert SECRET not in shown
 
 
 @pytest.mark.parametrize(
     "table",
     [
-        f'[kafka.sasl]\nmechanism = "PLAIN"\nusername = "u"\npassword = "{_SECRET}"\n',
-        f'[kafka.sasl]\nmechanism = "PLAIN"\nusername = "u"\npasswort = "{_SECRET}"\n',
-        f'sasl = "{_SECRET}"\n',
-        f'sasl = {{mechanism = "{_SECRET[:5]}", password = "{_SECRET}"}}\n',
-        f'password = "{_SECRET}"\n',
-        f'[kafka.sasl]\nmechanism = "PLAIN"\nusername = ["{_SECRET}"]\npassword_file = "p"\n',
-        f'[kafka.tls]\nkey_password = "{_SECRET}"\n',
-        f'tls = "{_SECRET}"\n',
+        f'[kafka.sasl]\nmechanism = "PLAIN"\nusername = "u"\npassword = "{SECRET}"\n',
+        f'[kafka.sasl]\nmechanism = "PLAIN"\nusername = "u"\npasswort = "{SECRET}"\n',
+        f'sasl = "{SECRET}"\n',
+        f'sasl = {{mechanism = "{SECRET[:5]}", password = "{SECRET}"}}\n',
+        f'password = "{SECRET}"\n',
+        f'[kafka.sasl]\nmechanism = "PLAIN"\nusername = ["{SECRET}"]\npassword_file = "p"\n',
+        f'[kafka.tls]\nkey_password = "{SECRET}"\n',
+        f'tls = "{SECRET}"\n',
     ],
 )
 def test_password_in_the_file_is_refused_and_not_shown(load, table):
     """A password in the TOML file is refused, wherever it stands, and the refusal does not repeat it."""
-    assert "kafka" in _refusal(lambda: load(_SOURCE, _SINK, _CLUSTER, table))
+    assert "kafka" in refusal(lambda: load(_SOURCE, _SINK, _CLUSTER, table))
 
 
 def test_server_with_a_password_is_refused(load):
     """Servers are hosts and ports; a user and a password in one would get into logs."""
-    cluster = f'[kafka]\nservers = ["oracle:{_SECRET}@b1:9092"]\n'
-    assert "kafka.servers" in _refusal(lambda: load(_SOURCE, _SINK, cluster))
+    cluster = f'[kafka]\nservers = ["oracle:{SECRET}@b1:9092"]\n'
+    assert "kafka.servers" in refusal(lambda: load(_SOURCE, _SINK, cluster))
 
 
 @pytest.mark.parametrize("variable", ["PERPETUA_KAFKA", "PERPETUA_KAFKA__SASL", "PERPETUA_KAFKA__TLS"])
-@pytest.mark.parametrize("value", [_SECRET, f'{{"password": "{_SECRET}', f'["{_SECRET}"]', f'{{"pass": "{_SECRET}"}}'])
+@pytest.mark.parametrize("value", [SECRET, f'{{"password": "{SECRET}', f'["{SECRET}"]', f'{{"pass": "{SECRET}"}}'])
 def test_garbage_in_the_environment_is_not_shown(load, monkeypatch, variable, value):
     """A whole table in one variable that cannot be read is refused without a word of it."""
     monkeypatch.setenv(variable, value)
-    _refusal(lambda: load(_SOURCE, _SINK, _CLUSTER))
+    refusal(lambda: load(_SOURCE, _SINK, _CLUSTER))
 
 
 def test_password_is_needed(settings):
     """A user without a password is refused with the two places where it may be."""
-    said = _refusal(lambda: settings(_SOURCE, _SINK, _CLUSTER, _SASL))
+    said = refusal(lambda: settings(_SOURCE, _SINK, _CLUSTER, _SASL))
     assert "kafka.sasl.password_file" in said
     assert "PERPETUA_KAFKA__SASL__PASSWORD" in said
 
@@ -168,8 +147,8 @@ def test_password_file_must_be_readable(settings, tmp_path):
     with pytest.raises(StorageError, match="No such file"):
         settings(_SOURCE, _SINK, _CLUSTER, _SASL, f'password_file = "{tmp_path / "none"}"\n')
     path = tmp_path / "binary"
-    path.write_bytes(b"\xff" + _SECRET.encode())
-    said = _refusal(lambda: settings(_SOURCE, _SINK, _CLUSTER, _SASL, f'password_file = "{path}"\n'))
+    path.write_bytes(b"\xff" + SECRET.encode())
+    said = refusal(lambda: settings(_SOURCE, _SINK, _CLUSTER, _SASL, f'password_file = "{path}"\n'))
     assert "UTF-8" in said
 
 
@@ -192,7 +171,7 @@ def test_password_file_must_be_readable(settings, tmp_path):
 )
 def test_topics_are_of_one_use_each(load, sink, said):
     """The allow-list holds plain names: no pattern, no topic of another use, none of Kafka's own."""
-    assert said in _refusal(lambda: load(_SOURCE, _SINK + sink, _CLUSTER))
+    assert said in refusal(lambda: load(_SOURCE, _SINK + sink, _CLUSTER))
 
 
 @pytest.mark.parametrize(
@@ -220,9 +199,8 @@ def test_refusals_name_the_field(load, tables, field):
     assert caught.value.field == field
 
 
-def test_settings_of_files_are_no_settings_of_kafka(tmp_path):
+def test_settings_of_files_are_no_settings_of_kafka(load):
     """Only a Kafka source and sink make a connector's settings."""
-    path = tmp_path / "files.toml"
-    path.write_text(_STATE + '[source]\nkind = "stdin"\n[sink]\nkind = "stdout"\n')
+    found = load('[source]\nkind = "stdin"\n[sink]\nkind = "stdout"\n')
     with pytest.raises(InputError, match=r"source\.kind"):
-        kafka_settings(load_config(path), small_plan())
+        kafka_settings(found, small_plan())

@@ -1,19 +1,16 @@
 """The tables of a configuration that serves MQTT."""
 
-import os
-import traceback
+from functools import partial
 
 import pytest
 
 from connectors.mqtt.settings import MqttSettings
-from oracle.errors import InputError, PerpetuaError, StorageError
-from oracle.service.config import Config, load_config
+from oracle.errors import InputError, StorageError
 from oracle.service.mqtt import mqtt_settings
+from tests.support.configs import SECRET, forget_settings, load_tables, refusal
 from tests.support.shards import small_plan
 
-_SECRET = "opensesame-7Qx"  # noqa: S105 -- a password of the test's own
 _OTHER = "other-7Qx"
-_STATE = '[state]\nfolder = "s"\n'
 _SOURCE = '[source]\nkind = "mqtt"\ntopic = "vfr/queries"\n'
 _SINK = '[sink]\nkind = "mqtt"\ntopic = "vfr/answers"\n'
 _BROKER = '[mqtt]\nserver = "broker:1883"\n'
@@ -22,21 +19,13 @@ _LOGIN = '[mqtt.login]\nusername = "oracle"\n'
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_tester(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith("PERPETUA_"):
-            monkeypatch.delenv(name)
+    forget_settings(monkeypatch)
 
 
 @pytest.fixture
 def load(tmp_path):
     """A function that reads a configuration of these tables."""
-
-    def read(*tables: str) -> Config:
-        path = tmp_path / "c.toml"
-        path.write_text("".join((_STATE, *tables)))
-        return load_config(path)
-
-    return read
+    return partial(load_tables, tmp_path)
 
 
 @pytest.fixture
@@ -47,14 +36,6 @@ def settings(load):
         return mqtt_settings(load(*tables), small_plan())
 
     return read
-
-
-def _refusal(work) -> str:
-    with pytest.raises(PerpetuaError) as caught:
-        work()
-    assert _SECRET not in str(caught.value)
-    assert _SECRET not in "".join(traceback.format_exception(caught.value, chain=False))
-    return str(caught.value)
 
 
 def test_least_configuration(settings):
@@ -68,14 +49,14 @@ def test_least_configuration(settings):
 
 def test_password_comes_from_a_file_or_the_environment_only(load, settings, tmp_path, monkeypatch):
     """In the file itself it is refused, unshown; a file's last newline does not count; the environment goes first."""
-    told = _refusal(lambda: load(_BROKER, _LOGIN + f'password = "{_SECRET}"\n', _SOURCE, _SINK))
+    told = refusal(lambda: load(_BROKER, _LOGIN + f'password = "{SECRET}"\n', _SOURCE, _SINK))
     assert "PERPETUA_MQTT__LOGIN__PASSWORD" in told
-    (tmp_path / "password").write_text(_SECRET + "\n")
+    (tmp_path / "password").write_text(SECRET + "\n")
     named = _LOGIN + f'password_file = "{tmp_path}/password"\n'
     made = settings(_BROKER, named, _SOURCE, _SINK)
     assert made.login is not None
-    assert made.login.password == _SECRET
-    assert _SECRET not in repr(made)
+    assert made.login.password == SECRET
+    assert SECRET not in repr(made)
     monkeypatch.setenv("PERPETUA_MQTT__LOGIN__PASSWORD", _OTHER)
     made = settings(_BROKER, named, _SOURCE, _SINK)
     assert made.login is not None
@@ -164,6 +145,6 @@ def test_what_does_not_fit_is_named(load, tables, field):
 @pytest.mark.parametrize("port", ["0", "65536", "99999"])
 def test_port_that_there_is_none_of_is_refused(load, port):
     """A port outside 1 to 65,535 is refused by name, before the system's own calls meet it."""
-    told = _refusal(lambda: load(f'[mqtt]\nserver = "broker:{port}"\n', _SOURCE, _SINK))
+    told = refusal(lambda: load(f'[mqtt]\nserver = "broker:{port}"\n', _SOURCE, _SINK))
     assert "mqtt.server" in told
     assert "a port of 1 to 65,535" in told
