@@ -1,5 +1,6 @@
 """What the brokers' access rules withhold from us: asked for, so that nothing is written, fenced or committed."""
 
+import shlex
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any, Final
@@ -20,12 +21,24 @@ __all__ = ["check_rights"]
 
 _READ: Final = 3
 _WRITE: Final = 4
-_NAMES: Final = {_READ: "Read", _WRITE: "Write"}
+_CONFIGS: Final = 10
+_NAMES: Final = {_READ: "Read", _WRITE: "Write", _CONFIGS: "DescribeConfigs"}
 _TRANSACTION: Final = 1
 """The kind of coordinator that keeps transactions."""
 
 _NOBODY: Final = -1
 """The producer id, and its epoch, of nobody: what is asked in its name is checked for the right to ask, and refused."""
+
+_TOLD: Final = frozenset(
+    {
+        errors.TransactionalIdAuthorizationFailed,
+        errors.GroupAuthorizationFailedError,
+        errors.InvalidProducerIdMapping,  # from here on the rights were there, and nobody was told so
+        errors.InvalidProducerEpoch,
+        errors.ProducerFenced,
+        errors.InvalidTxnState,
+    }
+)
 
 _text = String("utf-8")
 
@@ -91,7 +104,7 @@ async def check_rights(settings: KafkaSettings, partitions: int) -> None:
     """Refuse rules under which a daemon could not read queries, write what it writes, or commit.
 
     Args:
-        settings: The topics, which must be there, and the group.
+        settings: The topics, of which those that there are are looked at, and the group.
         partitions: Of the query topic; each has a transactional id of its own.
 
     Raises:
@@ -106,21 +119,23 @@ async def check_rights(settings: KafkaSettings, partitions: int) -> None:
 
 
 async def _withheld(client: Any, settings: KafkaSettings, partitions: int) -> AsyncIterator[str]:  # noqa: ANN401
-    who = f"User:{settings.security.sasl.username if settings.security.sasl else 'NAME'}"
-    for text in await _withheld_topics(client, settings, who):
-        yield text
-    group = True
+    for name, operation in await _withheld_topics(client, settings):
+        yield _what_to_do(settings, _NAMES[operation], "topic", name)
+    refused: set[type[Exception]] = set()
     for partition in range(partitions):
         name = transactional_id(settings, partition)
-        error = await until_there(partial(_commit_as_nobody, client, name, settings.group), settings.request_seconds)
-        if error is errors.TransactionalIdAuthorizationFailed:
-            yield _what_to_do(who, "Write", "transactional id", name)
-        elif error is errors.GroupAuthorizationFailedError and group:
-            group = False
-            yield _what_to_do(who, "Read", "group", settings.group)
+        refused.add(
+            await until_there(partial(_commit_as_nobody, client, name, settings.group), settings.request_seconds)
+        )
+    if errors.TransactionalIdAuthorizationFailed in refused:
+        yield _what_to_do(
+            settings, "Write", "transactional id", f"{settings.group}-", "--resource-pattern-type prefixed"
+        )
+    if errors.GroupAuthorizationFailedError in refused:
+        yield _what_to_do(settings, "Read", "group", settings.group)
 
 
-async def _withheld_topics(client: Any, settings: KafkaSettings, who: str) -> list[str]:  # noqa: ANN401 -- no types
+async def _withheld_topics(client: Any, settings: KafkaSettings) -> list[tuple[str, int]]:  # noqa: ANN401 -- no types
     needed = {settings.topic: _READ} | dict.fromkeys(settings.written, _WRITE)
     try:
         response = await client.send(client.get_random_node(), _MetadataRequest(list(needed)))
@@ -128,15 +143,18 @@ async def _withheld_topics(client: Any, settings: KafkaSettings, who: str) -> li
         raise BusError("access rules: the brokers are too old to tell them (before Kafka 2.3)") from exc
     allowed = dict(_allowed(response))
     return [
-        _what_to_do(who, _NAMES[operation], "topic", name)
-        for name, operation in needed.items()
-        if not allowed.get(name, 0) >> operation & 1
+        (name, operation)
+        for name, own in needed.items()
+        for operation in (own, _CONFIGS)
+        if name in allowed and not allowed[name] >> operation & 1
     ]
 
 
 def _allowed(response: Any) -> Iterator[tuple[str, int]]:  # noqa: ANN401 -- no types
-    """Yield topics with a bit for each operation that we are allowed."""
+    """Yield the topics that there are, with a bit for each operation that we are allowed."""
     for code, name, _, _, operations in response.topics:
+        if code == errors.UnknownTopicOrPartitionError.errno:
+            continue
         if code not in {0, errors.TopicAuthorizationFailedError.errno}:
             raise errors.for_code(code)(name)
         yield name, 0 if code else operations
@@ -153,19 +171,15 @@ async def _commit_as_nobody(client: Any, name: str, group: str) -> type[Exceptio
     if error is errors.NoError:
         asked = AddOffsetsToTxnRequest(name, _NOBODY, _NOBODY, group)
         error = errors.for_code((await client.send(found.coordinator_id, asked)).error_code)
-    harmless = (
-        errors.InvalidProducerIdMapping,
-        errors.TransactionalIdAuthorizationFailed,
-        errors.GroupAuthorizationFailedError,
-    )
-    if error not in harmless:
+    if error not in _TOLD:
         raise error(name)
     return error
 
 
-def _what_to_do(who: str, operation: str, kind: str, name: str) -> str:
-    option = kind.replace(" ", "-")
-    return (
-        f"{operation} on {kind} {name}; grant it: kafka-acls --add --allow-principal {who} --operation {operation} "
-        f"--{option} {name}"
-    )
+def _what_to_do(settings: KafkaSettings, operation: str, kind: str, name: str, more: str = "") -> str:
+    who = f"User:{settings.security.sasl.username if settings.security.sasl else 'NAME'}"
+    command = [
+        *("kafka-acls", "--bootstrap-server", settings.servers[0], "--add", "--allow-principal", who),
+        *("--operation", operation, f"--{kind.replace(' ', '-')}", name),
+    ]
+    return f"{operation} on {kind} {name}; grant it: {' '.join([shlex.join(command), more]).strip()}"

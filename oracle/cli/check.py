@@ -33,13 +33,14 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
 ) -> None:
     """Check a configuration, its state, source and sink; change nothing. Exits 1 if something would stop `serve`."""
-    findings = list(_findings(config_file))
-    if as_json:
-        typer.echo(msgspec.json.encode([{"what": f.what, "problem": f.problem} for f in findings]))
-    else:
-        for finding in findings:
+    findings = []
+    for finding in _findings(config_file):
+        findings.append(finding)
+        if not as_json:
             verdict = "ok     " if finding.problem is None else "WRONG  "
             typer.echo(verdict + finding.what + (f": {finding.problem}" if finding.problem else ""))
+    if as_json:
+        typer.echo(msgspec.json.encode([{"what": f.what, "problem": f.problem} for f in findings]))
     if any(finding.problem for finding in findings):
         raise typer.Exit(1)
 

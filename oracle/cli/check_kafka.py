@@ -42,7 +42,7 @@ def kafka_findings(config: Config) -> Iterator[Finding]:
     yield finding
     finding, _ = attempt("topics are there and fit the plan", lambda: asyncio.run(check_topics(model)))
     yield finding
-    if not finding.problem:
+    if not finding.unreachable:
         finding, _ = attempt("access rules let us read, write and commit", lambda: asyncio.run(_check_rights(model)))
         yield finding
     for partition in range(model.shards):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from connectors.journal.source import JournalSource
 from connectors.mqtt.messages import delivery
 from connectors.mqtt.probe import probe
+from oracle.cli.check_web import web_findings
 from oracle.cli.findings import Finding, attempt, room_finding
 from oracle.errors import StateError
 from oracle.planning.kinds import decode_plan
@@ -32,6 +33,7 @@ def mqtt_findings(config: Config) -> Iterator[Finding]:
     yield finding
     if finding.problem:
         return
+    yield from web_findings(config.web, held=is_held(config.state.folder))
     yield room_finding([config.state.folder])
     finding, plan = attempt("plan can be read", lambda: _plan(config))
     yield finding

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from oracle.errors import PerpetuaError
-from oracle.state.folder import newest_bytes
+from oracle.errors import BusError, PerpetuaError
+from oracle.state.folder import check_lock, newest_bytes
 from oracle.state.room import check_room
 
 __all__ = ["Finding", "attempt", "room_finding"]
@@ -21,10 +21,12 @@ class Finding:
     Attributes:
         what: In words.
         problem: The error's text, or None.
+        unreachable: Whether it is that a bus does not answer.
     """
 
     what: str
     problem: str | None
+    unreachable: bool = False
 
 
 def attempt(what: str, work: Callable[[], _Result]) -> tuple[Finding, _Result | None]:
@@ -32,7 +34,9 @@ def attempt(what: str, work: Callable[[], _Result]) -> tuple[Finding, _Result | 
     try:
         return Finding(what, None), work()
     except PerpetuaError as exc:
-        return Finding(what, str(exc)), None
+        return Finding(what, str(exc), isinstance(exc, BusError)), None
+    except OSError as exc:
+        return Finding(what, f"{exc.filename or what}: {exc.strerror or type(exc).__name__}"), None
 
 
 def room_finding(folders: Sequence[Path]) -> Finding:
@@ -40,6 +44,7 @@ def room_finding(folders: Sequence[Path]) -> Finding:
 
     def try_all() -> None:
         for folder in folders:
+            check_lock(folder)
             check_room(folder, len(newest_bytes(folder) or b""))
 
     return attempt("state folder takes the next snapshot", try_all)[0]

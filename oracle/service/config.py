@@ -1,6 +1,7 @@
 """The configuration of `perpetua serve`: a TOML file, overridden by the environment, secrets from files."""
 
 import difflib
+import os
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -11,6 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from oracle.errors import InputError
 from oracle.service.addresses import Servers, Topic
 from oracle.service.config_mqtt import LoginTable, MqttSink, MqttSource, MqttTable, check_mqtt_topics
+from oracle.service.config_names import refuse_unknown_variables, refuse_zeros
 from oracle.service.config_tls import TlsTable
 from oracle.service.config_web import WebTable
 from oracle.service.documents import read_toml
@@ -293,6 +295,8 @@ def load_config(path: Path) -> Config:
             variable = f"PERPETUA_{bus}__{table}__PASSWORD".upper()
             bound = f"secrets come from files or the environment: set password_file, or {variable}"
             raise InputError(f"{bus}.{table}.password", "...", bound)
+    refuse_zeros(document)
+    refuse_unknown_variables(os.environ, Config.model_fields)
     try:
         return Config(**document)
     except SettingsError as exc:  # a whole table in one variable, and it is not JSON

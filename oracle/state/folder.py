@@ -25,7 +25,16 @@ from oracle.state.store import check_generation, check_plan
 
 _Read = TypeVar("_Read")
 
-__all__ = ["FolderStore", "check_mode", "is_held", "newest_bytes", "peek_folder", "read_plan", "written_at"]
+__all__ = [
+    "FolderStore",
+    "check_lock",
+    "check_mode",
+    "is_held",
+    "newest_bytes",
+    "peek_folder",
+    "read_plan",
+    "written_at",
+]
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{20})\.perp")
 _LEFTOVER = re.compile(r"\.(snapshot-\d{20}\.perp|plan\.json)\.tmp")
@@ -64,7 +73,7 @@ class FolderStore:
             _make_folder(folder)
             lock = _hold(folder)
         except OSError as exc:
-            raise StorageError(f"state folder {folder}: {exc.strerror}") from exc
+            raise StorageError(f"state folder {folder}: {exc.filename or folder}: {exc.strerror}") from exc
         store = cls(folder, master_key, lock)
         try:
             store._erase(_matching(folder, _LEFTOVER))
@@ -242,6 +251,21 @@ def check_mode(folder: Path) -> None:
         raise StateError(f"state folder {folder}: open to others; close it with: chmod 700 {folder}")
 
 
+def check_lock(folder: Path) -> None:
+    """Refuse a folder whose lock this user cannot take; what another one left there is a common cause.
+
+    Raises:
+        StorageError: It cannot be opened.
+    """
+    path = folder / _LOCK
+    try:
+        os.close(os.open(path, os.O_RDWR))
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise StorageError(f"{path}: {exc.strerror}; it must belong to the user that serves") from exc
+
+
 def is_held(folder: Path) -> bool:
     """Return whether some process holds the folder now. It makes and changes nothing."""
     try:
@@ -252,6 +276,8 @@ def is_held(folder: Path) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
+    except OSError:  # a file system without locks: `serve` says so
+        return False
     finally:
         os.close(descriptor)
     return False

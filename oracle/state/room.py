@@ -62,5 +62,9 @@ def _open_nameless(folder: Path) -> int:
             raise
     path = folder / ".perpetua-trial"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    path.unlink(missing_ok=True)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor

@@ -1,5 +1,8 @@
+import errno
+import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -458,3 +461,69 @@ def test_log_without_its_last_newline(cli, ready):
     assert cli("serve", ready / "c.toml").code == 0
     assert cli(*verify).code == 0
     assert len((ready / "out.jsonl").read_bytes().splitlines()) == 21
+
+
+def test_lock_that_another_user_left(cli, ready, monkeypatch):
+    """As after one `serve` by root: the file is named, and whose it must be."""
+    lock = ready / "state" / "lock"
+    real = os.open
+
+    def refused(path, flags, *mode):
+        if Path(path) == lock and flags & os.O_RDWR:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", refused)
+    problem = _problem(cli, ready, "state folder takes the next snapshot")
+    assert problem == f"{lock}: Permission denied; it must belong to the user that serves"
+
+
+def test_folder_that_cannot_be_entered(cli, ready, monkeypatch):
+    """What was found before it is printed all the same, and with --json it is JSON."""
+    real = Path.stat
+
+    def refused(path, **how):
+        if path.parent == ready / "state":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, **how)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    result = cli("check", ready / "c.toml")
+    assert result.code == 1
+    assert result.out.startswith("ok     configuration\nWRONG  state folder is there and private: ")
+    found = msgspec.json.decode(cli("check", ready / "c.toml", "--json").out)
+    assert found[1]["problem"].endswith("Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('folder = "', 'folder = "\\u0000', "state.folder = '...': must not hold a zero byte"),
+        ("[state]", '[web]\nhost = "a\\u0000b"\n[state]', "web.host = '...': must not hold a zero byte"),
+    ],
+)
+def test_zero_bytes(cli, ready, old, new, said):
+    """No file and no host has one in its name; the setting is named."""
+    path = ready / "c.toml"
+    path.write_text(path.read_text().replace(old, new, 1))
+    assert _problem(cli, ready, "configuration") == said
+
+
+def test_host_that_is_no_name(cli, ready):
+    """Names that cannot be encoded are refused like those that there are none of."""
+    (ready / "token").write_text("0123456789abcdef\n")
+    (ready / "token").chmod(0o600)
+    with (ready / "c.toml").open("a") as file:
+        file.write(f'[web]\nhost = "a..b"\ntoken_file = "{ready / "token"}"\n')
+    assert "must be an address of this machine" in _problem(cli, ready, "web: address can be listened at")
+
+
+@pytest.mark.parametrize(
+    ("variable", "near"),
+    [("PERPETUA_WBE__PORT", "PERPETUA_WEB__PORT"), ("PERPETUA_SERVCE__LOG", "PERPETUA_SERVICE__LOG")],
+)
+def test_misspelt_variable(cli, ready, monkeypatch, variable, near):
+    """A setting in the environment that is none is told, with the nearest one."""
+    monkeypatch.setenv(variable, "1")
+    said = f"{variable} = '...': in the environment: unknown setting; did you mean {near}?"
+    assert _problem(cli, ready, "configuration") == said

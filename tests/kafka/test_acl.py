@@ -246,11 +246,21 @@ def test_each_rule_of_the_recipe_is_needed(cluster, model, missing):
     problems = _check(config)
     with pytest.raises(RefusedError, match="AuthorizationFailed"):
         serve_here(config, lambda _log: model.count() >= 2)
+    name = {"READ": "Read", "WRITE": "Write", "DESCRIBE_CONFIGS": "DescribeConfigs"}[operation]
+    assert f"--allow-principal User:perpetua --operation {name} " in problems[_RIGHTS]
+    assert f" {model.name}.{topic}" in problems[_RIGHTS] if topic else model.group in problems[_RIGHTS]
+    assert "--bootstrap-server 127.0.0.1:" in problems[_RIGHTS]
     if operation == "DESCRIBE_CONFIGS":
         assert "TopicAuthorizationFailed" in problems[_TOPICS]
-    else:
-        assert f"--allow-principal User:perpetua --operation {operation.title()} " in problems[_RIGHTS]
-        assert f" {model.name}.{topic}" in problems[_RIGHTS] if topic else model.group in problems[_RIGHTS]
+
+
+def test_check_tells_a_user_without_any_rule_all_that_it_needs(cluster, model):
+    """Where even the topics' settings cannot be seen: each right, with the command that grants it."""
+    problem = _check(_config(cluster, model, ("reply-a",)))[_RIGHTS]
+    for topic, operation in (("queries", "Read"), ("answers", "Write"), ("ledger", "Write"), ("reply-a", "Write")):
+        assert f"{operation} on topic {model.name}.{topic}; grant it: kafka-acls " in problem
+        assert f"DescribeConfigs on topic {model.name}.{topic}; grant it: kafka-acls " in problem
+    assert f"--transactional-id {model.group}- --resource-pattern-type prefixed" in problem
 
 
 def test_check_disturbs_nobody(cluster, model):

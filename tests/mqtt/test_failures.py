@@ -164,6 +164,14 @@ def test_damaged_journal_is_told_by_check(model):
     assert segment.read_bytes() == data
 
 
+def test_check_looks_at_the_web_table(model):
+    """As on files and Kafka: a token that is missing is found before `serve` finds it."""
+    web = '[web]\nhost = "0.0.0.0"\ntoken_file = "missing"\n'
+    checked = perpetua("check", model.config(extra=web))
+    assert checked.returncode == 1
+    assert b"WRONG  web: token file: web.token_file" in checked.stdout
+
+
 def test_check_finds_a_broker_that_is_away(model, tmp_path):
     """A broker is found by a probe that takes no session over; where there is none, that is said."""
     assert b"ok     broker lets us in and can do what is needed" in perpetua("check", model.config()).stdout

@@ -48,7 +48,7 @@ def listen(table: WebTable) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(table.host, table.port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=_CONNECTIONS)
-    except socket.gaierror as exc:
+    except (socket.gaierror, UnicodeError) as exc:
         raise InputError("web.host", table.host, "must be an address of this machine, or a name of one") from exc
     except OSError as exc:
         if exc.errno == errno.EADDRNOTAVAIL:
