@@ -6,11 +6,13 @@ import sys
 import time
 from pathlib import Path
 
-from tests.adversaries.matrix import DIMENSIONS, EPSILONS, Cell, cells, run_all, table
+from tests.adversaries.matrix import DIMENSIONS, EPSILONS, PREDICTORS, Cell, cells, run_all, table
 
 
 def _wanted(settings: argparse.Namespace) -> list[Cell]:
-    return cells(settings.dimensions, settings.epsilons, long=settings.long)
+    if settings.quick:
+        return cells((1, 2), (4.0,), settings.predictors)
+    return cells(settings.dimensions, settings.epsilons, settings.predictors, long=settings.long)
 
 
 def main() -> int:
@@ -19,13 +21,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="epsilon 4 and d at most 2 only")
     parser.add_argument("--dimensions", type=int, nargs="+", default=DIMENSIONS, choices=DIMENSIONS)
     parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS, choices=EPSILONS)
+    parser.add_argument("--predictors", nargs="+", default=PREDICTORS, choices=PREDICTORS, help="default: both")
     parser.add_argument("--long", action="store_true", help="also the one run that takes the better part of an hour")
     parser.add_argument("--json", type=Path, help="also write every figure there")
     parser.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
     settings = parser.parse_args()
     started = time.monotonic()
-    wanted = cells((1, 2), (4.0,)) if settings.quick else _wanted(settings)
-    rows = run_all(wanted, settings.workers)
+    rows = run_all(_wanted(settings), settings.workers)
     broken = sum(bool(row.broken) for row in rows)
     took = time.monotonic() - started
     total = (

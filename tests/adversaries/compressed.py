@@ -16,6 +16,7 @@ have there; and it never enters the next phase's points, which is checked (`Tail
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +26,29 @@ from oracle.predictors.sides import Geometry
 from tests.adversaries.figures import PhaseFigures
 from tests.adversaries.groups import Groups
 from tests.adversaries.halting import can_halt, draw_level, first_halt
-from tests.adversaries.harvest import Tails, trained
+from tests.adversaries.harvest import Tails, box_edges, trained
 from tests.adversaries.honest import HIGH, LOW, Law
 from tests.adversaries.views import Adversary, View
 from tests.adversaries.weighted import Armed, Laws, Pile, outermost
 
-__all__ = ["Compressed"]
+__all__ = ["Compressed", "Start"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+
+
+class Start(NamedTuple):
+    """What the first phase begins with.
+
+    Attributes:
+        geometry: Where the sides look.
+        slices: Each side's points: sorted keys with multiplicities.
+        edges: float64[S], the outermost key of each side that is no contamination.
+    """
+
+    geometry: Geometry
+    slices: list[tuple[Floats, Counts]]
+    edges: Floats
 
 
 @dataclass
@@ -64,6 +79,7 @@ class Compressed:
         adversary: The rest of the stream.
         seed: Of all randomness.
         flipped: Part of the training labels that is wrong.
+        start: What a trainer of another kind made; None trains boxes.
         blocks: How often a phase the adversary is asked.
         tail: Tails are this much wider than the next phase's points are expected to need.
     """
@@ -76,6 +92,7 @@ class Compressed:
         seed: int,
         *,
         flipped: float = 0.0,
+        start: Start | None = None,
         blocks: int = 200,
         tail: float = 1.35,
     ) -> None:
@@ -84,12 +101,18 @@ class Compressed:
         self._law = law
         self._adversary = adversary
         self._generator = np.random.default_rng(seed)
-        self._geometry = Geometry(plan)
-        self._sides = self._geometry.sides
         self._blocks = blocks
-        first, rows = plan.phases[0], plan.declared
-        self._open_tails(np.zeros(self._sides), first, rows * (1.0 - law.negatives) * (1.0 - flipped))
-        self._slices = trained(self._tails, law, rows, flipped, self._generator)
+        self._geometry, self._slices, self._edges = start or self._train(flipped)
+        self._sides = self._geometry.sides
+
+    def _train(self, flipped: float) -> Start:
+        """Train boxes."""
+        self._geometry = Geometry(self._plan)
+        rows = self._plan.declared
+        positives = rows * (1.0 - self._law.negatives) * (1.0 - flipped)
+        self._open_tails(np.zeros(self._geometry.sides), self._plan.phases[0], positives)
+        slices = trained(self._tails, self._law, rows, flipped, self._generator)
+        return Start(self._geometry, slices, box_edges(self._geometry.sides))
 
     def run(self, phases: int) -> list[PhaseFigures]:
         """Run so many phases from the first."""
@@ -106,9 +129,7 @@ class Compressed:
         self._start_laws, self._laws = Laws.of(phase.start), Laws.of(phase.rearmed)
         self._armed = [Armed(phase.start, self._start_laws, *cut) for cut in self._slices]
         self._lasts = [armed.last for armed in self._armed]
-        starts = np.array(
-            [min(max(last - edge, 0.0), 1.0) for last, edge in zip(self._lasts, self._tails.edges, strict=True)]
-        )
+        starts = np.clip(np.array(self._lasts) - box_edges(self._sides), 0.0, 1.0)
         following = self._plan.phases[min(phase.phase, len(self._plan.phases) - 1)]
         honest = self._plan.gamma * phase.rounds * (1.0 - self._law.negatives)
         self._open_tails(starts / (HIGH - LOW), following, honest)
@@ -131,7 +152,7 @@ class Compressed:
         return draw_level(self._generator, self._current.stopper.epsilon, self._current.stopper.threshold)
 
     def _see(self, side: int) -> None:
-        self._figures.see_armed(self._plan, self._armed[side], float(self._tails.edges[side]), self._lasts[side])
+        self._figures.see_armed(self._plan, self._armed[side], float(self._edges[side]), self._lasts[side])
 
     def _block(self, rounds: int, left: int) -> int:
         """Run up to so many rounds with one mix; stop early where a side is armed afresh. Return how many."""

@@ -9,7 +9,7 @@ from tests.adversaries.groups import face_weights
 from tests.adversaries.honest import HIGH, LOW, Law
 from tests.adversaries.weighted import Pile, outermost
 
-__all__ = ["Tails", "TailsTooNarrowError", "trained"]
+__all__ = ["Tails", "TailsTooNarrowError", "box_edges", "trained"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -17,6 +17,11 @@ Counts = NDArray[np.int64]
 
 class TailsTooNarrowError(Exception):
     """A side's next points were not all in its tail: the simulation would not be exact."""
+
+
+def box_edges(sides: int) -> Floats:
+    """Return the box's edges as keys, lower and upper by turns: float64[S]."""
+    return np.array([-HIGH if side % 2 else LOW for side in range(sides)])
 
 
 class Tails:
@@ -44,7 +49,7 @@ class Tails:
         self._law = law
         self._generator = generator
         self._following = following
-        self.edges = np.array([-HIGH if side % 2 else LOW for side in range(geometry.sides)])
+        self.edges = box_edges(geometry.sides)
         self.cuts = np.minimum(starts + wanted, 0.45)
         self.mass = law.outer_mass(self.cuts)
         self.keys = np.where(law.atoms() is not None, np.inf, self.edges + (HIGH - LOW) * self.cuts)

@@ -109,6 +109,11 @@ class Law:
         points[away] = beyond[generator.integers(0, len(beyond), int(away.sum()))]
         return points, ~away
 
+    def examples(self, generator: np.random.Generator, count: int, flipped: float) -> tuple[Floats, NDArray[np.bool_]]:
+        """Draw labelled examples: points, and whether each lies in the box, which is wrong for a part of them."""
+        points, labels = self.sample(generator, count)
+        return points, labels ^ (generator.random(count) < flipped)
+
 
 Independent = Law
 

@@ -6,8 +6,11 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import SideRearmed
 from oracle.mechanisms.challenge import ArmedSide
 from oracle.planning.plan import BoxPlan, PhasePlan
-from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+from oracle.predictors.kinds import new_trainer
+from oracle.predictors.rectangles import RectanglesPERP
+from oracle.predictors.stumps import StumpsPERP
 from tests.adversaries.figures import PhaseFigures
+from tests.adversaries.harvest import box_edges
 from tests.adversaries.honest import HIGH, LOW, Law
 from tests.adversaries.views import Adversary, View
 from tests.adversaries.weighted import Armed, Laws
@@ -22,8 +25,8 @@ class Real:
     """Drives one plan against one adversary.
 
     Args:
-        plan: The plan.
-        law: The honest queries.
+        plan: The plan, of boxes or of stumps.
+        law: The honest queries and the examples.
         adversary: The rest of the stream, asked anew before every batch.
         seed: Of all randomness, the predictor's secret too.
         flipped: Part of the training labels that is wrong.
@@ -38,15 +41,18 @@ class Real:
         self._adversary = adversary
         self._generator = np.random.default_rng(seed)
         self._batch = batch
-        self._edges = [-HIGH if side % 2 else LOW for side in range(law.sides)]
-        self._predictor = self._train(flipped)
-
-    def _train(self, flipped: float) -> RectanglesPERP:
-        trainer = RectanglesTrainer(self._plan, self._generator.bytes(32))
+        self._edges = box_edges(law.sides).tolist()
+        trainer = new_trainer(plan, self._generator.bytes(32))
         while trainer.missing:
-            rows, labels = self._law.sample(self._generator, min(trainer.missing, _TRAINING))
-            trainer.add(rows, labels ^ (self._generator.random(len(rows)) < flipped))
-        return trainer.finish()
+            trainer.add(*law.examples(self._generator, min(trainer.missing, _TRAINING), flipped))
+        predictor = trainer.finish()
+        if isinstance(predictor, StumpsPERP):  # the edge is where the records that were labelled 1 begin
+            self._boxes = predictor._boxes
+            self._edges = [float(self._boxes._bank.armed[0].points[0])]
+        else:
+            assert isinstance(predictor, RectanglesPERP)
+            self._boxes = predictor
+        self._predictor = predictor
 
     def run(self, phases: int) -> list[PhaseFigures]:
         """Run so many phases from the first."""
@@ -54,10 +60,10 @@ class Real:
 
     def armed(self, phase: PhasePlan) -> list[Armed]:
         """Look at every side's points."""
-        return [self._look(phase, armed) for armed in self._predictor._bank.armed]
+        return [self._look(phase, armed) for armed in self._boxes._bank.armed]
 
     def _look(self, phase: PhasePlan, armed: ArmedSide) -> Armed:
-        fresh = armed.thresholds is self._predictor._bank.rearmed
+        fresh = armed.thresholds is self._boxes._bank.rearmed
         instance, laws = (phase.rearmed, self._laws) if fresh else (phase.start, self._start_laws)
         keys, counts = np.unique(armed.points[np.isfinite(armed.points)], return_counts=True)
         return Armed(instance, laws, keys, counts)
@@ -72,7 +78,7 @@ class Real:
         rearms = [0] * len(sides)
         left = phase.rounds
         while left:
-            mediums = [armed.mediums for armed in self._predictor._bank.armed]
+            mediums = [armed.mediums for armed in self._boxes._bank.armed]
             view = View(phase, left, 1.0 - self._plan.gamma, sides, mediums, rearms)
             rows = min(self._batch, left)
             left -= rows

@@ -1,8 +1,14 @@
-"""The ten adversaries by name, and the plan that an operator would make for each."""
+"""The adversaries by name, of boxes and of stumps, and the plan that an operator would make for each.
+
+The other two predictors have no row. *Classical*: its hypothesis is released once, nothing is armed again, and no query
+changes another answer; its error is that of the training set for ever, and its tests measure it. *Bisection*: its error
+is promised for queries that are drawn from a law, so there is no bound that an adversary could break; what holds
+against one all the same is in `tests/adversaries/test_bisection_streams.py`.
+"""
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import ClassVar, Final
 
 from scipy import stats
 
@@ -11,10 +17,12 @@ from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan
 from oracle.planning.tight import plan_or_wish
 from tests.adversaries import attacks
+from tests.adversaries.compressed import Compressed
 from tests.adversaries.honest import Atoms, Correlated, Duplicates, Law, ManyNegatives
+from tests.adversaries.stumps import Examples, compressed_stump, stumps_plan
 from tests.adversaries.views import Adversary
 
-__all__ = ["SCENARIOS", "Scenario", "planned"]
+__all__ = ["SCENARIOS", "Scenario", "StumpScenario", "planned"]
 
 _FLIPPED: Final = 0.02
 
@@ -37,8 +45,48 @@ class Scenario:
     flipped: float = 0.0
     dimensions: int = 1
 
+    predictor: ClassVar[str] = "rectangles"
 
-SCENARIOS: Final = (
+    def driver(self, dimension: int, epsilon: float, seed: int) -> tuple[BoxPlan, Compressed]:
+        """Return the plan, and the simulator behind a trainer of boxes."""
+        plan = planned(self, dimension, epsilon)
+        return plan, Compressed(plan, self.law(dimension), self.attack(), seed, flipped=self.flipped)
+
+
+@dataclass(frozen=True)
+class StumpScenario:
+    """An attack on a stump.
+
+    Attributes:
+        name: What the table calls it.
+        attack: The adversary.
+        law: How the features of the honest queries hang together.
+        flipped: Part of the training labels that is wrong.
+        unfit: True if no stump fits the labels.
+        dimensions: Least d at which it differs from the others.
+    """
+
+    name: str
+    attack: type[Adversary]
+    law: type[Law] = Law
+    flipped: float = 0.0
+    unfit: bool = False
+    dimensions: int = 1
+
+    predictor: ClassVar[str] = "stumps"
+
+    def driver(self, dimension: int, epsilon: float, seed: int) -> tuple[BoxPlan, Compressed]:
+        """Return the plan, and the simulator behind a trainer of stumps; the plan knows neither law nor labels.
+
+        Raises:
+            WrongStumpError: The trainer did not choose the best stump, nor a copy of it.
+        """
+        plan = stumps_plan(dimension, epsilon)
+        law = Examples(dimension, self.law, unfit=self.unfit)
+        return plan, compressed_stump(plan, law, self.attack(), seed, flipped=self.flipped)
+
+
+SCENARIOS: Final[tuple[Scenario | StumpScenario, ...]] = (
     Scenario("far-outside flood of one face", attacks.FloodFace),
     Scenario("edge hammer", attacks.EdgeHammer),
     Scenario("push-in", attacks.PushIn),
@@ -49,6 +97,16 @@ SCENARIOS: Final = (
     Scenario("correlated features (0.99)", attacks.FloodAndPush, Correlated, dimensions=2),
     Scenario("atoms", attacks.FloodAndPush, Atoms),
     Scenario("label noise 2 %", attacks.FloodAndPush, ManyNegatives, flipped=_FLIPPED),
+    StumpScenario("far-outside flood", attacks.FloodFace),
+    StumpScenario("edge hammer", attacks.EdgeHammer),
+    StumpScenario("push-in", attacks.PushIn),
+    StumpScenario("deep flood after a re-arm", attacks.DeepFlood),
+    StumpScenario("exhaust and re-arm", attacks.ExhaustFace),
+    StumpScenario("duplicate features", attacks.FloodAndPush, Duplicates, dimensions=2),
+    StumpScenario("correlated features (0.99)", attacks.FloodAndPush, Correlated, dimensions=2),
+    StumpScenario("atoms", attacks.FloodAndPush, Atoms),
+    StumpScenario("label noise 2 %", attacks.FloodAndPush, flipped=_FLIPPED),
+    StumpScenario("labels that no stump fits", attacks.FloodAndPush, unfit=True),
 )
 
 

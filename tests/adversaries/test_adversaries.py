@@ -7,7 +7,7 @@ from tests.adversaries import attacks
 from tests.adversaries.compressed import Compressed
 from tests.adversaries.figures import broken_bounds, worst
 from tests.adversaries.honest import HIGH, LOW, Atoms, Duplicates, Law
-from tests.adversaries.matrix import cells, run_cell, table
+from tests.adversaries.matrix import PREDICTORS, cells, run_cell, table
 from tests.adversaries.real import Real
 from tests.adversaries.scenarios import SCENARIOS
 from tests.adversaries.small import small_plan
@@ -59,10 +59,11 @@ def test_planned_sizes_hold_for_six_phases(name, dimension):
 
 
 def test_every_adversary_is_in_the_matrix():
-    """Ten adversaries; where there is one feature, none can be a copy of another."""
-    assert len(SCENARIOS) == 10
-    assert len(cells((1, 2, 5), (1.0, 4.0), long=True)) == 56
-    assert len(cells((1, 2, 5), (1.0, 4.0))) == 55
+    """Ten adversaries of each predictor; where there is one feature, none can be a copy of another."""
+    for predictor in PREDICTORS:
+        assert sum(scenario.predictor == predictor for scenario in SCENARIOS) == 10
+        assert len(cells((1, 2, 5), (1.0, 4.0), [predictor], long=True)) == 56
+    assert len(cells((1, 2, 5), (1.0, 4.0))) == 111
 
 
 def test_without_the_coin_a_copy_starves():
@@ -108,6 +109,6 @@ def test_an_error_beyond_alpha_shows():
     """A plan that starts too far inside errs more than alpha."""
     plan = small_plan(1)
     run = Real(plan, Law(1), attacks.FloodAll(), 27)
-    for side, armed in enumerate(run._predictor._bank.armed):
+    for side, armed in enumerate(run._boxes._bank.armed):
         armed.points[:] = np.where(side % 2, -HIGH, LOW) + 0.3
     assert "error" in broken_bounds(plan, run.run(1))

@@ -1,4 +1,5 @@
 from functools import cache
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -7,15 +8,18 @@ from scipy import stats
 
 from oracle.mechanisms.slicing import Faces
 from oracle.planning.plan import BoxPlan
+from oracle.planning.stumps_model import StumpsPlan
 from oracle.predictors.sides import Geometry
 from tests.adversaries.compressed import Compressed
 from tests.adversaries.groups import face_weights
 from tests.adversaries.halting import draw_level, first_halt, log_survival
 from tests.adversaries.honest import HIGH, LOW, Atoms, Correlated, Duplicates, Law
+from tests.adversaries.matrix import PREDICTORS
 from tests.adversaries.real import Real
 from tests.adversaries.small import small_plan
+from tests.adversaries.stumps import Examples, compressed_stump
 from tests.adversaries.views import Adversary, Mix, View
-from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.plans import feature, tiny_plan, tiny_stumps_plan
 
 RUNS = 40
 
@@ -47,17 +51,28 @@ def with_phases(plan: BoxPlan, **changes: float) -> BoxPlan:
 
 
 @cache
-def busy_plan() -> BoxPlan:
+def busy_plan(predictor: str) -> BoxPlan:
     """Return a plan in form only, whose sides are armed afresh every few hundred rounds."""
-    plan = tiny_plan([feature("a")], points=(100, 100, 100), rearmed=100, threshold=106, rounds=12_000, examples=4000)
+    sides: Literal["lower", "both"] = "both" if predictor == "rectangles" else "lower"
+    edges = [feature("a", sides)]
+    plan = tiny_plan(edges, points=(100, 100, 100), rearmed=100, threshold=106, rounds=12_000, examples=4000)
+    if predictor == "stumps":
+        plan = msgspec.structs.replace(tiny_stumps_plan([feature("a")], examples=4000), phases=plan.phases)
     return msgspec.structs.replace(with_phases(plan, scale=0.1), gamma=0.5, share=1.0)
+
+
+def simulator(plan: BoxPlan, seed: int) -> Compressed:
+    """Return the simulator of a plan."""
+    if isinstance(plan, StumpsPlan):
+        return compressed_stump(plan, Examples(1), Steady(), seed, blocks=1, tail=2.0)
+    return Compressed(plan, Law(1), Steady(), seed, blocks=1, tail=2.0)
 
 
 def simulated(plan: BoxPlan) -> np.ndarray:
     """Return the errors of phases 1 and 2, re-arms, the first one's round and where phase 3 starts, for each seed."""
     rows = []
     for seed in range(RUNS):
-        run = Compressed(plan, Law(1), Steady(), seed, blocks=1, tail=2.0)
+        run = simulator(plan, seed)
         first, second = run.run(2)
         keys, counts = run._slices[0]
         middle = float(np.repeat(keys, counts)[counts.sum() // 2])
@@ -66,13 +81,14 @@ def simulated(plan: BoxPlan) -> np.ndarray:
 
 
 @cache
-def real() -> np.ndarray:
+def real(predictor: str) -> np.ndarray:
     """Return the same of the real predictor."""
-    plan, rows = busy_plan(), []
+    rows = []
     for seed in range(RUNS):
-        run = Real(plan, Law(1), Steady(), 1000 + seed)
+        law = Examples(1) if predictor == "stumps" else Law(1)
+        run = Real(busy_plan(predictor), law, Steady(), 1000 + seed)
         first, second = run.run(2)
-        points = run._predictor._bank.armed[0].points
+        points = run._boxes._bank.armed[0].points
         middle = float(points[len(points) // 2])
         rows.append([first.error, second.error, first.rearms + second.rearms, first.first_rearm, middle])
     return np.array(rows)
@@ -80,20 +96,22 @@ def real() -> np.ndarray:
 
 def agreement(plan: BoxPlan) -> float:
     """Return the least p-value of two-sample Kolmogorov-Smirnov tests of the simulator and the real predictor."""
-    pairs = zip(simulated(plan).T, real().T, strict=True)
+    pairs = zip(simulated(plan).T, real(plan.predictor).T, strict=True)
     return min(float(stats.ks_2samp(left, right).pvalue) for left, right in pairs)
 
 
-def test_it_agrees_with_the_real_predictor():
+@pytest.mark.parametrize("predictor", PREDICTORS)
+def test_it_agrees_with_the_real_predictor(predictor):
     """Errors, re-arms and the next window's place have the same law, as far as forty runs each can tell."""
-    assert np.median(real()[:, 2]) >= 2
-    assert agreement(busy_plan()) > 1e-3
+    assert np.median(real(predictor)[:, 2]) >= 2
+    assert agreement(busy_plan(predictor)) > 1e-3
 
 
+@pytest.mark.parametrize("predictor", PREDICTORS)
 @pytest.mark.parametrize("wrong", [{"scale": 0.6}, {"threshold": 1.3}], ids=["noise scale", "Stopper"])
-def test_the_comparison_notices(wrong):
+def test_the_comparison_notices(predictor, wrong):
     """A simulator with another noise scale, or another Stopper, would not agree."""
-    assert agreement(with_phases(busy_plan(), **wrong)) < 1e-4
+    assert agreement(with_phases(busy_plan(predictor), **wrong)) < 1e-4
 
 
 def test_plateaus_have_the_law_of_rounds():

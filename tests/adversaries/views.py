@@ -35,8 +35,8 @@ class View:
 
     @property
     def dimension(self) -> int:
-        """Number of features; each has a lower and an upper side."""
-        return len(self.armed) // 2
+        """Number of features that decide: each has a lower and an upper side, or, of a stump, the one edge."""
+        return (len(self.armed) + 1) // 2
 
     def query(self, side: int, key: float) -> Floats:
         """Return the query in the middle of the box but for one side, where it has this key."""
