@@ -3,7 +3,7 @@
 The other two predictors have no row. *Classical*: its hypothesis is released once, nothing is armed again, and no query
 changes another answer; its error is that of the training set for ever, and its tests measure it. *Bisection*: its error
 is promised for queries that are drawn from a law, so there is no bound that an adversary could break; what holds
-against one all the same is in `tests/adversaries/test_bisection_streams.py`.
+against one all the same is in `tests/adversaries/streams.py`.
 """
 
 from dataclasses import dataclass
