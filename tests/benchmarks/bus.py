@@ -10,6 +10,7 @@ import msgspec
 from tests.benchmarks.daemon import Bench
 from tests.benchmarks.engine import alone
 from tests.benchmarks.pairs import Floor, Row, Settings, paired, wall_rate
+from tests.benchmarks.states import box_plan
 
 __all__ = ["measure"]
 
@@ -19,13 +20,13 @@ _UNIT: Final = "queries/s"
 def measure(settings: Settings) -> Iterator[Row]:
     """Measure queries a second, from the daemon's first log line to its last, all files closed."""
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), settings.narrow, settings.epsilon, "parquet", settings.parquet_rows)
+        bench = Bench(Path(folder), box_plan(settings.narrow, settings.epsilon), "parquet", settings.parquet_rows)
         engine = alone(bench.plan, bench.rows)
         value, baseline = paired(settings, lambda: bench.rows / bench.serve().seconds, engine)
         name = "bus, Parquet in and out, against the engine alone"
         yield Row(name, value, _UNIT, baseline, Floor("ratio", 0.5))
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), settings.narrow, settings.epsilon, "jsonl", settings.jsonl_rows)
+        bench = Bench(Path(folder), box_plan(settings.narrow, settings.epsilon), "jsonl", settings.jsonl_rows)
         lines, decode = bench.lines(), msgspec.json.decode
         parser = wall_rate(len(lines), lambda: [decode(line) for line in lines])
         value, baseline = paired(settings, lambda: bench.rows / bench.serve().seconds, parser)

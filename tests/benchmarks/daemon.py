@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from oracle.cli import init
-from tests.benchmarks.states import box_model, box_plan, inside, queries
+from oracle.planning.plan import Plan
+from tests.benchmarks.states import inside, queries
 from tests.support.folders import perpetua, write_config
 
 __all__ = ["Bench", "Served"]
@@ -47,20 +48,19 @@ class Bench:
 
     Args:
         folder: An empty folder.
-        dimension: Features of the model.
-        epsilon: Of the model.
+        plan: What `init` makes again of a model file with its promises.
         kind: Of source and sink.
         rows: How many queries there are.
         web_port: Where runs that are watched have their web server.
+        settings: Lines of the model file that only this kind of predictor knows.
     """
 
     def __init__(  # noqa: PLR0913 -- what is to be varied
-        self, folder: Path, dimension: int, epsilon: float, kind: Kind, rows: int, *, web_port: int = 0
+        self, folder: Path, plan: Plan, kind: Kind, rows: int, *, web_port: int = 0, settings: str = ""
     ) -> None:
-        self._folder, self._kind, self.rows = folder, kind, rows
-        self.plan = box_plan(dimension, epsilon)
-        self._init()
-        features = queries(rows, dimension, seed=4)
+        self._folder, self._kind, self.rows, self.plan = folder, kind, rows, plan
+        self._init(settings)
+        features = queries(rows, len(plan.features), seed=4)
         self._queries = folder / f"queries.{kind}"
         if kind == "jsonl":
             lines = (b'{"id":"q%d","x":%b}\n' % (n, msgspec.json.encode(x)) for n, x in enumerate(features.tolist()))
@@ -82,15 +82,14 @@ class Bench:
         """Return the queries of a JSONL file."""
         return self._queries.read_bytes().splitlines()
 
-    def _init(self) -> None:
-        declared, names = self.plan.declared, [feature.name for feature in self.plan.features]
-        features = queries(declared, len(names), seed=5)
+    def _init(self, settings: str) -> None:
+        plan, names = self.plan, [feature.name for feature in self.plan.features]
+        features = queries(plan.declared, len(names), seed=5)
         pq.write_table(
             _table(features).append_column("label", pa.array(inside(features))), self._folder / "rows.parquet"
         )
-        model = msgspec.structs.replace(box_model(len(names), self.plan.epsilon), examples=declared)
-        tables = [f"[model]\nname = {json.dumps(model.name)}\npredictor = {json.dumps(model.predictor)}"]
-        tables.append(f"epsilon = {model.epsilon}\nexamples = {model.examples}")
+        tables = [f"[model]\nname = {json.dumps(plan.name)}\npredictor = {json.dumps(plan.predictor)}"]
+        tables.append(f"epsilon = {plan.epsilon}\nalpha = {plan.alpha}\nexamples = {plan.declared}\n{settings}")
         tables += [f"[[model.features]]\nname = {json.dumps(name)}\nbounds = [0.0, 1.0]" for name in names]
         (self._folder / "model.toml").write_text("\n".join(tables) + "\n")
         with contextlib.redirect_stdout(io.StringIO()):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
 from oracle.cli.memory import settle_memory
-from oracle.planning.plan import BoxPlan
+from oracle.planning.plan import BoxPlan, Plan
 from tests.benchmarks.noise import DRAWS, drawing
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, cpu_rate, paired, wall_rate
 from tests.benchmarks.states import box_plan, inside, queries, trained
@@ -26,7 +26,7 @@ _WIDE: Final = Floor("value", 150_000.0)
 _UNIT: Final = "predictions/s"
 
 
-def answering(plan: BoxPlan, count: int) -> Callable[[], object]:
+def answering(plan: Plan, count: int) -> Callable[[], object]:
     """Return what answers so many batches from round 0 on, no two alike, and does the bookkeeping."""
     rows, present = queries(_BATCH * count, len(plan.features), seed=2), np.ones(_BATCH, dtype=np.bool_)
     batches = np.split(rows, count)
@@ -44,7 +44,7 @@ def _engine(settings: Settings, plan: BoxPlan) -> Measure:
     return cpu_rate(_BATCH * settings.batches, answering(plan, settings.batches))
 
 
-def alone(plan: BoxPlan, rows: int) -> Measure:
+def alone(plan: Plan, rows: int) -> Measure:
     """Return the engine's rate on the clock, from round 0 over so many rounds: for pairs with the daemon."""
     count = -(-rows // _BATCH)
     return wall_rate(count * _BATCH, answering(plan, count))

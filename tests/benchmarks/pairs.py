@@ -26,7 +26,8 @@ class Settings:
         learned_rows: Examples that a learner of the large model takes in, or more if its plan wants more.
         narrow: Features of the small model, each with two sides.
         wide: Features of the large model, each with two sides.
-        epsilon: Of both models.
+        directions: Features, and directions, of what bisection learns.
+        epsilon: Of all models.
         kafka_records: Records with one query each.
         kafka_messages: Arrow messages.
         kafka_rows: Rows of each.
@@ -45,6 +46,7 @@ class Settings:
     learned_rows: int = 1_000_000
     narrow: int = 2
     wide: int = 20
+    directions: int = 10
     epsilon: float = 4.0
     kafka_records: int = 100_000
     kafka_messages: int = 2_000

@@ -25,7 +25,7 @@ _RATE: Final = Floor("ratio", 0.8)
 def measure(settings: Settings) -> Iterator[Row]:
     """Measure both."""
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), settings.narrow, settings.epsilon, "parquet", settings.parquet_rows)
+        bench = Bench(Path(folder), box_plan(settings.narrow, settings.epsilon), "parquet", settings.parquet_rows)
         bench.serve()
         engine = alone(bench.plan, bench.rows)
         value, baseline = paired(settings, lambda: _again(bench), engine)

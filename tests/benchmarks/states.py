@@ -1,21 +1,39 @@
-"""Real plans and trained states of boxes, and the queries that are asked of them."""
+"""Real plans of all kinds, states trained under them, and the queries that are asked of these."""
 
 from functools import cache
 from typing import Final, Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from oracle.planning.bisection_model import BisectionModel, BisectionPlan
 from oracle.planning.box_model import BoxModel
+from oracle.planning.classical import box_as_classical
+from oracle.planning.classical_model import ClassicalPlan
 from oracle.planning.model import Feature
-from oracle.planning.plan import BoxPlan
+from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.planner import wish_for
+from oracle.planning.stumps_model import StumpsModel, StumpsPlan
 from oracle.planning.tight import plan_or_wish
-from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+from oracle.predictors.base import Predictor
+from oracle.predictors.kinds import new_trainer, restore_predictor
 from oracle.state.format import Snapshot
 from tests.support.shards import SECRET, arrow_body
 
-__all__ = ["box_model", "box_plan", "inside", "queries", "query_body", "snapshot_of", "trained"]
+__all__ = [
+    "bisection_plan",
+    "box_model",
+    "box_plan",
+    "classical_plan",
+    "inside",
+    "queries",
+    "query_body",
+    "snapshot_of",
+    "stumps_plan",
+    "trained",
+]
 
 _MARGIN: Final = 0.05
 """Part of each feature's range that lies outside the box, on each side."""
@@ -53,9 +71,47 @@ def query_body(rows: NDArray[np.float64]) -> bytes:
 
 
 @cache
-def snapshot_of(plan: BoxPlan) -> Snapshot:
+def stumps_plan(dimension: int, epsilon: float, examples: int = 1) -> StumpsPlan:
+    """Return the plan of a stump over `dimension` features, of so many examples or the least number that works."""
+    features = box_model(dimension, epsilon).features
+    model = StumpsModel(name="stump", predictor="stumps", epsilon=epsilon, examples=examples, features=features)
+    plan = wish_for(model)
+    assert isinstance(plan, StumpsPlan)
+    return plan
+
+
+@cache
+def classical_plan(dimension: int, epsilon: float, examples: int = 1) -> ClassicalPlan:
+    """Return the plan of a classical learner with the promises of the model of boxes."""
+    plan = wish_for(msgspec.structs.replace(box_as_classical(box_model(dimension, epsilon)), examples=examples))
+    assert isinstance(plan, ClassicalPlan)
+    return plan
+
+
+@cache
+def bisection_plan(
+    dimension: int, epsilon: float, rounds: int, profile: Literal["efficient", "paper"] = "efficient"
+) -> BisectionPlan:
+    """Return the plan of an online learner over as many directions as features, which learns for so many rounds."""
+    model = BisectionModel(
+        name="sum",
+        predictor="bisection",
+        profile=profile,
+        epsilon=epsilon,
+        alpha=0.5,
+        rounds=rounds,
+        examples=1,
+        features=box_model(dimension, epsilon).features,
+    )
+    plan = wish_for(model)
+    assert isinstance(plan, BisectionPlan)
+    return plan
+
+
+@cache
+def snapshot_of(plan: Plan) -> Snapshot:
     """Return the first snapshot, trained on uniform rows with the labels of `inside`."""
-    trainer = RectanglesTrainer(plan, SECRET)
+    trainer = new_trainer(plan, SECRET)
     source = np.random.default_rng(1)
     while trainer.missing > 0:
         rows = source.random((min(trainer.missing, _ROWS), len(plan.features)))
@@ -63,6 +119,6 @@ def snapshot_of(plan: BoxPlan) -> Snapshot:
     return Snapshot.first(plan.digest, trainer.finish().export())
 
 
-def trained(plan: BoxPlan) -> RectanglesPERP:
+def trained(plan: Plan) -> Predictor:
     """Return a predictor of its own, at round 0."""
-    return RectanglesPERP.restore(plan, snapshot_of(plan).arrays)
+    return restore_predictor(plan, snapshot_of(plan).arrays)

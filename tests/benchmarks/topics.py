@@ -10,7 +10,20 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks import bus, classical, engine, kafka, mqtt, noise, planner, recovery, watching
+from tests.benchmarks import (
+    bisection,
+    bus,
+    classical,
+    engine,
+    files,
+    kafka,
+    mqtt,
+    noise,
+    planner,
+    recovery,
+    stumps,
+    watching,
+)
 from tests.benchmarks.pairs import Row, Settings
 from tests.support.broker import Broker
 
@@ -20,10 +33,13 @@ TOPICS: Final[Mapping[str, Callable[[Settings], Iterator[Row]]]] = {
     "noise": noise.measure,
     "engine": engine.measure,
     "memory": engine.measure_as_the_daemon,
+    "stumps": stumps.measure,
     "classical": classical.measure,
+    "bisection": bisection.measure,
     "recovery": recovery.measure,
     "planner": planner.measure,
     "bus": bus.measure,
+    "files": files.measure,
     "scrape": watching.measure_scrape,
     "watching": watching.measure_cost,
     "kafka-json": kafka.measure_json,

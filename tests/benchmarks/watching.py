@@ -74,7 +74,9 @@ def measure_cost(settings: Settings) -> Iterator[Row]:
     """Measure queries a second, from the first to the last, with a web server that is scraped, and without one."""
     with tempfile.TemporaryDirectory() as folder:
         port = _free_port()
-        bench = Bench(Path(folder), settings.narrow, settings.epsilon, "parquet", settings.parquet_rows, web_port=port)
+        bench = Bench(
+            Path(folder), box_plan(settings.narrow, settings.epsilon), "parquet", settings.parquet_rows, web_port=port
+        )
 
         def watched() -> float:
             with _scraped(port):

@@ -1,6 +1,7 @@
 """`python -m tests.chaos`: kill the daemon hundreds of times, fill its disk, set files back; print what came of it."""
 
 import argparse
+import itertools
 import random
 import sys
 import tempfile
@@ -47,7 +48,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--messages", type=int, default=4_000, help="length of the logs, at most 4,000")
     parser.add_argument("--seed", type=int, default=1, help="of the moments and choices")
     parser.add_argument("--only", choices=SCENARIOS, action="append", help="run this scenario only (may be repeated)")
-    parser.add_argument("--predictor", choices=KINDS, default="rectangles", help="what answers (not of init's)")
+    parser.add_argument(
+        "--predictor",
+        choices=KINDS,
+        action="append",
+        help="what answers (may be repeated; all of them share the kills)",
+    )
     parser.add_argument("--mutant", help="break the daemon on purpose (launcher.py): this must find it")
     options = parser.parse_args(arguments)
     rows, broken = _run(options)
@@ -62,41 +68,46 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> tuple[list[Row], list[Violation]]:
     rows: list[Row] = []
     broken: list[Violation] = []
+    predictors = options.predictor or list(KINDS)
     names = options.only or list(SCENARIOS)
-    shares = {name: max(1, round(options.kills * SCENARIOS[name][0])) for name in names}
-    total, done = sum(shares.values()), 0
-    grounds = Grounds(options.messages, options.predictor)
-    with tempfile.TemporaryDirectory(prefix="chaos-") as folder, Progress("chaos", total, "blows") as progress:
-        folder_path = Path(folder)
-        with Launcher(folder_path, options.mutant) as launcher:
-            for name in names:
-                rng = random.Random(f"{options.seed} {name}")  # noqa: S311  # moments and choices, not noise
-                own = folder_path / name
-                own.mkdir()
+    shares = {name: max(1, round(options.kills * SCENARIOS[name][0] / len(predictors))) for name in names}
+    total, done = len(predictors) * sum(shares.values()), 0
+    grounds = {predictor: Grounds(options.messages, predictor) for predictor in predictors}
+    with (
+        tempfile.TemporaryDirectory(prefix="chaos-") as folder,
+        Progress("chaos", total, "blows") as progress,
+        Launcher(Path(folder), options.mutant) as launcher,
+    ):
+        for predictor, name in itertools.product(predictors, names):
+            own = Path(folder) / predictor / name
+            own.mkdir(parents=True)
 
-                def say(number: int, before: int = done, most: int = shares[name]) -> None:
-                    progress.at(before + min(number, most))
+            def say(number: int, before: int = done, most: int = shares[name]) -> None:
+                progress.at(before + min(number, most))
 
-                arena = Arena(own, launcher, rng, grounds, say)
-                try:
-                    row = SCENARIOS[name][1](arena, shares[name])
-                except Violation as violation:
-                    row = Row(f"{name}: BROKEN PROMISE, see below")
-                    broken.append(violation)
-                done += shares[name]
-                progress.at(done)
-                rows.append(row or Row(f"{name}: left out, nothing can be mounted here"))
+            rng = random.Random(f"{options.seed} {predictor} {name}")  # noqa: S311  # moments and choices, not noise
+            arena = Arena(own, launcher, rng, grounds[predictor], say)
+            try:
+                row = SCENARIOS[name][1](arena, shares[name])
+            except Violation as violation:
+                row = Row(f"{name}: BROKEN PROMISE, see below")
+                broken.append(violation)
+            done += shares[name]
+            progress.at(done)
+            rows.append(row or Row(f"{name}: left out, nothing can be mounted here"))
+            rows[-1].predictor = predictor
     return rows, broken
 
 
 def _print(rows: list[Row]) -> None:
-    heads = ("scenario", "kills", "served", "other", "identical", "stops", "seconds", "of which")
+    heads = ("predictor", "scenario", "kills", "served", "other", "identical", "stops", "seconds", "of which")
     total = Row("all")
     for name in ("kills", "served", "tries", "identical", "stops", "seconds"):
         setattr(total, name, sum(getattr(row, name) for row in rows))
     lines: list[tuple[str, ...]] = [heads]
     lines += [
         (
+            row.predictor,
             row.scenario,
             *(f"{number:,}" for number in (row.kills, row.served, row.tries, row.identical, row.stops)),
             f"{row.seconds:.0f}",
@@ -107,7 +118,7 @@ def _print(rows: list[Row]) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     for line in lines:
         cells = [text.rjust(width) for text, width in zip(line, widths, strict=True)]
-        cells[0], cells[-1] = line[0].ljust(widths[0]), line[-1]
+        cells[:2], cells[-1] = [line[0].ljust(widths[0]), line[1].ljust(widths[1])], line[-1]
         sys.stdout.write("  ".join(cells).rstrip() + "\n")
 
 

@@ -30,6 +30,7 @@ class Row:
         stops: Clear stops: one line that says why, and an exit code that says who must act.
         note: What else was counted.
         seconds: How long it took.
+        predictor: What answered.
     """
 
     scenario: str
@@ -40,6 +41,7 @@ class Row:
     stops: int = 0
     note: str = ""
     seconds: float = 0.0
+    predictor: str = ""
 
 
 @dataclass
@@ -53,7 +55,7 @@ class Grounds:
     """
 
     messages: int
-    predictor: str = "rectangles"
+    predictor: str
     made: dict[tuple[Kind, int], Ground] = field(default_factory=dict)
 
 

@@ -15,14 +15,22 @@ __all__ = ["in_init"]
 _EXAMPLES = 6_000
 _QUERIES = 500
 _KILLED = -int(signal.SIGKILL)
-_MODEL = f"""
+_SETTINGS = {
+    "rectangles": "epsilon = 8.0\nalpha = 0.4\nfirst_share = 0.5",
+    "stumps": "epsilon = 12.0\nalpha = 0.4\nfirst_share = 0.5",
+    "bisection": "epsilon = 8.0\nalpha = 0.4\nrounds = 300",
+    "classical": "epsilon = 8.0\nalpha = 0.4",
+}
+"""For every kind, what makes a small real plan, with phases that end within the log where it has such."""
+
+
+def _model(predictor: str) -> str:
+    return f"""
 [model]
 name = "interval"
-predictor = "rectangles"
-epsilon = 8.0
-alpha = 0.4
+predictor = "{predictor}"
 examples = {_EXAMPLES}
-first_share = 0.5
+{_SETTINGS[predictor]}
 
 [[model.features]]
 name = "a"
@@ -35,7 +43,7 @@ def in_init(arena: Arena, count: int) -> Row:
     row = Row("init")
     with timed(row):
         folder = arena.new_folder()
-        _write_inputs(folder)
+        _write_inputs(folder, arena.grounds.predictor)
         started = time.monotonic()
         code, running = arena.launcher.run(*_arguments(folder, "never-killed"))
         if code != 0:
@@ -129,9 +137,9 @@ def _arguments(folder: Path, name: str) -> tuple[str | Path, ...]:
     return ("init", folder / "model.toml", *files)
 
 
-def _write_inputs(folder: Path) -> None:
+def _write_inputs(folder: Path, predictor: str) -> None:
     rng = random.Random(1)  # noqa: S311  # rows and queries, not noise
-    (folder / "model.toml").write_text(_MODEL)
+    (folder / "model.toml").write_text(_model(predictor))
     values = [rng.random() for _ in range(_EXAMPLES)]
     rows = "".join(f"{value},{int(0.05 < value < 0.95)}\n" for value in values)
     (folder / "rows.csv").write_text("a,label\n" + rows)
