@@ -118,7 +118,7 @@ def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> str:
 
 def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) -> None:
     enough = plan.declared == declared
-    who = "a record" if plan.protects_queries else "a training row"
+    who = "a record" if plan.protects_queries and not plan.released else "a training row"
     privacy = f"epsilon = {plan.epsilon:g} {who}; delta sums to at most {plan.delta:g} for ever"
     if plan.nominal:
         privacy = f"epsilon = {plan.epsilon:g} a record, sum of delta = {plan.delta:g}: both nominal"

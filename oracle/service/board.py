@@ -58,6 +58,7 @@ class Board:
             profile=self._plan.profile,
             nominal=self._plan.nominal,
             protects_queries=self._plan.protects_queries,
+            released=self._plan.released,
             epsilon=self._plan.epsilon,
             started=self._started,
             joined=self._joined,

@@ -191,6 +191,7 @@ class ProcessTelemetry:
         profile: The plan's profile.
         nominal: As in `ShardTelemetry`.
         protects_queries: As in `ShardTelemetry`.
+        released: As in `Plan`: answers follow from what was released when the state was made, and cost nothing.
         epsilon: Per-record epsilon (nats); a record is in one shard only.
         started: When the process began (seconds since 1970).
         joined: Whether the consumer group counts us in; always True without a group.
@@ -203,6 +204,7 @@ class ProcessTelemetry:
     profile: str
     nominal: bool
     protects_queries: bool = True
+    released: bool = False
     epsilon: float
     started: float
     joined: bool

@@ -70,7 +70,11 @@ def test_its_own_page(cli, classical):
     result = cli("plan", classical)
     assert (result.code, result.err) == (0, "")
     words: tuple[str, ...]
-    words = ("classical, profile tight", "2,000 declared", "epsilon = 8 a record; delta sums to at most 0 for ever")
+    words = (
+        "classical, profile tight",
+        "2,000 declared",
+        "epsilon = 8 a training row; delta sums to at most 0 for ever",
+    )
     words += ("a box with sides a:lower, a:upper, b:lower, b:upper; faces", "cost nothing", "in 1 phase:")
     words += ("exponential, exact", "every float64", "released for ever")
     assert [word for word in words if word not in result.out] == []

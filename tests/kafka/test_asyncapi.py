@@ -15,11 +15,13 @@ from msgspec import NODEFAULT
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
 from connectors.kafka.replies import content_type, dead_letter, kept_headers, reply_headers, reply_topic
 from oracle.accounting import ledger
-from oracle.predictors.base import Answers
+from oracle.planning.kinds import KINDS
+from oracle.predictors.base import Answers, phase_started
 from oracle.service.codec.arrow_messages import ArrowQueries
 from oracle.service.codec.batches import BatchCodec
 from oracle.service.codec.rejections import Reason
-from tests.predictors.plans import feature, tiny_bisection_plan, tiny_plan
+from tests.predictors.examples import example as example_plan
+from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_plan
 from tests.support.shards import arrow_body
 
 _FILE = Path(__file__).resolve().parents[2] / "deploy" / "asyncapi.yaml"
@@ -202,6 +204,30 @@ def test_ledger_examples_are_events(kind):
     event = ledger.decode(msgspec.json.encode(payload))
     assert type(event) is _KINDS[kind]
     assert msgspec.json.decode(ledger.encode(event)) == payload
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "phase"),
+    [
+        ("queries-not-protected", tiny_bisection_plan(100_000, 562_949_953_421_312), 2),
+        ("all-released", tiny_classical_plan([feature("visib")], rounds=9_007_199_254_740_992), 1),
+    ],
+)
+def test_phases_of_other_kinds_are_told_so(name, plan, phase):
+    """The examples of phases whose queries are not protected, or cost nothing, are what such a plan's ledger has."""
+    payload = _examples("PhaseStarted")[name]["payload"]
+    event = phase_started(msgspec.structs.replace(plan, epsilon=payload["epsilon"]), phase)
+    event = msgspec.structs.replace(event, delta_spent=round(event.delta_spent, 12))
+    assert msgspec.json.decode(ledger.encode(event)) == payload
+
+
+def test_every_kind_answers_as_the_document_says():
+    """Each kind of predictor is named where the document says whether its answers are labels or numbers."""
+    labels, numbers = _DOCUMENT["info"]["description"].split("Answers are labels ")[1].split("numbers", 1)
+    words = {"rectangles": "boxes"}
+    for predictor in KINDS:
+        place = numbers if example_plan(predictor).answers == "value" else labels
+        assert words.get(predictor, predictor) in place.split(".")[0]
 
 
 def test_headers_are_those_of_the_connector():

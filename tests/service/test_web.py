@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from oracle.errors import BusError, InputError
+from oracle.planning.kinds import KINDS
 from oracle.predictors.base import PublicFacts
 from oracle.service.board import Board
 from oracle.service.config_web import WebTable
@@ -17,6 +18,7 @@ from oracle.service.log import PublicLog
 from oracle.service.web import server
 from oracle.service.web.guard import HEADERS
 from oracle.service.web.server import listen, serving
+from tests.predictors.examples import example
 from tests.support.shards import small_plan
 
 _PATHS = ["/livez", "/readyz", "/metrics", "/status", "/", "/static/page.css", "/static/page.js"]
@@ -45,10 +47,10 @@ class _Site:
 
 
 @contextlib.asynccontextmanager
-async def _site(folder, *, grouped=False, **settings):
+async def _site(folder, *, grouped=False, plan=None, **settings):
     output = io.StringIO()
     log = PublicLog(output, "json", "tiny")
-    board = Board(small_plan(), log, version="1.2", grouped=grouped)
+    board = Board(plan or small_plan(), log, version="1.2", grouped=grouped)
     async with serving(WebTable(port=0, **settings), board, lambda _shard: folder, log):
         (listening,) = [json.loads(line) for line in output.getvalue().splitlines()]
         assert listening["event"] == "web.listening"
@@ -155,8 +157,19 @@ async def test_status(tmp_path):
         found = (await site.ask("/status")).json()
         plan, (record, _) = small_plan(), site.board.telemetry.shards
     assert list(found) == [
-        *["version", "model", "profile", "proved", "protects_queries", "now", "started", "ready", "not_ready"],
-        *["epsilon", "delta_spent", "delta_limit", "shards", "history", "errors"],
+        *["version", "model", "profile", "proved", "protects_queries", "released"],
+        *[
+            "now",
+            "started",
+            "ready",
+            "not_ready",
+            "epsilon",
+            "delta_spent",
+            "delta_limit",
+            "shards",
+            "history",
+            "errors",
+        ],
     ]
     assert (found["version"], found["model"], found["profile"], found["proved"]) == ("1.2", plan.name, "tight", True)
     assert found["protects_queries"] is True
@@ -173,6 +186,18 @@ async def test_status(tmp_path):
     assert list(found["history"]) == ["seconds", "ends", "rates", "lags"]
     (error,) = found["errors"]
     assert (error["shard"], error["event"], error["text"]) == (0, "bus.unavailable", "nobody answers")
+
+
+@pytest.mark.parametrize("predictor", KINDS)
+async def test_status_of_every_kind(tmp_path, predictor):
+    """It says whom epsilon and delta are about, and which models' queries cost nothing, of which no delta is spent."""
+    plan = example(predictor)
+    async with _site(tmp_path, plan=plan) as site:
+        site.board.shard(0)
+        found = (await site.ask("/status")).json()
+    assert found["protects_queries"] == (predictor != "bisection")
+    assert found["released"] == (predictor == "classical")
+    assert (found["delta_limit"] == 0.0) == (found["delta_spent"] == 0.0) == found["released"]
 
 
 async def test_token(tmp_path, token):

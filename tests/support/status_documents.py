@@ -55,6 +55,7 @@ def document(*shards: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "profile": "tight",
         "proved": True,
         "protects_queries": True,
+        "released": False,
         "now": NOW,
         "started": NOW - 187_400.0,
         "ready": not absent,

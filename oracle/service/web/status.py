@@ -22,6 +22,7 @@ def status_json(telemetry: ProcessTelemetry, not_ready: Sequence[NotReady], tren
             "profile": telemetry.profile,
             "proved": not telemetry.nominal,
             "protects_queries": telemetry.protects_queries,
+            "released": telemetry.released,
             "now": now,
             "started": telemetry.started,
             "ready": not not_ready,

@@ -150,12 +150,29 @@ def test_privacy_in_words(page):
         "and never to more than the limit. What perpetua replay costs is not among them."
     )
     page.open(document(shard(0), protects_queries=False))
-    assert page.text("privacy-words").startswith("Proved for each training record (queries are not protected): ε = ")
+    words = page.text("privacy-words")
+    assert words.startswith("Proved for each training record (queries are not protected): ε = ")
+    assert "All of it counts as spent from the start; answers after the rounds that learn cost nothing." in words
     page.open(document(shard(0), epsilon=0.75, proved=False, profile="paper"))
     assert page.text("privacy-standing") == "nominal"
     words = "Nominal ε = 0.75, nominal δ: both are names here, no proof bounds them."
     assert page.text("privacy-words") == words
     assert "Proved" not in page.find("#status").text
+
+
+def test_privacy_of_what_is_released(page):
+    """Of a model whose queries cost nothing there is no bar of delta, and the words say why; another gets its bar."""
+    page.open(document(shard(0, delta=0.0, delta_spent=0.0, delta_limit=0.0), released=True, epsilon=0.75))
+    assert (page.text("privacy-share"), page.text("privacy-unit")) == ("0", "δ, for ever")
+    assert not page.find("#privacy-meter").is_displayed()
+    assert [page.text(f"privacy-{name}") for name in ("spent", "limit", "epsilon", "delta")] == ["0", "0", "0.75", "0"]
+    assert page.text("privacy-words") == (
+        "Proved for each training record: ε = 0.75, δ = 0. What was learned from them is released for ever: queries "
+        "cost nothing and are not kept, and no δ is ever spent."
+    )
+    page.show(document())
+    assert page.find("#privacy-meter").is_displayed()
+    assert page.text("privacy-unit") == "of δ\u2019s limit"
 
 
 def test_rejections(page):

@@ -33,7 +33,7 @@ function roundedUp(value) {
 /** All digits that it has, but for the noise of a sum in its last ones; where these are many, three, rounded up. */
 function exact(value) {
   const plain = Number(value.toPrecision(12));
-  const text = plain >= 1e-2 && plain < 1e6 ? String(plain) : plain.toExponential();
+  const text = plain === 0 || (plain >= 1e-2 && plain < 1e6) ? String(plain) : plain.toExponential();
   return text.length <= 9 ? text : roundedUp(value);
 }
 
@@ -202,17 +202,32 @@ function showPrivacy(status) {
   const each = Math.max(0, ...status.shards.map((shard) => shard.delta));
   put(by("privacy-standing"), status.proved ? "proved" : "nominal");
   set(by("privacy-standing"), "data-proved", status.proved);
-  put(by("privacy-share"), percentUp(share));
+  const released = status.released === true;
+  put(by("privacy-share"), released ? "0" : percentUp(share));
+  put(by("privacy-unit"), released ? "δ, for ever" : "of δ’s limit");
+  by("privacy-meter").hidden = released;
   set(by("privacy-meter"), "value", share);
   set(by("privacy-meter"), "aria-valuetext", `${percentUp(share)}: ${spent} of ${exact(status.delta_limit)}`);
   put(by("privacy-spent"), spent);
   put(by("privacy-limit"), exact(status.delta_limit));
   put(by("privacy-epsilon"), exact(status.epsilon));
   put(by("privacy-delta"), roundedUp(each));
-  const whose = status.protects_queries === false ? "training record (queries are not protected)" : "record";
-  put(by("privacy-words"), status.proved
-    ? `Proved for each ${whose}: ε = ${exact(status.epsilon)}, and a δ of its own. All of these δ so far add up to at most what is spent, and never to more than the limit. What perpetua replay costs is not among them.`
-    : `Nominal ε = ${exact(status.epsilon)}, nominal δ: both are names here, no proof bounds them.`);
+  put(by("privacy-words"), privacyInWords(status));
+}
+
+/** What the figures mean, which depends on whom they are about. */
+function privacyInWords(status) {
+  const epsilon = exact(status.epsilon);
+  if (!status.proved) return `Nominal ε = ${epsilon}, nominal δ: both are names here, no proof bounds them.`;
+  if (status.released === true) {
+    return `Proved for each training record: ε = ${epsilon}, δ = 0. What was learned from them is released for ever: queries cost nothing and are not kept, and no δ is ever spent.`;
+  }
+  const sum = "All of these δ so far add up to at most what is spent, and never to more than the limit.";
+  const forks = "What perpetua replay costs is not among them.";
+  if (status.protects_queries === false) {
+    return `Proved for each training record (queries are not protected): ε = ${epsilon}, and a δ of its own. ${sum} All of it counts as spent from the start; answers after the rounds that learn cost nothing. ${forks}`;
+  }
+  return `Proved for each record: ε = ${epsilon}, and a δ of its own. ${sum} ${forks}`;
 }
 
 const range = (numbers) => {
