@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from oracle.planning.plan import Plan
 from tests.chaos.ground import SNAPSHOT_ROUNDS, Ground, Kind, Place
 from tests.chaos.processes import Launcher, Running, Violation
+from tests.predictors.plans import tiny_bisection_plan
 from tests.support.folders import long_plan
 
 __all__ = ["Arena", "Grounds", "Row", "expect_clear_stop", "timed"]
@@ -90,7 +92,7 @@ class Arena:
                 self.launcher,
                 snapshot_rounds,
                 messages=self.grounds.messages,
-                plan=long_plan(self.grounds.predictor),
+                plan=_plan(self.grounds.predictor),
             )
         return made[key]
 
@@ -103,6 +105,15 @@ class Arena:
         folder = self.folder / f"folder-{next(self._numbers)}"
         folder.mkdir()
         return folder
+
+
+def _plan(predictor: str) -> Plan:
+    """Return `long_plan`; of bisection one that learns, and so draws noise, in half of its rounds."""
+    plan = long_plan(predictor)
+    if predictor != "bisection":
+        return plan
+    learning = plan.rounds // 2
+    return tiny_bisection_plan(learning, plan.rounds - learning)
 
 
 @contextmanager

@@ -95,7 +95,7 @@ class Ground:
         launcher: Starts the uninterrupted run.
         snapshot_rounds: How often a snapshot is taken.
         messages: Of the log; 4,000 end within the last of the plan's 16 phases.
-        plan: Made by `long_plan`.
+        plan: As long as `long_plan`.
     """
 
     def __init__(  # noqa: PLR0913 -- what makes a run

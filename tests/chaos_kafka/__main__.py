@@ -1,6 +1,7 @@
 """`python -m tests.chaos_kafka`: kill daemons on Kafka, restart the broker, under load; print what came of the queries.
 
-Two daemons share four partitions. In one storm they share a state folder too, in the other each has a copy of its own.
+Two daemons share four partitions. In one storm they share a state folder too, in another each has a copy of its own;
+both are of boxes. Each other predictor has a storm as well, in one of these ways.
 """
 
 import argparse
@@ -16,8 +17,16 @@ from tests.support.broker import Broker
 
 __all__ = ["main"]
 
-_STORMS: Final = {"shared": False, "own": True}
-_NAMES: Final = {"shared": "one state folder", "own": "a folder for each"}
+_STORMS: Final = {
+    "shared": ("rectangles", False),
+    "own": ("rectangles", True),
+    "stumps": ("stumps", True),
+    "bisection": ("bisection", False),
+    "classical": ("classical", True),
+}
+"""What answers, and whether each daemon has a state folder of its own."""
+
+_FOLDERS: Final = {False: "one state folder", True: "a folder for each"}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -62,14 +71,16 @@ def _run(options: argparse.Namespace) -> list[Row]:
         for number, name in enumerate(names):
             own = Path(folder) / name
             own.mkdir()
+            predictor, own_folders = _STORMS[name]
             wishes = Wishes(
                 name=name,
                 kills=_part(options.kills, number, len(names)),
                 restarts=_part(options.restarts, number, len(names)),
                 rate=options.rate,
                 seed=options.seed,
-                own_folders=_STORMS[name],
+                own_folders=own_folders,
                 mutant=options.mutant,
+                predictor=predictor,
             )
             rows.append(storm(broker, own, wishes, on_blow))
     return rows
@@ -99,7 +110,8 @@ def _print(rows: list[Row]) -> None:
         blows = (row.kills, row.serving, row.restarts, row.broker_kills, row.queries, verdict.phases)
         wrong = (verdict.lost, verdict.duplicated, verdict.renoised, verdict.disordered, verdict.ledger, row.stopped)
         figures.append((*blows, *wrong, round(row.seconds)))
-        lines.append((_NAMES[row.name], *(f"{figure:,}" for figure in figures[-1])))
+        predictor, own = _STORMS[row.name]
+        lines.append((f"{predictor}, {_FOLDERS[own]}", *(f"{figure:,}" for figure in figures[-1])))
     if len(rows) > 1:
         lines.append(("all", *(f"{sum(column):,}" for column in zip(*figures, strict=True))))
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]

@@ -10,9 +10,9 @@ import msgspec
 import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, JSON, Delivery
-from oracle.planning.plan import BoxPlan
+from oracle.planning.plan import BoxPlan, Plan
 from oracle.service.shard import Shard
-from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_plan, tiny_stumps_plan
 from tests.support.sharded import shard_snapshot
 from tests.support.shards import arrow_body
 
@@ -58,9 +58,19 @@ class Expected:
 
 
 @cache
-def chaos_plan() -> BoxPlan:
-    """Return a plan in form only: 128 phases of 150 rounds, some with a re-arm."""
-    plan = tiny_plan([feature("a"), feature("b")], points=(12, 15, 10, 13) * (_PHASES // 4))
+def chaos_plan(predictor: str = "rectangles") -> Plan:
+    """Return a plan in form only: 128 phases of 150 rounds, some with a re-arm; or as many rounds of another kind."""
+    features, rounds = [feature("a"), feature("b")], _PHASES * _PHASE_ROUNDS
+    points = (12, 15, 10, 13) * (_PHASES // 4)
+    match predictor:
+        case "bisection":
+            return tiny_bisection_plan(rounds // 2, rounds - rounds // 2)
+        case "classical":
+            return tiny_classical_plan(features, rounds=rounds)
+        case "stumps":
+            plan: BoxPlan = tiny_stumps_plan(features, points=points)
+        case _:
+            plan = tiny_plan(features, points=points)
     rearmed = plan.phases[0].rearmed
     phases = (msgspec.structs.replace(phase, rounds=_PHASE_ROUNDS, rearmed=rearmed) for phase in plan.phases)
     return msgspec.structs.replace(plan, phases=tuple(phases))
@@ -91,9 +101,10 @@ def _query(rng: random.Random, partition: int, number: int) -> Query:
     return Query(key, msgspec.json.encode({"id": f"{partition}-{number}", "x": point}), JSON, 1)
 
 
-def expected(seed: int, partition: int, count: int) -> Expected:
+def expected(seed: int, partition: int, count: int, predictor: str = "rectangles") -> Expected:
     """Answer a partition's first messages in memory, in one run, from the first snapshot."""
-    shard = Shard(chaos_plan(), shard_snapshot(chaos_plan(), partition))
+    plan = chaos_plan(predictor)
+    shard = Shard(plan, shard_snapshot(plan, partition))
     log = [query for query, _ in zip(queries(seed, partition), range(count), strict=False)]
     deliveries = [Delivery(n, query.body, query.content_type, (), query.key) for n, query in enumerate(log, 1)]
     result = Expected([], [], 0)

@@ -40,6 +40,7 @@ class Wishes:
         seed: Of messages, moments and choices.
         own_folders: Whether each daemon has a copy of the state of its own, or all share one.
         mutant: How the daemons are broken; None for real ones.
+        predictor: What answers.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Wishes:
     seed: int
     own_folders: bool
     mutant: str | None = None
+    predictor: str = "rectangles"
 
 
 @dataclass
@@ -105,14 +107,15 @@ def storm(broker: Broker, folder: Path, wishes: Wishes, on_blow: Callable[[], No
         _end(slots, row)
     row.queries = sum(load.sent)
     row.verdict = judge(
-        model, [expected(wishes.seed, partition, load.sent[partition]) for partition in range(PARTITIONS)]
+        model,
+        [expected(wishes.seed, partition, load.sent[partition], wishes.predictor) for partition in range(PARTITIONS)],
     )
     row.seconds = time.monotonic() - started
     return row
 
 
 def _model(broker: Broker, folder: Path, wishes: Wishes) -> KafkaModelUnderTest:
-    model = KafkaModelUnderTest(broker, wishes.name, folder, PARTITIONS, chaos_plan())
+    model = KafkaModelUnderTest(broker, wishes.name, folder, PARTITIONS, chaos_plan(wishes.predictor))
     broker.create_topic(model.queries, PARTITIONS, {"compression.type": "uncompressed"})
     broker.create_topic(model.answers, PARTITIONS, {"max.message.bytes": "20000000"})
     broker.create_topic(f"{model.name}.ledger", 1, {"cleanup.policy": "compact"})
@@ -125,7 +128,7 @@ def _slots(model: KafkaModelUnderTest, wishes: Wishes) -> list[Slot]:
     for number in range(_DAEMONS):
         state = f"state-{number}" if wishes.own_folders else "state"
         if not (model.folder / state).exists():
-            make_sharded_state(model.folder / state, chaos_plan(), PARTITIONS)
+            make_sharded_state(model.folder / state, chaos_plan(wishes.predictor), PARTITIONS)
         config = model.config(f"serve-{number}.toml", state=state, source="session_seconds = 1")
         config.write_text(config.read_text().replace("snapshot_rounds = 500", "snapshot_rounds = 60"))
         made.append(Slot(config, model.folder / f"serve-{number}.log", wishes.mutant))

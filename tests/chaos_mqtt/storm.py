@@ -38,6 +38,7 @@ class Wishes:
         seed: Of queries, moments and choices.
         mutant: How the daemon is broken; None for a real one.
         patience: Seconds to wait for the last answers.
+        predictor: What answers.
     """
 
     kills: int = 0
@@ -49,6 +50,7 @@ class Wishes:
     seed: int = 1
     mutant: str | None = None
     patience: float = _PATIENCE
+    predictor: str = "rectangles"
 
 
 @dataclass
@@ -93,7 +95,7 @@ def storm(folder: Path, wishes: Wishes, on_blow: Callable[[], None] = lambda: No
     """Let it rage in an empty folder."""
     started, row = time.monotonic(), Row()
     with Mosquitto(folder / "broker") as broker:
-        model = MqttModelUnderTest(broker, "storm", folder, chaos_plan()).create()
+        model = MqttModelUnderTest(broker, "storm", folder, chaos_plan(wishes.predictor)).create()
         config = model.config(mqtt="request_seconds = 2\nkeepalive_seconds = 5", state="snapshot_rounds = 200")
         slot = MqttSlot(config, folder / "serve.log", wishes.mutant)
         load = Load(model, wishes.clients, wishes.queries, wishes.rate, wishes.seed)
