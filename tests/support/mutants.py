@@ -5,7 +5,9 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from oracle.mechanisms.threshold_bits import BinaryThresholdOracle
 from oracle.predictors.base import Answers
 from oracle.predictors.rectangles import RectanglesPERP
 
@@ -13,8 +15,12 @@ __all__ = ["draw_noise"]
 
 
 def draw_noise() -> None:
-    """Break the noise of this process: some answers depend on the process and not on their address alone."""
+    """Break the noise of this process: some answers, or bits, depend on the process and not on their address alone.
+
+    A classical predictor draws nothing once its state is made: it is as it was.
+    """
     salt = os.urandom(1)[0]
+    _break_bits(salt)
     real = RectanglesPERP.answer
 
     def answer(self: RectanglesPERP, *args: Any) -> Answers:
@@ -24,3 +30,19 @@ def draw_noise() -> None:
         return dataclasses.replace(answers, labels=np.where(flipped, 1 - answers.labels, answers.labels))
 
     setattr(RectanglesPERP, "answer", answer)  # noqa: B010 -- to mypy, a method is nothing to assign to
+
+
+def _break_bits(salt: int) -> None:
+    """Turn some of the bits over that bisection learns from."""
+    real = BinaryThresholdOracle.ask
+
+    def ask(
+        self: BinaryThresholdOracle,
+        queries: NDArray[np.float64],
+        thresholds: NDArray[np.float64],
+        words: NDArray[np.uint64],
+    ) -> NDArray[np.bool_]:
+        turned: NDArray[np.bool_] = real(self, queries, thresholds, words) ^ (words[:, 0] % 5 == salt % 5)
+        return turned
+
+    setattr(BinaryThresholdOracle, "ask", ask)  # noqa: B010 -- as above
