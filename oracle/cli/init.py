@@ -97,9 +97,8 @@ def _make_one(plan: Plan, data: Path, label: str, targets: Targets) -> None:
 
 def _train(plan: Plan, data: Path, label: str) -> Snapshot:
     trainer = new_trainer(plan, secrets.token_bytes(KEY_BYTES))
-    names = tuple(feature.name for feature in plan.features)
     with Progress("reading", plan.declared, "rows") as progress:
-        for features, labels in labelled_batches(data, names, label):
+        for features, labels in labelled_batches(data, plan.features, label):
             trainer.add(np.ascontiguousarray(features), labels)
             progress.at(plan.declared - trainer.missing)
             if trainer.missing <= 0:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from oracle.cli.tables import labelled_batches
 from oracle.errors import DataError
 from oracle.mechanisms.dealing import Deal
 from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
+from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
 from oracle.predictors.split import SplitTrainer
 from oracle.state.files import erase
@@ -99,7 +100,7 @@ def make_shards(plan: Plan, shards: int, rows: Rows, targets: Targets) -> None:
     together = max(_TOGETHER_BYTES // plan.training_bytes, 1)
     groups = [range(first, min(first + together, shards)) for first in range(0, shards, together)]
     with Progress("reading", rows.declared * len(groups), "rows") as progress:
-        readings = _Readings(rows, tuple(feature.name for feature in plan.features), progress)
+        readings = _Readings(rows, plan.features, progress)
         trainer = readings.train(plan, deal, groups[0])
         store, master_key = _begin(plan, shards, targets)
         with store:
@@ -140,7 +141,7 @@ def _write_group(plan: Plan, trainer: SplitTrainer, master_key: bytes, targets: 
 class _Readings:
     """Reads the rows as often as it takes, and sees to it that they are the same each time."""
 
-    def __init__(self, rows: Rows, features: tuple[str, ...], progress: Progress) -> None:
+    def __init__(self, rows: Rows, features: Sequence[Feature], progress: Progress) -> None:
         self._rows = rows
         self._features = features
         self._progress = progress

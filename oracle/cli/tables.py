@@ -1,8 +1,9 @@
 """Labelled rows from CSV or Parquet, in batches."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,18 +12,23 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from oracle.errors import DataError, InputError, SourceError
+from oracle.planning.features import Feature
+from oracle.service.codec.columns import COLUMNS, read_column
 
 __all__ = ["labelled_batches"]
 
+_CSV_TYPES: Final = {"number": pa.float64(), "string": pa.string(), "date": pa.date32()}
+
 
 def labelled_batches(
-    path: Path, features: tuple[str, ...], label: str
+    path: Path, features: Sequence[Feature], label: str
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
-    """Yield (features float64[n, d], labels bool[n]) in the file's order.
+    """Yield (features float64[n, D], labels bool[n]) in the file's order.
 
     Args:
         path: A .csv file with a header, or a .parquet file.
-        features: The feature columns, in the model's order.
+        features: The features, each a column of its name, in the model's order. An empty field of a .csv file is a
+            string of no bytes, and no value of any other type.
         label: The label column: booleans, or the numbers 0 and 1.
 
     Raises:
@@ -32,34 +38,39 @@ def labelled_batches(
     if not path.is_file():
         msg = f"{path}: cannot be read: No such file or directory"
         raise SourceError(msg)
-    wanted = [*features, label]
     try:
-        for batch in _batches(path, wanted):
-            columns = [_numbers(batch, name) for name in features]
+        for batch in _batches(path, features, label):
+            columns = [_values(batch, feature) for feature in features]
             yield np.column_stack(columns), _labels(batch, label)
     except (OSError, pa.ArrowException) as exc:
-        msg = f"{path}: cannot be read as {path.suffix.lstrip('.') or 'a table'}: {_cause(exc, path, wanted)}"
+        msg = f"{path}: cannot be read as {path.suffix.lstrip('.') or 'a table'}: {_cause(exc, path, features)}"
         raise SourceError(msg) from exc
 
 
-def _cause(error: Exception, path: Path, wanted: list[str]) -> str:
+def _cause(error: Exception, path: Path, features: Sequence[Feature]) -> str:
     """Say why without quoting the file's content, which is private; a name is told only if the model declares it."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    column = re.search(r"CSV column #(\d+): CSV conversion error to double", str(error))
+    column = re.search(r"CSV column #(\d+): CSV conversion error to ", str(error))
     if column:
         number = int(column[1])
         with pyarrow.csv.open_csv(path) as reader:
             name = reader.schema.names[number]
-        return f"column {name if name in wanted else number + 1} holds something that is not a number"
+        accepts = {feature.name: feature.accepts for feature in features}
+        return (
+            f"column {name if name in accepts else number + 1} holds something that is not {accepts.get(name, 'fit')}"
+        )
     return "not a well-formed file"
 
 
-def _batches(path: Path, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, features: Sequence[Feature], label: str) -> Iterator[pa.RecordBatch]:
+    wanted = [*(feature.name for feature in features), label]
     if path.suffix == ".csv":
         with pyarrow.csv.open_csv(path) as reader:
             _check_columns(path, reader.schema, wanted)
-        types = {name: pa.float64() for name in wanted[:-1]}
+        types = {
+            feature.name: _CSV_TYPES.get(feature.kind) or pa.decimal128(38, feature.decimals) for feature in features
+        }
         options = pyarrow.csv.ConvertOptions(column_types=types, include_columns=wanted)
         with pyarrow.csv.open_csv(path, convert_options=options) as reader:
             yield from reader
@@ -78,16 +89,22 @@ def _check_columns(path: Path, schema: pa.Schema, wanted: list[str]) -> None:
             raise DataError(msg)
 
 
-def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:
-    column = batch.column(name)
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        msg = f"data: column {name}: must hold numbers"
+def _values(batch: pa.RecordBatch, feature: Feature) -> NDArray[np.float64]:
+    name, column = feature.name, batch.column(feature.name)
+    if feature.kind == "string":
+        column.validate(full=True)  # UTF-8
+    read = read_column(feature, column)
+    if read is None:
+        msg = f"data: column {name}: must hold {COLUMNS[feature.kind].removeprefix('one column of ')}"
         raise DataError(msg)
     if column.null_count:
-        msg = f"data: column {name}: every row must have a value (NaN counts as none)"
+        more = " (NaN counts as none)" if feature.kind == "number" else ""
+        msg = f"data: column {name}: every row must have a value{more}"
         raise DataError(msg)
-    values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values
+    if read.fit is not None and not read.fit.all():
+        msg = f"data: column {name}: every value must be {feature.accepts}"
+        raise DataError(msg)
+    return read.values
 
 
 def _labels(batch: pa.RecordBatch, name: str) -> NDArray[np.bool_]:

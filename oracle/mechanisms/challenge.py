@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.mechanisms.between_thresholds import BetweenThresholds
+from oracle.mechanisms.orders import Keys
 from oracle.mechanisms.stopper import Stopper
 
 __all__ = ["ArmedSide"]
@@ -27,7 +28,7 @@ class ArmedSide:
     Attributes:
         thresholds: Public parameters of BetweenThresholds.
         stopper: Public parameters of the Stopper.
-        points: float64[M], sorted oriented keys, padded with +inf: a padded point is never reached past.
+        points: [M] sorted oriented keys, padded with the last one (+inf): a padded point is never reached past.
         mediums: Medium answers so far.
         level: k + rho of this life.
         armed: Round of the phase before whose query it was armed.
@@ -35,16 +36,16 @@ class ArmedSide:
 
     thresholds: BetweenThresholds
     stopper: Stopper
-    points: NDArray[np.float64]
+    points: Keys
     mediums: int
     level: int
     armed: int
 
-    def answers(self, keys: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.int8]:
+    def answers(self, keys: Keys, words: NDArray[np.uint64]) -> NDArray[np.int8]:
         """Answer "how many of your points does it reach past" for each oriented query key: int8[n].
 
         Args:
-            keys: float64[n], finite.
+            keys: [n] keys, none the last one.
             words: uint64[n, 2].
         """
         return self.thresholds.answers(self.points.searchsorted(keys, side="right"), words)

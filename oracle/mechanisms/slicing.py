@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.mechanisms.orders import Keys, blank_keys
 from oracle.mechanisms.windows import Window
 
 __all__ = ["Faces", "cut_window", "noisy_slices", "sequential_slices"]
@@ -59,24 +60,24 @@ class Faces:
         return np.where(random, uniform.astype(np.intp), nearest)
 
 
-def cut_window(keys: NDArray[np.float64], points: int, trim: int) -> NDArray[np.float64]:
-    """Return the points ranked trim + 1 ... trim + points, padded with +inf to float64[points].
+def cut_window(keys: Keys, points: int, trim: int) -> Keys:
+    """Return the points ranked trim + 1 ... trim + points, padded to `points` keys with the last one (+inf).
 
     Args:
-        keys: float64[m], sorted, outermost first.
+        keys: [m] keys, sorted, outermost first.
         points: M.
         trim: h, how many outermost ones are skipped.
 
     >>> cut_window(np.array([1.0, 2.0, 3.0]), 3, 1)
     array([ 2.,  3., inf])
     """
-    window = np.full(points, np.inf)
+    window = blank_keys(points, keys.dtype)
     kept = keys[trim : trim + points]
     window[: len(kept)] = kept
     return window
 
 
-def sequential_slices(windows: Sequence[Window], points: int, trim: int) -> list[NDArray[np.float64]]:
+def sequential_slices(windows: Sequence[Window], points: int, trim: int) -> list[Keys]:
     """Cut all sides one after another, each from the records that no earlier side took (noise-free RSC).
 
     Formal guarantees:
@@ -88,13 +89,13 @@ def sequential_slices(windows: Sequence[Window], points: int, trim: int) -> list
         trim: h of each side.
 
     Returns:
-        For each side, float64[points], sorted and padded with +inf.
+        For each side, `points` keys, sorted and padded with the last one (+inf).
     """
     taken = _take(windows, [points + trim] * len(windows))
     return [cut_window(keys, points, trim) for keys in taken]
 
 
-def noisy_slices(windows: Sequence[Window], sizes: Sequence[int], room: int) -> list[NDArray[np.float64]]:
+def noisy_slices(windows: Sequence[Window], sizes: Sequence[int], room: int) -> list[Keys]:
     """Cut all sides one after another by Algorithm 1 of Stemmer (2024): side i takes `sizes[i]` = m + G records.
 
     Args:
@@ -103,12 +104,12 @@ def noisy_slices(windows: Sequence[Window], sizes: Sequence[int], room: int) -> 
         room: Length of each side's array.
 
     Returns:
-        For each side, float64[room], sorted and padded with +inf.
+        For each side, `room` keys, sorted and padded with the last one (+inf).
     """
     return [cut_window(keys, room, 0) for keys in _take(windows, sizes)]
 
 
-def _take(windows: Sequence[Window], sizes: Sequence[int]) -> list[NDArray[np.float64]]:
+def _take(windows: Sequence[Window], sizes: Sequence[int]) -> list[Keys]:
     taken = np.empty(0, dtype=np.int64)
     slices = []
     for window, size in zip(windows, sizes, strict=True):

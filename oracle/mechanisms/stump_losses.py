@@ -9,12 +9,13 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.mechanisms.orders import Keys, mirrored
 from oracle.mechanisms.packed_losses import packed_losses
 
 __all__ = ["cut_losses", "least_losses", "ranking"]
 
 
-def least_losses(columns: Iterable[NDArray[np.float64]], labels: NDArray[np.bool_]) -> NDArray[np.int64]:
+def least_losses(columns: Iterable[Keys], labels: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the least number of examples that any threshold gets wrong, for each feature and direction.
 
     Sorting both classes and searching the smaller one's values in the other's: O(n log n) a feature, without a loop.
@@ -24,7 +25,7 @@ def least_losses(columns: Iterable[NDArray[np.float64]], labels: NDArray[np.bool
           losses of all candidates change monotonely, by at most 1.
 
     Args:
-        columns: Of each feature float64[n], finite.
+        columns: Of each feature [n] keys, none the last one.
         labels: bool[n].
 
     Returns:
@@ -43,21 +44,21 @@ def least_losses(columns: Iterable[NDArray[np.float64]], labels: NDArray[np.bool
     return np.array(losses, dtype=np.int64).reshape(-1, 2)
 
 
-def _losses_below(inside: NDArray[np.float64], outside: NDArray[np.float64]) -> int:
+def _losses_below(inside: Keys, outside: Keys) -> int:
     """Return the least number of `inside` values below a threshold and `outside` values at or above it."""
     missed = np.arange(len(inside))
     taken = len(outside) - np.searchsorted(outside, inside, side="left")
     return min(int((missed + taken).min(initial=len(inside))), len(inside))
 
 
-def _losses_above(inside: NDArray[np.float64], outside: NDArray[np.float64]) -> int:
+def _losses_above(inside: Keys, outside: Keys) -> int:
     """Return the least number of `inside` values above a threshold and `outside` values at or below it."""
     missed = len(inside) - 1 - np.arange(len(inside))
     taken = np.searchsorted(outside, inside, side="right")
     return min(int((missed + taken).min(initial=len(inside))), len(inside))
 
 
-def ranking(column: NDArray[np.float64], *, upward: bool, coins: NDArray[np.uint64] | None = None) -> NDArray[np.intp]:
+def ranking(column: Keys, *, upward: bool, coins: NDArray[np.uint64] | None = None) -> NDArray[np.intp]:
     """Return the records in the order in which a stump takes them in: largest values first if `upward`.
 
     Ties go by the record's coin, where it has one, and then by its number, so one record more moves every other one by
@@ -65,11 +66,11 @@ def ranking(column: NDArray[np.float64], *, upward: bool, coins: NDArray[np.uint
     else, in a file that is sorted by label, a cut could part equal values by their labels, as no stump can.
 
     Args:
-        column: float64[n], finite.
+        column: [n] keys, none the last one.
         upward: True for sigma = +1.
         coins: uint64[n], uniform, functions of the records' numbers alone.
     """
-    keys = -column if upward else column
+    keys = mirrored(column) if upward else column
     return np.argsort(keys, kind="stable") if coins is None else np.lexsort((coins, keys))
 
 

@@ -4,10 +4,13 @@ Adding or removing one record changes what is kept by that record and at most on
 innermost; so the number of kept points at or before any key changes by at most 1 (privacy document, section 4).
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import InputError
+from oracle.mechanisms.orders import NUMBERS, Keys, last_key
 
 __all__ = ["Window"]
 
@@ -20,17 +23,19 @@ class Window:
 
     Args:
         capacity: How many pairs are kept, at least 1.
+        kind: Type of the keys.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, kind: "np.dtype[Any]" = NUMBERS) -> None:
         if capacity < 1:
             raise InputError("window capacity", capacity, "must be at least 1")
         self._capacity = capacity
         self._room = 2 * capacity + 1024
-        self._keys = np.empty(self._room, dtype=np.float64)
+        self._keys: Keys = np.empty(self._room, dtype=kind)
         self._records = np.empty(self._room, dtype=np.int64)
         self._count = 0
-        self._cutoff = np.inf
+        self._none = last_key(kind)
+        self._cutoff = self._none
 
     @property
     def capacity(self) -> int:
@@ -38,13 +43,13 @@ class Window:
         return self._capacity
 
     @property
-    def cutoff(self) -> float:
+    def cutoff(self) -> float | bytes:
         """A key beyond which no further pair can be kept: so many further out were added already."""
         return self._cutoff
 
-    def add(self, keys: NDArray[np.float64], records: NDArray[np.int64]) -> None:
-        """Add pairs: float64[n] finite oriented keys and int64[n] record numbers, unique over the window's life."""
-        if self._cutoff < np.inf:
+    def add(self, keys: Keys, records: NDArray[np.int64]) -> None:
+        """Add pairs: [n] oriented keys, none the last one, and int64[n] records' numbers, unique for its whole life."""
+        if self._cutoff != self._none:
             near = keys <= self._cutoff
             keys, records = keys[near], records[near]
         start = 0
@@ -65,32 +70,32 @@ class Window:
         self._records[:kept] = self._records[order]
         self._count = kept
         if kept == self._capacity:
-            self._cutoff = float(self._keys[kept - 1])
+            self._cutoff = self._keys[kept - 1].item()
 
-    def ordered(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def ordered(self) -> tuple[Keys, NDArray[np.int64]]:
         """Return the kept pairs, outermost first: at most `capacity` keys and records."""
         self._compact()
         return self._keys[: self._count].copy(), self._records[: self._count].copy()
 
     def clear(self) -> None:
         """Forget everything, and overwrite what was held."""
-        self._keys.fill(0.0)
+        self._keys.view(np.uint8).fill(0)
         self._records.fill(0)
         self._count = 0
-        self._cutoff = np.inf
+        self._cutoff = self._none
 
-    def export(self) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+    def export(self) -> tuple[Keys, NDArray[np.int64], int]:
         """Return the kept pairs padded to the capacity with zeros, and how many there are."""
         self._compact()
-        keys = np.zeros(self._capacity, dtype=np.float64)
+        keys = np.zeros(self._capacity, dtype=self._keys.dtype)
         records = np.zeros(self._capacity, dtype=np.int64)
         keys[: self._count] = self._keys[: self._count]
         records[: self._count] = self._records[: self._count]
         return keys, records, self._count
 
-    def restore(self, keys: NDArray[np.float64], records: NDArray[np.int64], count: int) -> None:
+    def restore(self, keys: Keys, records: NDArray[np.int64], count: int) -> None:
         """Take back what `export` returned."""
         self._count = count
-        self._cutoff = np.inf  # found again by the next compaction; it changes nothing that is kept
+        self._cutoff = self._none  # found again by the next compaction; it changes nothing that is kept
         self._keys[:count] = keys[:count]
         self._records[:count] = records[:count]

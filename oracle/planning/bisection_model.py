@@ -5,7 +5,8 @@ from itertools import combinations
 from typing import Final, Literal
 
 from oracle.errors import InputError
-from oracle.planning.model import Feature, Limits, Model, check_feature_limit, check_features, check_promises
+from oracle.planning.features import Feature, refuse_types
+from oracle.planning.model import Limits, Model, check_feature_limit, check_features, check_promises
 from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 
 __all__ = ["BisectionModel", "BisectionPlan", "check_bisection_model", "unit_vector"]
@@ -113,6 +114,7 @@ def check_bisection_model(model: BisectionModel) -> None:
     check_promises(model)
     check_feature_limit(model, _FEATURE_LIMIT)
     check_features(model)
+    refuse_types(model.features, ("number",), 'must be "number" for predictor = "bisection": its answers are sums')
     if not model.examples <= _EXAMPLE_LIMIT:
         raise InputError("model.examples", model.examples, f"must be at most {_EXAMPLE_LIMIT}")
     if not 2 <= model.rounds <= _ROUND_LIMIT:  # noqa: PLR2004 -- ln T must be above 0

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from oracle.errors import InputError
+from oracle.planning.features import Feature
 from oracle.planning.model import Model, check_feature_limit, check_features, check_promises, check_share
 
 __all__ = ["BoxModel", "check_box_model", "with_slicing"]
@@ -50,10 +51,17 @@ def check_box_model(model: BoxModel) -> None:
     check_feature_limit(model, _FEATURE_LIMIT)
     check_features(model)
     for index, feature in enumerate(model.features):
-        if feature.bounds is None and feature.sides != "none" and model.slicing == "faces":
-            where = f"model.features[{index}].bounds"
-            raise InputError(where, None, 'must be declared as [low, high] for slicing = "faces"')
+        if feature.sides != "none" and model.slicing == "faces":
+            _check_scale(f"model.features[{index}]", feature)
     _check_profile(model)
+
+
+def _check_scale(where: str, feature: Feature) -> None:
+    if feature.kind == "string":
+        bound = 'has no scale for slicing = "faces"; use slicing = "sequential", or sides = "none" here'
+        raise InputError(f"{where}.type", feature.kind, bound)
+    if feature.bounds is None:
+        raise InputError(f"{where}.bounds", None, 'must be declared as [low, high] for slicing = "faces"')
 
 
 def _check_profile(model: BoxModel) -> None:

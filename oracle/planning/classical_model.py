@@ -3,8 +3,8 @@
 from typing import Final, Literal
 
 from oracle.errors import InputError
+from oracle.planning.features import Feature, refuse_types
 from oracle.planning.model import (
-    Feature,
     Limits,
     Model,
     check_feature_limit,
@@ -14,7 +14,12 @@ from oracle.planning.model import (
 )
 from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 
-__all__ = ["ClassicalModel", "ClassicalPlan", "check_classical_model"]
+__all__ = ["NO_STRINGS", "ClassicalModel", "ClassicalPlan", "check_classical_model"]
+
+NO_STRINGS: Final = (
+    'cannot be for predictor = "classical": it chooses among all edges of a finite grid, float64, and strings have none'
+)
+"""Why a string can be no feature."""
 
 _FEATURE_LIMITS: Final = {"box": 512, "stump": 1024}
 
@@ -103,6 +108,7 @@ def check_classical_model(model: ClassicalModel) -> None:
     check_promises(model)
     check_feature_limit(model, _FEATURE_LIMITS[model.concept])
     check_features(model)
+    refuse_types(model.features, ("number", "date", "decimal"), NO_STRINGS)
     if model.share is not None:
         if model.concept == "stump" or model.slicing == "whole":
             raise InputError("model.share", model.share, 'is for boxes with slicing = "faces" only')

@@ -9,6 +9,7 @@ from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS
 from oracle.mechanisms.noise import Law
 from oracle.planning.box_model import BoxModel
+from oracle.planning.features import key_bytes
 from oracle.planning.guarantees import noise_delta
 from oracle.planning.harvest import trials_for
 from oracle.planning.plan import InstancePlan, PhasePlan, StopperPlan
@@ -253,10 +254,13 @@ def _memory(task: Task, draft: Draft, index: int) -> int:
     """Bytes of the private arrays (twice the kept pairs, see `Window`) and of the noise tables."""
     sized = draft.phases[index]
     following = draft.phases[min(index + 1, len(draft.phases) - 1)]
+    key = key_bytes(task.model.features)
+    pair_bytes = key + 8  # of a key and its record's number
     keep = following.start.points + task.model.trim
     pairs = [keep * (side + 1 if task.model.slicing == "sequential" else 1) for side in range(task.sides)]
-    windows = sum(16 * (2 * pair + 1024) for pair in pairs) + task.sides * 16 * (2 * sized.rearmed.points + 1024)
-    points = task.sides * 8 * max(sized.start.points, sized.rearmed.points)
+    kept = sum(2 * pair + 1024 for pair in pairs) + task.sides * (2 * sized.rearmed.points + 1024)
+    windows = pair_bytes * kept
+    points = task.sides * key * max(sized.start.points, sized.rearmed.points)
     tables = sum(16 * (kind.points + kind.high - kind.low + 2) for kind in (sized.start, sized.rearmed))
     stopper = 32 * round(128 / sized.stopper_epsilon)
     return windows + points + tables + stopper

@@ -3,11 +3,10 @@
 Nothing here is taken from private data. Each predictor has a model class of its own (`oracle.planning.kinds`).
 """
 
-from typing import Literal
-
 import msgspec
 
 from oracle.errors import InputError
+from oracle.planning.features import Feature, check_types
 
 __all__ = [
     "Feature",
@@ -33,20 +32,6 @@ _RANGES = (
 _LEAST_SHARE = 1e-6
 
 _RESERVED = frozenset({"id", "x", "label"})
-
-
-class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One feature of a query.
-
-    Attributes:
-        name: Its name; also its key where a query names its features.
-        sides: The sides that a box may have on it, or the ways a stump may cut: "lower" says 1 above its edge.
-        bounds: Declared range, used to scale the faces; values outside are allowed.
-    """
-
-    name: str
-    sides: Literal["lower", "upper", "both", "none"] = "both"
-    bounds: tuple[float, float] | None = None
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -152,5 +137,6 @@ def check_features(model: Model) -> None:
             low, high = feature.bounds
             if not (low < high and abs(low) < 1e150 and abs(high) < 1e150):  # noqa: PLR2004 -- squares must stay finite
                 raise InputError(f"{where}.bounds", [low, high], "must be two finite numbers, low below high")
+    check_types(model.features)
     if all(feature.sides == "none" for feature in model.features):
         raise InputError("model.features", "none", "at least one feature must have a side")

@@ -1,13 +1,15 @@
 """The model file: from a parsed document to the checked model of the predictor that it names."""
 
+import datetime as dt
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from oracle.errors import InputError
+from oracle.mechanisms.scalars import day_of
 from oracle.planning.kinds import KINDS, Kind
 from oracle.planning.model import Feature, Limits, Model
 
@@ -47,7 +49,7 @@ def parse_model(document: Mapping[str, object]) -> Model:
     table = document["model"]
     kind = _kind(table)
     if isinstance(table, dict):
-        table = kind.fill(table)
+        table = kind.fill(_with_days(table))
     try:
         model: Model = msgspec.convert(table, kind.model)
     except msgspec.ValidationError as exc:
@@ -66,9 +68,38 @@ def _kind(table: object) -> Kind[Any, Any]:
     return KINDS[name]
 
 
+def _with_days(table: dict[str, object]) -> dict[str, object]:
+    """Return the table with the bounds of features that are dates as days since 1970-01-01.
+
+    Raises:
+        InputError: They are no dates.
+    """
+    features = table.get("features")
+    if not isinstance(features, list):
+        return table
+    changed = list(features)
+    for index, feature in enumerate(features):
+        if isinstance(feature, dict) and feature.get("type") == "date" and isinstance(feature.get("bounds"), list):
+            days = [_day(bound) for bound in feature["bounds"]]
+            if None in days:
+                raise InputError(f"model.features[{index}].bounds", "...", "must be two dates, as YYYY-MM-DD")
+            changed[index] = {**feature, "bounds": days}
+    return {**table, "features": changed}
+
+
+def _day(bound: object) -> float | None:
+    if isinstance(bound, str):
+        return day_of(bound)
+    if isinstance(bound, dt.date) and not isinstance(bound, dt.datetime):
+        return day_of(bound.isoformat())
+    return None
+
+
 def _choices(kind: type, field: str) -> str:
     """Return the values that a field may take, in words."""
-    return ", ".join(get_args(get_type_hints(kind)[field]))
+    hint = get_type_hints(kind)[field]
+    texts = next((part for part in get_args(hint) if get_origin(part) is Literal), hint)
+    return ", ".join(get_args(texts))
 
 
 def _clear(text: str, table: object, model: type[Model]) -> InputError:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS, MAX_SIDES
 from oracle.mechanisms.noise import SMALLEST_SCALE, tail_reach
+from oracle.planning.features import key_bytes
 from oracle.planning.model import Model
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
 from oracle.planning.tight import side_names
@@ -146,10 +147,10 @@ def _phases(model: Model, sides: int, count: int) -> tuple[tuple[PhasePlan, ...]
     return tuple(_write_phase(model, sides, index, phase) for index, phase in enumerate(sized)), examples
 
 
-def _state_bytes(phase: PhasePlan, sides: int) -> int:
-    """Return the bytes of the private arrays of a phase, with a harvest for another one like it."""
-    points = 8 * sides * max(phase.start.points, phase.rearmed.points)
-    return points + 16 * _pairs(phase.start, phase.rearmed, sides)
+def _state_bytes(phase: PhasePlan, sides: int, key: int) -> int:
+    """Return the bytes of the private arrays of a phase, with a harvest for another one like it; `key` of each key."""
+    points = key * sides * max(phase.start.points, phase.rearmed.points)
+    return points + (key + 8) * _pairs(phase.start, phase.rearmed, sides)
 
 
 def _pairs(start: InstancePlan, rearmed: InstancePlan, sides: int) -> int:
@@ -157,14 +158,14 @@ def _pairs(start: InstancePlan, rearmed: InstancePlan, sides: int) -> int:
     return start.points * sides * (sides + 1) // 2 + rearmed.points * sides
 
 
-def _obstacle(phase: PhasePlan, sides: int) -> str | None:
+def _obstacle(phase: PhasePlan, sides: int, key: int) -> str | None:
     """Say why a phase cannot be run, or None."""
     table = max(kind.points + kind.high - kind.low for kind in (phase.start, phase.rearmed))
     for what, figure, most in (
         ("rounds in a phase", phase.rounds, MAX_ROUNDS),
         ("points of depth as the noise's scale", 1.0 / phase.start.scale, 1.0 / SMALLEST_SCALE),
         ("entries in a noise table", table, _LARGEST_TABLE),
-        ("bytes of private state", _state_bytes(phase, sides), _LARGEST_STATE),
+        ("bytes of private state", _state_bytes(phase, sides, key), _LARGEST_STATE),
     ):
         if figure > most:
             return f"{figure:,.0f} {what}; at most {most:,.0f} can be run"
@@ -185,7 +186,7 @@ def plan_paper(model: Model) -> BoxPlan:
     phases, examples = _phases(model, len(names), _FEWEST)
     while len(phases) < _MOST:
         longer, wanted = _phases(model, len(names), len(phases) + 1)
-        if _obstacle(longer[-1], len(names)):
+        if _obstacle(longer[-1], len(names), key_bytes(model.features)):
             break
         phases, examples = longer, wanted
     for what, figure in (
@@ -263,6 +264,7 @@ def _write_phase(model: Promise, sides: int, index: int, phase: _Phase) -> Phase
     )
     tables = sum(kind.points + kind.high - kind.low for kind in (start, rearmed))
     points = sides * max(start.points, rearmed.points)
+    key = key_bytes(model.features)
     return PhasePlan(
         phase=index + 1,
         rounds=phase.rounds,
@@ -281,7 +283,7 @@ def _write_phase(model: Promise, sides: int, index: int, phase: _Phase) -> Phase
             law="laplace",
             scale=stopper_scale,
         ),
-        memory_bytes=32 * _pairs(start, rearmed, sides) + 16 * tables + 8 * points,
+        memory_bytes=2 * (key + 8) * _pairs(start, rearmed, sides) + 16 * tables + key * points,
     )
 
 
@@ -317,7 +319,7 @@ def check_runnable(plan: BoxPlan) -> None:
             be, or its private arrays do not fit into a snapshot.
     """
     for phase in plan.phases:
-        obstacle = _obstacle(phase, len(plan.sides))
+        obstacle = _obstacle(phase, len(plan.sides), key_bytes(plan.features))
         if obstacle:
             msg = f"model.profile = 'paper': phase {phase.phase} asks for {obstacle}"
             raise PlanError(msg)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from oracle.errors import PlanError
-from oracle.planning.model import Feature, Limits, Model
+from oracle.planning.features import Feature, columns_of
+from oracle.planning.model import Limits, Model
 
 __all__ = ["PLAN_VERSION", "BoxPlan", "InstancePlan", "Phase", "PhasePlan", "Plan", "StopperPlan", "refuse_too_few"]
 
@@ -177,6 +178,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def digest(self) -> bytes:
         """SHA-256 of the canonical JSON, 32 bytes."""
         return hashlib.sha256(self.encode()).digest()
+
+    @property
+    def width(self) -> int:
+        """D, how many numbers a query's features take: as many as there are features, but for strings."""
+        return columns_of(self.features)[-1]
 
     @property
     def rounds(self) -> int:

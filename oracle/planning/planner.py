@@ -63,9 +63,9 @@ def as_paper(model: Model) -> Model | None:
 
 
 def as_classical(model: Model) -> Model | None:
-    """Return the model of a classical learner with the same promises, or None where its kind has no such one."""
+    """Return the model of a classical learner with the same promises, or None where there is none."""
     change = KINDS[model.predictor].as_classical
-    if change is None:
+    if change is None or any(feature.kind == "string" for feature in model.features):
         return None
     classical: Model = change(model)
     return classical

@@ -5,6 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from oracle.errors import InputError
+from oracle.planning.features import key_bytes
 from oracle.planning.model import Model, check_feature_limit, check_features, check_promises, check_share
 from oracle.planning.plan import BoxPlan
 
@@ -65,7 +66,8 @@ class StumpsPlan(BoxPlan, frozen=True, kw_only=True):
     @property
     def training_bytes(self) -> int:
         """Bytes of all training records, of sorting a column of them, and of the first phase."""
-        return super().training_bytes + self.declared * (8 * len(self.features) + 56)
+        sorting = 3 * key_bytes(self.features) + 32
+        return super().training_bytes + self.declared * (8 * self.width + sorting)
 
 
 def check_stumps_model(model: StumpsModel) -> None:

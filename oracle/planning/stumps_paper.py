@@ -9,7 +9,7 @@ import math
 import msgspec
 
 from oracle.planning.box_model import BoxModel
-from oracle.planning.model import Feature
+from oracle.planning.features import stand_in
 from oracle.planning.paper import check_paper, plan_paper
 from oracle.planning.stumps_model import SelectionPlan, StumpsModel, StumpsPlan
 from oracle.planning.tight import side_names
@@ -33,7 +33,7 @@ def plan_stumps_paper(model: StumpsModel) -> StumpsPlan:
             predictor=model.predictor,
             profile="paper",
             slicing="rsc",
-            features=(Feature(name="stump"),),
+            features=(stand_in(model.features, "both"),),
             epsilon=model.epsilon / 4.0,
             delta=model.delta / 2.0,
             alpha=model.alpha / 2.0,

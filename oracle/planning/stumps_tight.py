@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from oracle.errors import PlanError
 from oracle.planning.box_model import BoxModel
 from oracle.planning.drafts import Task, count_phases, draft_error, draft_phases, write_phases
+from oracle.planning.features import stand_in
 from oracle.planning.guarantees import verify
-from oracle.planning.model import Feature
 from oracle.planning.search import least_in_box
 from oracle.planning.sizes import Shares
 from oracle.planning.stumps_model import SelectionPlan, StumpsModel, StumpsPlan
@@ -105,7 +105,7 @@ def _task(model: StumpsModel, split: _Split, rows: int) -> Task | None:
         predictor=model.predictor,
         epsilon=model.epsilon,
         examples=rows,
-        features=(Feature(name="stump", sides="lower"),),
+        features=(stand_in(model.features, "lower"),),
         delta=model.delta,
         alpha=model.alpha - error,
         beta=model.beta / 2.0,

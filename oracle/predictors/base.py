@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import LedgerEvent, PhaseStarted
 from oracle.errors import DataError
 from oracle.planning.plan import Plan
+from oracle.predictors.values import Values
 
 __all__ = [
     "NO_LABEL",
@@ -163,13 +164,13 @@ def check_finite(plan: Plan, features: NDArray[np.float64]) -> None:
 
     Args:
         plan: Has the columns' names.
-        features: float64[n, d].
+        features: float64[n, D].
 
     Raises:
         DataError: A value is not finite.
     """
     bad = ~np.isfinite(features).all(axis=0)
     if bad.any():
-        name = plan.features[int(bad.argmax())].name
+        name = Values(plan.features).names()[int(bad.argmax())]
         msg = f"data: column {name}: every value must be a finite number"
         raise DataError(msg)

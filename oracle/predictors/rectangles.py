@@ -5,7 +5,7 @@ Source: Stemmer (2024), Algorithm 5 and Theorem 4.6. A plan of the `tight` profi
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.between_thresholds import HIGH, MEDIUM
 from oracle.mechanisms.challenge import ArmedSide
 from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.orders import Keys, blank_keys, load_keys, plain_keys
 from oracle.mechanisms.windows import Window
 from oracle.planning.plan import BoxPlan, PhasePlan
 from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite, phase_started
@@ -45,7 +46,7 @@ class RectanglesTrainer:
         self._plan = plan
         self._key = PhaseKey(secret)
         self._geometry = Geometry(plan)
-        self._addresses = Addresses(self._key, len(plan.features))
+        self._addresses = Addresses(self._key, plan.width)
         self._harvest = Harvest(plan, self._geometry, plan.phases[0])
         self._rows = 0
 
@@ -58,7 +59,7 @@ class RectanglesTrainer:
         """Take rows in; those beyond the declared number are not used.
 
         Args:
-            features: float64[n, d], finite.
+            features: float64[n, D], finite.
             labels: bool[n], True for a positive example.
 
         Raises:
@@ -92,14 +93,14 @@ class _Decided(NamedTuple):
     """Answered rows whose bookkeeping is still to be done.
 
     Attributes:
-        keys: float64[S, n].
+        keys: [S, n] keys.
         rounds: uint64[n], rounds of the phase.
         hashes: uint64[n].
         mediums: bool[S, n], where each side decided "medium".
         positive: bool[n], where every side said "high".
     """
 
-    keys: NDArray[np.float64]
+    keys: Keys
     rounds: NDArray[np.uint64]
     hashes: NDArray[np.uint64]
     mediums: NDArray[np.bool_]
@@ -138,7 +139,7 @@ class RectanglesPERP:
         """Take the phase's key and sizes; the sides are armed by `arm` or `restore`."""
         self._key = key
         self._phase = phase
-        self._addresses = Addresses(key, len(self._plan.features))
+        self._addresses = Addresses(key, self._plan.width)
         following = self._plan.phases[min(phase, len(self._plan.phases) - 1)]
         self._harvest = Harvest(self._plan, self._geometry, following)
 
@@ -146,7 +147,7 @@ class RectanglesPERP:
     def _current(self) -> PhasePlan:
         return self._plan.phases[self._phase - 1]
 
-    def arm(self, slices: list[NDArray[np.float64]]) -> None:
+    def arm(self, slices: list[Keys]) -> None:
         """Arm every side for the current phase."""
         self._bank = SideBank.begin(self._current, self._addresses, slices)
 
@@ -268,7 +269,7 @@ class RectanglesPERP:
         self.settle()
         bank = self._bank
         size = max(bank.start.points, bank.rearmed.points)
-        points = np.full((self._geometry.sides, size), np.inf)
+        points = np.stack([blank_keys(size, self._geometry.kind) for _ in bank.armed])
         for side, armed in enumerate(bank.armed):
             points[side, : len(armed.points)] = armed.points
         arrays: dict[str, NDArray[np.generic]] = {
@@ -276,7 +277,7 @@ class RectanglesPERP:
             "counters": np.array(
                 [self._round, self._phase, self._phase_round, self._rearms, self._phase_rearms], dtype=np.int64
             ),
-            "points": points,
+            "points": plain_keys(points),
             "mediums": np.array([armed.mediums for armed in bank.armed], dtype=np.int64),
             "armed": np.array([armed.armed for armed in bank.armed], dtype=np.int64),
             "fresh": np.array([armed.thresholds is bank.rearmed for armed in bank.armed], dtype=np.int64),
@@ -285,7 +286,7 @@ class RectanglesPERP:
             counts = []
             for side, window in enumerate(windows):
                 keys, records, kept = window.export()
-                arrays[f"{name}_keys_{side}"] = keys
+                arrays[f"{name}_keys_{side}"] = plain_keys(keys)
                 arrays[f"{name}_records_{side}"] = records
                 counts.append(kept)
             arrays[f"{name}_counts"] = np.array(counts, dtype=np.int64)
@@ -302,23 +303,26 @@ class RectanglesPERP:
         return predictor
 
     def _restore_bank(self, arrays: StateArrays) -> None:
-        empty = [np.full(self._current.start.points, np.inf) for _ in range(self._geometry.sides)]
+        kind_of_keys = self._geometry.kind
+        empty = [blank_keys(self._current.start.points, kind_of_keys) for _ in range(self._geometry.sides)]
         self.arm(empty)
         bank = self._bank
         for side in range(self._geometry.sides):
             kind = bank.rearmed if arrays["fresh"][side] else bank.start
             armed = int(arrays["armed"][side])  # -1 where Alg. 2 is asked before round 0 too
-            points = np.array(arrays["points"][side, : kind.points], dtype=np.float64)
+            points = load_keys(arrays["points"][side, : kind.points], kind_of_keys)
             level = bank.level(self._addresses, side, armed)
             bank.armed[side] = ArmedSide(kind, bank.stopper, points, int(arrays["mediums"][side]), level, armed)
-        _restore_windows(arrays, "collected", bank.collected)
-        _restore_windows(arrays, "harvest", self._harvest.windows)
+        for name, windows in (("collected", bank.collected), ("harvest", self._harvest.windows)):
+            _restore_windows(arrays, name, windows, kind_of_keys)
 
 
-def _restore_windows(arrays: Mapping[str, NDArray[np.generic]], name: str, windows: list[Window]) -> None:
+def _restore_windows(
+    arrays: Mapping[str, NDArray[np.generic]], name: str, windows: list[Window], kind: "np.dtype[Any]"
+) -> None:
     for side, window in enumerate(windows):
         window.restore(
-            arrays[f"{name}_keys_{side}"].astype(np.float64),
+            load_keys(arrays[f"{name}_keys_{side}"], kind),
             arrays[f"{name}_records_{side}"].astype(np.int64),
             int(arrays[f"{name}_counts"][side]),
         )

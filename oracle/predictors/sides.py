@@ -12,10 +12,12 @@ from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.between_thresholds import BetweenThresholds
 from oracle.mechanisms.challenge import ArmedSide
 from oracle.mechanisms.noise import geometric
+from oracle.mechanisms.orders import NUMBERS, Keys, mirrored
 from oracle.mechanisms.slicing import Faces, cut_window, noisy_slices, sequential_slices
 from oracle.mechanisms.stopper import Stopper
 from oracle.mechanisms.windows import Window
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
+from oracle.predictors.values import Values
 
 __all__ = ["Geometry", "Harvest", "SideBank"]
 
@@ -42,21 +44,42 @@ class Geometry:
     def __init__(self, plan: BoxPlan, sides: Sequence[str] | None = None) -> None:
         names = [feature.name for feature in plan.features]
         split = [side.rsplit(":", 1) for side in (plan.sides if sides is None else sides)]
-        self._columns = np.array([names.index(name) for name, _ in split], dtype=np.intp)
+        numbers = [names.index(name) for name, _ in split]
+        self._values = Values(plan.features)
+        self.kind = self._values.kind
+        self._columns = np.array([self._values.starts[number] for number in numbers], dtype=np.intp)
+        self._features = numbers
         self._signs = np.array([1.0 if side == "lower" else -1.0 for _, side in split])
         self.sides = len(split)
-        bounds = [plan.features[column].bounds or (-1.0, 1.0) for column in self._columns]
+        bounds = [plan.features[number].bounds or (-1.0, 1.0) for number in numbers]
         centers = np.array([(low + high) / 2.0 for low, high in bounds])
         scales = np.array([(high - low) / 2.0 for low, high in bounds])
         self.faces = Faces(centers * self._signs, scales, plan.coin)
 
-    def keys(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return float64[S, n]: x_j for a lower side, -x_j for an upper one; never -0.0; outermost is smallest."""
-        return np.ascontiguousarray((features[:, self._columns] * self._signs + 0.0).T)
+    def keys(self, features: NDArray[np.float64]) -> Keys:
+        """Return [S, n] keys: x_j for a lower side, -x_j for an upper one; never -0.0; outermost is smallest.
 
-    def keys_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return float64[S, n] as `keys` does, where all sides look at one feature: its values float64[n]."""
-        keys: NDArray[np.float64] = values * self._signs[:, None] + 0.0
+        Where a side of the model looks at a string, keys are bytes in the same order (`oracle.mechanisms.orders`).
+
+        Args:
+            features: float64[n, D], without -0.0.
+        """
+        if self.kind == NUMBERS:
+            return np.ascontiguousarray((features[:, self._columns] * self._signs + 0.0).T)
+        codes = {number: self._values.codes(features, number) for number in set(self._features)}
+        return self._oriented([codes[number] for number in self._features], len(features))
+
+    def keys_of(self, values: Keys) -> Keys:
+        """Return [S, n] keys as `keys` does, where all sides look at one feature, of its `Values.column`."""
+        if self.kind == NUMBERS:
+            keys: Keys = values * self._signs[:, None] + 0.0
+            return keys
+        return self._oriented([self._values.widened(values)] * self.sides, len(values))
+
+    def _oriented(self, codes: Sequence[Keys], count: int) -> Keys:
+        keys: Keys = np.empty((self.sides, count), dtype=self.kind)
+        for side, (code, sign) in enumerate(zip(codes, self._signs, strict=True)):
+            keys[side] = code if sign > 0.0 else mirrored(code)
         return keys
 
 
@@ -74,12 +97,13 @@ class Harvest:
         self._one_after_another = plan.slicing != "faces"
         self._start = following.start
         keep = self._start.points + self._start.trim
-        self.windows = [Window(keep * (side + 1 if self._one_after_another else 1)) for side in range(geometry.sides)]
+        sizes = [keep * (side + 1 if self._one_after_another else 1) for side in range(geometry.sides)]
+        self.windows = [Window(size, geometry.kind) for size in sizes]
 
     def add(
         self,
         addresses: Addresses,
-        keys: NDArray[np.float64],
+        keys: Keys,
         records: NDArray[np.uint64],
         hashes: NDArray[np.uint64],
     ) -> None:
@@ -87,7 +111,7 @@ class Harvest:
 
         Args:
             addresses: The phase's keyed functions (for the faces' coin).
-            keys: float64[S, n], oriented keys.
+            keys: [S, n] oriented keys.
             records: uint64[n], rounds of the phase, or row numbers of the training set.
             hashes: uint64[n], keyed hashes of the records.
         """
@@ -109,8 +133,8 @@ class Harvest:
             mine = sides == side
             window.add(keys[side, mine], numbers[mine])
 
-    def slices(self, addresses: Addresses) -> list[NDArray[np.float64]]:
-        """Return each side's start points: float64[M], sorted and padded with +inf.
+    def slices(self, addresses: Addresses) -> list[Keys]:
+        """Return each side's start points: M keys, sorted and padded with the last one (+inf).
 
         Args:
             addresses: The keyed functions of the phase that ends here (for the sizes of noisy slices).
@@ -145,14 +169,14 @@ class SideBank:
     collected: list[Window]
 
     @classmethod
-    def begin(cls, phase: PhasePlan, addresses: Addresses, slices: list[NDArray[np.float64]]) -> "SideBank":
+    def begin(cls, phase: PhasePlan, addresses: Addresses, slices: list[Keys]) -> "SideBank":
         """Arm every side on its slice, before round 0 of the phase."""
         bank = cls(
             _thresholds(phase.start),
             _thresholds(phase.rearmed),
             _stopper(phase.stopper),
             [],
-            [Window(phase.rearmed.points) for _ in slices],
+            [Window(phase.rearmed.points, points.dtype) for points in slices],
         )
         # Alg. 2 as written asks its first question before round 0; see `ArmedSide.first_halt` for the other
         armed = 0 if bank.stopper.noisy_threshold else -1

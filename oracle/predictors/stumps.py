@@ -17,12 +17,14 @@ from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice import CHOICE_WORDS, choose
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise import draw
+from oracle.mechanisms.orders import Keys
 from oracle.mechanisms.stump_losses import cut_losses, least_losses, ranking
 from oracle.planning.stumps_model import StumpsPlan
 from oracle.planning.tight import side_names
 from oracle.predictors.base import Answers, PublicFacts, StateArrays, check_finite
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.sides import Geometry, Harvest
+from oracle.predictors.values import Values
 
 __all__ = ["Stump", "StumpsPERP", "StumpsTrainer", "candidates"]
 
@@ -84,6 +86,7 @@ class StumpsTrainer:
     def __init__(self, plan: StumpsPlan, secret: bytes) -> None:
         self._plan = plan
         self._key = PhaseKey(secret)
+        self._values = Values(plan.features)
         self._columns: list[NDArray[np.float64]] = []
         self._labels: list[NDArray[np.bool_]] = []
         self._rows = 0
@@ -97,7 +100,7 @@ class StumpsTrainer:
         """Take rows in; those beyond the declared number are not used.
 
         Args:
-            features: float64[n, d], finite.
+            features: float64[n, D], finite.
             labels: bool[n], True for a positive example.
 
         Raises:
@@ -118,7 +121,7 @@ class StumpsTrainer:
         if self.missing > 0:
             msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
             raise DataError(msg)
-        addresses = Addresses(self._key, len(self._plan.features))
+        addresses = Addresses(self._key, self._plan.width)
         words = addresses.words(
             Purpose.CHOICE, np.arange(CHOICE_WORDS // 2, dtype=np.uint64), np.arange(2, dtype=np.uint64), None
         ).reshape(2, CHOICE_WORDS)
@@ -137,8 +140,8 @@ class StumpsTrainer:
         self._forget(harvest)
         return StumpsPERP(self._plan, stump, boxes)
 
-    def _column(self, number: int) -> NDArray[np.float64]:
-        return np.concatenate([columns[number] for columns in self._columns])
+    def _column(self, number: int) -> Keys:
+        return np.concatenate([self._values.column(columns.T, number) for columns in self._columns])
 
     def _choose(self, labels: NDArray[np.bool_], words: NDArray[np.uint64]) -> Stump:
         allowed = candidates(self._plan)

@@ -1,10 +1,11 @@
 """Many queries as one Arrow IPC stream, and their answers as one.
 
-In: one column a feature, by name, of any number type; optionally `id` (string or integer). A row whose features are
-all null is a round with no query. Streams that are compressed, or have columns of dictionaries or views, are refused
-unread (`arrow_frames`). Out: `id` if there was one, `label` (int8, -1 where there is none; of a model whose answers are
-numbers `value`, float64, NaN where there is none), `round` (int64) and `phase` (int32), both -1 where the row was
-rejected, `error` (null but for rejected rows); the model's name is in the schema's metadata.
+In: one column a feature, by name, of any number type (of a string, a date or a decimal what `columns.COLUMNS` says);
+optionally `id` (string or integer). A row whose features are all null is a round with no query. Streams that are
+compressed, or have columns of dictionaries or views, are refused unread (`arrow_frames`). Out: `id` if there was one,
+`label` (int8, -1 where there is none; of a model whose answers are numbers `value`, float64, NaN where there is none),
+`round` (int64) and `phase` (int32), both -1 where the row was rejected, `error` (null but for rejected rows); the
+model's name is in the schema's metadata.
 """
 
 import struct
@@ -18,8 +19,10 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
 from oracle.service.codec.arrow_frames import UnsupportedFrameError, count_rows
+from oracle.service.codec.columns import COLUMNS, read_column
 from oracle.service.codec.rejections import Reason, Rejection
 
 __all__ = ["ArrowCodec", "ArrowQueries", "ArrowRun"]
@@ -30,7 +33,7 @@ class ArrowQueries:
     """The decoded rows of one message.
 
     Attributes:
-        features: float64[n, d]; zero where not present.
+        features: float64[n, D]; zero where not present.
         present: bool[n].
         rejected: int8[n]: 0, or 1 + the index in `REASONS` of why the row takes no round.
         identifiers: The message's `id` column, or None.
@@ -54,7 +57,7 @@ class ArrowRun(NamedTuple):
     parts: list[ArrowQueries]
 
 
-_REASONS = (Reason.NOT_FINITE, Reason.MISSING_FEATURE)
+_REASONS = (Reason.NOT_FINITE, Reason.MISSING_FEATURE, Reason.WRONG_TYPE)
 _Number = TypeVar("_Number", bound=np.generic)
 _KINDS: Final = {
     np.dtype(kind.to_pandas_dtype()).char: kind for kind in (pa.int8(), pa.int32(), pa.int64(), pa.float64())
@@ -71,7 +74,8 @@ class ArrowCodec:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._names = [feature.name for feature in plan.features]
+        self._features = plan.features
+        self._starts = columns_of(plan.features)
         self._limits = plan.limits
         schemas = {kind: _answers_schema(kind, plan) for kind in (None, pa.string(), pa.int64())}
         self._schemas = {kind: (schema, schema.serialize()) for kind, schema in schemas.items()}
@@ -130,22 +134,23 @@ class ArrowCodec:
             return Rejection(Reason.MALFORMED, "body", "one Arrow IPC stream")
 
     def _rows(self, table: pa.Table) -> ArrowQueries | Rejection:
-        features = np.zeros((table.num_rows, len(self._names)))
-        nulls: NDArray[np.bool_] | None = None  # most messages have none
-        for index, name in enumerate(self._names):
-            if table.schema.get_field_index(name) < 0:
-                return Rejection(Reason.MISSING_FEATURE, name, "one column of numbers")
-            kind = table.schema.field(name).type
-            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-                return Rejection(Reason.WRONG_TYPE, name, "one column of numbers")
-            column = table.column(name).combine_chunks()
-            values = column.cast(pa.float64(), safe=False)
-            if column.null_count:
-                nulls = np.zeros(features.shape, dtype=np.bool_) if nulls is None else nulls
-                nulls[:, index] = column.is_null().to_numpy(zero_copy_only=False)
-                values = values.fill_null(0.0)
-            features[:, index] = _doubles(values)
+        features = np.zeros((table.num_rows, self._starts[-1]))
         rejected = np.zeros(table.num_rows, dtype=np.int8)
+        nulls: NDArray[np.bool_] | None = None  # most messages have none
+        for index, feature in enumerate(self._features):
+            name, wanted = feature.name, COLUMNS[feature.kind]
+            if table.schema.get_field_index(name) < 0:
+                return Rejection(Reason.MISSING_FEATURE, name, wanted)
+            column = table.column(name).combine_chunks()
+            read = read_column(feature, column)
+            if read is None:
+                return Rejection(Reason.WRONG_TYPE, name, wanted)
+            if column.null_count:
+                nulls = np.zeros((table.num_rows, len(self._features)), dtype=np.bool_) if nulls is None else nulls
+                nulls[:, index] = column.is_null().to_numpy(zero_copy_only=False)
+            features[:, self._starts[index] : self._starts[index + 1]] = read.values
+            if read.fit is not None:
+                rejected[~read.fit] = 3
         present = np.ones(table.num_rows, dtype=np.bool_)
         finite = np.isfinite(features)
         if not finite.all():
@@ -231,14 +236,6 @@ def _errors() -> pa.Array:
 def _nulls(count: int) -> pa.Array:
     """Return so many null strings; most messages of a stream have as many rows."""
     return pa.nulls(count, pa.string())
-
-
-def _doubles(array: pa.Array) -> NDArray[np.float64]:
-    """Return the values of a DoubleArray that is not asked for its nulls; `to_numpy` would import pandas if it can."""
-    data = array.buffers()[1]
-    if data is None:
-        return np.zeros(len(array))
-    return np.frombuffer(data, dtype=np.float64, count=len(array), offset=8 * array.offset)
 
 
 def _read(body: bytes) -> pa.Table:

@@ -34,7 +34,7 @@ class DecodedBatch:
     """Some deliveries as one batch.
 
     Attributes:
-        features: float64[n, d]; zero where there is no query.
+        features: float64[n, D]; zero where there is no query.
         present: bool[n].
         deliveries: The deliveries.
         parts: For each delivery: the id of its one row, the rows of an Arrow message, or a rejection.
@@ -65,7 +65,7 @@ class BatchCodec:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._dimension = len(plan.features)
+        self._dimension = plan.width
         self._json = JsonCodec(plan)
         self._arrow = ArrowCodec(plan)
 

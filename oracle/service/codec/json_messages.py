@@ -12,6 +12,7 @@ The label takes four bytes whatever it is; of a model whose answers are numbers,
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from operator import attrgetter, itemgetter
@@ -21,8 +22,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
 from oracle.service.codec.json_runs import encode_rounds, read_together, split_texts
+from oracle.service.codec.json_values import read_values
 from oracle.service.codec.rejections import Reason, Rejection
 
 __all__ = ["Identifier", "JsonCodec"]
@@ -67,14 +70,19 @@ class JsonCodec:
 
     def __init__(self, plan: Plan) -> None:
         self._names = tuple(feature.name for feature in plan.features)
+        self._features_of = plan.features
+        self._starts = columns_of(plan.features)
+        self._plain = all(feature.kind == "number" for feature in plan.features)
+        value: Any = float if self._plain else msgspec.Raw
         self._limits = plan.limits
         self._model = msgspec.json.encode(plan.name)
         self._outcome = plan.answers
         fields: list[tuple[str, object, object]] = [
             ("id", Identifier, None),
-            ("x", list[float] | dict[str, float] | msgspec.UnsetType, msgspec.UNSET),
+            ("x", list[value] | dict[str, value] | msgspec.UnsetType, msgspec.UNSET),
         ]
-        attributes = [(f"feature_{i}", float | msgspec.UnsetType, msgspec.UNSET) for i in range(len(self._names))]
+        beside: Any = float | msgspec.UnsetType if self._plain else msgspec.Raw
+        attributes = [(f"feature_{i}", beside, msgspec.UNSET) for i in range(len(self._names))]
         message = msgspec.defstruct(
             "Message",
             [*fields, *attributes],
@@ -89,10 +97,12 @@ class JsonCodec:
         self._id_decoder = msgspec.json.Decoder(_OnlyId)
 
     def decode_run(self, bodies: Sequence[bytes]) -> tuple[list[Identifier], NDArray[np.float64]] | None:
-        """Return ids and float64[n, d] of many messages, the same as `decode` would, if all of them are queries.
+        """Return ids and float64[n, D] of many messages, the same as `decode` would, if all of them are queries.
 
-        None if any is none, or might be: then `decode` tells which.
+        None if any is none, or might be, or if not all features are numbers: then `decode` tells which.
         """
+        if not self._plain:
+            return None
         longest = max(map(len, bodies))
         if longest > self._limits.body_bytes or (longest > _SHALLOW_BYTES and any(map(_too_deep, bodies))):
             return None
@@ -165,16 +175,30 @@ class JsonCodec:
         if isinstance(identifier, int) and not -_NUMBER_LIMIT <= identifier < _NUMBER_LIMIT:
             return Rejection(Reason.BAD_ID, "id", "a string, or an integer of 64 bits")
         features = self._features(message)
-        return features if isinstance(features, Rejection) else (identifier, features)
+        if isinstance(features, Rejection):
+            return features
+        if self._plain:
+            return identifier, features
+        row = read_values(self._features_of, features, self._fields(message))
+        return row if isinstance(row, Rejection) else (identifier, row)
+
+    def _fields(self, message: msgspec.Struct) -> Sequence[str]:
+        """Return what a query calls its values."""
+        vector: object = message.x  # type: ignore[attr-defined]  # a struct made at run time
+        if isinstance(vector, list):
+            return [f"x[{index}]" for index in range(len(self._names))]
+        return [f"x.{name}" for name in self._names] if isinstance(vector, dict) else self._names
 
     def _features(  # noqa: PLR0911 -- one for each reason
         self, message: msgspec.Struct
-    ) -> Sequence[float] | Rejection:
+    ) -> Sequence[Any] | Rejection:
+        """Return the values in the plan's order: numbers, or JSON where not all features are numbers."""
         vector: object = message.x  # type: ignore[attr-defined]  # a struct made at run time
         if isinstance(vector, list):
             if len(vector) != len(self._names):
                 count = len(self._names)
-                return Rejection(Reason.WRONG_DIMENSION, "x", f"{count} number{'' if count == 1 else 's'}")
+                what = "number" if self._plain else "value"
+                return Rejection(Reason.WRONG_DIMENSION, "x", f"{count} {what}{'' if count == 1 else 's'}")
             return vector
         if isinstance(vector, dict):
             if vector.keys() == set(self._names):
@@ -183,16 +207,19 @@ class JsonCodec:
             if unknown is not None:
                 return Rejection(Reason.UNKNOWN_FEATURE, "x", "the model's features only")
             missing = next(name for name in self._names if name not in vector)
-            return Rejection(Reason.MISSING_FEATURE, f"x.{missing}", "a number")
+            return Rejection(Reason.MISSING_FEATURE, f"x.{missing}", self._accepts(missing))
         values = [getattr(message, attribute) for attribute in self._attributes]
         for name, value in zip(self._names, values, strict=True):
             if value is msgspec.UNSET:
-                return Rejection(Reason.MISSING_FEATURE, name, "a number, here or in x")
+                return Rejection(Reason.MISSING_FEATURE, name, f"{self._accepts(name)}, here or in x")
         return values
+
+    def _accepts(self, name: str) -> str:
+        return self._features_of[self._names.index(name)].accepts
 
     def not_finite(self, row: NDArray[np.float64]) -> Rejection:
         """Return the rejection of a row that holds a value outside float64."""
-        index = int(np.argmin(np.isfinite(row)))
+        index = bisect_right(self._starts, int(np.argmin(np.isfinite(row)))) - 1
         return Rejection(Reason.NOT_FINITE, f"x[{index}]", "a finite float64")
 
     def encode_answers(

@@ -1,0 +1,113 @@
+"""One column of an Arrow table as what a predictor takes: exactly, and vectorised."""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from oracle.mechanisms.orders import texts_digits
+from oracle.mechanisms.scalars import FIRST_DAY, LAST_DAY, decimal_number, largest_decimal
+from oracle.planning.features import Feature
+
+__all__ = ["COLUMNS", "Column", "doubles", "read_column"]
+
+COLUMNS: Final = {
+    "number": "one column of numbers",
+    "string": "one column of strings",
+    "date": "one column of dates",
+    "decimal": "one column of decimals or integers",
+}
+"""What a feature's column must be, in words, by its type."""
+
+_DAY: Final = 86_400_000  # ms
+
+
+class Column(NamedTuple):
+    """The values of one feature.
+
+    Attributes:
+        values: float64[n, width]; anything where there is none.
+        fit: bool[n], which values the feature accepts; null counts. None if all do, or for numbers, whose codec looks.
+    """
+
+    values: NDArray[np.float64]
+    fit: NDArray[np.bool_] | None
+
+
+def read_column(feature: Feature, column: pa.Array) -> Column | None:
+    """Return a feature's values, or None if the column has another type than `COLUMNS` says.
+
+    Args:
+        feature: The feature.
+        column: The column; strings are known to be UTF-8.
+    """
+    kind = column.type
+    if feature.kind == "string":
+        return _strings(feature, column) if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
+    if feature.kind == "date":
+        return _dates(column) if pa.types.is_date(kind) else None
+    if feature.kind == "decimal" and pa.types.is_decimal(kind):
+        return _decimals(feature.decimals, column)
+    if not (pa.types.is_integer(kind) or (pa.types.is_floating(kind) and feature.kind == "number")):
+        return None
+    values = _filled(column.cast(pa.float64(), safe=False), 0.0)
+    numbers = doubles(values)
+    fit = np.abs(numbers) < largest_decimal(feature.decimals) if feature.kind == "decimal" else None
+    return Column(numbers[:, None], fit)
+
+
+def doubles(array: pa.Array) -> NDArray[np.float64]:
+    """Return the values of a DoubleArray that is not asked for its nulls; `to_numpy` would import pandas if it can."""
+    return _values(array, 1, np.dtype(np.float64))
+
+
+def _filled(array: pa.Array, value: object) -> pa.Array:
+    return array.fill_null(value) if array.null_count else array
+
+
+def _values(array: pa.Array, buffer: int, kind: "np.dtype[Any]", more: int = 0) -> NDArray[Any]:
+    """Return what a buffer holds of an array: a number a value, and `more` at the end."""
+    data = array.buffers()[buffer]
+    if data is None:
+        return np.zeros(len(array) + more, dtype=kind)
+    return np.frombuffer(data, dtype=kind, count=len(array) + more, offset=kind.itemsize * array.offset)
+
+
+def _strings(feature: Feature, column: pa.Array) -> Column:
+    column = _filled(column, "")
+    if not len(column):
+        return Column(np.empty((0, feature.width)), None)
+    kind = np.dtype(np.int64 if pa.types.is_large_string(column.type) else np.int32)
+    offsets = _values(column, 1, kind, 1).astype(np.int64)
+    lengths = np.diff(offsets)
+    fit = lengths <= feature.longest
+    data = column.buffers()[2]
+    texts = np.frombuffer(b"" if data is None else data, dtype=np.uint8)
+    return Column(texts_digits(texts, offsets[:-1], np.where(fit, lengths, 0), feature.width), fit)
+
+
+def _dates(column: pa.Array) -> Column:
+    column = _filled(column.cast(pa.int32() if column.type == pa.date32() else pa.int64()), 0)
+    numbers = _values(column, 1, np.dtype(column.type.to_pandas_dtype()))
+    whole = np.ones(len(numbers), dtype=np.bool_)
+    if numbers.dtype == np.int64:  # milliseconds
+        numbers, rest = np.divmod(numbers, _DAY)
+        whole = rest == 0
+    return Column(numbers.astype(np.float64)[:, None], whole & (numbers >= FIRST_DAY) & (numbers <= LAST_DAY))
+
+
+def _decimals(places: int, column: pa.Array) -> Column:
+    """Read decimals: both numbers of the division are exact, so that what comes out is the nearest float64."""
+    scale = column.type.scale
+    if pa.types.is_decimal128(column.type) and 0 <= scale <= places:
+        words = _values(column, 1, np.dtype("V16")).view(np.int64).reshape(-1, 2)
+        low, high = words[:, 0], words[:, 1]
+        limit = largest_decimal(places) * 10**scale
+        fit = (high == low >> 63) & (low < limit) & (low > -limit)
+        if column.null_count:
+            fit |= column.is_null().to_numpy(zero_copy_only=False)
+        return Column((low / 10.0**scale)[:, None], fit)
+    numbers = [0.0 if value is None else decimal_number(value, places) for value in column.to_pylist()]
+    fit = np.array([number is not None for number in numbers], dtype=np.bool_)
+    return Column(np.array([number or 0.0 for number in numbers], dtype=np.float64).reshape(-1, 1), fit)
