@@ -1,6 +1,6 @@
 """`perpetua plan`: print every number of a run before any data is read."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeVar
 
@@ -17,6 +17,7 @@ from oracle.cli.plan_page import Row
 from oracle.cli.plan_stumps import stump_rows
 from oracle.cli.progress import Progress
 from oracle.errors import RefusedError
+from oracle.planning.features import Feature
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.planner import as_classical, as_paper, wish_for
@@ -125,12 +126,13 @@ def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) 
     page = PAGES[plan.predictor]
     for name, value in (
         ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
+        *_types(plan.features),
         ("examples", f"{plan.examples if enough else plan.declared:,} wanted, {declared:,} declared"),
         ("privacy", privacy),
         *([] if plan.released else [("honest share", f"at least {plan.gamma:g} of the stream")]),
         *page.rows(plan),
         ("lasts", f"{plan.rounds:.3g} rounds in {_phases(len(plan.phases))}: {_years(plan.rounds)}"),
-        *([] if classical is None else [beside(classical)]),
+        *_beside(plan, classical),
     ):
         console.print(f"{name:<14}{value}")
     if plan.nominal:
@@ -139,6 +141,19 @@ def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) 
         console.print(ADVICE)
     console.print()
     console.print(page.phases(plan))
+
+
+def _types(features: Sequence[Feature]) -> Iterator[Row]:
+    others = [f"{feature.name} is {feature.accepts}" for feature in features if feature.kind != "number"]
+    if others:
+        yield "types", "; ".join(others)
+
+
+def _beside(plan: Plan, classical: Plan | None) -> Iterator[Row]:
+    if classical is not None:
+        yield beside(classical)
+    elif any(feature.kind == "string" for feature in plan.features):
+        yield "classical", "no such learner: it chooses among all edges of a finite grid, and strings have none"
 
 
 def _print_comparison(console: Console, plan: Plan, paper: Plan) -> None:

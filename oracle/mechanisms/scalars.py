@@ -10,7 +10,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-__all__ = ["FIRST_DAY", "LAST_DAY", "date_text", "day_of", "decimal_number", "decimal_of", "largest_decimal"]
+__all__ = ["FIRST_DAY", "LAST_DAY", "day_of", "decimal_number", "decimal_of", "largest_decimal"]
 
 _DIGITS: Final = 15
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
@@ -37,15 +37,6 @@ def day_of(text: str) -> float | None:
         return float(dt.date.fromisoformat(text).toordinal() - _EPOCH)
     except ValueError:
         return None
-
-
-def date_text(day: float) -> str:
-    """Return the date of a day.
-
-    >>> date_text(1.0)
-    '1970-01-02'
-    """
-    return dt.date.fromordinal(int(day) + _EPOCH).isoformat()
 
 
 def largest_decimal(places: int) -> int:

@@ -71,7 +71,7 @@ class Reference:
         self._plan = plan
         self._key = PhaseKey(secret)
         self._names = [feature.name for feature in plan.features]
-        self._draws = _Draws(self._key, len(self._names))
+        self._draws = _Draws(self._key, plan.width)
         self.rearms: list[tuple[int, int]] = []
         self.changes: list[int] = []
         self._round = 0
@@ -134,7 +134,7 @@ class Reference:
         slices = self._slices(current.start)
         self._phase += 1
         self._key = self._key.ratchet()
-        self._draws = _Draws(self._key, len(self._names))
+        self._draws = _Draws(self._key, self._plan.width)
         self._empty()
         self._phase_round = 0
         self._lives = [
