@@ -54,7 +54,8 @@ class TestTextAndNumber(EverlastingSuite):
 
     def plan(self) -> BoxPlan:
         """Return the plan."""
-        return tiny_plan([text("a"), feature("b", "lower")], slicing="sequential", threshold=5, rearmed=5)
+        features = [text("a"), feature("b", "lower")]
+        return tiny_plan(features, slicing="sequential", points=(8, 7, 8), threshold=5, rearmed=5, rounds=300)
 
     def sides(self) -> int:
         """Return the number of sides."""
@@ -87,7 +88,7 @@ class TestStringStump(EverlastingSuite):
     def plan(self) -> StumpsPlan:
         """Return the plan."""
         features = [feature("a"), text("b"), text("c", max_bytes=31)]
-        return tiny_stumps_plan(features, threshold=5, rearmed=5)
+        return tiny_stumps_plan(features, threshold=4, rearmed=4, rounds=150)
 
     def sides(self) -> int:
         """Return the number of sides."""
