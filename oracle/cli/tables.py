@@ -51,15 +51,13 @@ def _cause(error: Exception, path: Path, features: Sequence[Feature]) -> str:
     """Say why without quoting the file's content, which is private; a name is told only if the model declares it."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    column = re.search(r"CSV column #(\d+): CSV conversion error to ", str(error))
+    column = re.search(r"CSV column #(\d+): ", str(error))
     if column:
-        number = int(column[1])
         with pyarrow.csv.open_csv(path) as reader:
-            name = reader.schema.names[number]
+            name = reader.schema.names[int(column[1])]
         accepts = {feature.name: feature.accepts for feature in features}
-        return (
-            f"column {name if name in accepts else number + 1} holds something that is not {accepts.get(name, 'fit')}"
-        )
+        if name in accepts:
+            return f"column {name} holds something that is not {accepts[name]}"
     return "not a well-formed file"
 
 

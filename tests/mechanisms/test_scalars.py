@@ -17,7 +17,7 @@ _SEVERAL = settings(max_examples=200, deadline=None, derandomize=True, database=
 @example(dt.date.min, dt.date.max)
 def test_days_are_in_the_order_of_dates(one, other):
     """Days since 1970, whole numbers, from the first date to the last."""
-    days = day_of(one.isoformat()), day_of(other.isoformat())
+    days = [day_of(date.isoformat()) or 0.0 for date in (one, other)]
     assert (days[0] < days[1], days[0] == days[1]) == (one < other, one == other)
     assert days[0] - days[1] == (one - other).days
     assert FIRST_DAY <= days[0] <= LAST_DAY
@@ -41,7 +41,9 @@ def test_decimals_are_told_apart(data, places):
     one = data.draw(st.integers(1 - limit, limit - 1))
     other = data.draw(st.one_of(st.integers(1 - limit, limit - 1), st.sampled_from([one - 1, one + 1]))) % limit
     left, right = (Decimal(digits).scaleb(-places) for digits in (one, other))
-    numbers = decimal_of(format(left, "f"), places), decimal_number(right, places)
+    found = decimal_of(format(left, "f"), places), decimal_number(right, places)
+    assert None not in found
+    numbers = [number or 0.0 for number in found]
     assert (numbers[0] < numbers[1], numbers[0] == numbers[1]) == (left < right, left == right)
     assert Decimal(format(numbers[0], f".{places}f")) == left
 

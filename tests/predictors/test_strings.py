@@ -152,7 +152,7 @@ class _Down:
 class _OnTexts(Reference):
     """The plain reference, comparing Python's own strings."""
 
-    def _oriented(self, query: Sequence[float], side: int):  # type: ignore[no-untyped-def]  # anything ordered
+    def _oriented(self, query: Sequence[float], side: int):
         name, end = self._plan.sides[side].rsplit(":", 1)
         number = self._names.index(name)
         starts = columns_of(self._plan.features)

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from oracle.planning.features import Feature
 from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
 from oracle.service.codec.batches import BatchCodec
 from oracle.service.codec.json_messages import JsonCodec
-from oracle.service.codec.rejections import Rejection
+from oracle.service.codec.rejections import Reason, Rejection
 from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.texts import read_text
 from tests.support.shards import arrow_body
@@ -41,6 +42,18 @@ _DECIMAL = "a decimal below 1e13, with at most 2 digits after the point"
 _TEXT = "a text of at most 8 bytes of UTF-8"
 
 
+def _no(reason, field, bound):
+    return Rejection(Reason(reason), field, bound)
+
+
+def _arrow(body) -> Any:
+    return _ARROW.decode(body)
+
+
+def _json(body) -> Any:
+    return _JSON.decode(body)
+
+
 def _rows(codec, *bodies, kind=JSON):
     return codec.decode([Delivery(place, body, kind) for place, body in enumerate(bodies, 1)]).features
 
@@ -48,8 +61,8 @@ def _rows(codec, *bodies, kind=JSON):
 @pytest.mark.parametrize("form", ["array", "object", "beside"])
 def test_json_forms(form):
     """By position or by name, beside the id or in x: one row of numbers."""
-    message = {"array": {"x": list(_GOOD.values())}, "object": {"x": _GOOD}, "beside": _GOOD}[form]
-    identifier, row = _JSON.decode(json.dumps({"id": "q", **message}).encode())
+    forms: dict[str, dict[str, Any]] = {"array": {"x": list(_GOOD.values())}, "object": {"x": _GOOD}, "beside": _GOOD}
+    identifier, row = _json(json.dumps({"id": "q", **forms[form]}).encode())
     assert identifier == "q"
     assert [row[0], *row[3:]] == [0.5, 15890.0, 12.3]
     assert read_text(row[1:3]) == "EWR"
@@ -60,9 +73,9 @@ def test_decimals_in_json_are_texts_or_numbers():
     """A number by its text, not by the float64 that is nearest to it: one digit too many is seen."""
     body = b'{"n":0,"s":"","d":"1970-01-01","p":%b}'
     for text in (b'"12.3"', b"12.3", b"12.30", b"1.23e1", b" 12.300 "):
-        assert _JSON.decode(body % text)[1][4] == 12.3
+        assert _json(body % text)[1][4] == 12.3
     for text in (b"12.3000000000000000001", b"12.345", b'"12.3 "', b"true", b"null", b"[12.3]", b"10000000000000"):
-        assert _JSON.decode(body % text) == Rejection("wrong-type", "p", _DECIMAL)
+        assert _json(body % text) == _no("wrong-type", "p", _DECIMAL)
 
 
 @pytest.mark.parametrize(
@@ -87,29 +100,29 @@ def test_bad_values_in_json(name, value, reason, bound):
         ({"x": message}, f"x.{name}"),
         ({"x": [message[each.name] for each in _FEATURES]}, f"x[{list(_GOOD).index(name)}]"),
     ):
-        assert _JSON.decode(json.dumps(body).encode()) == Rejection(reason, field, bound)
+        assert _json(json.dumps(body).encode()) == _no(reason, field, bound)
     if value is not None:
-        assert _JSON.decode(json.dumps(message).encode()) == Rejection(reason, name, bound)
+        assert _json(json.dumps(message).encode()) == _no(reason, name, bound)
 
 
 def test_other_rejections_in_json():
     """Dimension, names and what is missing, in the words of the features' types; numbers beyond float64."""
     for message, rejection in (
-        ({"x": [0.5, "EWR"]}, Rejection("wrong-dimension", "x", "4 values")),
-        ({"n": 0.5, "s": "EWR", "p": 1}, Rejection("missing-feature", "d", f"{_DATE}, here or in x")),
-        ({"x": {"n": 0.5, "s": "EWR", "p": 1}}, Rejection("missing-feature", "x.d", _DATE)),
-        ({"x": {**_GOOD, "y": 1}}, Rejection("unknown-feature", "x", "the model's features only")),
-        ({"x": 5}, Rejection("wrong-type", "x", "numbers, as array or object")),
+        ({"x": [0.5, "EWR"]}, _no("wrong-dimension", "x", "4 values")),
+        ({"n": 0.5, "s": "EWR", "p": 1}, _no("missing-feature", "d", f"{_DATE}, here or in x")),
+        ({"x": {"n": 0.5, "s": "EWR", "p": 1}}, _no("missing-feature", "x.d", _DATE)),
+        ({"x": {**_GOOD, "y": 1}}, _no("unknown-feature", "x", "the model's features only")),
+        ({"x": 5}, _no("wrong-type", "x", "numbers, as array or object")),
     ):
-        assert _JSON.decode(json.dumps(message).encode()) == rejection
+        assert _json(json.dumps(message).encode()) == rejection
     for number in (b"1e999", b"1" + b"0" * 400):
-        decoded = _JSON.decode(b'{"n":%b,"s":"","d":"1970-01-01","p":0}' % number)
-        assert decoded == Rejection("not-finite", "n", "a finite float64")
+        decoded = _json(b'{"n":%b,"s":"","d":"1970-01-01","p":0}' % number)
+        assert decoded == _no("not-finite", "n", "a finite float64")
 
 
 def test_many_json_messages_are_those_one_by_one():
     """A long run decodes as each message alone, with a null among them and a rejection."""
-    bodies = [json.dumps({**_GOOD, "s": f"N{place}"}).encode() for place in range(100)]
+    bodies: list[bytes | None] = [json.dumps({**_GOOD, "s": f"N{place}"}).encode() for place in range(100)]
     bodies[40], bodies[60] = None, b'{"n":1}'
     batch = BatchCodec(_PLAN).decode([Delivery(place, body, JSON) for place, body in enumerate(bodies, 1)])
     assert batch.present.tolist() == [place != 40 for place in range(99)]
@@ -135,17 +148,17 @@ def test_many_json_messages_are_those_one_by_one():
 )
 def test_arrow_types(name, column):
     """Every type that a column may have gives the row that JSON gives."""
-    decoded = _ARROW.decode(arrow_body(pa.table({**_COLUMNS, name: column})))
+    decoded = _arrow(arrow_body(pa.table({**_COLUMNS, name: column})))
     assert isinstance(decoded, ArrowQueries)
     assert decoded.rejected.tolist() == [0]
-    assert decoded.features.tolist() == [_JSON.decode(json.dumps(_GOOD).encode())[1]]
+    assert decoded.features.tolist() == [_json(json.dumps(_GOOD).encode())[1]]
 
 
 def test_integers_are_decimals():
     """Of any width; those that a decimal may not be are no queries."""
     column = pa.array([3, -(10**13), 10**13 - 1], pa.int64())
     columns = {name: pa.concat_arrays([array] * 3) for name, array in _COLUMNS.items()}
-    decoded = _ARROW.decode(arrow_body(pa.table({**columns, "p": column})))
+    decoded = _arrow(arrow_body(pa.table({**columns, "p": column})))
     assert decoded.rejected.tolist() == [0, 3, 0]
     assert decoded.features[[0, 2], 4].tolist() == [3.0, 10.0**13 - 1]
 
@@ -166,9 +179,9 @@ def test_integers_are_decimals():
 )
 def test_wrong_columns_in_arrow(name, column, bound):
     """A column of another type, or one that is not there, rejects the message with the type wanted."""
-    assert _ARROW.decode(arrow_body(pa.table({**_COLUMNS, name: column}))) == Rejection("wrong-type", name, bound)
+    assert _arrow(arrow_body(pa.table({**_COLUMNS, name: column}))) == _no("wrong-type", name, bound)
     less = {other: array for other, array in _COLUMNS.items() if other != name}
-    assert _ARROW.decode(arrow_body(pa.table(less))) == Rejection("missing-feature", name, bound)
+    assert _arrow(arrow_body(pa.table(less))) == _no("missing-feature", name, bound)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +197,7 @@ def test_wrong_columns_in_arrow(name, column, bound):
 def test_bad_rows_in_arrow(name, column):
     """A value that the feature does not accept makes its row no query; a null is a missing feature as for numbers."""
     columns = {other: pa.concat_arrays([array] * 4) for other, array in _COLUMNS.items()}
-    decoded = _ARROW.decode(arrow_body(pa.table({**columns, name: column})))
+    decoded = _arrow(arrow_body(pa.table({**columns, name: column})))
     expected = [3, 0, 2, 3] if "0.125" in str(column) else [0, 3, 2, 3]
     assert decoded.rejected.tolist() == expected
     body = arrow_body(pa.table({**columns, name: column}))
@@ -193,18 +206,18 @@ def test_bad_rows_in_arrow(name, column):
 
 def test_texts_and_dates_that_are_none():
     """Half a surrogate pair in JSON, bytes that are no UTF-8 and parts of days in Arrow are malformed."""
-    assert _JSON.decode(json.dumps({**_GOOD, "s": "\ud800"}).encode()).reason == "malformed"
+    assert _json(json.dumps({**_GOOD, "s": "\ud800"}).encode()).reason == "malformed"
     no_text = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, 1], dtype=np.int32)), pa.py_buffer(b"\xff"))
     for name, column in (("s", no_text), ("d", pa.array([1], pa.int64()).view(pa.date64()))):
-        decoded = _ARROW.decode(arrow_body(pa.table({**_COLUMNS, name: column})))
-        assert decoded == Rejection("malformed", "body", "one Arrow IPC stream")
+        decoded = _arrow(arrow_body(pa.table({**_COLUMNS, name: column})))
+        assert decoded == _no("malformed", "body", "one Arrow IPC stream")
 
 
 def test_rows_of_nulls_are_rounds_without_query():
     """All features null: no query, and no rejection."""
     nulls = {name: pa.nulls(1, array.type) for name, array in _COLUMNS.items()}
     table = pa.concat_tables([pa.table(_COLUMNS), pa.table(nulls)])
-    decoded = _ARROW.decode(arrow_body(table))
+    decoded = _arrow(arrow_body(table))
     assert decoded.rejected.tolist() == [0, 0]
     assert decoded.present.tolist() == [True, False]
 
