@@ -68,7 +68,7 @@ class Addresses:
 
     Args:
         key: The phase's key.
-        dimension: d, the number of features of a query.
+        dimension: D, how many numbers a query's features take.
     """
 
     def __init__(self, key: PhaseKey, dimension: int) -> None:
@@ -81,7 +81,7 @@ class Addresses:
         """Return the keyed hash of each row: XOR over j of AES_k(j | bits of x_j), its first 64 bits.
 
         Args:
-            features: float64[n, d], with -0.0 already replaced by 0.0.
+            features: float64[n, D], with -0.0 already replaced by 0.0.
             present: bool[n]; rows with no query hash to 0.
         """
         blocks = np.empty((features.shape[1], features.shape[0], 2), dtype=np.uint64)

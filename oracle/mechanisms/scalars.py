@@ -5,20 +5,20 @@ two such decimals never have the same one (float64 tells all decimals of 15 digi
 keeps the order; so comparing the numbers compares the decimals.
 """
 
-import datetime as dt
 import re
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+import numpy as np
+
 __all__ = ["FIRST_DAY", "LAST_DAY", "day_of", "decimal_number", "decimal_of", "largest_decimal"]
 
 _DIGITS: Final = 15
-_EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 
-FIRST_DAY: Final = 1 - _EPOCH
+FIRST_DAY: Final = -719_162
 """Day of 0001-01-01."""
 
-LAST_DAY: Final = dt.date.max.toordinal() - _EPOCH
+LAST_DAY: Final = 2_932_896
 """Day of 9999-12-31."""
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -34,9 +34,10 @@ def day_of(text: str) -> float | None:
     if _DATE.fullmatch(text) is None:
         return None
     try:
-        return float(dt.date.fromisoformat(text).toordinal() - _EPOCH)
+        day = float(np.datetime64(text, "D").astype(np.int64))
     except ValueError:
         return None
+    return day if day >= FIRST_DAY else None  # there is a year 0 elsewhere
 
 
 def largest_decimal(places: int) -> int:

@@ -1,6 +1,5 @@
 """The model file: from a parsed document to the checked model of the predictor that it names."""
 
-import datetime as dt
 import difflib
 import re
 from collections.abc import Mapping
@@ -80,19 +79,11 @@ def _with_days(table: dict[str, object]) -> dict[str, object]:
     changed = list(features)
     for index, feature in enumerate(features):
         if isinstance(feature, dict) and feature.get("type") == "date" and isinstance(feature.get("bounds"), list):
-            days = [_day(bound) for bound in feature["bounds"]]
+            days = [day_of(str(bound)) for bound in feature["bounds"]]  # of TOML's own dates too
             if None in days:
                 raise InputError(f"model.features[{index}].bounds", "...", "must be two dates, as YYYY-MM-DD")
             changed[index] = {**feature, "bounds": days}
     return {**table, "features": changed}
-
-
-def _day(bound: object) -> float | None:
-    if isinstance(bound, str):
-        return day_of(bound)
-    if isinstance(bound, dt.date) and not isinstance(bound, dt.datetime):
-        return day_of(bound.isoformat())
-    return None
 
 
 def _choices(kind: type, field: str) -> str:

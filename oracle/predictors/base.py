@@ -90,7 +90,7 @@ class Predictor(Protocol):
         """Answer a batch in arrival order.
 
         Args:
-            features: float64[n, d], finite; rows that are not present are ignored.
+            features: float64[n, D], finite; rows that are not present are ignored. D is `Plan.width`.
             present: bool[n], False where the round has no query.
 
         Raises:
@@ -127,7 +127,7 @@ class Trainer(Protocol):
         """Take rows in; those beyond the declared number are not used.
 
         Args:
-            features: float64[n, d], finite.
+            features: float64[n, D], finite.
             labels: bool[n], True for a positive example.
 
         Raises:

@@ -47,7 +47,7 @@ class SplitTrainer:
         """Take rows in; those beyond the shards' parts are not used.
 
         Args:
-            features: float64[n, d], finite.
+            features: float64[n, D], finite.
             labels: bool[n], True for a positive example.
 
         Raises:
