@@ -103,7 +103,7 @@ def text_digits(text: bytes, count: int) -> list[float]:
         count: How many digits.
 
     >>> text_digits(b"JFK", 2)
-    [82777635651584.0, 0.0]
+    [82769589829632.0, 0.0]
     """
     raised = text.translate(_RAISED).ljust(count * DIGIT_BYTES, b"\0")
     starts = range(0, len(raised), DIGIT_BYTES)
