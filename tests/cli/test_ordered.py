@@ -15,6 +15,7 @@ import pytest
 from oracle.cli.tables import labelled_batches
 from oracle.errors import DataError, SourceError
 from oracle.planning.features import Feature
+from oracle.planning.kinds import decode_plan
 from tests.support.folders import write_config
 
 _MODEL = """
@@ -110,6 +111,19 @@ def test_bad_columns_are_named_and_not_quoted(tmp_path, suffix, column, message)
         list(labelled_batches(path, _FEATURES, "label"))
     assert message in str(caught.value)
     assert not any(value in str(caught.value) for value in ("yesterday", "1.001", "0123456789"))
+
+
+def test_plan_says_what_features_are(cli, model):
+    """Types in words, why there is no classical learner beside it, and the same plan as JSON."""
+    lines = {line[:14].strip(): line[14:] for line in cli("plan", model).out.splitlines() if line[:1].islower()}
+    assert lines["types"] == (
+        "s is a text of at most 9 bytes of UTF-8; d is a date from 0001-01-01 to 9999-12-31, as YYYY-MM-DD; "
+        "p is a decimal below 1e13, with at most 2 digits after the point"
+    )
+    assert lines["classical"].startswith("no such learner: it chooses among all edges of a finite grid, and strings")
+    plan = decode_plan(cli("plan", model, "--json").out.encode())
+    assert [feature.kind for feature in plan.features] == ["string", "date", "decimal"]
+    assert plan.width == 4
 
 
 def _queries(count, seed):

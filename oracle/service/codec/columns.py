@@ -10,7 +10,7 @@ from oracle.mechanisms.orders import texts_digits
 from oracle.mechanisms.scalars import FIRST_DAY, LAST_DAY, decimal_number, largest_decimal
 from oracle.planning.features import Feature
 
-__all__ = ["COLUMNS", "Column", "doubles", "read_column"]
+__all__ = ["COLUMNS", "Column", "read_column"]
 
 COLUMNS: Final = {
     "number": "one column of numbers",
@@ -53,12 +53,12 @@ def read_column(feature: Feature, column: pa.Array) -> Column | None:
     if not (pa.types.is_integer(kind) or (pa.types.is_floating(kind) and feature.kind == "number")):
         return None
     values = _filled(column.cast(pa.float64(), safe=False), 0.0)
-    numbers = doubles(values)
+    numbers = _doubles(values)
     fit = np.abs(numbers) < largest_decimal(feature.decimals) if feature.kind == "decimal" else None
     return Column(numbers[:, None], fit)
 
 
-def doubles(array: pa.Array) -> NDArray[np.float64]:
+def _doubles(array: pa.Array) -> NDArray[np.float64]:
     """Return the values of a DoubleArray that is not asked for its nulls; `to_numpy` would import pandas if it can."""
     return _values(array, 1, np.dtype(np.float64))
 
