@@ -192,6 +192,7 @@ def test_wrong_columns_in_arrow(name, column, bound):
         ("p", pa.array([Decimal("0.125"), Decimal("0.12"), None, Decimal("0.001")], pa.decimal128(5, 3))),
         ("p", pa.array([Decimal("1e12"), Decimal("1e13"), None, Decimal("-1e13")], pa.decimal128(20, 2))),
         ("p", pa.array([Decimal("1e12"), Decimal("1e30"), None, Decimal("-1e30")], pa.decimal128(38, 2))),
+        ("p", pa.array([Decimal(1), Decimal(2**64 + 1230), None, Decimal(-(2**64))], pa.decimal128(38, 0))),
     ],
 )
 def test_bad_rows_in_arrow(name, column):
