@@ -15,7 +15,7 @@ from oracle.planning.planner import verify_plan
 from oracle.service.chatter import hear_client
 from oracle.service.config import Config
 from oracle.service.kafka_fleet import KafkaModel, check_topics, open_model
-from oracle.service.recovery import check_order
+from oracle.service.recovery import catch_up
 from oracle.service.shard import Shard
 from oracle.state.folder import check_mode, is_held, newest_bytes
 from oracle.state.format import decode
@@ -72,8 +72,7 @@ async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> None:
     if found is not None:
         committed = Committed(found[0], found[1].mark)
         source.expect(found[0], found[1].timestamp)
-    check_order(shard, committed)
     try:
-        await source.open(shard.position or None)
+        await catch_up(shard, source, committed)
     finally:
         await source.close()
