@@ -11,6 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from oracle.errors import LogDivergedError, RefusedError, SourceError, StateError
 from oracle.state.folder import peek_folder
+from tests.support.folders import perpetua
 from tests.support.kafka_here import serve_here
 from tests.support.shards import bodies
 
@@ -151,7 +152,7 @@ def test_a_topic_made_anew_is_refused(model):
 
 
 def test_other_queries_between_snapshot_and_commit_are_found_out_by_the_tag(model):
-    """One query is another one, at the same times and offsets: re-execution comes to another tag."""
+    """One query is another one, at the same times and offsets: re-execution comes to another tag, `check`'s too."""
     set_aside(model)
     config = answered(model)
     mark = committed(model)
@@ -161,6 +162,7 @@ def test_other_queries_between_snapshot_and_commit_are_found_out_by_the_tag(mode
     recreate(model, other)
     commit_offset(model, Mark(_FIRST, " ".join(["perpetua1", "-1", mark.metadata.split()[2]])))
     refused(model, config, LogDivergedError, f"the queries before round {_FIRST} are not the ones that were answered")
+    assert "the topic's records: log diverged: the queries before round" in perpetua("check", config).stdout.decode()
 
 
 def test_an_older_state_folder_gives_the_same_answers(model):
