@@ -14,8 +14,8 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # pu
 
 from oracle.planning.plan import Plan
 from tests.support.broker import Broker
-from tests.support.folders import command, environment, long_plan, make_state
-from tests.support.shards import deliveries_of, new_shard, process_in_batches
+from tests.support.folders import command, long_plan, make_state
+from tests.support.served import Served
 
 __all__ = ["Answer", "KafkaModelUnderTest", "wait_until"]
 
@@ -40,7 +40,7 @@ class Answer:
 
 
 @dataclass
-class KafkaModelUnderTest:
+class KafkaModelUnderTest(Served):
     """A model with topics of its own.
 
     Attributes:
@@ -118,32 +118,7 @@ log = "json"
         line = command("serve")
         if trap is not None:
             line = [sys.executable, "-m", "tests.support.kafka_launcher", trap[0], str(trap[1]), "serve"]
-        with (self.folder / log).open("ab") as output:
-            process = subprocess.Popen(
-                [*line, str(config), *options], stdout=output, stderr=output, env=environment(), cwd=_ROOT
-            )
-        self.processes.append(process)
-        return process
-
-    def log(self, log: str = "serve.log") -> list[dict[str, Any]]:
-        """Return a daemon's log lines; what is no JSON is kept as text."""
-        path = self.folder / log
-        lines = path.read_bytes().splitlines() if path.exists() else []
-        return [msgspec.json.decode(line) if line.startswith(b"{") else {"text": line.decode()} for line in lines]
-
-    def events(self, log: str = "serve.log") -> list[str]:
-        """Return the names of a daemon's log lines."""
-        return [line.get("event", "") for line in self.log(log)]
-
-    def expected(self, contents: Sequence[bytes | None]) -> list[bytes]:
-        """Return the answers of one uninterrupted run in memory, from the state as it was made."""
-        return process_in_batches(new_shard(self.plan), deliveries_of(contents)).replies
-
-    def end(self) -> None:
-        """Kill what still runs."""
-        for process in self.processes:
-            process.kill()
-            process.wait()
+        return self.start([*line, str(config), *options], log)
 
     def ask(  # noqa: PLR0913 -- what a producer can be asked for
         self,

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from oracle.planning.plan import Plan
-from tests.support.folders import command, environment, long_plan, make_state
+from tests.support.folders import command, long_plan, make_state
 from tests.support.mosquitto import Mosquitto
-from tests.support.shards import deliveries_of, new_shard, process_in_batches
+from tests.support.served import Served
 
 __all__ = ["Asker", "Heard", "MqttModelUnderTest", "eventually"]
 
@@ -156,7 +156,7 @@ class Asker:
 
 
 @dataclass
-class MqttModelUnderTest:
+class MqttModelUnderTest(Served):
     """A model with topics of its own.
 
     Attributes:
@@ -222,20 +222,7 @@ log = "json"
     def serve(self, config: Path, log: str = "serve.log", launcher: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         """Start a daemon; `launcher` are arguments of Python before the command's own, to break it on purpose."""
         line = [sys.executable, *launcher, "serve"] if launcher else command("serve")
-        with (self.folder / log).open("ab") as output:
-            process = subprocess.Popen([*line, str(config)], stdout=output, stderr=output, env=environment(), cwd=_ROOT)
-        self.processes.append(process)
-        return process
-
-    def log(self, log: str = "serve.log") -> list[dict[str, Any]]:
-        """Return a daemon's log lines; what is no JSON is kept as text."""
-        path = self.folder / log
-        lines = path.read_bytes().splitlines() if path.exists() else []
-        return [msgspec.json.decode(line) if line.startswith(b"{") else {"text": line.decode()} for line in lines]
-
-    def events(self, log: str = "serve.log") -> list[str]:
-        """Return the names of a daemon's log lines."""
-        return [line.get("event", "") for line in self.log(log)]
+        return self.start([*line, str(config)], log)
 
     def asker(self, *topics: str, name: str | None = None) -> Asker:
         """Return a client that listens to topics, by default to the answers."""
@@ -247,10 +234,6 @@ log = "json"
         """Wait until the daemon has logged something so often."""
         eventually(lambda: self.events(log).count(event) >= count, what=lambda: self.log(log)[-5:])
 
-    def expected(self, contents: Iterable[bytes | None]) -> list[bytes]:
-        """Return the answers of one uninterrupted run in memory, from the state as it was made."""
-        return process_in_batches(new_shard(self.plan), deliveries_of(list(contents))).replies
-
     def stop(self, process: subprocess.Popen[bytes]) -> int:
         """Stop a daemon cleanly and return its exit code."""
         process.terminate()
@@ -260,6 +243,4 @@ log = "json"
         """Kill what still runs."""
         for asker in self.askers:
             asker.close()
-        for process in self.processes:
-            process.kill()
-            process.wait()
+        super().end()
