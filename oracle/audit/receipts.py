@@ -15,7 +15,7 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from oracle.errors import CorruptSnapshotError, InputError, KeyFileError, PlanError, StateError, StorageError
+from oracle.errors import InputError, KeyFileError, PerpetuaError, PlanError, StateError, StorageError
 from oracle.planning.kinds import KINDS, decode_plan
 from oracle.planning.plan import Plan
 from oracle.state.files import read_private, write_exclusive
@@ -25,6 +25,7 @@ from oracle.state.format import Snapshot
 from oracle.state.format import decode as decode_snapshot
 
 __all__ = [
+    "ForgedReceiptError",
     "PhaseLine",
     "Receipt",
     "Statement",
@@ -231,6 +232,10 @@ def seal(statement: Statement, key: Ed25519PrivateKey) -> bytes:
     return msgspec.json.encode(receipt) + b"\n"
 
 
+class ForgedReceiptError(PerpetuaError):
+    """The receipt was not signed as it says, or not by whom it should be: a check that failed."""
+
+
 def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
     """Read a receipt, check its signature, and return what it states and the key it is signed with, hex digits.
 
@@ -240,8 +245,8 @@ def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
 
     Raises:
         StorageError: The file cannot be read.
-        InputError: It is no receipt, of a newer version, or signed with another key.
-        CorruptSnapshotError: The signature does not belong to the statement.
+        InputError: It is no receipt, or of a newer version.
+        ForgedReceiptError: It is signed with another key, or the signature does not belong to the statement.
     """
     try:
         data = path.read_bytes()
@@ -255,11 +260,11 @@ def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
     except (msgspec.MsgspecError, ValueError) as exc:
         raise InputError("receipt", str(path), "must be a receipt of Perpetua") from exc
     if public_key is not None and signer != public_key:
-        raise InputError("receipt.public_key", signer.hex(), f"must be {public_key.hex()}")
+        raise ForgedReceiptError(f"signed by key {signer.hex()}, not by the one that you gave, {public_key.hex()}")
     try:
         key.verify(signature, _DOMAIN + raw)
     except InvalidSignature as exc:
-        raise CorruptSnapshotError(f"{path}: the signature does not belong to the statement") from exc
+        raise ForgedReceiptError("the signature does not belong to the statement, which was changed") from exc
     try:
         statement = msgspec.json.decode(raw, type=Statement)
     except msgspec.MsgspecError as exc:

@@ -1,5 +1,6 @@
 """`perpetua audit`: attacks Perpetua's own predictors and daemon, and prints what it could prove of their epsilon."""
 
+import math
 import os
 import re
 import secrets
@@ -53,7 +54,10 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for the report and for all that is done; a second run goes on there."),
+        typer.Option(
+            "--out",
+            help="Folder for the report and all that is done; a broken-off audit goes on, a finished one begins anew.",
+        ),
     ] = None,
     seed: Annotated[
         str | None, typer.Option("--seed", help="Seed of the dice, 32 hex digits; by default a fresh one.")
@@ -179,7 +183,7 @@ def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path
     if checks:
         console.print(_checks_table(checks))
     for level, factor in near(results).items():
-        console.print(f"{level}: the claim is {factor:.2g} times what was proved of it (wanted: {NEAR:g} at most)")
+        console.print(_power(level, factor))
     broken = refuted(results)
     console.print(
         "refuted: " + ", ".join(one.cell for one in broken)
@@ -187,7 +191,9 @@ def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path
         else "No claim was refuted, and every check passed.",
         style="bold",
     )
-    console.print(f"All bounds hold together but with probability {settings.miss:g}; seed {settings.seed}")
+    console.print(
+        f"The probability that any of these bounds is wrong is at most {settings.miss:g}; seed {settings.seed}"
+    )
     if out is not None:
         console.print(f"report: {out / 'audit.html'}")
 
@@ -222,3 +228,11 @@ def _checks_table(checks: "Sequence[Check]") -> Table:
         verdict = "holds" if one.passed else "FAILS"
         table.add_row(one.target, one.name, verdict, one.says, style=None if one.passed else "red")
     return table
+
+
+def _power(level: str, factor: float) -> str:
+    """Say how strong the strongest attack was; how many games it takes is no defect of what is attacked."""
+    if math.isinf(factor):
+        return f"{level}: nothing could be proved with so few games"
+    more = "" if factor <= NEAR else "; more games would prove more (--games)"
+    return f"{level}: the strongest attack proved 1/{factor:.2g} of what is claimed{more}"

@@ -42,7 +42,10 @@ def sign(
     try:
         write_exclusive(path, sealed)
     except FileExistsError as exc:
-        msg = f"{path}: exists already, and a receipt is never overwritten"
+        msg = (
+            f"{path}: exists already, and a receipt is never overwritten; there is no newer snapshot: name another "
+            "file with --out"
+        )
         raise StorageError(msg) from exc
     typer.echo(f"receipt:    {path}")
     typer.echo(f"public key: {public_key_path(secret)}  (give it to those who check receipts)")
@@ -71,7 +74,7 @@ def _claims(statement: "Statement") -> Iterator[str]:
         yield "            (Queries change no other answer: what was learned of the rows is all that was released.)"
     for line in statement.phases:
         yield (
-            f"              phase {line.phase}, rounds {line.first_round:,} to {line.first_round + line.answered:,}: "
+            f"              phase {line.phase}, {line.answered:,} rounds from {line.first_round:,} on: "
             f"delta = {line.delta:.3g} for each record"
         )
     yield (
@@ -102,15 +105,22 @@ def check(
 ) -> None:
     """Check a receipt, and say in plain words what it claims. Exit 1 if anything in it does not hold."""
     from oracle.audit.ledgers import against_ledger, read_ledger
-    from oracle.audit.receipts import open_receipt, read_public_key, verify_statement
+    from oracle.audit.receipts import ForgedReceiptError, open_receipt, read_public_key, verify_statement
 
     wanted = None if public_key is None else read_public_key(public_key)
-    statement, signer = open_receipt(file, wanted)
+    try:
+        statement, signer = open_receipt(file, wanted)
+    except ForgedReceiptError as exc:
+        typer.echo(f"DOES NOT HOLD: {exc}")
+        raise typer.Exit(1) from exc
     wrong = verify_statement(statement)
     if ledger is not None:
         wrong += against_ledger(statement, read_ledger(ledger, shard))
-    known = "the key you gave" if wanted else f"key {signer}; compare it with one you were given"
-    typer.echo(f"signature:  good, by {known}")
+    if wanted:
+        typer.echo("signature:  good, by the key you gave")
+    else:
+        typer.echo(f"signature:  fits the key in the receipt itself, {signer}, which anybody may have put there: give")
+        typer.echo("            --public-key to know who signed it")
     typer.echo(f"made:       {statement.issued} by {statement.software}")
     for line in _claims(statement):
         typer.echo(line)

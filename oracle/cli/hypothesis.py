@@ -33,7 +33,8 @@ def run(
             raise StateError(msg)
         plan = decode_plan(data)
         if not isinstance(plan, BisectionPlan):
-            msg = f"{state}: predictor {plan.predictor} has no hypothesis that may be shown"
+            why = "is not printed, but may be asked at no cost" if plan.released else "is never released"
+            msg = f"{state}: what predictor {plan.predictor} has learned {why}; this command is for bisection"
             raise RefusedError(msg)
         snapshot = store.load_latest(plan.digest)
     if snapshot is None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from oracle.audit.learners import LEARNERS
 from oracle.audit.ledgers import against_ledger, read_ledger
 from oracle.audit.receipts import (
+    ForgedReceiptError,
     make_statement,
     open_receipt,
     public_key_path,
@@ -21,13 +22,13 @@ from oracle.audit.receipts import (
 )
 from oracle.cli import serve
 from oracle.cli.main import app
-from oracle.errors import CorruptSnapshotError, InputError, KeyFileError, StateError, StorageError
+from oracle.errors import InputError, KeyFileError, StateError, StorageError
 from oracle.planning.kinds import decode_plan
 from oracle.state.folder import newest_bytes
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file
 from tests.predictors.plans import planned
-from tests.support.folders import long_plan, make_state, write_config, write_log
+from tests.support.folders import long_plan, make_state, perpetua, write_config, write_log
 
 
 def run(*arguments):
@@ -103,7 +104,7 @@ def test_a_changed_byte_breaks_the_signature(served, tmp_path, place):
     data[digit.start()] = ord("1") if data[digit.start()] != ord("1") else ord("2")
     forged = tmp_path / "forged.json"
     forged.write_bytes(data)
-    with pytest.raises(CorruptSnapshotError, match="signature"):
+    with pytest.raises(ForgedReceiptError, match="signature"):
         open_receipt(forged, None)
 
 
@@ -114,8 +115,19 @@ def test_another_key_is_refused(served, tmp_path):
     forged = tmp_path / "forged.json"
     forged.write_bytes(seal(statement, other))
     assert open_receipt(forged, None)[0] == statement
-    with pytest.raises(InputError, match="public_key"):
+    with pytest.raises(ForgedReceiptError, match="signed by key"):
         open_receipt(forged, read_public_key(served / "state" / "receipt-key.pub"))
+
+
+def test_a_forged_receipt_is_told_by_the_exit_code(served, tmp_path):
+    """As any check that fails: one line, and 1."""
+    statement, _ = open_receipt(served / "receipt.json", None)
+    forged = tmp_path / "forged.json"
+    forged.write_bytes(seal(statement, signing_key(tmp_path / "other-key")))
+    key = served / "state" / "receipt-key.pub"
+    done = perpetua("audit", "receipt", forged, "--public-key", key)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert done.stdout.startswith(b"DOES NOT HOLD: signed by key ")
 
 
 def test_wrong_figures_are_found_though_signed(served):

@@ -101,4 +101,4 @@ def test_other_predictors_have_no_hypothesis(cli, tmp_path):
     make_state(tmp_path / "state", long_plan("rectangles"))
     refused = cli("hypothesis", tmp_path / "state")
     assert refused.code == 2
-    assert "predictor rectangles has no hypothesis that may be shown" in refused.err
+    assert "what predictor rectangles has learned is never released" in refused.err
