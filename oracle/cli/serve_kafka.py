@@ -46,7 +46,7 @@ async def _serve(model: KafkaModel, log: PublicLog) -> None:
         log.warning("bus.client", kind=type(error).__name__ if error else "loop")
 
     asyncio.get_running_loop().set_exception_handler(on_loose_end)
-    board = Board(model.plan, log, version=version(), grouped=True)
+    board = Board(model.plan, log, version=version(), shards=model.shards, grouped=True)
     folders = [shard_folder(model.config.state.folder, shard) for shard in range(model.shards)]
     async with watched(model.config.web, board, folders.__getitem__, log):
         fleet, membership = make_fleet(model, board, version())

@@ -24,26 +24,30 @@ class Board:
         plan: The plan of each shard.
         log: Where the log lines go.
         version: The software's version.
+        shards: How many the state has, whoever serves them.
         grouped: Whether a consumer group says which shards are ours; each then has log lines of its own.
         now: Seconds since 1970.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- its parts
         self,
         plan: Plan,
         log: PublicLog,
         *,
         version: str,
+        shards: int = 1,
         grouped: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
         self._log = log
         self._version = version
+        self._planned = shards
         self._grouped = grouped
         self._now = now
         self._started = now()
         self._joined = not grouped
+        self._bus_failures = 0
         self._watches: dict[int, Watch] = {}
         self._ours: set[int] = set()
         self._mishaps: deque[Mishap] = deque(maxlen=_MISHAPS)
@@ -62,6 +66,8 @@ class Board:
             epsilon=self._plan.epsilon,
             started=self._started,
             joined=self._joined,
+            planned=self._planned,
+            bus_failures=self._bus_failures,
             shards=tuple(self._watches[shard].telemetry for shard in sorted(self._ours)),
             mishaps=tuple(self._mishaps),
         )
@@ -107,6 +113,7 @@ class Board:
     def bus_failed(self, error: BusError) -> None:
         """The bus does not let us take part; it will be tried again."""
         self._joined = not self._grouped
+        self._bus_failures += 1
         self._log.warning("bus.unavailable", error=str(error))
         self._mishap(None, "bus.unavailable", str(error))
 

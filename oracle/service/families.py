@@ -161,8 +161,14 @@ def families(moment: Moment) -> Iterator[Family]:
 def _of_process(telemetry: ProcessTelemetry, model: str) -> Iterator[Family]:
     labels = f'{{python="{_escaped(platform.python_version())}",version="{_escaped(telemetry.version)}"}}'
     yield Family("perpetua_build_info", "gauge", "What is running", [(f"perpetua_build_info{labels}", 1.0)])
-    name = "perpetua_start_time_seconds"
-    yield Family(name, "gauge", "When the process began", [(f'{name}{{model="{model}"}}', telemetry.started)])
+    for name, meaning, value in (
+        ("perpetua_start_time_seconds", "When the process began", telemetry.started),
+        ("perpetua_joined", "Whether the consumer group counts the process in; 1 without a group", telemetry.joined),
+        ("perpetua_shards_planned", "Shards that the state has, whoever serves them", telemetry.planned),
+    ):
+        yield Family(name, "gauge", meaning, [(f'{name}{{model="{model}"}}', value)])
+    name, meaning = "perpetua_group_failures", "Times the bus did not let the process take part"
+    yield Family(name, "counter", meaning, [(f'{name}_total{{model="{model}"}}', telemetry.bus_failures)])
 
 
 def _read(name: str, labelled: Sequence[tuple[ShardTelemetry, str]], read: _Read) -> list[tuple[str, float]]:

@@ -195,6 +195,8 @@ class ProcessTelemetry:
         epsilon: Per-record epsilon (nats); a record is in one shard only.
         started: When the process began (seconds since 1970).
         joined: Whether the consumer group counts us in; always True without a group.
+        planned: How many shards the state has, whoever serves them.
+        bus_failures: Times that the bus did not let the process take part; those of a shard are in its own record.
         shards: Those that are ours, by number.
         mishaps: The last ones, newest first.
     """
@@ -208,6 +210,8 @@ class ProcessTelemetry:
     epsilon: float
     started: float
     joined: bool
+    planned: int
+    bus_failures: int
     shards: tuple[ShardTelemetry, ...]
     mishaps: tuple[Mishap, ...]
 

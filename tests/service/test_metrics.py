@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from connectors.base import Lag
 from connectors.local.memory import MemoryLog, MemorySink
-from oracle.errors import LogDivergedError, StorageError
+from oracle.errors import BusError, LogDivergedError, StorageError
 from oracle.predictors.base import PublicFacts
 from oracle.service.board import Board
 from oracle.service.codec.rejections import Reason
@@ -25,7 +25,10 @@ from tests.support.shards import daemon_over, mixed_bodies, new_store, run_daemo
 _SHARD = frozenset({"model", "shard"})
 _NAMES = {
     "perpetua_build_info": frozenset({"version", "python"}),
-    "perpetua_start_time_seconds": frozenset({"model"}),
+    **dict.fromkeys(
+        ["perpetua_start_time_seconds", "perpetua_joined", "perpetua_shards_planned", "perpetua_group_failures_total"],
+        frozenset({"model"}),
+    ),
     "perpetua_rejections_total": _SHARD | {"reason"},
     **dict.fromkeys(
         [
@@ -89,8 +92,9 @@ class _Bench:
         parse = parse_openmetrics if "openmetrics" in accept else parse_text
         return [sample for family in parse(body.decode()) for sample in family.samples]
 
-    def value(self, name, shard=0, **labels):
-        wanted = {"model": small_plan().name, "shard": str(shard), **labels}
+    def value(self, name, shard: int | None = 0, **labels):
+        """Return a shard's value, or the process's if `shard` is None."""
+        wanted = {"model": small_plan().name, **({} if shard is None else {"shard": str(shard)}), **labels}
         (found,) = [sample.value for sample in self.samples() if sample.name == name and sample.labels == wanted]
         return found
 
@@ -164,6 +168,30 @@ def test_values_are_the_records():
     assert bench.value("perpetua_rejections_total", reason="not-utf8") == 1
     watch.failed(LogDivergedError("log diverged"))
     assert bench.value("perpetua_log_divergences_total") == 1
+
+
+def test_a_process_that_no_broker_answers_says_so():
+    """With no shard of its own it tells how many there are, that the group does not count it in, and each failure."""
+    bench = _Bench(shards=4, grouped=True)
+    names = ("perpetua_joined", "perpetua_shards_planned", "perpetua_group_failures_total")
+
+    def told():
+        return tuple(bench.value(name, None) for name in names)
+
+    assert told() == (0, 4, 0)
+    for failures in (1, 2):
+        bench.board.bus_failed(BusError("brokers a:9092: KafkaConnection"))
+        assert told() == (0, 4, failures)
+    assert not any("shard" in sample.labels for sample in bench.samples())
+    bench.board.joined()
+    assert told() == (1, 4, 2)
+
+
+def test_a_process_without_a_group_is_always_in():
+    """On files and MQTT there is one shard, and nobody to be counted in by."""
+    bench = _Bench()
+    bench.board.shard(0)
+    assert bench.value("perpetua_joined", None) == bench.value("perpetua_shards_planned", None) == 1
 
 
 def test_ready_is_what_health_says():

@@ -25,6 +25,9 @@ _COUNTERS: Final = (
     "perpetua_snapshot_failures",
     "perpetua_bus_failures",
 )
+_OF_PROCESS: Final = {"perpetua_joined": 1.0, "perpetua_shards_planned": 2.0}
+"""The gauges of a process, and what they say while all is well with two shards."""
+
 _HISTOGRAMS: Final = (
     "perpetua_answer_seconds",
     "perpetua_commit_seconds",
@@ -54,6 +57,8 @@ METRICS: Final = frozenset(
         "perpetua_build_info",
         "perpetua_start_time_seconds",
         "perpetua_rejections_total",
+        "perpetua_group_failures_total",
+        *_OF_PROCESS,
         *_HEALTHY,
         *(f"{name}_total" for name in _COUNTERS),
         *(f"{name}_{part}" for name in _HISTOGRAMS for part in ("bucket", "count", "sum")),
@@ -87,6 +92,9 @@ class Watched:
         info.labels("0.1.0", "3.12").set(1)
         started = Gauge("perpetua_start_time_seconds", "Start.", ("model",), registry=self.registry)
         started.labels("vfr").set(time.time())
+        for name, value in _OF_PROCESS.items():
+            Gauge(name, name, ("model",), registry=self.registry).labels("vfr").set(value)
+        Counter("perpetua_group_failures", "Bus.", ("model",), registry=self.registry).labels("vfr")
         self.gauges = {name: Gauge(name, name, _LABELS, registry=self.registry) for name in _HEALTHY}
         self.counters = {name: Counter(name, name, _LABELS, registry=self.registry) for name in _COUNTERS}
         self._histograms = [Histogram(name, name, _LABELS, registry=self.registry) for name in _HISTOGRAMS]
