@@ -8,7 +8,7 @@ from typing import Final
 from oracle.errors import BusError
 from oracle.planning.plan import Plan
 from oracle.service.log import PublicLog
-from oracle.service.telemetry import Mishap, ProcessTelemetry, Timing
+from oracle.service.telemetry import Mishap, ProcessTelemetry, Timing, whole
 from oracle.service.watch import Watch
 
 __all__ = ["Board"]
@@ -45,7 +45,7 @@ class Board:
         self._planned = shards
         self._grouped = grouped
         self._now = now
-        self._started = now()
+        self._started = whole(now())
         self._joined = not grouped
         self._bus_failures = 0
         self._watches: dict[int, Watch] = {}
@@ -122,7 +122,7 @@ class Board:
         self._log.info("daemon.draining", signal=signal)
 
     def _mishap(self, shard: int | None, event: str, text: str) -> None:
-        self._mishaps.appendleft(Mishap(self._now(), shard, event, text))
+        self._mishaps.appendleft(Mishap(whole(self._now()), shard, event, text))
 
     def _timed(self, timing: Timing) -> None:
         for listener in self._listeners:

@@ -64,6 +64,9 @@ FIELDS: Final = frozenset(
 )
 """Every field there is, beside the event, the time and the level."""
 
+_WHOLE_SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
+"""How a line's time is written: two lines tell how long what lay between them took no finer than that."""
+
 
 class PublicLog:
     """Writes log lines to one stream.
@@ -92,7 +95,7 @@ class PublicLog:
             structlog.WriteLogger(stream),
             processors=[
                 structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                structlog.processors.TimeStamper(fmt=_WHOLE_SECONDS, utc=True),
                 last,
             ],
         )

@@ -6,6 +6,7 @@ mediums or the size of a set.
 """
 
 import bisect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -28,6 +29,7 @@ __all__ = [
     "Work",
     "beginning",
     "standing_at",
+    "whole",
 ]
 
 NO_REJECTIONS: Final[Mapping[Reason, int]] = MappingProxyType(dict.fromkeys(Reason, 0))
@@ -99,12 +101,17 @@ def _bound(bounds: tuple[float, ...], seconds: float) -> float:
     return bound
 
 
+def whole(seconds: float) -> float:
+    """Return the whole second of a moment, which is all that is told of it: what lies between two is no timing."""
+    return float(math.floor(seconds))
+
+
 @dataclass(frozen=True, slots=True)
 class Mishap:
     """Something that an operator should know.
 
     Attributes:
-        at: When (seconds since 1970).
+        at: When (whole seconds since 1970).
         shard: Which shard's; None if it is the whole process's.
         event: The log's event.
         text: An error's text: of Perpetua's own, which are public; of others no more than the kind.
@@ -139,7 +146,7 @@ class ShardTelemetry:
         batches: Batches committed by this process.
         rejections: Messages rejected by this process, by reason; every reason is there.
         lag: How far the answers are behind the stream; None where the source cannot tell.
-        snapshot_at: When this process wrote or read the newest snapshot it knows (seconds since 1970).
+        snapshot_at: When this process wrote or read the newest snapshot it knows (whole seconds since 1970).
         snapshot_bytes: Its size, which depends on the plan and the phase only.
         divergences: Times that this process found another log than the one that was answered.
         snapshot_failures: Snapshots that this process could not write.
@@ -193,7 +200,7 @@ class ProcessTelemetry:
         protects_queries: As in `ShardTelemetry`.
         released: As in `Plan`: answers follow from what was released when the state was made, and cost nothing.
         epsilon: Per-record epsilon (nats); a record is in one shard only.
-        started: When the process began (seconds since 1970).
+        started: When the process began (whole seconds since 1970).
         joined: Whether the consumer group counts us in; always True without a group.
         planned: How many shards the state has, whoever serves them.
         bus_failures: Times that the bus did not let the process take part; those of a shard are in its own record.

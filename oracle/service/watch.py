@@ -12,13 +12,17 @@ from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
 from oracle.service.codec.rejections import Reason
 from oracle.service.log import PublicLog
-from oracle.service.telemetry import ShardTelemetry, State, Timing, Work, beginning, standing_at
+from oracle.service.telemetry import ShardTelemetry, State, Timing, Work, beginning, standing_at, whole
 
 __all__ = ["Watch"]
 
 
 def _untold(_event: str, _text: str) -> None:
     """Tell nobody."""
+
+
+def _whole(seconds: float | None) -> float | None:
+    return None if seconds is None else whole(seconds)
 
 
 def _untimed(_timing: Timing) -> None:
@@ -79,7 +83,7 @@ class Watch:
 
     def snapshot_read(self, facts: PublicFacts, written: float | None, size: int | None) -> None:
         """The snapshot was opened; re-execution begins behind it."""
-        self._reach(facts, snapshot_at=written, snapshot_bytes=size)
+        self._reach(facts, snapshot_at=_whole(written), snapshot_bytes=size)
 
     def restored(self, facts: PublicFacts, rounds: int, seconds: float) -> None:
         """The shard is where its commits are, after so many rounds of re-execution."""
@@ -125,7 +129,7 @@ class Watch:
 
     def snapshot_written(self, written: float | None, size: int | None, seconds: float) -> None:
         """A snapshot of where the record stands is durable, `written` seconds after 1970 and of so many bytes."""
-        self._set(snapshot_at=written, snapshot_bytes=size, snapshot_failing=False)
+        self._set(snapshot_at=_whole(written), snapshot_bytes=size, snapshot_failing=False)
         record = self._record
         bound = self.took(Work.SNAPSHOT, seconds)
         self._log.info("snapshot.written", round=record.round, phase=record.phase, seconds=bound)

@@ -4,9 +4,10 @@ import contextlib
 import io
 import json
 import shutil
+import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from oracle.cli import init
 from oracle.planning.plan import Plan
 from tests.benchmarks.states import inside, queries
-from tests.support.folders import perpetua, write_config
+from tests.support.folders import command, environment, write_config
 
 __all__ = ["Bench", "Served"]
 
@@ -110,9 +111,7 @@ class Bench:
         shutil.copytree(self._fresh, self._folder / "state")
         if not again:
             self._clear()
-        done = perpetua("serve", self._watched if watched else self._config)
-        assert done.returncode == 0, done.stderr.decode()
-        events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith(b"{")]
+        events = _events(self._watched if watched else self._config)
         recovered, serving = _first(events, "daemon.recovered"), _first(events, "daemon.serving")
         starting, stopped = events[0], events[-1]
         assert (starting["event"], stopped["event"]) == ("daemon.starting", "daemon.stopped")
@@ -136,14 +135,25 @@ class Bench:
             path.unlink(missing_ok=True)
 
 
+def _events(config: Path) -> list[dict[str, Any]]:
+    """Serve, and return the log's lines, each with when it came (seconds, monotone): it tells whole seconds itself."""
+    with subprocess.Popen(
+        command("serve", config), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment()
+    ) as daemon:
+        assert daemon.stderr is not None
+        lines = [(time.monotonic(), line) for line in daemon.stderr]
+    assert daemon.returncode == 0, b"".join(line for _, line in lines).decode()
+    return [{**json.loads(line), "came": came} for came, line in lines if line.startswith(b"{")]
+
+
 def _first(events: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     return next(event for event in events if event["event"] == name)
 
 
 def _between(first: dict[str, Any], last: dict[str, Any]) -> float:
     """Return the seconds between two log lines."""
-    moments = [datetime.fromisoformat(event["timestamp"]) for event in (first, last)]
-    return (moments[1] - moments[0]).total_seconds()
+    seconds: float = last["came"] - first["came"]
+    return seconds
 
 
 def _table(features: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> pa.Table:

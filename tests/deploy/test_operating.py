@@ -74,10 +74,10 @@ def test_a_failing_command_or_another_output_is_noticed(tmp_path):
 def test_only_what_must_differ_is_left_out_of_the_comparison():
     """Times, versions and progress are; numbers and words are not."""
     line = "{} [info     ] daemon.recovered model=demo round={} seconds={} version={}\n"
-    first = line.format("2026-11-21T19:30:33.494302Z", 152, "0.028", "0.1.0")
-    again = line.format("2027-01-02T03:04:05.000001Z", 152, "1.5e-05", "1.0.0rc1")
+    first = line.format("2026-11-21T19:30:33Z", 152, "0.028", "0.1.0")
+    again = line.format("2027-01-02T03:04:05Z", 152, "1.5e-05", "1.0.0rc1")
     assert comparable(first) == comparable("planning: 11 of 90 steps, about 16 s left\n" + again)
-    assert comparable(first) != comparable(line.format("2026-11-21T19:30:33.494302Z", 153, "0.028", "0.1.0"))
+    assert comparable(first) != comparable(line.format("2026-11-21T19:30:33Z", 153, "0.028", "0.1.0"))
 
 
 def test_what_the_page_needs_is_there():

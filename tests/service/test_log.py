@@ -1,7 +1,9 @@
 """The daemon's log: public facts in a closed vocabulary, and nothing of a query or an answer."""
 
+import datetime
 import io
 import json
+import re
 
 import pytest
 
@@ -98,7 +100,22 @@ def test_log_layouts(layout):
     assert "\x1b" not in line
     if layout == "json":
         fields = json.loads(line)
-        assert fields.pop("timestamp")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", fields.pop("timestamp"))
         assert fields == {"event": "phase.started", "level": "info", "model": "m", "phase": 3, "round": 17}
     else:
         assert all(part in line for part in ("phase.started", "phase=3", "round=17", "model=m"))
+        assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", line)
+
+
+def test_log_lines_tell_whole_seconds(monkeypatch):
+    """Between two lines of one second nothing can be measured, and the second is not rounded up."""
+
+    class _Late(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 11, 21, 23, 59, 59, 999_999, tz)
+
+    monkeypatch.setattr(datetime, "datetime", _Late)
+    output = io.StringIO()
+    PublicLog(output, "json", "m").info("daemon.recovered", seconds=1.0)
+    assert json.loads(output.getvalue())["timestamp"] == "2026-11-21T23:59:59Z"

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.local.memory import MemoryLog, MemorySink
 from oracle.accounting.ledger import ShardStarted, ShardStopped
-from oracle.errors import BusError, LogDivergedError, SourceError
+from oracle.errors import BusError, LogDivergedError, SourceError, StorageError
 from oracle.predictors.base import PublicFacts
 from oracle.service.board import Board
 from oracle.service.codec.rejections import Reason
@@ -225,3 +225,17 @@ def test_a_group_takes_us_in_and_loses_us():
     assert board.telemetry.joined
     board.bus_failed(BusError("gone"))
     assert not board.telemetry.joined
+
+
+def test_moments_are_told_in_whole_seconds():
+    """The start, a mishap and a snapshot, read or written, lie in the second in which they were."""
+    board = _board(now=lambda: 1000.999)
+    watch = board.shard(0)
+    watch.snapshot_read(_facts(10, 10), 900.75, 777)
+    assert watch.telemetry.snapshot_at == 900.0
+    watch.snapshot_written(910.9999, 777, 0.1)
+    assert watch.telemetry.snapshot_at == 910.0
+    watch.snapshot_failed(StorageError("full"))
+    assert (board.telemetry.started, board.telemetry.mishaps[0].at) == (1000.0, 1000.0)
+    watch.snapshot_written(None, None, 0.1)
+    assert watch.telemetry.snapshot_at is None

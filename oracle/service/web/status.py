@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from oracle.service.health import NotReady
-from oracle.service.telemetry import Mishap, ProcessTelemetry, ShardTelemetry
+from oracle.service.telemetry import Mishap, ProcessTelemetry, ShardTelemetry, whole
 from oracle.service.trends import HISTORY_SECONDS, Trends
 
 __all__ = ["status_json"]
@@ -33,7 +33,7 @@ def status_json(telemetry: ProcessTelemetry, not_ready: Sequence[NotReady], tren
             "shards": [_shard(record, trends.rate(record.shard)) for record in telemetry.shards],
             "history": {
                 "seconds": HISTORY_SECONDS,
-                "ends": trends.ends,
+                "ends": whole(trends.ends),
                 "rates": trends.rates,
                 "lags": trends.lags,
             },
