@@ -1,6 +1,6 @@
 """The daemon's log: public facts in a closed vocabulary, and nothing of a query or an answer."""
 
-import datetime
+import datetime as dt
 import io
 import json
 import re
@@ -110,12 +110,12 @@ def test_log_layouts(layout):
 def test_log_lines_tell_whole_seconds(monkeypatch):
     """Between two lines of one second nothing can be measured, and the second is not rounded up."""
 
-    class _Late(datetime.datetime):
+    class _Late(dt.datetime):
         @classmethod
         def now(cls, tz=None):
             return cls(2026, 11, 21, 23, 59, 59, 999_999, tz)
 
-    monkeypatch.setattr(datetime, "datetime", _Late)
+    monkeypatch.setattr(dt, "datetime", _Late)
     output = io.StringIO()
     PublicLog(output, "json", "m").info("daemon.recovered", seconds=1.0)
     assert json.loads(output.getvalue())["timestamp"] == "2026-11-21T23:59:59Z"

@@ -175,6 +175,18 @@ def test_privacy_of_what_is_released(page):
     assert page.text("privacy-unit") == "of δ\u2019s limit"
 
 
+def test_privacy_of_what_is_spent_on_the_rows(page):
+    """A model that spends all its delta on the training rows says so, without a bar; another one gets its bar."""
+    rows = shard(0, delta_spent=1e-3, delta_limit=1e-3)
+    page.open(document(rows, protects_queries=False))
+    assert page.text("privacy-share") == "all"
+    assert page.text("privacy-unit") == "of it is spent on the training rows, from the start"
+    assert not page.find("#privacy-meter").is_displayed()
+    page.show(document(rows))
+    assert page.find("#privacy-meter").is_displayed()
+    assert (page.text("privacy-share"), page.text("privacy-unit")) == ("100.00 %", "of δ\u2019s limit")
+
+
 def test_rejections(page):
     """Rejections are summed over the shards, the most frequent reason first, and reasons without any are left out."""
     page.open(document(shard(0, rejections={"malformed": 1, "bad-id": 0}), shard(1, rejections={"oversized": 4})))

@@ -203,9 +203,10 @@ function showPrivacy(status) {
   put(by("privacy-standing"), status.proved ? "proved" : "nominal");
   set(by("privacy-standing"), "data-proved", status.proved);
   const released = status.released === true;
-  put(by("privacy-share"), released ? "0" : percentUp(share));
-  put(by("privacy-unit"), released ? "δ, for ever" : "of δ’s limit");
-  by("privacy-meter").hidden = released;
+  const onRows = !released && status.protects_queries === false && share >= 1;
+  put(by("privacy-share"), released ? "0" : onRows ? "all" : percentUp(share));
+  put(by("privacy-unit"), released ? "δ, for ever" : onRows ? "of it is spent on the training rows, from the start" : "of δ’s limit");
+  by("privacy-meter").hidden = released || onRows;
   set(by("privacy-meter"), "value", share);
   set(by("privacy-meter"), "aria-valuetext", `${percentUp(share)}: ${spent} of ${exact(status.delta_limit)}`);
   put(by("privacy-spent"), spent);
