@@ -249,6 +249,7 @@ class Daemon:
             return outcome, time.perf_counter() - started
 
         rearms = shard.facts().rearms
+        self._watch.begun()
         outcome, seconds = await asyncio.to_thread(answer)
         if shard.facts().rearms == rearms and not outcome.phase_ended:
             self._watch.took(Work.ANSWER, seconds)

@@ -120,6 +120,11 @@ class Health:
         return found
 
 
+def _untried(error: BaseException) -> str:
+    """Return what is wrong where no trial could be made; the error is not ours, and its text may be private."""
+    return f"could not be tried: {type(error).__name__}"
+
+
 class _Trials:
     """Tries folders in a thread, one trial at a time."""
 
@@ -133,7 +138,9 @@ class _Trials:
     def look(self, shards: Sequence[int]) -> None:
         """Take note of a trial that has ended; begin one if it is due."""
         if self._trial is not None and self._trial.done():
-            self._problems, self._trial = self._trial.result(), None
+            trial, self._trial = self._trial, None
+            error = trial.exception()
+            self._problems = trial.result() if error is None else dict.fromkeys(shards, _untried(error))
         due = self._clock() - self._began >= _FOLDER_SECONDS or not self._problems.keys() >= set(shards)
         if self._trial is None and shards and due:
             self._began = self._clock()

@@ -144,6 +144,7 @@ class ShardTelemetry:
         nominal: True where no proof bounds epsilon and the deltas (the `paper` profile).
         protects_queries: False where they are those of the training records only.
         batches: Batches committed by this process.
+        begun: Batches that it began to answer, those included; of a shard that serves, more than these are under way.
         rejections: Messages rejected by this process, by reason; every reason is there.
         lag: How far the answers are behind the stream; None where the source cannot tell.
         snapshot_at: When this process wrote or read the newest snapshot it knows (whole seconds since 1970).
@@ -170,6 +171,7 @@ class ShardTelemetry:
     nominal: bool
     protects_queries: bool = True
     batches: int = 0
+    begun: int = 0
     rejections: Mapping[Reason, int] = field(default_factory=lambda: NO_REJECTIONS)
     lag: Lag | None = None
     snapshot_at: float | None = None

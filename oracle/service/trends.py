@@ -59,7 +59,7 @@ class Trends:
             self._mark(telemetry.shards, seconds, now)
 
     def _follow(self, trail: _Trail, record: ShardTelemetry, seconds: float) -> None:
-        idle = record.lag is None or record.lag.records == 0
+        idle = record.begun == record.batches if record.lag is None else record.lag.records == 0
         if record.state is not State.SERVING or idle or record.batches != trail.batches:
             trail.moved, trail.batches = seconds, record.batches
         if not record.restored:

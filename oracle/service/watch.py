@@ -94,9 +94,13 @@ class Watch:
 
     def serving(self) -> None:
         """Queries are answered from now on."""
-        self._set(state=State.SERVING)
+        self._set(state=State.SERVING, begun=self._record.batches)
         record = self._record
         self._log.info("daemon.serving", round=record.round, phase=record.phase, **record.promise)
+
+    def begun(self) -> None:
+        """A batch is to be answered."""
+        self._set(begun=self._record.begun + 1)
 
     def committed(self, facts: PublicFacts, rejections: Sequence[Reason], *, phase_ended: bool) -> None:
         """The answers to a batch are durable; `facts` are what is public right behind it."""

@@ -108,9 +108,33 @@ async def test_standing_still_with_queries_waiting(tmp_path, moving):
     assert bench.checks() == []
 
 
-async def test_a_source_that_cannot_tell_never_stands_still(tmp_path):
-    """Without a lag nobody knows that there is something to read."""
+async def test_a_source_that_cannot_tell_stands_still_with_a_batch_under_way(tmp_path):
+    """Without a lag nobody knows what there is to read, but a batch that was begun and does not end is seen."""
     bench = _Bench(tmp_path)
+    watch = bench.serve()
+    await bench.look()
+    await bench.look(1e6)
+    assert bench.checks() == []
+    watch.begun()
+    watch.begun()
+    watch.committed(_facts(1), [], phase_ended=False)
+    await bench.look(1.0)
+    await bench.look(59.0)
+    assert bench.checks() == []
+    await bench.look(2.0)
+    assert bench.checks() == [(0, "moving")]
+    watch.committed(_facts(2), [], phase_ended=False)
+    await bench.look(1.0)
+    await bench.look(1e6)
+    assert bench.checks() == []
+
+
+async def test_a_batch_that_the_bus_broke_off_is_not_under_way(tmp_path):
+    """What was begun before the shard was opened again is begun anew."""
+    bench = _Bench(tmp_path)
+    watch = bench.serve()
+    watch.begun()
+    watch.bus_failed(BusError("gone"))
     bench.serve()
     await bench.look()
     await bench.look(1e6)
@@ -144,6 +168,30 @@ async def test_a_snapshot_that_fails(tmp_path):
     assert bench.checks() == [(0, "folder")]
     assert bench.health.not_ready()[0].text == "shard 0: its last snapshot could not be written"
     watch.snapshot_written(1e9, 777, 0.1)
+    assert bench.checks() == []
+
+
+async def test_no_thread_for_a_trial(tmp_path, monkeypatch):
+    """A folder that cannot be tried is a problem with that reason; the looking goes on, and finds it well again."""
+    bench = _Bench(tmp_path)
+    bench.serve()
+
+    async def no_thread(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "to_thread", no_thread)
+        task = asyncio.create_task(bench.health.run())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        bench.health.look()
+        assert [found.text for found in bench.health.not_ready()] == [
+            "shard 0: its snapshot folder could not be tried: RuntimeError"
+        ]
+        assert not task.done()
+    task.cancel()
+    await asyncio.wait({task})
+    await bench.look(3.0)
     assert bench.checks() == []
 
 
