@@ -1,27 +1,54 @@
 """The web server beside what `perpetua serve` does."""
 
+import asyncio
 import contextlib
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+import signal
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Final
 
+from oracle.errors import LogDivergedError
 from oracle.service.board import Board
 from oracle.service.config_web import WebTable
 from oracle.service.log import PublicLog
 
 __all__ = ["watched"]
 
+_SHOWN_SECONDS: Final = 45.0
+"""For how long a diverged log is shown before the process ends: long enough to be scraped."""
 
-def watched(
+
+@contextlib.asynccontextmanager
+async def watched(
     table: WebTable | None, board: Board, folder_of: Callable[[int], Path], log: PublicLog
-) -> AbstractAsyncContextManager[None]:
+) -> AsyncIterator[None]:
     """Return the context in which the board can be looked at, as `[web]` says; without `[web]`, by nobody.
+
+    If a log that is not the one that was answered ends what is done within it, that can be looked at for a while more,
+    until a signal comes at the latest.
 
     Raises:
         InputError: On entering: the port is taken, or the token file cannot be used.
     """
     if table is None:
-        return contextlib.nullcontext()
+        yield
+        return
     from oracle.service.web.server import serving
 
-    return serving(table, board, folder_of, log)
+    async with serving(table, board, folder_of, log):
+        try:
+            yield
+        except LogDivergedError as exc:
+            if not board.is_draining:
+                board.failed(exc)
+                await _a_while()
+            raise
+
+
+async def _a_while() -> None:
+    """Wait for the time that a failure is shown, or a signal."""
+    loop, signalled = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signalled.set)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(signalled.wait(), _SHOWN_SECONDS)

@@ -8,7 +8,7 @@ from typing import Final
 from oracle.errors import BusError
 from oracle.planning.plan import Plan
 from oracle.service.log import PublicLog
-from oracle.service.telemetry import Mishap, ProcessTelemetry, Timing, whole
+from oracle.service.telemetry import Mishap, ProcessTelemetry, State, Timing, whole
 from oracle.service.watch import Watch
 
 __all__ = ["Board"]
@@ -48,6 +48,7 @@ class Board:
         self._started = whole(now())
         self._joined = not grouped
         self._bus_failures = 0
+        self._draining = False
         self._watches: dict[int, Watch] = {}
         self._ours: set[int] = set()
         self._mishaps: deque[Mishap] = deque(maxlen=_MISHAPS)
@@ -119,7 +120,19 @@ class Board:
 
     def draining(self, signal: str) -> None:
         """A signal has asked for a clean stop."""
+        self._draining = True
         self._log.info("daemon.draining", signal=signal)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether a signal has asked for a clean stop of all shards."""
+        return self._draining
+
+    def failed(self, error: Exception) -> None:
+        """The process cannot go on; shards of which this was told already are let be."""
+        for number in sorted(self._ours):
+            if self._watches[number].telemetry.state is not State.FAILED:
+                self._watches[number].failed(error)
 
     def _mishap(self, shard: int | None, event: str, text: str) -> None:
         self._mishaps.appendleft(Mishap(whole(self._now()), shard, event, text))

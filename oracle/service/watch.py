@@ -167,6 +167,7 @@ class Watch:
     def failed(self, error: Exception) -> None:
         """The shard cannot go on by itself. Of an error that is not ours the text may be private."""
         text = str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"
+        self._lag = None
         diverged = self._record.divergences + isinstance(error, LogDivergedError)
         self._set(state=State.FAILED, restored=False, divergences=diverged)
         self._log.error("shard.failed", error=text)

@@ -1,5 +1,6 @@
 """`perpetua serve` and `check` with `[web]`: the real daemon as a process, asked over HTTP."""
 
+import io
 import json
 import shutil
 import signal
@@ -12,6 +13,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from oracle.cli.watched import watched
+from oracle.errors import LogDivergedError
+from oracle.service.board import Board
+from oracle.service.config_web import WebTable
+from oracle.service.log import PublicLog
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.shards import bodies
 
@@ -108,6 +114,40 @@ def test_a_watched_daemon(state):
         (state / "moved").rename(state / "state")
         served.until(lambda: served.ask("/readyz").status_code == 200)
         assert served.stop() == 0
+
+
+def test_a_diverged_log_can_be_scraped_before_the_process_ends(state):
+    """The process shows what stopped it until it is told to stop, or for a while, and ends with code 3 all the same."""
+    log = write_log(state, 300)
+    shutil.copytree(state / "state", state / "old")
+    assert perpetua("serve", _config(state)).returncode == 0
+    shutil.rmtree(state / "state")
+    (state / "old").rename(state / "state")
+    first, *rest = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*rest, first]))
+    with _Served(state, _config(state)) as served:
+        served.until(lambda: any(line["event"] == "shard.failed" for line in served.lines()))
+        found = _samples(served.ask("/metrics").text)
+        assert (found["perpetua_log_divergences_total", ""], found["perpetua_ready", ""]) == (1, 0)
+        assert served.ask("/readyz").status_code == 503
+        assert served.ask("/status").json()["shards"][0]["state"] == "failed"
+        assert served.stop() == 3
+        assert served.lines()[-1]["event"] == "daemon.failed"
+
+
+@pytest.mark.parametrize(("draining", "shown"), [(False, 1), (True, 0)])
+async def test_a_diverged_log_is_shown_for_a_while(tmp_path, monkeypatch, draining, shown):
+    """It ends by itself; a process that was told to stop does not wait, nor one without a web server."""
+    monkeypatch.setattr("oracle.cli.watched._SHOWN_SECONDS", 0.2)
+    for table in (WebTable(port=0), None):
+        board = Board(long_plan(), PublicLog(io.StringIO()), version="test")
+        board.shard(0)
+        if draining:
+            board.draining("SIGTERM")
+        with pytest.raises(LogDivergedError):
+            async with watched(table, board, lambda _shard: tmp_path, PublicLog(io.StringIO())):
+                raise LogDivergedError("log diverged")
+        assert board.telemetry.shards[0].divergences == (shown if table else 0)
 
 
 def test_ready_only_when_restored(state):
