@@ -117,7 +117,7 @@ def _bounds(plan: BoxPlan) -> set[str]:
         "one JSON object",
         "a JSON object",
         "a string, or an integer of 64 bits",
-        f"{len(plan.features)} numbers",
+        f"{len(plan.features)} number{'' if len(plan.features) == 1 else 's'}",
         "the model's features only",
         "a number",
         "a number, here or in x",

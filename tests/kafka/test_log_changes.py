@@ -197,7 +197,7 @@ def test_a_topic_with_other_partitions_is_refused_before_the_start(model):
     """Somebody added a partition: there is no shard for it."""
     config = answered(model, 10)
     model.broker.add_partitions(model.queries, 2)
-    refused(model, config, RefusedError, "it has 2 partitions, and the state has 1 shards, .* perpetua init --shards 2")
+    refused(model, config, RefusedError, "it has 2 partitions, and the state has 1 shard, .* perpetua init --shards 2")
 
 
 def test_a_partition_added_while_serving_stops_the_daemon(model):
@@ -213,7 +213,7 @@ def test_a_partition_added_while_serving_stops_the_daemon(model):
         return False
 
     model.ask(bodies(10))
-    with pytest.raises(RefusedError, match="it has 2 partitions, and the state has 1 shards"):
+    with pytest.raises(RefusedError, match="it has 2 partitions, and the state has 1 shard"):
         serve_here(config, add, metadata_seconds=0.5)
     assert model.values() == model.expected(bodies(10))
     header = peek_folder(model.folder / "state")

@@ -97,7 +97,7 @@ def test_no_query_oversized_and_malformed(served):
     notes = [one.json for one in asker.on(f"{served.name}/dead")]
     assert [note["reason"] for note in notes] == ["oversized", "malformed"]
     assert all(note["topic"] == served.queries and "body" not in note for note in notes)
-    assert served.log()[-1]["event"] == "queries.rejected"
+    assert "queries.rejected" in served.events()
 
 
 def test_packet_above_the_limit_is_dropped_by_the_broker(model):
