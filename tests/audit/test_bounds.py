@@ -73,6 +73,14 @@ def test_features_are_weighed_together():
     assert together.lowest > 2.0 * alone.lowest
 
 
+@pytest.mark.parametrize("total", [64, 109, 213, 399])
+def test_an_event_of_all_greater_values_is_found_in_any_number_of_games(total):
+    """What might be counted is no whole number, and must not be taken for more than all games."""
+    rng = np.random.default_rng(total)
+    absent, present = (rng.random((total, 1)) < 0.05).astype(float), (rng.random((total, 1)) < 0.95).astype(float)
+    assert epsilon_bound(absent, present, 0.0, 0.05).lowest > 0.7
+
+
 def test_too_few_games_are_refused():
     """Nothing is said of a handful of games, or of worlds with different numbers of them."""
     with pytest.raises(InputError, match="games"):

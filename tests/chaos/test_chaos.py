@@ -18,7 +18,7 @@ def test_no_kill_shows(capsys, predictor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kills", "predictors"), [(60, ["rectangles"]), (50, ["stumps", "bisection", "classical"])])
+@pytest.mark.parametrize(("kills", "predictors"), [(40, ["rectangles"]), (50, ["stumps", "bisection", "classical"])])
 def test_killed_init_can_be_run_again(capsys, kills, predictors):
     """A state of any kind whose `init` was killed is made by the next one, and serves."""
     chosen = [f"--predictor={predictor}" for predictor in predictors]
