@@ -28,6 +28,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.errors import CorruptSnapshotError
+
 __all__ = [
     "DIGIT_BYTES",
     "NUMBERS",
@@ -188,10 +190,10 @@ def load_keys(plain: NDArray[Any], kind: "np.dtype[Any]") -> Keys:
     """Take back what `plain_keys` returned of keys of this type.
 
     Raises:
-        ValueError: They are of another type.
+        CorruptSnapshotError: They are of another type.
     """
-    if kind == NUMBERS:
+    if kind == NUMBERS and plain.dtype == NUMBERS:
         return np.array(plain, dtype=NUMBERS)
-    if plain.dtype != np.uint8 or plain.shape[-1:] != (kind.itemsize,):
-        raise ValueError("keys of another length")
+    if kind == NUMBERS or plain.dtype != np.uint8 or plain.shape[-1:] != (kind.itemsize,):
+        raise CorruptSnapshotError("snapshot: its keys are of another length")
     return np.array(plain, dtype=np.uint8, order="C").view(kind)[..., 0]

@@ -31,6 +31,9 @@ __all__ = ["Stump", "StumpsPERP", "StumpsTrainer", "candidates"]
 _STUMP: Final = "stump"
 """Name of the chosen pair among a predictor's arrays."""
 
+_SORTERS: Final = 4
+"""Columns that are sorted at once, each in memory of its own."""
+
 _SEGMENT: Final = 65_536
 """Coins that are made at once."""
 
@@ -146,7 +149,7 @@ class StumpsTrainer:
     def _choose(self, labels: NDArray[np.bool_], words: NDArray[np.uint64]) -> Stump:
         allowed = candidates(self._plan)
         used = sorted({stump.column for stump in allowed})
-        with ThreadPoolExecutor() as pool:  # sorting needs no lock of the interpreter's
+        with ThreadPoolExecutor(_SORTERS) as pool:  # sorting needs no lock of the interpreter's
             losses = np.concatenate(list(pool.map(lambda number: least_losses([self._column(number)], labels), used)))
         place = {number: row for row, number in enumerate(used)}
         mine = np.array([losses[place[stump.column], 0 if stump.upward else 1] for stump in allowed])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.orders import (
     NUMBERS,
     blank_keys,
@@ -108,7 +109,7 @@ def test_keys_go_through_a_state(size):
         keys[:2] = [1.5, -2.0]
     else:
         keys[:2] = number_codes(np.array([1.5, -2.0]), size)
-        with pytest.raises(ValueError, match="another length"):
+        with pytest.raises(CorruptSnapshotError, match="another length"):
             load_keys(plain_keys(keys), key_type(size + 1))
     plain = plain_keys(keys)
     assert plain.dtype == (np.float64 if kind == NUMBERS else np.uint8)

@@ -5,6 +5,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -221,6 +222,28 @@ def test_rows_of_nulls_are_rounds_without_query():
     decoded = _arrow(arrow_body(table))
     assert decoded.rejected.tolist() == [0, 0]
     assert decoded.present.tolist() == [True, False]
+    assert not decoded.features[1].any()
+
+
+def test_nulls_over_other_bytes_leave_nothing():
+    """What a column holds beneath a null is in no row."""
+    raw = pa.array([Decimal("7.77")], pa.decimal128(10, 2)).buffers()[1]
+    null = pa.Array.from_buffers(pa.decimal128(10, 2), 1, [pa.py_buffer(b"\0"), raw])
+    columns = {name: pa.nulls(1, array.type) for name, array in _COLUMNS.items()}
+    assert not _arrow(arrow_body(pa.table({**columns, "p": null}))).features.any()
+
+
+def test_short_strings_cannot_fill_the_memory():
+    """A message of empty strings counts as if each were as long as it may be."""
+    wide = tiny_plan((feature("n"), Feature(name="s", type="string", max_bytes=256)), slicing="sequential")
+    limits = msgspec.structs.replace(wide.limits, batch_bytes=100_000)
+    codec = ArrowCodec(msgspec.structs.replace(wide, limits=limits))
+    most = 100_000 // (8 * wide.width)
+    message = [pa.table({"n": np.zeros(rows), "s": [""] * rows}) for rows in (most, most + 1)]
+    taken = codec.decode(arrow_body(message[0]))
+    assert isinstance(taken, ArrowQueries)
+    assert taken.features.nbytes <= 100_000
+    assert codec.decode(arrow_body(message[1])) == _no("too-many-rows", "body", f"at most {most} rows")
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)

@@ -10,7 +10,8 @@ flatbuffers, so it can be refused by name while it costs nothing. A stream is le
       schema: both formats could point to one place from many;
     * there are not too many columns, and not too many in all its batches together.
 
-What is left takes memory in proportion to its length. Slots are numbered as in Arrow's Message.fbs and Schema.fbs.
+What is left takes memory in proportion to its length, but for strings, of which a message may have fewer rows. Slots
+are numbered as in Arrow's Message.fbs and Schema.fbs.
 """
 
 import struct

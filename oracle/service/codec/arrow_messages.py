@@ -77,6 +77,7 @@ class ArrowCodec:
         self._features = plan.features
         self._starts = columns_of(plan.features)
         self._limits = plan.limits
+        self._most_rows = _most_rows(plan)
         schemas = {kind: _answers_schema(kind, plan) for kind in (None, pa.string(), pa.int64())}
         self._schemas = {kind: (schema, schema.serialize()) for kind, schema in schemas.items()}
 
@@ -104,11 +105,8 @@ class ArrowCodec:
             if isinstance(table, Rejection):
                 return None
             tables.append(table)
-        try:
-            whole = self._rows(pa.concat_tables(tables))
-        except pa.ArrowException:
-            return None
-        if isinstance(whole, Rejection):
+        whole = self._rows_of_all(tables)
+        if whole is None:
             return None
         parts: list[ArrowQueries] = []
         stop = 0
@@ -121,12 +119,21 @@ class ArrowCodec:
             parts.append(ArrowQueries(whole.features[rows], whole.present[rows], whole.rejected[rows], identifiers))
         return ArrowRun(whole, parts)
 
+    def _rows_of_all(self, tables: Sequence[pa.Table]) -> ArrowQueries | None:
+        if 8 * self._starts[-1] * sum(table.num_rows for table in tables) > _LONGEST_RUN:
+            return None
+        try:
+            whole = self._rows(pa.concat_tables(tables))
+        except pa.ArrowException:
+            return None
+        return None if isinstance(whole, Rejection) else whole
+
     def _table(self, body: bytes) -> pa.Table | Rejection:
         if len(body) > self._limits.batch_bytes:
             return Rejection(Reason.OVERSIZED, "body", f"at most {self._limits.batch_bytes} bytes")
         try:
-            if count_rows(body) > self._limits.rows:
-                return Rejection(Reason.TOO_MANY_ROWS, "body", f"at most {self._limits.rows} rows")
+            if count_rows(body) > self._most_rows:
+                return Rejection(Reason.TOO_MANY_ROWS, "body", f"at most {self._most_rows} rows")
             return _read(body)
         except UnsupportedFrameError as exc:
             return Rejection(Reason.UNSUPPORTED_CONTENT, "body", str(exc))
@@ -158,6 +165,7 @@ class ArrowCodec:
         if nulls is not None:
             np.logical_not(nulls.all(axis=1), out=present)
             rejected[nulls.any(axis=1) & present] = 2
+            features[~present] = 0.0
         return ArrowQueries(features, present, rejected, None)
 
     def _identifiers(self, table: pa.Table) -> pa.Array | Rejection | None:
@@ -209,6 +217,13 @@ class ArrowCodec:
 def _column(values: NDArray[np.generic]) -> pa.Array:
     """Return numbers as they are, without the look that `pa.array` has at what they might be."""
     return pa.Array.from_buffers(_KINDS[values.dtype.char], len(values), [None, pa.py_buffer(values)])
+
+
+def _most_rows(plan: Plan) -> int:
+    """Return the most rows of a message: short strings are unpacked to long ones, so these count at full length."""
+    if all(feature.kind != "string" for feature in plan.features):
+        return plan.limits.rows
+    return max(min(plan.limits.rows, plan.limits.batch_bytes // (8 * plan.width)), 1)
 
 
 def _answers_schema(identifier: pa.DataType | None, plan: Plan) -> pa.Schema:
