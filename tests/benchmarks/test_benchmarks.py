@@ -24,7 +24,7 @@ _TINY = Settings(
     kafka_records=1_600,
     kafka_messages=10,
     kafka_rows=20,
-    kafka_processes=(1, 2),
+    kafka_processes=(1,),
     kafka_seconds=0.2,
     mqtt_queries=400,
     mqtt_seconds=0.2,
@@ -46,7 +46,7 @@ _ROWS = {
     "scrape": 1,
     "watching": 1,
 }
-_KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 3, "kafka-delay": 2, "kafka-processes": 2}
+_KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 3, "kafka-delay": 2, "kafka-processes": 1}
 
 
 @pytest.mark.parametrize("counts", [_ROWS, pytest.param(_KAFKA_ROWS, marks=pytest.mark.slow)], ids=["all", "kafka"])

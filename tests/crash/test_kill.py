@@ -26,7 +26,7 @@ from tests.support.folders import (
 from tests.support.shards import bodies
 
 _COUNT = 4_000
-_AT_PROGRESS, _AT_START = 14, 4  # kills in one chain
+_AT_PROGRESS, _AT_START = 10, 3  # kills in one chain
 _SETTINGS = {"state": {"snapshot_rounds": 100}, "service": {"batch_rows": 8}}
 
 

@@ -112,7 +112,6 @@ def test_nothing_shows_inside(subject, kind, form, tmp_path):
         pytest.param("rectangles", "training row", "jsonl", marks=pytest.mark.slow),
         pytest.param("rectangles", "query", "jsonl", marks=pytest.mark.slow),
         pytest.param("rectangles", "label", "jsonl", marks=pytest.mark.slow),
-        ("rectangles", "presence", "parquet"),
         ("rectangles", "label", "parquet"),
         pytest.param("stumps", "training row", "jsonl", marks=pytest.mark.slow),
         ("stumps", "presence", "parquet"),
