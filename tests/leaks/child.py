@@ -14,7 +14,7 @@ import pytest
 
 import oracle.cli.serve
 import oracle.service.web.server  # noqa: F401 -- imported before the fork, once for all
-from oracle.cli import init, progress
+from oracle.cli import init, progress, watched
 from oracle.cli.main import main
 from oracle.planning.kinds import decode_plan
 from tests.leaks.mutants import MUTANTS
@@ -58,6 +58,7 @@ def run(order: Order) -> None:
     patch.setattr(secrets, "token_bytes", Tokens().token_bytes)
     patch.setattr(init, "plan_shards", lambda *_: decode_plan(order.plan))
     patch.setattr(progress, "_QUIET", math.inf)
+    patch.setattr(watched, "_SHOWN_SECONDS", 0.1)  # a diverged log would be shown for long
     if order.mutant is not None:
         MUTANTS[order.mutant].break_it(patch)
     sys.argv = ["perpetua", *order.arguments]
