@@ -164,16 +164,7 @@ def _snapshot(plan: BoxPlan, secret: bytes, *, present: bool) -> Snapshot:
         rows[points], labels[points] = 0.5, True
     trainer = new_trainer(plan, secret)
     trainer.add(rows[:, None], labels)
-    return Snapshot(
-        plan_digest=plan.digest,
-        generation=1,
-        position=0,
-        round=0,
-        phase=1,
-        rearms=0,
-        tag=bytes(16),
-        arrays=trainer.finish().export(),
-    )
+    return Snapshot.first(plan.digest, trainer.finish().export())
 
 
 def _uninterrupted(plan: BoxPlan, snapshot: Snapshot, bodies: Sequence[bytes]) -> list[bytes]:

@@ -155,16 +155,7 @@ def key_let_go(plan: Plan, dice: Dice) -> Seen:
 
 def message_is_round(plan: Plan, dice: Dice) -> Seen:
     """Two messages are two rounds, whatever they say."""
-    first = Snapshot(
-        plan_digest=plan.digest,
-        generation=1,
-        position=0,
-        round=0,
-        phase=1,
-        rearms=0,
-        tag=bytes(16),
-        arrays=_trained(plan, dice.secret(0)).export(),
-    )
+    first = Snapshot.first(plan.digest, _trained(plan, dice.secret(0)).export())
     messages = [Delivery(place, b'{"id":"one","x":[0.25]}', "application/json") for place in range(1, 6)]
     rounds = [Shard(plan, first).process(messages[:count]).rounds for count in (1, 2, 5)]
     return rounds == [1, 2, 5], f"1, 2 and 5 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"

@@ -221,16 +221,7 @@ def counted(plan: BoxPlan, dice: Dice) -> Seen:
 def no_deduplication(plan: BoxPlan, dice: Dice) -> Seen:
     """Two messages are two rounds, whatever they say: else whoever guesses an id is given a hidden answer."""
     predictor = _trained(plan, dice.secret(0))
-    first = Snapshot(
-        plan_digest=plan.digest,
-        generation=1,
-        position=0,
-        round=0,
-        phase=1,
-        rearms=0,
-        tag=bytes(16),
-        arrays=predictor.export(),
-    )
+    first = Snapshot.first(plan.digest, predictor.export())
     messages = [
         Delivery(place, b'{"id":"one","x":[0.%d]}' % (25 + place % 2), "application/json") for place in range(1, 10)
     ]  # one id, two bodies

@@ -135,16 +135,7 @@ def _shards(dice: Dice, epoch: int) -> dict[str, Shard]:
         shift = _SHIFTS[name]
         trainer = new_trainer(plan, dice.secret(epoch))
         trainer.add(_rows(shift), np.ones(8 * _POINTS, dtype=np.bool_))
-        snapshot = Snapshot(
-            plan_digest=plan.digest,
-            generation=1,
-            position=0,
-            round=0,
-            phase=1,
-            rearms=0,
-            tag=bytes(16),
-            arrays=trainer.finish().export(),
-        )
+        snapshot = Snapshot.first(plan.digest, trainer.finish().export())
         shards[name] = Shard(plan, snapshot)
     return {name: shards[name] for name in names}
 

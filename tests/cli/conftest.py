@@ -11,6 +11,7 @@ import pytest
 from oracle.cli.main import main
 from oracle.planning import boxes
 from oracle.planning.tight import plan_or_wish
+from tests.support.checked import make_ready
 from tests.support.folders import long_plan, make_state, write_config, write_log
 
 _MODEL = """
@@ -102,3 +103,9 @@ def served(tmp_path: Path, cli) -> Path:
     result = cli("serve", write_config(tmp_path, service={"batch_rows": 100}))
     assert result.code == 0
     return tmp_path
+
+
+@pytest.fixture
+def ready(tmp_path: Path) -> Path:
+    """A folder with a state that `check` passes."""
+    return make_ready(tmp_path)
