@@ -19,6 +19,7 @@ from oracle.audit.findings import Check
 from oracle.audit.learner_checks import LEARNER_CHECKS
 from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
+from oracle.audit.sensitivity import sensitivity
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import BoxPlan
@@ -43,10 +44,8 @@ def _rows(plan: BoxPlan) -> tuple[Floats, NDArray[np.bool_]]:
     return values, np.abs(values) < 0.6 if plan.predictor == "rectangles" else values > 0.0  # noqa: PLR2004 -- a box
 
 
-def _trained(plan: BoxPlan, secret: bytes, left_out: int | None = None) -> Predictor:
+def _trained(plan: BoxPlan, secret: bytes) -> Predictor:
     values, labels = _rows(plan)
-    if left_out is not None:
-        values[left_out], labels[left_out] = 0.0, False
     trainer = new_trainer(plan, secret)
     trainer.add(values[:, None], labels)
     return trainer.finish()
@@ -169,20 +168,6 @@ def _most_places(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
         else:
             places += here
     return int((places + harvested).max())
-
-
-def sensitivity(plan: BoxPlan, dice: Dice) -> Seen:
-    """One training row changes every depth by at most 1: else each answer tells twice as much as it is charged."""
-    if plan.predictor != "rectangles":
-        return True, "the sides of a stump follow from a private choice; its games speak for it"
-    whole = _trained(plan, dice.secret(0)).export()["points"].astype(np.float64)
-    keys = np.linspace(-1.0, 1.0, 4001)
-    most = 0
-    for row in range(0, plan.declared, 3):
-        without = _trained(plan, dice.secret(0), left_out=row).export()["points"].astype(np.float64)
-        depths = [np.array([side.searchsorted(keys, side="right") for side in points]) for points in (whole, without)]
-        most = max(most, int(np.abs(depths[0] - depths[1]).max()))
-    return most <= 1, f"one row changes a depth by {most} at most"
 
 
 def ratcheted(plan: BoxPlan, dice: Dice) -> Seen:
