@@ -234,6 +234,31 @@ def _inside(plan: BoxPlan) -> Floats:
     return float(plan.declared) + np.arange(1.0, rounds + 1.0)
 
 
+def _late(game: Game[BoxPlan]) -> Floats:
+    """A query that comes when the side was armed afresh already, in the middle of the window of what it is armed with.
+
+    It meets a side of the stream's own points, halfway through a life of the Stopper's.
+    """
+    plan, phase = game.plan, game.plan.phases[0]
+    game.train(*_row(plan))
+    flood = _window(plan) + 1
+    asked = _spread(plan, flood, phase.rounds // 3)
+    zeros, start = [np.empty(0)], 0
+    while start < len(asked) and game.rearmed_after(1) is None:
+        part = asked[start : start + 64]
+        zeros.append(part[game.ask(part) == 0])
+        start += 64
+    known, rearmed = np.sort(np.concatenate(zeros)), phase.rearmed
+    depth = (rearmed.low + rearmed.high) // 2
+    near = known[depth] if len(known) > depth else _value(plan, flood)
+    some = np.full(phase.stopper.threshold // 2, near)
+    before = game.ask(some)
+    game.challenge(float(near))
+    start = game.round
+    seen = game.ask(np.full(min(4 * phase.stopper.cap, phase.rounds - start - 1), near))
+    return np.array([float(np.count_nonzero(before == 1)), *_hammer_view(game, seen, start, rearmed, depth)])
+
+
 def _phase_crosser(game: Game[BoxPlan]) -> Floats:
     """A query that is high on every side, outermost of all that the next phase starts with, which is then attacked."""
     plan = game.plan
@@ -258,6 +283,7 @@ _LOWER: Final = (
     Adversary("restart forcer", "query, medium", _restart_forcer),
     Adversary("window follower", "query, medium", _window_follower),
     Adversary("query, medium", "query, medium", _medium),
+    Adversary("late query, medium", "query, medium", _late),
     Adversary("query, low", "query, low", _leaves_nothing),
     Adversary("phase-end crosser", "query, high", _phase_crosser),
 )

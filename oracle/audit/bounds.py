@@ -2,10 +2,11 @@
 
 If a mechanism is (epsilon, delta)-private, then P(F) <= exp(epsilon) Q(F) + delta for every event F of the view, P and
 Q being the views' laws in the two worlds, either way round. So any event whose probabilities break that refutes the
-claim. The event is chosen on one half of the games and its probabilities are bounded on the other half (Clopper and
+claim. The event is chosen on a quarter of the games and its probabilities are bounded on the others (Clopper and
 Pearson, 1934), so that the search costs no confidence.
 """
 
+import bisect
 import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -16,13 +17,16 @@ from scipy import stats
 
 from oracle.errors import InputError
 
-__all__ = ["Bound", "Event", "clopper_pearson", "epsilon_bound"]
+__all__ = ["CHOOSING", "Bound", "Event", "ceiling", "clopper_pearson", "epsilon_bound", "fewest"]
 
 _CUTS: Final = 64
 """Thresholds that are tried for each feature of the view."""
 
-_FEWEST: Final = 8
-"""Games in each half at least."""
+CHOOSING: Final = 4
+"""One in so many games is there to choose the event by."""
+
+_FEWEST: Final = 4
+"""Games that choose, at least; and games of each world that the event is counted in."""
 
 
 class Event(NamedTuple):
@@ -84,6 +88,29 @@ def clopper_pearson(counts: NDArray[np.int64] | Floats, games: int, miss: float)
     return np.where(counts == 0, 0.0, below), np.where(counts == games, 1.0, above)
 
 
+def ceiling(games: int, delta: float, miss: float) -> float:
+    """Return the most that `epsilon_bound` could prove with so many counted games, of a mechanism with no privacy.
+
+    Args:
+        games: Games in each world that an event is counted in.
+        delta: Claimed.
+        miss: As for `epsilon_bound`.
+
+    >>> round(ceiling(721, 0.0, 1e-5), 2)
+    4.07
+    """
+    (_, low), (high, _) = clopper_pearson(np.array([0, games]), games, miss / 2.0)
+    return max(_ratio(float(low), float(high), delta), 0.0)
+
+
+def fewest(epsilon: float, delta: float, miss: float) -> int:
+    """Return how many counted games it takes to refute a claim of epsilon where there is no privacy at all."""
+    most = _FEWEST
+    while ceiling(most, delta, miss) <= epsilon:
+        most *= 2
+    return bisect.bisect_right(range(most), epsilon, lo=_FEWEST, key=lambda games: ceiling(games, delta, miss))
+
+
 def epsilon_bound(
     absent: Floats, present: Floats, delta: float, miss: float, chosen_on: tuple[Floats, Floats] | None = None
 ) -> Bound:
@@ -100,22 +127,21 @@ def epsilon_bound(
         delta: The claimed delta.
         miss: Probability of a false alarm.
         chosen_on: Two such arrays of other games, which the event is chosen on; then all of these games are counted in.
-            None chooses it on the first half of them.
+            None chooses it on the first quarter of them.
 
     Raises:
         InputError: There are too few games, or the two worlds' differ in number.
     """
-    if absent.shape != present.shape or len(absent) < 2 * _FEWEST:
-        raise InputError(
-            "games", (len(absent), len(present)), f"must be as many in both worlds, {2 * _FEWEST} at least"
-        )
-    half = len(absent) // 2 if chosen_on is None else 0
-    games = len(absent) - half
-    first = (absent[:half], present[:half]) if chosen_on is None else chosen_on
+    least = CHOOSING * _FEWEST if chosen_on is None else _FEWEST
+    if absent.shape != present.shape or len(absent) < least:
+        raise InputError("games", (len(absent), len(present)), f"must be as many in both worlds, {least} at least")
+    start = len(absent) // CHOOSING if chosen_on is None else 0
+    games = len(absent) - start
+    first = (absent[:start], present[:start]) if chosen_on is None else chosen_on
     weights = _discriminant(*first)
     with_sum = [np.column_stack([world, world @ weights]) for world in first]
     event = _choose(with_sum[0], with_sum[1], games, delta, miss)
-    worlds = tuple(np.column_stack([world[half:], world[half:] @ weights]) for world in (absent, present))
+    worlds = tuple(np.column_stack([world[start:], world[start:] @ weights]) for world in (absent, present))
     likelier, rarer = (_count(world, event) for world in _ordered(worlds, event))
     lows, highs = clopper_pearson(np.array([likelier, rarer]), games, miss / 2.0)
     return Bound(

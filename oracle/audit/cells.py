@@ -1,5 +1,6 @@
 """The matrix of attacks: each cell is one adversary against one target at one claim, and can be run by itself."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.adversaries import ADVERSARIES
-from oracle.audit.bounds import epsilon_bound
+from oracle.audit.bounds import CHOOSING, ceiling, epsilon_bound, fewest
 from oracle.audit.dice import Dice
 from oracle.audit.findings import Finding, finite
 from oracle.audit.games import Game
@@ -34,12 +35,19 @@ __all__ = [
 ]
 
 _DELTA: Final = 0.01
+_LEAST: Final = 64
 _MEDIUMS: Final = 12
 _AIM: Final = 0.6
 """The strategy is made for this part of the claimed epsilon: with so many games that proves most."""
 
 _STRONG: Final = frozenset({"edge hammer", "training row, extreme"})
 """Adversaries that come nearest to a claim about whole predictors with armed sides."""
+
+_WEAK: Final = 0.2
+"""Part of the games that other adversaries play, if that many can refute the claim at all."""
+
+_PARTS: Final = 1_000
+"""More than there are parts of an audit: what each may refute by chance is more than one in so many of the whole."""
 
 _THRESHOLD: Final = 20
 _SHAPES: Final = 3
@@ -96,44 +104,53 @@ def _shape_name(shape: StopperShape) -> str:
 def predictor_cells(
     epsilons: Sequence[float],
     games: int,
+    miss: float,
     targets: Sequence[Target] = TARGETS,
     adversaries: Sequence[str] = tuple(ADVERSARIES),
 ) -> Iterator[Cell]:
-    """Yield attacks on predictors with armed sides; the weaker adversaries play fewer games."""
+    """Yield attacks on predictors with armed sides; weaker adversaries play fewer games, if these can refute at all."""
     for target in targets:
         for adversary in adversaries:
             for epsilon in epsilons:
-                share = _share(target, adversary)
-                yield Cell("predictor", target.name, adversary, epsilon, _DELTA, max(int(games * share), 64))
+                count = games if adversary in _STRONG else _enough(games, _WEAK, epsilon, _DELTA, miss)
+                if target.profile == "paper":  # a nominal claim is not one to refute, and its games take longest
+                    count = max(int(games * (0.1 if adversary in _STRONG else 0.1 * _WEAK)), _LEAST)
+                yield Cell("predictor", target.name, adversary, epsilon, _DELTA, count)
 
 
-def _share(target: Target, adversary: str) -> float:
-    """Return which part of the games is played: the strongest adversaries play most, and `paper` takes longest."""
-    return (0.1 if target.profile == "paper" else 1.0) * (1.0 if adversary in _STRONG else 0.2)
+def _enough(games: int, share: float, epsilon: float, delta: float, miss: float) -> int:
+    """Return a part of the games, or as many more as it takes to refute a claim of something with no privacy.
+
+    With fewer, an attack would say nothing of the claim, whatever it saw.
+    """
+    counted = fewest(epsilon, delta, miss / _PARTS)
+    wanted = math.ceil(counted * CHOOSING / (CHOOSING - 1)) + 1
+    return max(int(games * share), min(games, wanted), _LEAST)
 
 
-def learner_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
+def learner_cells(epsilons: Sequence[float], games: int, miss: float) -> Iterator[Cell]:
     """Yield attacks on the predictors without armed sides, each by its adversary."""
     for learner in LEARNERS:
         share = 0.4 if learner.adversary == "reader of bits" else 1.0  # it takes two learners along in every round
         for epsilon in epsilons:
-            count = max(int(games * share), 64)
+            count = _enough(games, share, epsilon, learner.delta, miss)
             yield Cell("predictor", learner.name, learner.adversary, epsilon, learner.delta, count)
 
 
-def all_cells(games: int, epsilons: Sequence[float]) -> list[Cell]:
+def all_cells(games: int, epsilons: Sequence[float], miss: float) -> list[Cell]:
     """Return the whole matrix.
 
     Args:
         games: Against each whole predictor, in each world; single mechanisms get ten times as many.
         epsilons: Claims.
+        miss: Probability that any of them may be refuted by chance.
     """
     return [
         *between_cells(epsilons, 10 * games),
         *stopper_cells([epsilon for epsilon in epsilons if epsilon <= 4.0], 10 * games),  # noqa: PLR2004 -- see below
         # beyond 4 nats a Stopper's event is so rare that no number of games here would count any
-        *predictor_cells(epsilons, games),
-        *learner_cells(epsilons, games),
+        *predictor_cells(epsilons, games, miss),
+        *learner_cells(epsilons, games, miss),
     ]
 
 
@@ -172,6 +189,7 @@ def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
         lowest=bound.lowest,
         estimate=finite(bound.estimate),
         highest=finite(bound.highest),
+        ceiling=ceiling(bound.games, cell.delta, miss),
         miss=miss,
         seconds=time.process_time() - started,
     )

@@ -24,12 +24,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
         epsilon: Claimed (nats).
         delta: Claimed.
         nominal: True where no proof bounds them (the `paper` profile).
-        games: Games in each world that were counted in; as many more chose the event.
+        games: Games in each world that the event was counted in; others chose it.
         likelier: How often the event happened in the world where it is likelier.
         rarer: How often in the other.
         lowest: Epsilon is at least this, but with probability `miss`.
         estimate: The same without any margin; null if the event never happened in one world.
         highest: Upper end for this event; null if it has none.
+        ceiling: What so many games could have proved at most, of something with no privacy at all.
         miss: Probability that `lowest` is too high by chance.
         seconds: Processor time that it took.
     """
@@ -48,6 +49,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     lowest: float
     estimate: float | None
     highest: float | None
+    ceiling: float
     miss: float
     seconds: float
 

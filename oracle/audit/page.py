@@ -27,7 +27,8 @@ svg text{fill:var(--ink);font-size:12px}
 _LEGEND: Final = (
     "Each line is one adversary at one claim. The green mark is the claimed epsilon. The dot is the lower bound that "
     "was proved; the bar goes on to the upper end of the interval of the event that was counted. A dot to the right "
-    "of its mark would refute the claim."
+    "of its mark would refute the claim. Provable is what so many counted games could prove at most, were there no "
+    "privacy at all."
 )
 
 
@@ -107,11 +108,12 @@ def _line(one: Finding, at: float, across: Callable[[float], float]) -> Iterable
 
 
 def _table(found: Sequence[Finding]) -> str:
-    head = "<tr><th>adversary<th>hidden record<th class=n>ε claimed<th class=n>δ<th class=n>proved<th class=n>estimate"
-    head += "<th class=n>games<th class=n>counts</tr>"
+    head = "<tr><th>adversary<th>hidden record<th class=n>ε claimed<th class=n>δ<th class=n>proved<th class=n>provable"
+    head += "<th class=n>estimate<th class=n>counted<th class=n>counts</tr>"
     rows = [
         f"<tr><td>{escape(one.adversary)}<td>{escape(one.record)}<td class=n>{one.epsilon:g}<td class=n>{one.delta:g}"
-        f"<td class='n{' bad' if one.refutes else ''}'>{one.lowest:.3f}<td class=n>{_number(one.estimate)}"
+        f"<td class='n{' bad' if one.refutes else ''}'>{one.lowest:.3f}<td class=n>{one.ceiling:.2f}"
+        f"<td class=n>{_number(one.estimate)}"
         f"<td class=n>{one.games:,}<td class=n>{one.likelier:,} : {one.rarer:,}</tr>"
         for one in found
     ]

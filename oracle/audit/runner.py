@@ -26,12 +26,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         version: Of the software.
+        software: Its fingerprint.
         seed: Of the auditor's dice, hex digits.
         miss: Probability that any claim at all is refuted by chance.
         jobs: Names of all parts.
     """
 
     version: str
+    software: str
     seed: str
     miss: float
     jobs: tuple[str, ...]
@@ -58,6 +60,11 @@ class Job(Protocol):
         ...
 
     @property
+    def risks(self) -> bool:
+        """True if it may be wrong by chance."""
+        ...
+
+    @property
     def name(self) -> str:
         """What identifies it among all."""
         ...
@@ -77,6 +84,7 @@ class Game(msgspec.Struct, frozen=True):
 
     cell: Cell
     alone: ClassVar[bool] = False
+    risks: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -99,6 +107,7 @@ class Structure(msgspec.Struct, frozen=True):
     target: str
     check: str
     alone: ClassVar[bool] = False
+    risks: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -119,6 +128,7 @@ class Time(msgspec.Struct, frozen=True):
 
     what: str
     alone: ClassVar[bool] = True
+    risks: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -138,8 +148,13 @@ class Daemon(msgspec.Struct, frozen=True):
     """
 
     games: int
-    name: ClassVar[str] = "daemon"
     alone: ClassVar[bool] = True
+    risks: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """See `Job.name`."""
+        return f"daemon|{self.games}"
 
     def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:
         """See `Job`."""
@@ -171,12 +186,12 @@ def run_jobs(
         done: Called with the number of parts done.
 
     Raises:
-        InputError: The file is of an audit with other settings.
+        InputError: The file is of an audit with other settings, or of other software.
         StorageError: It cannot be read or written.
     """
     found = _begin(kept, settings) if kept is not None else {}
     missing = [job for job in jobs if job.name not in found]
-    seed, miss = bytes.fromhex(settings.seed), settings.miss / max(len(jobs), 1)
+    seed, miss = bytes.fromhex(settings.seed), settings.miss / max(sum(job.risks for job in jobs), 1)
 
     def take(job: Job, results: tuple[Result, ...]) -> None:
         found[job.name] = results
@@ -237,6 +252,12 @@ def _begin(kept: Path, settings: Settings) -> dict[str, tuple[Result, ...]]:
         _append(kept, msgspec.json.encode(settings))
         return {}
     before, found = _read(kept, lines)
+    if before.software != settings.software:
+        raise InputError(
+            "--out",
+            str(kept),
+            "is of an audit that was broken off and of other software than this: give another folder",
+        )
     if before != settings:
         raise InputError(
             "--out", str(kept), "is of an audit with other settings; give another folder, or the same ones"

@@ -30,6 +30,10 @@ _LEAST_DAEMON: Final = 16
 _SMALLEST, _LARGEST = 0.5, 8.0
 _WIDTH: Final = 140
 _KEPT: Final = "audit.jsonl"
+_GAMES_NOTE: Final = (
+    "proved: a lower bound of epsilon, wrong with the probability below; provable: what so many counted games in each "
+    "world could prove at most, were there no privacy at all."
+)
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False, help="Attack Perpetua; sign and check receipts.")
 app.command("receipt")(audit_receipt.check)
@@ -75,13 +79,15 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     if context.invoked_subcommand is not None:
         return
     from oracle.audit.runner import Settings, kept_seed, run_jobs
+    from oracle.audit.software import fingerprint
 
     _check(games, daemon_games, miss, epsilon)
-    jobs = _jobs(games, daemon_games, tuple(epsilon or (2.0, 4.0)), tuple(only or ()))
+    jobs = _jobs(games, daemon_games, tuple(epsilon or (2.0, 4.0)), miss, tuple(only or ()))
     kept = None if out is None else _folder(out) / _KEPT
     before = kept_seed(kept) if kept is not None else None
     settings = Settings(
         version=version(),
+        software=fingerprint(),
         seed=_seed(seed) or before or secrets.token_hex(16),
         miss=miss,
         jobs=tuple(job.name for job in jobs),
@@ -142,7 +148,9 @@ def _seed(text: str | None) -> str | None:
     return text
 
 
-def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...], only: tuple[str, ...]) -> "list[Job]":
+def _jobs(
+    games: int, daemon_games: int, epsilons: tuple[float, ...], miss: float, only: tuple[str, ...]
+) -> "list[Job]":
     from oracle.audit.cells import all_cells
     from oracle.audit.runner import Daemon, Game, Structure, Time
     from oracle.audit.structure import structure_names
@@ -150,7 +158,7 @@ def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...], only: tupl
 
     jobs: list[Job] = [Structure(target, check) for target, check in structure_names()]
     jobs += [Daemon(daemon_games)] if daemon_games else []
-    jobs += [Game(cell) for cell in all_cells(games, epsilons)]
+    jobs += [Game(cell) for cell in all_cells(games, epsilons, miss)]
     jobs += [Time(what) for what in TIMINGS]
     wanted = [job for job in jobs if not only or any(part in job.name for part in only)]
     if not wanted:
@@ -179,6 +187,7 @@ def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path
     games = [one for one in results if isinstance(one, Finding)]
     if games:
         console.print(_games_table(games))
+        console.print(_GAMES_NOTE, style="dim")
     checks = [one for one in results if isinstance(one, Check)]
     if checks:
         console.print(_checks_table(checks))
@@ -202,7 +211,7 @@ def _games_table(games: "Sequence[Finding]") -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("attacked", "adversary", "hidden record"):
         table.add_column(name, overflow="fold")
-    for name in ("claimed", "delta", "proved", "estimate", "games"):
+    for name in ("claimed", "delta", "proved", "provable", "estimate", "counted"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in games:
         estimate = "-" if one.estimate is None else f"{one.estimate:.2f}"
@@ -213,8 +222,9 @@ def _games_table(games: "Sequence[Finding]") -> Table:
             f"{one.epsilon:g}{' (nominal)' if one.nominal else ''}",
             f"{one.delta:g}",
             f"{one.lowest:.2f}",
+            f"{one.ceiling:.1f}",
             estimate,
-            f"{2 * one.games:,}",
+            f"{one.games:,}",
             style="red" if one.refutes else None,
         )
     return table

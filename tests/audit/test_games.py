@@ -6,7 +6,7 @@ import pytest
 from oracle.accounting.accountant import delta_at
 from oracle.accounting.events import BetweenThresholdsEvent
 from oracle.audit.adversaries import ADVERSARIES
-from oracle.audit.bounds import epsilon_bound
+from oracle.audit.bounds import CHOOSING, ceiling, epsilon_bound
 from oracle.audit.cells import Cell, all_cells, run_cell
 from oracle.audit.findings import NEAR
 from oracle.audit.games import Game
@@ -138,11 +138,22 @@ def test_the_hidden_record_is_all_that_differs():
 
 def test_the_matrix_holds_every_predictor_and_profile():
     """Every kind of predictor, in every profile, is attacked at every claim, and no cell comes twice."""
-    cells = all_cells(1_000, (2.0, 4.0))
+    cells = all_cells(1_000, (2.0, 4.0), 1e-3)
     assert len({cell.name for cell in cells}) == len(cells)
     assert {target.predictor for target in TARGETS} | {learner.predictor for learner in LEARNERS} == set(KINDS)
     attacked = {(cell.target, cell.adversary, cell.epsilon) for cell in cells if cell.level == "predictor"}
     assert len(attacked) == 2 * len(TARGETS) * len(ADVERSARIES) + 2 * len(LEARNERS)
+
+
+def test_whoever_attacks_a_proved_claim_could_refute_it():
+    """Every attack has so many games that something with no privacy at all would be refuted by them."""
+    nominal = {target.name for target in TARGETS if target.profile == "paper"}
+    cells = all_cells(1_000, (2.0, 4.0), 1e-3)
+    assert len(cells) < 900
+    for cell in cells:
+        counted = cell.games - cell.games // CHOOSING
+        if cell.target not in nominal:
+            assert ceiling(counted, cell.delta, 1e-3 / len(cells)) > cell.epsilon, cell
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: one.name)
