@@ -1,12 +1,12 @@
 """What an audit found, as it is printed, kept and drawn."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["NEAR", "Check", "Finding", "finite", "near", "refuted"]
+__all__ = ["NEAR", "Check", "Finding", "finite", "near", "near_predictors", "refuted"]
 
 NEAR: Final = 4.0
 """Within this factor of the claim somebody has to come, for an adversary to count as strong enough."""
@@ -94,9 +94,22 @@ def near(results: Sequence[Finding | Check]) -> dict[str, float]:
 
     Not for daemons: their games are too few to come near; they are played for the noise to be the same.
     """
+    return _factors(results, lambda one: one.level)
+
+
+def near_predictors(results: Sequence[Finding | Check]) -> dict[str, float]:
+    """Return the same for each predictor that was attacked as a whole, by its name."""
+    return _factors([one for one in results if isinstance(one, Finding) and one.level == "predictor"], _target)
+
+
+def _target(one: Finding) -> str:
+    return one.target
+
+
+def _factors(results: Sequence[Finding | Check], kind: Callable[[Finding], str]) -> dict[str, float]:
     factors: dict[str, float] = {}
     for one in results:
         if isinstance(one, Finding) and not one.nominal and one.level != "daemon":
             factor = one.epsilon / one.lowest if one.lowest > 0.0 else math.inf
-            factors[one.level] = min(factors.get(one.level, math.inf), factor)
+            factors[kind(one)] = min(factors.get(kind(one), math.inf), factor)
     return factors

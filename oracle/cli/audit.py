@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from oracle.audit.findings import NEAR, Check, Finding, finite, near, refuted
+from oracle.audit.findings import NEAR, Check, Finding, finite, near, near_predictors, refuted
 from oracle.audit.page import page
 from oracle.cli import audit_receipt
 from oracle.cli.progress import Progress
@@ -113,6 +113,7 @@ class Report(msgspec.Struct, frozen=True):
         miss: Probability that any true claim at all is refuted by chance.
         refuted: Names of the refuted claims and failed checks.
         near: By level of attack, the least factor between a proved claim and what was shown of it.
+        near_predictors: The same by predictor; null where nothing could be shown with so many games.
         results: Of all parts.
     """
 
@@ -121,13 +122,15 @@ class Report(msgspec.Struct, frozen=True):
     miss: float
     refuted: tuple[str, ...]
     near: dict[str, float | None]
+    near_predictors: dict[str, float | None]
     results: tuple[Finding | Check, ...]
 
 
 def _report(settings: "Settings", results: "Sequence[Finding | Check]") -> Report:
     levels = {level: finite(factor) for level, factor in near(results).items()}
+    predictors = {name: finite(factor) for name, factor in near_predictors(results).items()}
     broken = tuple(one.cell for one in refuted(results))
-    return Report(settings.version, settings.seed, settings.miss, broken, levels, tuple(results))
+    return Report(settings.version, settings.seed, settings.miss, broken, levels, predictors, tuple(results))
 
 
 def _check(games: int, daemon_games: int, miss: float, epsilons: Sequence[float] | None) -> None:
@@ -193,6 +196,10 @@ def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path
         console.print(_checks_table(checks))
     for level, factor in near(results).items():
         console.print(_power(level, factor))
+    predictors = near_predictors(results)
+    if predictors:
+        parts = [f"{name} {'nothing' if math.isinf(part) else f'1/{part:.2g}'}" for name, part in predictors.items()]
+        console.print(f"proved of each predictor's claim: {'; '.join(parts)}")
     broken = refuted(results)
     console.print(
         "refuted: " + ", ".join(one.cell for one in broken)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from oracle.audit import software
-from oracle.audit.findings import Check, Finding, near, refuted
+from oracle.audit.findings import Check, Finding, near, near_predictors, refuted
 from oracle.audit.page import page
 from oracle.cli.main import app
 from tests.audit.mutants import planted
@@ -142,6 +142,8 @@ def test_what_counts_as_refuted():
     assert refuted([good, bad]) == [bad]
     assert near([good, finding(lowest=0.5)]) == {"predictor": pytest.approx(2.0 / 0.9)}
     assert near([finding(nominal=True), finding(level="daemon")]) == {}
+    by_predictor = near_predictors([good, finding(target="stumps", lowest=0.0), finding(level="stopper")])
+    assert by_predictor == {"boxes": pytest.approx(2.0 / 0.9), "stumps": float("inf")}
 
 
 @pytest.mark.parametrize(
