@@ -16,7 +16,8 @@ port. How long anything takes is another matter.
 
 `inside.py` runs the daemon here, on a clock that only the test moves, so that even times are compared; `outside.py`
 runs processes over files; `on_kafka.py` one over a real broker, whose times and names of topics are left out too, and
-what its client says by itself. `mutants.py` has the leaks that must be found. `python -m tests.leaks` tries more.
+what its client says by itself; `on_mqtt.py` one over a real broker of the other kind. `mutants.py` has the leaks that
+must be found. `python -m tests.leaks` tries more.
 """
 
 import tempfile
