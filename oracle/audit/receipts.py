@@ -2,11 +2,11 @@
 
 A receipt holds public facts only (privacy document, section 1), the plan whole, and a commitment to the running tag:
 SHA-256 over the plan's digest, the round and the 16-byte tag. The tag is a keyed MAC over every round and query, so
-the commitment tells nothing, and whoever keeps the genesis file can show later which log it stands for.
+the commitment tells nothing, and whoever keeps the genesis file can show later which log it stands for:
+`oracle.cli.receipt_log` re-executes that log and compares.
 """
 
 import hashlib
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -15,10 +15,9 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from oracle.errors import InputError, KeyFileError, PerpetuaError, PlanError, StateError, StorageError
+from oracle.errors import InputError, PerpetuaError, PlanError, StateError, StorageError
 from oracle.planning.kinds import KINDS, decode_plan
 from oracle.planning.plan import Plan
-from oracle.state.files import read_private, write_exclusive
 from oracle.state.folder import newest_bytes, read_plan
 from oracle.state.forks import read_forks
 from oracle.state.format import Snapshot
@@ -31,10 +30,8 @@ __all__ = [
     "Statement",
     "make_statement",
     "open_receipt",
-    "public_key_path",
-    "read_public_key",
     "seal",
-    "signing_key",
+    "statement_of",
     "tag_commitment",
     "verify_statement",
 ]
@@ -42,9 +39,6 @@ __all__ = [
 _DOMAIN: Final = b"perpetua/receipt/1\0"
 _TAG_DOMAIN: Final = b"perpetua/receipt/1/tag\0"
 _VERSION: Final = 1
-_SECRET, _PUBLIC = "perpetua-receipt-key 1", "perpetua-receipt-public-key 1"
-_KEY_BYTES: Final = 32
-_LIMIT: Final = 4096
 
 
 class PhaseLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,51 +111,6 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     signature: str
 
 
-def public_key_path(secret: Path) -> Path:
-    """Return where the public part of a receipt key is written."""
-    return secret.with_name(secret.name + ".pub")
-
-
-def signing_key(path: Path) -> Ed25519PrivateKey:
-    """Return the receipt key of a file of mode 0600; make it, and its public part beside it, where there is none.
-
-    Raises:
-        KeyFileError: The file is malformed, or readable by others than its owner.
-        StorageError: It cannot be written.
-    """
-    if not path.exists():
-        raw = Ed25519PrivateKey.generate().private_bytes_raw()
-        write_exclusive(path, f"{_SECRET}\n{raw.hex()}\n".encode())
-    try:
-        text = read_private(path, _LIMIT)
-    except OSError as exc:
-        raise KeyFileError(f"receipt key {path}: {exc.strerror}") from exc
-    key = Ed25519PrivateKey.from_private_bytes(_key_of(path, text, _SECRET))
-    public = public_key_path(path)
-    if not public.exists():
-        write_exclusive(public, f"{_PUBLIC}\n{key.public_key().public_bytes_raw().hex()}\n".encode())
-    return key
-
-
-def read_public_key(path: Path) -> bytes:
-    """Return the 32 bytes of a public key file.
-
-    Raises:
-        KeyFileError: It is none, or cannot be read.
-    """
-    try:
-        return _key_of(path, path.read_bytes()[:_LIMIT], _PUBLIC)
-    except OSError as exc:
-        raise KeyFileError(f"receipt key {path}: {exc.strerror}") from exc
-
-
-def _key_of(path: Path, text: bytes, first_line: str) -> bytes:
-    match = re.fullmatch(rf"{first_line}\n([0-9a-f]{{{2 * _KEY_BYTES}}})\n?".encode(), text)
-    if match is None:
-        raise KeyFileError(f"receipt key {path}: not a key file (a line {first_line!r}, then a line of hex digits)")
-    return bytes.fromhex(match[1].decode())
-
-
 def tag_commitment(plan_digest: bytes, rounds: int, tag: bytes) -> str:
     """Return the commitment to a running tag, hex digits."""
     return hashlib.sha256(_TAG_DOMAIN + plan_digest + rounds.to_bytes(8, "big") + tag).hexdigest()
@@ -177,12 +126,16 @@ def make_statement(folder: Path, master_key: bytes, software: str) -> Statement:
     if encoded is None or data is None:
         raise StateError(f"{folder}: it holds no state")
     plan = decode_plan(encoded)
-    snapshot: Snapshot = decode_snapshot(data, master_key, plan.digest)
+    return statement_of(plan, decode_snapshot(data, master_key, plan.digest), len(read_forks(folder)), software)
+
+
+def statement_of(plan: Plan, snapshot: Snapshot, forks: int, software: str) -> Statement:
+    """Return what a snapshot of a plan's state stands for, with so many forks of the state."""
     return Statement(
         software=software,
         issued=datetime.now(UTC).isoformat(timespec="seconds"),
         model=plan.name,
-        plan=encoded.decode(),
+        plan=plan.encode().decode(),
         plan_digest=plan.digest.hex(),
         nominal=plan.nominal,
         round=snapshot.round,
@@ -190,7 +143,7 @@ def make_statement(folder: Path, master_key: bytes, software: str) -> Statement:
         rearms=snapshot.rearms,
         delta_spent=_spent(plan, snapshot.round),
         delta_limit=plan.delta,
-        forks=len(read_forks(folder)),
+        forks=forks,
         tag_commitment=tag_commitment(plan.digest, snapshot.round, snapshot.tag),
     )
 

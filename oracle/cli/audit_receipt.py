@@ -1,13 +1,13 @@
 """`perpetua audit sign` and `perpetua audit receipt`: signed public statements, made and checked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from oracle.cli.version import version
-from oracle.errors import StorageError
+from oracle.errors import InputError, StorageError
 from oracle.state.files import write_exclusive
 from oracle.state.keys import read_key_file
 from oracle.state.shards import refuse_sharded
@@ -30,7 +30,8 @@ def sign(
     ] = None,
 ) -> None:
     """Write a signed statement of a state's newest snapshot: plan, guarantee, rounds, running-tag commitment."""
-    from oracle.audit.receipts import make_statement, public_key_path, seal, signing_key
+    from oracle.audit.receipt_keys import public_key_path, signing_key
+    from oracle.audit.receipts import make_statement, seal
 
     refuse_sharded(state)
     key_path = key or state / "key"
@@ -54,6 +55,8 @@ def sign(
 def _claims(statement: "Statement") -> Iterator[str]:
     from oracle.planning.kinds import decode_plan
 
+    if not statement.phases:
+        return
     phase = statement.phases[-1]
     yield f"model:      {statement.model}, plan {statement.plan_digest}"
     yield f"log:        running tag committed to by {statement.tag_commitment}"
@@ -88,7 +91,7 @@ def _claims(statement: "Statement") -> Iterator[str]:
         )
 
 
-def check(
+def check(  # noqa: PLR0913, PLR0917 -- the command's options
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The receipt.")],
     public_key: Annotated[
         Path | None, typer.Option("--public-key", help="The key that it must be signed with.")
@@ -102,11 +105,37 @@ def check(
     shard: Annotated[
         str | None, typer.Option("--shard", help="TOPIC/PARTITION, where the ledger has events of several shards.")
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--log",
+            help="The log that it is to stand for, answered again from --genesis: .jsonl, .parquet or .arrow; or the "
+            ".toml configuration of a Kafka source.",
+        ),
+    ] = None,
+    genesis: Annotated[
+        Path | None, typer.Option("--genesis", help="With --log: the run's genesis file, which is private.")
+    ] = None,
+    rows_per_message: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="With --log: rows of a Parquet or Arrow log that were served as one message; by default 65536."
+        ),
+    ] = None,
+    partition: Annotated[int, typer.Option(help="With --log: partition of a Kafka topic.")] = 0,
 ) -> None:
-    """Check a receipt, and say in plain words what it claims. Exit 1 if anything in it does not hold."""
-    from oracle.audit.ledgers import against_ledger, read_ledger
-    from oracle.audit.receipts import ForgedReceiptError, open_receipt, read_public_key, verify_statement
+    """Check a receipt, and say in plain words what it claims. Exit 1 if anything in it does not hold.
 
+    With --log and --genesis the queries are answered again, up to the
+    receipt's round, to find out whether they are the ones that it stands
+    for. That publishes nothing and costs no epsilon.
+    """
+    from oracle.audit.receipt_keys import read_public_key
+    from oracle.audit.receipts import ForgedReceiptError, open_receipt, verify_statement
+
+    if (log is None) != (genesis is None):
+        name, other = ("--genesis", "--log") if genesis is None else ("--log", "--genesis")
+        raise InputError(name, None, f"must go with {other}: the log is answered again from the genesis file")
     wanted = None if public_key is None else read_public_key(public_key)
     try:
         statement, signer = open_receipt(file, wanted)
@@ -114,8 +143,8 @@ def check(
         typer.echo(f"DOES NOT HOLD: {exc}")
         raise typer.Exit(1) from exc
     wrong = verify_statement(statement)
-    if ledger is not None:
-        wrong += against_ledger(statement, read_ledger(ledger, shard))
+    checks = [_check_ledger(statement, ledger, shard), _check_log(statement, log, genesis, rows_per_message, partition)]
+    wrong += [problem for done in checks for problem in done.wrong]
     if wanted:
         typer.echo("signature:  good, by the key you gave")
     else:
@@ -129,4 +158,48 @@ def check(
     if not wrong:
         against = "plan and ledger" if ledger else "plan (no ledger was given)"
         typer.echo(f"checked:    every figure again, against {against}")
+    _tell("checked:   ", [done.found for done in checks if not wrong])
+    _tell("unchecked: ", [done.open for done in checks])
     raise typer.Exit(1 if wrong else 0)
+
+
+def _tell(name: str, lines: Sequence[str]) -> None:
+    for line in filter(None, lines):
+        typer.echo(f"{name} {line}")
+
+
+class _Check(NamedTuple):
+    """What one comparison came to.
+
+    Attributes:
+        wrong: What does not hold.
+        found: What was found to hold, beside the figures; or nothing.
+        open: What it did not look at; or nothing.
+    """
+
+    wrong: Sequence[str] = ()
+    found: str = ""
+    open: str = ""
+
+
+def _check_ledger(statement: "Statement", ledger: Path | None, shard: str | None) -> _Check:
+    if ledger is None:
+        return _Check()
+    from oracle.audit.ledgers import UNSEEN, against_ledger, read_ledger
+
+    return _Check(
+        against_ledger(statement, read_ledger(ledger, shard)), open=f"not against the ledger: {'; '.join(UNSEEN)}"
+    )
+
+
+def _check_log(
+    statement: "Statement", log: Path | None, genesis: Path | None, rows_per_message: int | None, partition: int
+) -> _Check:
+    if log is None or genesis is None:
+        return _Check(open="which log was answered (whoever keeps the genesis file can: --log and --genesis)")
+    from oracle.cli.receipt_log import QueryLog, against_log
+
+    wrong = against_log(statement, QueryLog(log, rows_per_message, partition), genesis)
+    if statement.round == 0:
+        return _Check(wrong, open="which log will be answered: no round was, so the receipt stands for none")
+    return _Check(wrong, found=f"the log is the one that was answered, up to round {statement.round:,}")

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from connectors.base import Source
-from connectors.local.jsonl import JsonlSource
-from connectors.local.parquet_source import ParquetSource
 from oracle.cli.answers import answered_rows
+from oracle.cli.query_log import ROWS, check_log, open_log
 from oracle.cli.replay_fork import Outputs, Published, check_outputs, counted, publish, stated_cost
 from oracle.cli.replay_verify import Verdict, last_commit_of, verify
 from oracle.errors import InputError, LogDivergedError, PlanExhaustedError, RefusedError, StateError, WrongKeyError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
-from oracle.service.messages import MessageSettings, check_messages
+from oracle.service.messages import MessageSettings
 from oracle.service.shard import Shard
 from oracle.state.folder import newest_bytes, read_plan
 from oracle.state.format import Snapshot, decode
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from oracle.cli.replay_kafka import KafkaLog
 
 __all__ = ["run"]
-
-_ROWS = 65_536
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
@@ -58,7 +54,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     rows_per_message: Annotated[
         int | None,
         typer.Option(
-            help=f"Rows of a Parquet or Arrow log that are one message; by default {_ROWS}, or with --verify as it was "
+            help=f"Rows of a Parquet or Arrow log that are one message; by default {ROWS}, or with --verify as it was "
             "served, which the answers tell.",
             show_default=False,
         ),
@@ -100,7 +96,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         committed = last_commit_of(answers, commit)
         served = answered_rows(answers)
         doubt = _doubt(rows_per_message, served)
-        source = _source(log, plan, rows_per_message or served or _ROWS)
+        source = open_log(log, plan, rows_per_message or served or ROWS)
         try:
             verdict = asyncio.run(verify(Shard(plan, snapshot), source, answers, committed, log, size))
         except LogDivergedError as exc:
@@ -115,12 +111,12 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         raise InputError("--out", None, "must name the file that the answers go to")
     outputs = Outputs(origin, out, ledger)
     check_outputs(outputs, log)
-    rows = rows_per_message or _ROWS
+    rows = rows_per_message or ROWS
     if topic is not None:
         done = asyncio.run(publish(plan, snapshot, topic.source(offsets), outputs, None, topic.announce))
     else:
-        _check_log(plan, log, rows)
-        done = asyncio.run(publish(plan, snapshot, _source(log, plan, rows), outputs, size))
+        check_log(plan, log, rows, MessageSettings("LOG", "--rows-per-message"))
+        done = asyncio.run(publish(plan, snapshot, open_log(log, plan, rows), outputs, size))
     _show_published(done, out, as_json=as_json)
 
 
@@ -131,12 +127,6 @@ def _verify_kafka(topic: "KafkaLog", shard: Shard, log: Path, offsets: str | Non
     source = topic.whole(committed.position)
     with topic.answers() as answers:
         return asyncio.run(verify(shard, source, answers, committed, log, None))
-
-
-def _source(log: Path, plan: Plan, rows_per_message: int) -> Source:
-    if log.suffix in {".parquet", ".arrow"}:
-        return ParquetSource(log, rows_per_message=rows_per_message)
-    return JsonlSource(log, body_limit=plan.limits.body_bytes)
 
 
 def _check_options(*, verifying: bool, answers: Path | None, publishing: bool, on_kafka: bool) -> None:
@@ -150,13 +140,6 @@ def _check_options(*, verifying: bool, answers: Path | None, publishing: bool, o
         )
     if not verifying and answers is not None:
         raise InputError("--verify", verifying, "must be added to compare with --answers; to answer a log, name --out")
-
-
-def _check_log(plan: Plan, log: Path, rows_per_message: int) -> None:
-    """Refuse a Parquet or Arrow log whose every message would be rejected."""
-    if log.suffix not in {".parquet", ".arrow"}:
-        return
-    check_messages(plan, log, rows_per_message, MessageSettings("LOG", "--rows-per-message"))
 
 
 def _doubt(given: int | None, served: int | None) -> str:

@@ -52,6 +52,14 @@ class KafkaLog:
         """Return all records up to an offset."""
         return KafkaRange(self.settings, self.partition, self.settings.first_offset_of(self.partition), end)
 
+    def present(self) -> KafkaRange:
+        """Return all records that there are now.
+
+        Raises:
+            BusError: The brokers do not answer.
+        """
+        return self.whole(asyncio.run(first_and_last(self.settings, self.partition))[1])
+
     def committed(self) -> Committed:
         """Return what was last committed, and up to where.
 

@@ -135,14 +135,18 @@ class Shard:
         )
         return Outcome(commit, len(batch.features), batch.rejections, after.phase != before.phase)
 
-    def repeat(self, deliveries: Sequence[Delivery]) -> int:
+    def repeat(self, deliveries: Sequence[Delivery] | DecodedBatch) -> int:
         """Answer again deliveries whose answers are durable already, and make no replies of them; return the rounds.
+
+        Args:
+            deliveries: As `process` takes them.
 
         Raises:
             PlanExhaustedError: The plan has not enough rounds for all of them.
         """
+        given = deliveries.deliveries if isinstance(deliveries, DecodedBatch) else deliveries
         batch, _, _ = self._execute(deliveries)
-        if len(batch.deliveries) < len(deliveries):
+        if len(batch.deliveries) < len(given):
             msg = f"round {self._plan.rounds}: the plan's last phase has ended"
             raise PlanExhaustedError(msg)
         return len(batch.features)

@@ -9,14 +9,12 @@ from typer.testing import CliRunner
 
 from oracle.audit.learners import LEARNERS
 from oracle.audit.ledgers import against_ledger, read_ledger
+from oracle.audit.receipt_keys import public_key_path, read_public_key, signing_key
 from oracle.audit.receipts import (
     ForgedReceiptError,
     make_statement,
     open_receipt,
-    public_key_path,
-    read_public_key,
     seal,
-    signing_key,
     tag_commitment,
     verify_statement,
 )
