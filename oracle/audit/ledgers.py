@@ -214,7 +214,7 @@ def _forks(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
     shown = {event.fork for event in told if isinstance(event, ReplayForked) and event.round <= statement.round}
     if len(shown) > statement.forks:
         yield (
-            f"the ledger shows {len(shown)} forks (other logs answered) from rounds up to {statement.round}, the "
+            f"the ledger shows other logs answered from rounds up to {statement.round} (forks): {len(shown)}, the "
             f"receipt {statement.forks}: it leaves some out, or they are newer than it, or they started from a genesis "
             "file or a copy, of which a receipt does not know"
         )

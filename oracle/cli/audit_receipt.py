@@ -158,7 +158,7 @@ def check(  # noqa: PLR0913, PLR0917 -- the command's options
     if not wrong:
         against = "plan and ledger" if ledger else "plan (no ledger was given)"
         typer.echo(f"checked:    every figure again, against {against}")
-    _tell("checked:   ", [done.found for done in checks if not wrong])
+    _tell("checked:   ", [done.found for done in checks if not done.wrong])
     _tell("unchecked: ", [done.open for done in checks])
     raise typer.Exit(1 if wrong else 0)
 

@@ -7,6 +7,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from oracle.accounting.ledger import PhaseEnded, SideRearmed
+from oracle.accounting.ledger import decode as ledger_event
 from oracle.audit.learners import LEARNERS
 from oracle.audit.ledgers import against_ledger, read_ledger
 from oracle.audit.receipt_keys import public_key_path, read_public_key, signing_key
@@ -27,6 +29,7 @@ from oracle.state.format import decode
 from oracle.state.keys import read_key_file
 from tests.predictors.plans import planned
 from tests.support.folders import long_plan, make_state, perpetua, write_config, write_log
+from tests.support.shards import bodies, deliveries_of, new_shard, process_in_batches
 
 
 def run(*arguments):
@@ -77,6 +80,33 @@ def test_the_key_is_private_and_stays(served):
     with pytest.raises(KeyFileError):
         signing_key(secret)
     secret.chmod(0o600)
+
+
+def test_a_public_key_of_another_key_is_refused(served, tmp_path):
+    """Nobody is pointed to a public key that the receipts are not signed with: it is refused, and left as it is."""
+    other = public_key_path(tmp_path / "other-key")
+    signing_key(tmp_path / "other-key")
+    secret, public = tmp_path / "receipt-key", tmp_path / "receipt-key.pub"
+    for text in (other.read_bytes(), b"no key\n"):
+        public.write_bytes(text)
+        result = run("audit", "sign", served / "state", "--receipt-key", secret, "--out", tmp_path / "receipt.json")
+        assert isinstance(result.exception, KeyFileError)
+        assert str(public) in str(result.exception)
+        assert public.read_bytes() == text
+        assert not (tmp_path / "receipt.json").exists()
+    public.unlink()
+    key = signing_key(secret)
+    assert read_public_key(public) == key.public_key().public_bytes_raw()
+
+
+def test_a_receipt_without_phases_is_found(served, tmp_path):
+    """A signed statement that leaves out what it stands for is told by the exit code, as any that does not hold."""
+    statement, _ = open_receipt(served / "receipt.json", None)
+    forged = tmp_path / "forged.json"
+    forged.write_bytes(seal(changed(statement, phases=()), signing_key(served / "state" / "receipt-key")))
+    result = run("audit", "receipt", forged)
+    assert result.exit_code == 1
+    assert "DOES NOT HOLD: phases or delta spent do not follow" in result.output
 
 
 def test_what_is_signed_follows_from_the_snapshot(served):
@@ -180,6 +210,57 @@ def test_receipts_over_phase_ends(tmp_path):
     problems = verify_statement(statement)
     assert problems, "a plan in form only is not proved"
     assert all("accountant" in problem for problem in problems)
+
+
+def test_receipts_of_a_run_that_goes_on(tmp_path):
+    """Signed right before and right behind re-arms and phase ends, each agrees with the ledger of then and of later."""
+    shard, plan = new_shard(long_plan()), long_plan()
+    lines = bodies(500)
+    whole = process_in_batches(shard, deliveries_of(lines))
+    events = [ledger_event(event) for event in whole.ledger]
+    rearm = next(event.round for event in events if isinstance(event, SideRearmed))
+    ends = [event.round for event in events if isinstance(event, PhaseEnded)][:1]
+    make_state(tmp_path / "state", plan)
+    config = write_config(tmp_path, state={"snapshot_rounds": 7}, service={"batch_rows": 5})
+    statements = []
+    for rounds in sorted({rearm, rearm + 1, *(end + more for end in ends for more in (-1, 0, 1)), 500}):
+        (tmp_path / "q.jsonl").write_bytes(b"".join(line + b"\n" for line in lines[:rounds]))
+        assert run("serve", config).exit_code == 0
+        receipt = tmp_path / f"receipt-{rounds}.json"
+        assert run("audit", "sign", tmp_path / "state", "--out", receipt).exit_code == 0
+        statement, _ = open_receipt(receipt, None)
+        assert statement.round == rounds
+        statements.append(statement)
+        assert against_ledger(statement, read_ledger(tmp_path / "ledger.jsonl")) == []
+    counted = {statement.round: statement.rearms for statement in statements}
+    assert counted[rearm] < counted[rearm + 1]
+    for statement in statements:
+        assert against_ledger(statement, read_ledger(tmp_path / "ledger.jsonl")) == []
+
+
+def test_a_fork_in_the_ledger_is_found(tmp_path):
+    """The ledger of a run that was forked from the state shows the fork; the receipt made before does not state it."""
+    make_state(tmp_path / "state", planned())
+    log = tmp_path / "q.jsonl"
+    log.write_text('{"id":"1","x":[0.5]}\n')
+    assert run("serve", write_config(tmp_path)).exit_code == 0
+    receipts = tmp_path / "before.json", tmp_path / "after.json"
+    assert run("audit", "sign", tmp_path / "state", "--out", receipts[0]).exit_code == 0
+    forked = run(
+        "replay", log, "--from", tmp_path / "state", "--accept-cost", "--out", tmp_path / "again.jsonl",
+        "--ledger", tmp_path / "fork.jsonl",
+    )  # fmt: skip
+    assert forked.exit_code == 0, forked.output
+    assert run("audit", "sign", tmp_path / "state", "--out", receipts[1]).exit_code == 0
+    with (tmp_path / "ledger.jsonl").open("ab") as ledger:  # as `perpetua replay` announces it on Kafka
+        ledger.write((tmp_path / "fork.jsonl").read_bytes().splitlines(keepends=True)[0])
+    results = [run("audit", "receipt", receipt, "--ledger", tmp_path / "ledger.jsonl") for receipt in receipts]
+    assert [result.exit_code for result in results] == [1, 0]
+    assert (
+        "DOES NOT HOLD: the ledger shows other logs answered from rounds up to 1 (forks): 1, the receipt 0"
+        in results[0].output
+    )
+    assert "answered from this state 1 times" in results[1].output
 
 
 def test_bad_files_are_named(served, tmp_path):

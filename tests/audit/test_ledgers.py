@@ -1,0 +1,226 @@
+"""Receipts against ledgers: of the same run at every snapshot, and of one that contradicts itself or is of another."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.local.memory import MemoryLog, MemorySink
+from oracle.accounting.ledger import (
+    LedgerEvent,
+    PhaseEnded,
+    PhaseStarted,
+    PlanEnded,
+    ShardStarted,
+    ShardStopped,
+    SideRearmed,
+    decode,
+)
+from oracle.audit.ledgers import against_ledger
+from oracle.audit.receipts import Statement, statement_of
+from oracle.predictors.base import phase_started
+from oracle.service.fork import fork_event
+from oracle.state.format import Snapshot
+from oracle.state.store import MemoryStore
+from tests.predictors.plans import feature, tiny_plan
+from tests.support.shards import (
+    MASTER_KEY,
+    bodies,
+    daemon_over,
+    deliveries_of,
+    first_snapshot,
+    mixed_bodies,
+    new_shard,
+    run_daemon,
+)
+
+PLAN = tiny_plan(
+    [feature("a"), feature("b")], points=(12, 15, 10, 13) * 4, rearmed=4, threshold=1, rounds=60
+)  # a re-arm every other round, also at the last round of a phase, and of several sides at once
+
+
+class KeepingStore(MemoryStore):
+    """Keeps every snapshot, with as much of the ledger as there was when it was made."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__(MASTER_KEY)
+        self._log = log
+        self.kept: list[tuple[Snapshot, int]] = []
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Save and keep it."""
+        super().save(snapshot)
+        self.kept.append((snapshot, len(self._log.ledger)))
+
+
+def stated(snapshot: Snapshot, forks: int = 0) -> Statement:
+    """Return the statement of a snapshot."""
+    return statement_of(PLAN, snapshot, forks, "perpetua test")
+
+
+@pytest.fixture(scope="module")
+def every_round() -> tuple[list[tuple[Statement, int]], list[LedgerEvent]]:
+    """Return the statements after each of 900 messages, with the events there were then, and the whole ledger."""
+    shard, events, statements = new_shard(PLAN), [], []
+    for delivery in deliveries_of(bodies(900)):
+        events += [decode(event) for event in shard.process([delivery]).commit.ledger]
+        statements.append((stated(shard.snapshot()), len(events)))
+    return statements, events
+
+
+def problems(statement: Statement, events: list[LedgerEvent]) -> str:
+    """Return all that is wrong, in one text."""
+    return "\n".join(against_ledger(statement, events))
+
+
+def test_a_statement_of_any_round_agrees_with_the_ledger(every_round):
+    """Right before and right behind each re-arm and phase end, with the ledger of then and with the later one."""
+    statements, events = every_round
+    rearms = [event.round for event in events if isinstance(event, SideRearmed)]
+    ends = {event.round for event in events if isinstance(event, PhaseEnded)}
+    rounds = set(rearms)
+    assert len(rearms) > len(rounds) > 300, "several sides are armed before one query"
+    assert len(ends) > 4
+    assert any(end - 1 in rounds for end in ends), "a side is armed before a phase's last query"
+    for statement, told in statements:
+        if statement.round % 4 and not ends & {statement.round - 1, statement.round, statement.round + 1}:
+            continue
+        assert against_ledger(statement, events[:told]) == []
+        assert against_ledger(statement, events) == []
+    counted = {statement.round: statement.rearms for statement, _ in statements}
+    for number in rounds - {0, 1}:
+        assert counted[number + 1] > counted[number], "an event's round is the one before whose query it happened"
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    count=st.integers(1, 900),
+    seed=st.integers(0, 3),
+    batch_rows=st.integers(1, 120),
+    snapshot_rounds=st.integers(15, 250),
+)
+def test_every_snapshot_of_a_daemon_agrees_with_the_ledger(count, seed, batch_rows, snapshot_rounds):
+    """Whatever is sent, and however it is cut into batches and snapshots: with the prefix and with the whole ledger."""
+    log = MemoryLog(deliveries_of(mixed_bodies(count, seed)))
+    store = KeepingStore(log)
+    store.save(first_snapshot(PLAN))
+    daemon = daemon_over(log, store, MemorySink(log), plan=PLAN, batch_rows=batch_rows, snapshot_rounds=snapshot_rounds)
+    assert run_daemon(daemon) == store.kept[-1][0].round
+    events = [decode(event) for event in log.ledger]
+    for snapshot, told in store.kept:
+        assert against_ledger(stated(snapshot), events[:told]) == []
+        assert against_ledger(stated(snapshot), events) == []
+    assert len(store.kept) >= 2
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("kind", [PhaseStarted, PhaseEnded])
+def test_an_event_that_is_told_twice_otherwise_is_found(every_round, kind, first):
+    """Two different beginnings or ends of a phase are a contradiction, whichever comes first; equal ones are one."""
+    statements, events = every_round
+    statement, _ = statements[-1]
+    at = next(number for number, event in enumerate(events) if isinstance(event, kind) and event.phase == 2)
+    honest = events[at]
+    assert isinstance(honest, PhaseStarted | PhaseEnded)
+    assert against_ledger(statement, [*events[: at + 1], honest, *events[at + 1 :], honest]) == []
+    other = msgspec.structs.replace(honest, round=honest.round - 1)
+    both = [other, honest] if first else [honest, other]
+    name = "beginning" if kind is PhaseStarted else "end"
+    said = problems(statement, [*events[:at], *both, *events[at + 1 :]])
+    assert f"phase 2: the ledger contradicts itself: it tells the phase's {name} in 2 ways" in said
+
+
+def test_a_re_arm_too_many_or_too_few_is_found(every_round):
+    """The receipt, the phase's end and where a shard stood count the re-arms too."""
+    statements, events = every_round
+    statement, _ = statements[-1]
+    gone = next(event for event in events if isinstance(event, SideRearmed) and event.phase == 2)
+    fewer = [event for event in events if event != gone]
+    said = problems(statement, fewer)
+    assert f"the ledger has {statement.rearms - 1} re-arms before round 900, the receipt {statement.rearms}" in said
+    assert "phase 2: the ledger contradicts itself" in said
+    told_so = msgspec.structs.replace(statement, rearms=statement.rearms - 1)
+    assert "phase 2: the ledger contradicts itself" in problems(told_so, fewer)
+    assert against_ledger(statement, [*events, standing(statement, ShardStopped)]) == []
+    wrong = msgspec.structs.replace(standing(statement, ShardStopped), rearms=statement.rearms + 1)
+    assert "in its shard-stopped" in problems(statement, [*events, wrong])
+
+
+def standing(statement: Statement, kind: type[ShardStarted | ShardStopped]) -> ShardStarted | ShardStopped:
+    """Return the event of a shard that starts or stops where a statement was made."""
+    line = statement.phases[-1]
+    return kind(
+        round=statement.round,
+        phase=line.phase,
+        rearms=statement.rearms,
+        epsilon=line.epsilon,
+        delta=line.delta,
+        delta_spent=statement.delta_spent,
+        delta_limit=statement.delta_limit,
+        version="1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        (ShardStarted, {"epsilon": 1.0}),
+        (ShardStarted, {"delta_limit": 0.5}),
+        (ShardStopped, {"delta_spent": 0.0}),
+        (ShardStopped, {"phase": 1}),
+        (ShardStopped, {"nominal": True}),
+    ],
+)
+def test_a_shard_of_another_plan_is_found(every_round, kind, changes):
+    """What shards say of their guarantee when they start and stop has to be the plan's."""
+    statements, events = every_round
+    statement, _ = statements[-1]
+    event = standing(statement, kind)
+    assert against_ledger(statement, [event, *events, event]) == []
+    said = problems(statement, [*events, msgspec.structs.replace(event, **changes)])
+    assert "the ledger is not of the receipt's plan" in said
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        msgspec.structs.replace(phase_started(PLAN, 16), delta_spent=0.0),
+        msgspec.structs.replace(phase_started(PLAN, 1), phase=17),
+        msgspec.structs.replace(phase_started(PLAN, 16), epsilon=1.0),
+        msgspec.structs.replace(phase_started(PLAN, 16), covers="training"),
+        PhaseEnded(round=PLAN.rounds - 1, phase=16, rearms=0),
+        PlanEnded(round=PLAN.rounds + 1),
+        SideRearmed(round=PLAN.rounds - 1, phase=15, side=0),
+    ],
+)
+def test_events_that_the_plan_cannot_have_are_found(every_round, foreign):
+    """A ledger of another plan is known by any phase, those too that had not begun when the receipt was made."""
+    statements, events = every_round
+    statement, _ = statements[0]
+    assert statement.round == 1
+    assert against_ledger(statement, events) == []
+    assert "the ledger is not of the receipt's plan" in problems(statement, [*events, foreign])
+
+
+def test_forks_that_the_receipt_leaves_out_are_found(every_round):
+    """Each fork in the ledger counts once, but those from later rounds; the receipt may know of more."""
+    statements, events = every_round
+    statement, _ = statements[299]
+    forks = [
+        fork_event(PLAN, snapshot_after(round_), bytes([number]) * 32, number)
+        for number, round_ in enumerate((0, 300), 1)
+    ]
+    later = fork_event(PLAN, snapshot_after(301), bytes(32), 3)
+    ledger = [*events, *forks, forks[0], later]
+    for known in range(4):
+        said = problems(msgspec.structs.replace(statement, forks=known), ledger)
+        assert ("(forks): 2, the receipt" in said) == (known < 2)
+        assert bool(said) == (known < 2)
+
+
+def snapshot_after(rounds: int) -> Snapshot:
+    """Return a snapshot of so many rounds."""
+    shard = new_shard(PLAN)
+    if rounds:
+        shard.process(deliveries_of(bodies(rounds)))
+    return shard.snapshot()
