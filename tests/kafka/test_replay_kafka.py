@@ -3,12 +3,16 @@
 import os
 import subprocess
 
+import msgspec
 import pytest
 from confluent_kafka import Producer
 
 from connectors.kafka.settings import KafkaSettings
+from oracle.audit.ledgers import against_ledger, read_ledger
+from oracle.audit.receipts import open_receipt
 from oracle.cli import replay_kafka
-from oracle.errors import RefusedError
+from oracle.cli.receipt_log import QueryLog, against_log
+from oracle.errors import InputError, RefusedError
 from oracle.state.forks import read_forks
 from tests.support.broker import Broker
 from tests.support.folders import command, environment
@@ -123,3 +127,28 @@ def test_answers_of_several_shards_on_one_partition_are_not_verified(broker, top
             replay_kafka.KafkaLog(settings, shard).answers(),
         ):
             pass
+
+
+def test_a_receipt_is_checked_against_topics(served, tmp_path):
+    """The query topic is the log that was answered; the ledger topic is of the plan, with what shards say of it."""
+    model, config = served
+    receipt, state = tmp_path / "receipt.json", model.folder / "state"
+    signed = subprocess.run(command("audit", "sign", state, "--out", receipt), env=environment(), check=False)
+    assert signed.returncode == 0
+    statement, _ = open_receipt(receipt, None)
+    assert statement.round == _COUNT
+    genesis = model.folder / "state.genesis"
+    assert against_log(statement, QueryLog(config), genesis) == []
+    assert len(against_log(msgspec.structs.replace(statement, tag_commitment=""), QueryLog(config), genesis)) == 1
+    with pytest.raises(InputError, match=r"must go on to round 701.*it ends at 700"):
+        against_log(msgspec.structs.replace(statement, round=_COUNT + 1), QueryLog(config), genesis)
+    events = model.read(f"{model.name}.ledger")
+    kinds = [event.body["kind"] for event in events]
+    assert {"shard-started", "shard-stopped", "side-rearmed"} <= {*kinds}
+    topic = tmp_path / "topic.txt"
+    topic.write_bytes(b"".join(b"%b\t%b\n" % (event.key, event.value) for event in events))
+    ledger = read_ledger(topic, f"{model.queries}/0")
+    assert len(ledger) == len(events)
+    complete = msgspec.structs.replace(statement, forks=kinds.count("replay-forked"))
+    assert against_ledger(complete, ledger) == []
+    assert against_ledger(msgspec.structs.replace(complete, rearms=0), ledger)
