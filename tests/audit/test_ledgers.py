@@ -1,5 +1,7 @@
 """Receipts against ledgers: of the same run at every snapshot, and of one that contradicts itself or is of another."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -18,10 +20,14 @@ from oracle.accounting.ledger import (
 )
 from oracle.audit.ledgers import against_ledger
 from oracle.audit.receipts import Statement, statement_of
+from oracle.planning.plan import Plan
 from oracle.predictors.base import phase_started
 from oracle.service.fork import fork_event
+from oracle.service.standing import standing
+from oracle.service.telemetry import beginning, standing_at
 from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
+from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.shards import (
     MASTER_KEY,
@@ -53,9 +59,9 @@ class KeepingStore(MemoryStore):
         self.kept.append((snapshot, len(self._log.ledger)))
 
 
-def stated(snapshot: Snapshot, forks: int = 0) -> Statement:
+def stated(snapshot: Snapshot, plan: Plan = PLAN) -> Statement:
     """Return the statement of a snapshot."""
-    return statement_of(PLAN, snapshot, forks, "perpetua test")
+    return statement_of(plan, snapshot, 0, "perpetua test")
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +119,26 @@ def test_every_snapshot_of_a_daemon_agrees_with_the_ledger(count, seed, batch_ro
     assert len(store.kept) >= 2
 
 
+@pytest.mark.parametrize("predictor", EXAMPLES)
+def test_every_predictor_agrees_with_its_ledger(predictor):
+    """To the plan's end, with a shard that starts and stops wherever a receipt is made, also between two phases."""
+    plan = example(predictor, rounds=60)
+    shard, events, statements = new_shard(plan), [], []
+    deliveries = deliveries_of(bodies(plan.rounds))
+    for start in range(0, len(deliveries), 30):
+        record = replace(beginning(plan, 0), **standing_at(plan, shard.facts()))
+        events += [standing("1", record, started=started) for started in (False, True)]
+        statements.append((stated(shard.snapshot(), plan), len(events)))
+        waiting = deliveries[start : start + 30]
+        events += [decode(event) for event in shard.process(waiting).commit.ledger]
+    statements.append((stated(shard.snapshot(), plan), len(events)))
+    assert statements[-1][0].round == plan.rounds
+    assert isinstance(events[-1], PlanEnded)
+    for statement, told in statements:
+        assert against_ledger(statement, events[:told]) == []
+        assert against_ledger(statement, events) == []
+
+
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("kind", [PhaseStarted, PhaseEnded])
 def test_an_event_that_is_told_twice_otherwise_is_found(every_round, kind, first):
@@ -141,12 +167,12 @@ def test_a_re_arm_too_many_or_too_few_is_found(every_round):
     assert "phase 2: the ledger contradicts itself" in said
     told_so = msgspec.structs.replace(statement, rearms=statement.rearms - 1)
     assert "phase 2: the ledger contradicts itself" in problems(told_so, fewer)
-    assert against_ledger(statement, [*events, standing(statement, ShardStopped)]) == []
-    wrong = msgspec.structs.replace(standing(statement, ShardStopped), rearms=statement.rearms + 1)
+    assert against_ledger(statement, [*events, standing_of(statement, ShardStopped)]) == []
+    wrong = msgspec.structs.replace(standing_of(statement, ShardStopped), rearms=statement.rearms + 1)
     assert "in its shard-stopped" in problems(statement, [*events, wrong])
 
 
-def standing(statement: Statement, kind: type[ShardStarted | ShardStopped]) -> ShardStarted | ShardStopped:
+def standing_of(statement: Statement, kind: type[ShardStarted | ShardStopped]) -> ShardStarted | ShardStopped:
     """Return the event of a shard that starts or stops where a statement was made."""
     line = statement.phases[-1]
     return kind(
@@ -175,7 +201,7 @@ def test_a_shard_of_another_plan_is_found(every_round, kind, changes):
     """What shards say of their guarantee when they start and stop has to be the plan's."""
     statements, events = every_round
     statement, _ = statements[-1]
-    event = standing(statement, kind)
+    event = standing_of(statement, kind)
     assert against_ledger(statement, [event, *events, event]) == []
     said = problems(statement, [*events, msgspec.structs.replace(event, **changes)])
     assert "the ledger is not of the receipt's plan" in said
