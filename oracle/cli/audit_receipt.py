@@ -184,7 +184,7 @@ class _Check(NamedTuple):
 
 def _check_ledger(statement: "Statement", ledger: Path | None, shard: str | None) -> _Check:
     if ledger is None:
-        return _Check()
+        return _Check(open="re-arms and forks, which only a ledger shows (no ledger was given)")
     from oracle.audit.ledgers import UNSEEN, against_ledger, read_ledger
 
     return _Check(

@@ -1,6 +1,7 @@
 """Receipts against ledgers: of the same run at every snapshot, and of one that contradicts itself or is of another."""
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -123,10 +124,13 @@ def test_every_snapshot_of_a_daemon_agrees_with_the_ledger(count, seed, batch_ro
 def test_every_predictor_agrees_with_its_ledger(predictor):
     """To the plan's end, with a shard that starts and stops wherever a receipt is made, also between two phases."""
     plan = example(predictor, rounds=60)
-    shard, events, statements = new_shard(plan), [], []
+    shard = new_shard(plan)
+    events: list[LedgerEvent] = []
+    statements: list[tuple[Statement, int]] = []
     deliveries = deliveries_of(bodies(plan.rounds))
     for start in range(0, len(deliveries), 30):
-        record = replace(beginning(plan, 0), **standing_at(plan, shard.facts()))
+        facts: dict[str, Any] = {**standing_at(plan, shard.facts())}
+        record = replace(beginning(plan, 0), **facts)
         events += [standing("1", record, started=started) for started in (False, True)]
         statements.append((stated(shard.snapshot(), plan), len(events)))
         waiting = deliveries[start : start + 30]
