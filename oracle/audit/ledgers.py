@@ -216,5 +216,5 @@ def _forks(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
         yield (
             f"the ledger shows other logs answered from rounds up to {statement.round} (forks): {len(shown)}, the "
             f"receipt {statement.forks}: it leaves some out, or they are newer than it, or they started from a genesis "
-            "file or a copy, of which a receipt does not know"
+            "file or a copy that was not named when it was signed (`audit sign --genesis`)"
         )

@@ -7,6 +7,7 @@ the commitment tells nothing, and whoever keeps the genesis file can show later 
 """
 
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -77,7 +78,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
         rearms: Times that any side was armed afresh.
         delta_spent: Sum of delta over the training records and all rounds so far.
         delta_limit: Its bound for ever.
-        forks: Other logs that were answered from this state; each costs its records epsilon once more.
+        forks: Other logs that were answered from this state, or from the genesis file and copies that the signer named;
+            each costs its records epsilon once more.
         tag_commitment: To the running tag, hex digits.
     """
 
@@ -116,17 +118,25 @@ def tag_commitment(plan_digest: bytes, rounds: int, tag: bytes) -> str:
     return hashlib.sha256(_TAG_DOMAIN + plan_digest + rounds.to_bytes(8, "big") + tag).hexdigest()
 
 
-def make_statement(folder: Path, master_key: bytes, software: str) -> Statement:
+def make_statement(folder: Path, master_key: bytes, software: str, origins: Sequence[Path] = ()) -> Statement:
     """Return what the newest snapshot of a state folder stands for; the folder may be served meanwhile.
 
+    Args:
+        folder: The state folder.
+        master_key: Its key.
+        software: What makes the statement.
+        origins: Genesis file and copies of the folder, whose forks are recorded beside them and count too.
+
     Raises:
-        StateError: The folder holds no state, or its snapshot cannot be read with this key.
+        StateError: The folder holds no state, or its snapshot cannot be read with this key; or a record of forks cannot
+            be understood.
     """
     encoded, data = read_plan(folder), newest_bytes(folder)
     if encoded is None or data is None:
         raise StateError(f"{folder}: it holds no state")
     plan = decode_plan(encoded)
-    return statement_of(plan, decode_snapshot(data, master_key, plan.digest), len(read_forks(folder)), software)
+    forks = {event.fork for origin in (folder, *origins) for event in read_forks(origin)}
+    return statement_of(plan, decode_snapshot(data, master_key, plan.digest), len(forks), software)
 
 
 def statement_of(plan: Plan, snapshot: Snapshot, forks: int, software: str) -> Statement:

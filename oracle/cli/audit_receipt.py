@@ -28,14 +28,23 @@ def sign(
             "--receipt-key", help="The receipt key; by default receipt-key beside the key file. Made if needed."
         ),
     ] = None,
+    genesis: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--genesis", help="The genesis file, or a copy of the folder: the forks recorded beside it are stated too."
+        ),
+    ] = None,
 ) -> None:
     """Write a signed statement of a state's newest snapshot: plan, guarantee, rounds, running-tag commitment."""
     from oracle.audit.receipt_keys import public_key_path, signing_key
     from oracle.audit.receipts import make_statement, seal
 
     refuse_sharded(state)
+    missing = next((origin for origin in genesis or () if not origin.exists()), None)
+    if missing is not None:
+        raise InputError("--genesis", str(missing), "must be a genesis file or a state folder")
     key_path = key or state / "key"
-    statement = make_statement(state, read_key_file(key_path), f"perpetua {version()}")
+    statement = make_statement(state, read_key_file(key_path), f"perpetua {version()}", genesis or ())
     secret = receipt_key or key_path.with_name("receipt-key")
     sealed = seal(statement, signing_key(secret))
     phase = statement.phases[-1].phase
@@ -86,8 +95,8 @@ def _claims(statement: "Statement") -> Iterator[str]:
     )
     if statement.forks:
         yield (
-            f"            Other logs were answered from this state {statement.forks} times: the records it held then "
-            f"paid epsilon once more for each."
+            f"            Other logs were answered from this state or its genesis file {statement.forks} times: the "
+            f"records it held then paid epsilon once more for each."
         )
 
 

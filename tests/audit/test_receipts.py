@@ -260,7 +260,25 @@ def test_a_fork_in_the_ledger_is_found(tmp_path):
         "DOES NOT HOLD: the ledger shows other logs answered from rounds up to 1 (forks): 1, the receipt 0"
         in results[0].output
     )
-    assert "answered from this state 1 times" in results[1].output
+    assert "answered from this state or its genesis file 1 times" in results[1].output
+
+
+def test_forks_of_the_genesis_file_are_stated(tmp_path):
+    """They are recorded beside the genesis file: whoever signs names it, and each fork counts once."""
+    genesis = make_state(tmp_path / "state", planned())
+    log = tmp_path / "q.jsonl"
+    log.write_text('{"id":"1","x":[0.5]}\n')
+    for number, origin in enumerate((genesis, genesis, tmp_path / "state")):
+        out = tmp_path / f"again-{number}.jsonl"
+        assert run("replay", log, "--from", origin, "--accept-cost", "--out", out).exit_code == 0
+    for number, (named, forks) in enumerate({(): 1, (genesis,): 3, (genesis, tmp_path / "state"): 3}.items()):
+        receipt = tmp_path / f"receipt-{number}.json"
+        options = [part for path in named for part in ("--genesis", path)]
+        assert run("audit", "sign", tmp_path / "state", *options, "--out", receipt).exit_code == 0
+        assert open_receipt(receipt, None)[0].forks == forks
+    wrong = run("audit", "sign", tmp_path / "state", "--genesis", tmp_path / "nothing", "--out", tmp_path / "r.json")
+    assert isinstance(wrong.exception, InputError)
+    assert "--genesis" in str(wrong.exception)
 
 
 def test_bad_files_are_named(served, tmp_path):
