@@ -211,4 +211,5 @@ def _check_log(
     wrong = against_log(statement, QueryLog(log, rows_per_message, partition), genesis)
     if statement.round == 0:
         return _Check(wrong, open="which log will be answered: no round was, so the receipt stands for none")
-    return _Check(wrong, found=f"the log is the one that was answered, up to round {statement.round:,}")
+    found = f"the log is the one that was answered, up to round {statement.round:,}"
+    return _Check(wrong, found=found, open="what is no part of the running tag: the queries' ids, rejected messages")

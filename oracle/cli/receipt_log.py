@@ -1,7 +1,8 @@
 """A receipt against the log that it stands for: the queries are answered again, and nothing is published.
 
 Whoever does that holds the genesis file. It tells whether the log is the one that was answered and nothing of any
-answer: of another log, under the run's own key, an answer would be a free one.
+answer: of another log, under the run's own key, an answer would be a free one. The running tag is over the queries'
+features and tombstones in the order of their rounds: ids and rejected messages are no part of it.
 """
 
 import asyncio

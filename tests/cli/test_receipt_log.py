@@ -67,7 +67,8 @@ def test_the_log_is_recognized(cli, signed):
     assert (result.code, result.err) == (0, "")
     assert f"checked:    {_IS_THE_ONE}{statement.round}" in result.out
     assert [line for line in result.out.splitlines() if line.startswith("unchecked:")] == [
-        "unchecked:  re-arms and forks, which only a ledger shows (no ledger was given)"
+        "unchecked:  re-arms and forks, which only a ledger shows (no ledger was given)",
+        "unchecked:  what is no part of the running tag: the queries' ids, rejected messages",
     ]
     assert {path: path.stat().st_mtime_ns for path in signed.rglob("*")} == before
 
@@ -105,6 +106,15 @@ def test_what_comes_later_does_not_matter(cli, signed):
     """Other queries behind the receipt's round are none of its business."""
     lines = (signed / "q.jsonl").read_text().splitlines()
     write_lines(signed / "other.jsonl", [*lines[:_COUNT], *reversed(lines[_COUNT:])])
+    assert cli(*checked(signed, log="other.jsonl")).code == 0
+
+
+def test_ids_and_rejected_messages_are_no_part_of_the_tag(cli, signed):
+    """As the command says, what was answered does not follow from them."""
+    lines = (signed / "q.jsonl").read_text().splitlines()
+    assert '"bad"' in lines[29]
+    del lines[29]
+    write_lines(signed / "other.jsonl", [line.replace('"id": "q', '"id": "p') for line in lines])
     assert cli(*checked(signed, log="other.jsonl")).code == 0
 
 
