@@ -27,7 +27,7 @@ def test_missing_paths_are_named_whole(  # noqa: PLR0913, PLR0917 -- fixtures an
     here.mkdir()
     make_ready(here)
     (tmp_path / "elsewhere").mkdir()
-    tables = {
+    tables: dict[str, dict[str, object]] = {
         "state": {"folder": "state"},
         "source": {"path": "q.jsonl"},
         "sink": {"path": "out.jsonl", "ledger": None},
@@ -35,7 +35,7 @@ def test_missing_paths_are_named_whole(  # noqa: PLR0913, PLR0917 -- fixtures an
     }
     tables[table][setting] = missing
     monkeypatch.chdir(here)
-    result = cli(command, write_config(tmp_path / "elsewhere", **tables))
+    result = cli(command, write_config(tmp_path / "elsewhere", name="c.toml", **tables))
     assert result.code != 0
     assert str((here / missing).parent if "/" in missing else here / missing) in result.out + result.err
     assert not (here / "none").exists()
