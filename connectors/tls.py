@@ -5,7 +5,7 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oracle.errors import RefusedError
+from oracle.errors import InputError, RefusedError
 
 __all__ = ["Tls", "secured", "tls_context"]
 
@@ -39,6 +39,8 @@ def tls_context(tls: Tls, table: str) -> ssl.SSLContext:
     Raises:
         RefusedError: One of the files cannot be used.
     """
+    for name in ("ca_file", "certificate_file", "key_file"):
+        _refuse_missing(f"{table}.{name}", getattr(tls, name))
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
         if tls.certificate_file is not None:
@@ -48,6 +50,16 @@ def tls_context(tls: Tls, table: str) -> ssl.SSLContext:
         raise RefusedError(f"{table}: its files cannot be used: {reason}") from exc
     context.check_hostname = tls.check_hostname
     return context
+
+
+def _refuse_missing(field: str, path: Path | None) -> None:
+    """Refuse a file that cannot be opened by its own name; the context would not say which one it is."""
+    if path is None:
+        return
+    try:
+        path.open("rb").close()
+    except OSError as exc:
+        raise InputError(field, str(path), f"cannot be read: {exc.strerror}") from exc
 
 
 def secured(context: ssl.SSLContext, plain: socket.socket, host: str, seconds: float) -> ssl.SSLSocket:

@@ -4,6 +4,9 @@ No message ever carries a feature, a label, a depth, a count of private points o
 private data: error texts end in logs, and logs are public (see ARCHITECTURE.md, "Telemetry is public").
 """
 
+import difflib
+from collections.abc import Iterable
+
 __all__ = [
     "BusError",
     "CorruptSnapshotError",
@@ -25,6 +28,7 @@ __all__ = [
     "TruncatedSnapshotError",
     "WrongKeyError",
     "beyond_us",
+    "did_you_mean",
 ]
 
 
@@ -134,3 +138,21 @@ def beyond_us(version: int, highest: int) -> str:
         f"version = {version}: this Perpetua reads versions up to {highest}; "
         "use the Perpetua that wrote it, or a newer one"
     )
+
+
+def did_you_mean(given: object, known: Iterable[str], rest: str = "") -> str:
+    """Return what to add to a refusal of a misspelt name: the one that is nearest, or nothing if none is near.
+
+    Args:
+        given: What was written.
+        known: What could have been.
+        rest: What follows the name in either case.
+
+    >>> did_you_mean("Rectangle", ["stumps", "rectangles"])
+    '; did you mean rectangles?'
+    >>> did_you_mean("forest", ["stumps", "rectangles"])
+    ''
+    """
+    names = {name.casefold(): name for name in known}
+    near = difflib.get_close_matches(str(given).casefold(), names, n=1)
+    return f"; did you mean {names[near[0]]}{rest}?" if near else ""

@@ -19,7 +19,7 @@ from oracle.cli.init_files import (
 from oracle.cli.init_shards import Rows, Targets, make_shards, refuse_genesis_folder
 from oracle.cli.models import read_model
 from oracle.cli.progress import Progress
-from oracle.cli.tables import labelled_batches
+from oracle.cli.tables import check_table, labelled_batches
 from oracle.errors import RefusedError
 from oracle.mechanisms.keys import KEY_BYTES
 from oracle.planning.model import Model
@@ -61,6 +61,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     targets = Targets(state, key or state / "key", keep_genesis)
     _refuse_existing(targets, shards)
     check_place(state)
+    check_table(data, model.features, label)  # before the planner takes its seconds
     with Progress("planning", SEARCH_STEPS, "steps") as progress:
         plan = plan_shards(model, shards, progress.at)
     if shards == 1:

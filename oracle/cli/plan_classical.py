@@ -28,7 +28,18 @@ def classical_rows(plan: ClassicalPlan) -> Iterator[Row]:
         beyond = ""
     yield "error", f"at most {plan.expected_error:.4f}{beyond}, but with probability {plan.beta:g}"
     yield "queries", "cost nothing and are not kept; what is learned is released for ever"
+    yield "releases", _hypothesis(plan)
     yield "memory", f"{mebibytes(plan.training_bytes)} while it learns, {mebibytes(plan.memory_bytes)} after"
+
+
+def _hypothesis(plan: ClassicalPlan) -> str:
+    """Return what may be known to everyone."""
+    count = len(plan.sides)
+    if plan.concept == "stump":
+        which = "its one feature and direction" if count == 1 else f"one of {count} pairs of feature and direction"
+        return f"a stump: {which}, and one edge among the float64 numbers; the answer is 1 from that edge on"
+    edges = "one edge for its side" if count == 1 else f"one edge for each of {count} sides"
+    return f"a box: {edges}, all among the float64 numbers; the answer is 1 where no value is beyond an edge"
 
 
 def classical_choices(plan: ClassicalPlan) -> Table:

@@ -2,8 +2,9 @@
 
 import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
@@ -20,6 +21,16 @@ __all__ = ["ShardedStatus", "Status", "public_status", "run", "sharded_status"]
 
 _PRIVACY = ("epsilon", "delta")
 _COLUMNS = ("round", "phase", "phase_rounds_left", "rearms", "delta_spent", "forks", "snapshot_age_seconds")
+_SENSELESS: Final[Mapping[str, frozenset[str]]] = {
+    "classical": frozenset({"phase", "rearms", "delta"}),
+    "bisection": frozenset({"rearms"}),
+}
+"""Facts that a predictor's page leaves out: it has no sides that are armed afresh, or one phase without an end."""
+
+_NAMES: Final = {("classical", "phase_rounds_left"): "rounds left"}
+"""What is called otherwise on a predictor's page."""
+
+_BISECTION_PHASES: Final = {1: "1, learns", 2: "2, recalls"}
 _WIDTH = 120
 """Columns that the table fits into; a terminal may wrap what it cannot show."""
 
@@ -29,6 +40,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         model: The model's name.
+        predictor: Its predictor.
         profile: Its profile.
         proved: False where epsilon and the deltas are nominal (the `paper` profile).
         protects_queries: False where epsilon and delta are those of the training records only.
@@ -49,6 +61,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     model: str
+    predictor: str
     profile: str
     proved: bool
     protects_queries: bool = True
@@ -72,8 +85,10 @@ class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         model: The model's name.
+        predictor: Its predictor.
         profile: Its profile.
         proved: As in `Status`.
+        protects_queries: As in `Status`.
         rounds: Rounds that all shards answered.
         rearms: Times that any side of any shard was armed afresh.
         epsilon: Per-record epsilon; a record is in one shard only.
@@ -88,8 +103,10 @@ class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     model: str
+    predictor: str
     profile: str
     proved: bool
+    protects_queries: bool = True
     rounds: int
     rearms: int
     epsilon: float
@@ -107,7 +124,7 @@ def run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The state folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print a state's public facts, as of its newest snapshot. Needs no key."""
+    """Print a state's public facts, as of its newest snapshot. Needs no key; --json leaves none out."""
     shards = shard_count(folder)
     status = public_status(folder) if shards == 1 else sharded_status(folder, shards)
     if as_json:
@@ -124,20 +141,32 @@ def run(
 def _print_facts(console: Console, status: "Status | ShardedStatus") -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in msgspec.structs.asdict(status).items():
-        if isinstance(value, tuple):  # a table of its own
+        if isinstance(value, tuple) or name in _SENSELESS.get(status.predictor, ()):  # shards have a table of their own
             continue
         nominal = " (nominal)" if name.startswith(_PRIVACY) and not status.proved else ""
-        table.add_row(name.replace("_", " "), _shown(value) + nominal)
+        table.add_row(_heading(status.predictor, name), _fact(status.predictor, name, value) + nominal)
     console.print(table)
 
 
 def _by_shard(status: "ShardedStatus") -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("shard", *(name.replace("_", " ") for name in _COLUMNS)):
+    predictor = status.predictor
+    columns = [name for name in _COLUMNS if name not in _SENSELESS.get(predictor, ())]
+    for name in ("shard", *(_heading(predictor, name) for name in columns)):
         table.add_column(name, justify="right", no_wrap=True, overflow="fold")
     for number, shard in enumerate(status.shards):
-        table.add_row(str(number), *(_shown(getattr(shard, name)) for name in _COLUMNS))
+        table.add_row(str(number), *(_fact(predictor, name, getattr(shard, name)) for name in columns))
     return table
+
+
+def _heading(predictor: str, name: str) -> str:
+    return _NAMES.get((predictor, name), name.replace("_", " "))
+
+
+def _fact(predictor: str, name: str, value: object) -> str:
+    if predictor == "bisection" and name == "phase" and isinstance(value, int):
+        return _BISECTION_PHASES.get(value, str(value))
+    return _shown(value)
 
 
 def _shown(value: object) -> str:
@@ -169,6 +198,7 @@ def public_status(folder: Path) -> Status:
     written = max((_modified(path) for path in folder.glob("snapshot-*.perp")), default=0.0)
     return Status(
         model=plan.name,
+        predictor=plan.predictor,
         profile=plan.profile,
         proved=not plan.nominal,
         protects_queries=plan.protects_queries,
@@ -198,8 +228,10 @@ def sharded_status(folder: Path, count: int) -> ShardedStatus:
     first = shards[0]
     return ShardedStatus(
         model=first.model,
+        predictor=first.predictor,
         profile=first.profile,
         proved=first.proved,
+        protects_queries=first.protects_queries,
         rounds=sum(shard.round for shard in shards),
         rearms=sum(shard.rearms for shard in shards),
         epsilon=first.epsilon,

@@ -12,7 +12,10 @@ import msgspec
 from oracle.errors import InputError
 from oracle.mechanisms.orders import NUMBER_BYTES, code_bytes, digit_count
 
-__all__ = ["Feature", "check_types", "columns_of", "key_bytes", "refuse_types", "stand_in"]
+__all__ = ["NO_SCALE", "Feature", "check_types", "columns_of", "key_bytes", "refuse_types", "stand_in"]
+
+NO_SCALE: Final = "must be left out: strings have an order and no scale"
+"""Why strings have no bounds."""
 
 _MAX_BYTES: Final = 32
 _LONGEST: Final = 256
@@ -128,7 +131,7 @@ def _check_type(where: str, feature: Feature) -> None:
         raise InputError(f"{where}.places", feature.places, 'is for type = "decimal" only')
     if feature.kind == "string":
         if feature.bounds is not None:
-            raise InputError(f"{where}.bounds", "...", "must be left out: strings have an order and no scale")
+            raise InputError(f"{where}.bounds", "...", NO_SCALE)
         if not 1 <= feature.longest <= _LONGEST:
             raise InputError(f"{where}.max_bytes", feature.longest, f"must be from 1 to {_LONGEST}")
     if feature.kind == "decimal":

@@ -136,6 +136,8 @@ def check_features(model: Model) -> None:
         if feature.bounds is not None:
             low, high = feature.bounds
             if not (low < high and abs(low) < 1e150 and abs(high) < 1e150):  # noqa: PLR2004 -- squares must stay finite
+                if feature.kind == "date":
+                    raise InputError(f"{where}.bounds", "...", "must be two dates, the earlier one first")
                 raise InputError(f"{where}.bounds", [low, high], "must be two finite numbers, low below high")
     check_types(model.features)
     if all(feature.sides == "none" for feature in model.features):

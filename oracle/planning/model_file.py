@@ -1,14 +1,14 @@
 """The model file: from a parsed document to the checked model of the predictor that it names."""
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from oracle.errors import InputError
+from oracle.errors import InputError, did_you_mean
 from oracle.mechanisms.scalars import day_of
+from oracle.planning.features import NO_SCALE
 from oracle.planning.kinds import KINDS, Kind
 from oracle.planning.model import Feature, Limits, Model
 
@@ -23,6 +23,13 @@ _TYPES = {
     "str": "text",
 }
 """msgspec's names of types, in words."""
+
+_BOUNDS = {
+    "number": "two numbers without quotes, such as bounds = [0.0, 10.0]",
+    "decimal": "two numbers without quotes, such as bounds = [0.0, 9.99]",
+    "date": 'two dates, such as bounds = ["2013-01-01", "2013-12-31"]',
+}
+"""How the bounds of a feature are written, by its type."""
 
 
 def parse_model(document: Mapping[str, object]) -> Model:
@@ -63,7 +70,7 @@ def _kind(table: object) -> Kind[Any, Any]:
     if not isinstance(name, str):
         return KINDS["rectangles"]  # its type complains
     if name not in KINDS:
-        raise InputError("model.predictor", name, f"must be one of {', '.join(KINDS)}")
+        raise InputError("model.predictor", name, f"must be one of {', '.join(KINDS)}{did_you_mean(name, KINDS)}")
     return KINDS[name]
 
 
@@ -81,16 +88,30 @@ def _with_days(table: dict[str, object]) -> dict[str, object]:
         if isinstance(feature, dict) and feature.get("type") == "date" and isinstance(feature.get("bounds"), list):
             days = [day_of(str(bound)) for bound in feature["bounds"]]  # of TOML's own dates too
             if None in days:
-                raise InputError(f"model.features[{index}].bounds", "...", "must be two dates, as YYYY-MM-DD")
+                where = f"model.features[{index}].bounds"
+                raise InputError(where, "...", f"must be two dates, as YYYY-MM-DD{_how_to_bound(feature)}")
             changed[index] = {**feature, "bounds": days}
     return {**table, "features": changed}
 
 
-def _choices(kind: type, field: str) -> str:
-    """Return the values that a field may take, in words."""
+def _how_to_bound(feature: Mapping[str, object]) -> str:
+    """Return how to write the bounds of a feature, or nothing if it has no known type.
+
+    >>> print(_how_to_bound({"name": "price", "type": "decimal", "bounds": ["0.00", "9.99"]}))
+    ; write the bounds of 'price' as two numbers without quotes, such as bounds = [0.0, 9.99]
+    """
+    how = _BOUNDS.get(str(feature.get("type", "number")))
+    name = feature.get("name")
+    whose = repr(name) if isinstance(name, str) else "this feature"
+    return f"; write the bounds of {whose} as {how}" if how else ""
+
+
+def _choices(kind: type, field: str) -> tuple[str, ...]:
+    """Return the values that a field may take."""
     hint = get_type_hints(kind)[field]
     texts = next((part for part in get_args(hint) if get_origin(part) is Literal), hint)
-    return ", ".join(get_args(texts))
+    choices: tuple[str, ...] = get_args(texts)
+    return choices
 
 
 def _clear(text: str, table: object, model: type[Model]) -> InputError:
@@ -100,19 +121,23 @@ def _clear(text: str, table: object, model: type[Model]) -> InputError:
     name = re.search(r"`(.*)`$", what)
     kind = Feature if ".features[" in path else Limits if ".limits" in path else model
     if what.startswith("Object contains unknown field") and name:
-        near = difflib.get_close_matches(name[1], kind.__struct_fields__, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        return InputError(f"{path}.{name[1]}", "...", f"unknown setting{hint}")
+        return InputError(f"{path}.{name[1]}", "...", f"unknown setting{did_you_mean(name[1], kind.__struct_fields__)}")
     if what.startswith("Object missing required field") and name:
         return InputError(f"{path}.{name[1]}", None, "must be set")
     field = path.rsplit(".", 1)[-1]
     value: object = table
+    feature: object = None
     for step in re.findall(r"[^.\[\]]+", path)[1:]:
+        feature = value if step == "bounds" else feature
         value = value[int(step)] if isinstance(value, list) else value.get(step) if isinstance(value, dict) else value
     shown = value if isinstance(value, str | int | float | bool) else "..."
     if what.startswith("Invalid enum value"):
-        return InputError(path, shown, f"must be one of {_choices(kind, field)}")
-    return InputError(path, shown, _in_words(what))
+        choices = _choices(kind, field)
+        return InputError(path, shown, f"must be one of {', '.join(choices)}{did_you_mean(shown, choices)}")
+    if isinstance(feature, dict) and feature.get("type") == "string":
+        return InputError(path, shown, NO_SCALE)
+    how = _how_to_bound(feature) if isinstance(feature, dict) else ""
+    return InputError(path, shown, f"{_in_words(what)}{how}")
 
 
 def _in_words(complaint: str) -> str:

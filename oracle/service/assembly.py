@@ -15,7 +15,7 @@ from oracle.service.daemon import DaemonSettings
 from oracle.service.messages import MessageSettings, check_messages
 from oracle.service.overlaps import refuse_overlap
 from oracle.service.recovery import Placed, check_order
-from oracle.state.folder import FolderStore
+from oracle.state.folder import FolderStore, check_mode
 from oracle.state.keys import read_key_file
 from oracle.state.shards import refuse_sharded
 
@@ -41,6 +41,7 @@ def open_store(table: StateTable) -> tuple[FolderStore, Plan]:
     Raises:
         StateError: The folder, its key or its plan cannot be used, or it holds several shards.
     """
+    check_mode(table.folder)  # else opening it would make a folder where a path is misspelt
     refuse_sharded(table.folder)
     store = FolderStore.open(table.folder, read_key_file(table.key_path))
     data = store.read_plan()

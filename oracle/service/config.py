@@ -1,22 +1,23 @@
 """The configuration of `perpetua serve`: a TOML file, overridden by the environment, secrets from files."""
 
-import difflib
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
-from oracle.errors import InputError
-from oracle.service.addresses import Servers, Topic
+from oracle.errors import InputError, did_you_mean
+from oracle.service.addresses import Topic
+from oracle.service.config_kafka import KafkaSink, KafkaSource, KafkaTable, SaslTable, check_kafka_topics
 from oracle.service.config_mqtt import LoginTable, MqttSink, MqttSource, MqttTable, check_mqtt_topics
 from oracle.service.config_names import refuse_unknown_variables, refuse_zeros
+from oracle.service.config_paths import LocalPath
 from oracle.service.config_tls import TlsTable
 from oracle.service.config_web import WebTable
 from oracle.service.documents import read_toml
-from oracle.service.offsets import by_partition
 
 __all__ = [
     "Config",
@@ -51,8 +52,8 @@ class StateTable(BaseModel):
     """
 
     model_config = _Table
-    folder: Path
-    key_file: Path | None = None
+    folder: LocalPath
+    key_file: LocalPath | None = None
     snapshot_rounds: Annotated[int, Field(ge=1)] = 2_000_000
     snapshot_seconds: Annotated[float, Field(gt=0)] = 60.0
 
@@ -74,7 +75,7 @@ class FileSource(BaseModel):
 
     model_config = _Table
     kind: Literal["jsonl", "parquet"]
-    path: Path
+    path: LocalPath
     follow: bool = False
     rows_per_message: Annotated[int, Field(ge=1, le=2**24)] = 65_536
 
@@ -84,86 +85,6 @@ class StdinSource(BaseModel):
 
     model_config = _Table
     kind: Literal["stdin"]
-
-
-class KafkaSource(BaseModel):
-    """`[source]`: a Kafka topic, one shard for each of its partitions.
-
-    Attributes:
-        kind: "kafka".
-        topic: The model's queries.
-        group: The consumer group; by default "perpetua-" and the model's name. One model, one group.
-        first_offset: Where a state that has answered nothing begins: one number for all partitions, or a table by
-            partition (0 for those that are not in it), as logs that lost records begin at different offsets. A
-            partition's unanswered queries before its offset are given up.
-        instance: A name for this process that outlives it: its restart then needs no rebalance.
-        session_seconds: Silence after which the group gives our partitions to others.
-    """
-
-    model_config = _Table
-    kind: Literal["kafka"]
-    topic: Topic
-    group: Topic | None = None
-    first_offset: Annotated[int | dict[int, int], PlainValidator(by_partition)] = 0
-    instance: Topic | None = None
-    session_seconds: Annotated[float, Field(ge=0.5, le=1800)] = 10.0
-
-
-class KafkaSink(BaseModel):
-    """`[sink]`: Kafka topics, exactly once for readers of committed records.
-
-    Attributes:
-        kind: "kafka".
-        topic: The model's answers.
-        reply_topics: Topics that a query's `reply-topic` header may name.
-        ledger: Public ledger events (a compacted topic).
-        dead_letter: Notes on rejected messages.
-        dead_letter_bodies: Whether these hold the messages themselves, which are private.
-        transaction_seconds: Most time that one commit may take.
-    """
-
-    model_config = _Table
-    kind: Literal["kafka"]
-    topic: Topic
-    reply_topics: Annotated[list[Topic], Field(max_length=1000)] = []
-    ledger: Topic | None = None
-    dead_letter: Topic | None = None
-    dead_letter_bodies: bool = False
-    transaction_seconds: Annotated[float, Field(ge=1, le=900)] = 30.0
-
-
-class SaslTable(BaseModel):
-    """`[kafka.sasl]`: name and password for the brokers.
-
-    Attributes:
-        mechanism: How they are shown. PLAIN sends the password itself: use it with TLS.
-        username: The name.
-        password_file: Holds the password.
-        password: Only from the environment: PERPETUA_KAFKA__SASL__PASSWORD.
-    """
-
-    model_config = _Table
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-    username: str
-    password_file: Path | None = None
-    password: SecretStr | None = None
-
-
-class KafkaTable(BaseModel):
-    """`[kafka]`: the cluster.
-
-    Attributes:
-        servers: Brokers to begin with, "host:port".
-        tls: TLS, if the brokers speak it.
-        sasl: Name and password, if they ask for one.
-        request_seconds: Most time for one request.
-    """
-
-    model_config = _Table
-    servers: Servers
-    tls: TlsTable | None = None
-    sasl: SaslTable | None = None
-    request_seconds: Annotated[float, Field(ge=1, le=300)] = 15.0
 
 
 class FileSink(BaseModel):
@@ -178,9 +99,9 @@ class FileSink(BaseModel):
 
     model_config = _Table
     kind: Literal["jsonl", "parquet"]
-    path: Path
-    ledger: Path | None = None
-    dead_letter: Path | None = None
+    path: LocalPath
+    ledger: LocalPath | None = None
+    dead_letter: LocalPath | None = None
 
 
 class StdoutSink(BaseModel):
@@ -194,8 +115,8 @@ class StdoutSink(BaseModel):
 
     model_config = _Table
     kind: Literal["stdout"]
-    ledger: Path | None = None
-    dead_letter: Path | None = None
+    ledger: LocalPath | None = None
+    dead_letter: LocalPath | None = None
 
 
 class ServiceTable(BaseModel):
@@ -245,7 +166,7 @@ class Config(BaseSettings):
                 msg = f"must be set, with its {needed}, exactly if source.kind is {bus}"
                 raise PydanticCustomError(bus, msg)
         if isinstance(self.source, KafkaSource) and isinstance(self.sink, KafkaSink):
-            _check_topics(self.source, self.sink)
+            check_kafka_topics(self.source, self.sink)
         if isinstance(self.source, MqttSource) and isinstance(self.sink, MqttSink):
             check_mqtt_topics(self.source, self.sink)
         return self
@@ -261,22 +182,6 @@ class Config(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment goes before the file."""
         return env_settings, init_settings
-
-
-def _check_topics(source: KafkaSource, sink: KafkaSink) -> None:
-    """Refuse a topic that is used for two things: answers would be taken for queries, or read by the wrong ones.
-
-    Refuse Kafka's own topics too: what is written there could change who has which offset.
-    """
-    names = [source.topic, sink.topic, *sink.reply_topics, *filter(None, (sink.ledger, sink.dead_letter))]
-    internal = next((name for name in names if name.startswith("__") or not name.strip(".")), None)
-    if internal is not None:
-        msg = f"{internal} is Kafka's own, or no name"
-        raise PydanticCustomError("topics", msg)
-    double = next((name for name in names if names.count(name) > 1), None)
-    if double is not None:
-        msg = f"each must be a topic of its own; {double} is named twice"
-        raise PydanticCustomError("topics", msg)
 
 
 def load_config(path: Path) -> Config:
@@ -316,8 +221,8 @@ def _inner(document: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 _KINDS: Final = {
-    "source": "jsonl, parquet, stdin, kafka and mqtt",
-    "sink": "jsonl, parquet, stdout, kafka and mqtt",
+    "source": ("jsonl", "parquet", "stdin", "kafka", "mqtt"),
+    "sink": ("jsonl", "parquet", "stdout", "kafka", "mqtt"),
 }
 _WHOLE: Final = {
     "content": "sink.kind",
@@ -340,18 +245,21 @@ def _clear(error: ErrorDetails) -> InputError:
     tags = {"jsonl", "parquet", "stdin", "stdout", "kafka", "mqtt"}
     field = ".".join(part for index, part in enumerate(parts) if not (index == 1 and part in tags))
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(parts[-1], _known_names(parts), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        return InputError(field, "...", f"unknown setting{hint}")
+        return InputError(field, "...", f"unknown setting{did_you_mean(parts[-1], _known_names(parts))}")
     if error["type"] == "missing":
         return InputError(field, None, "must be set")
     if error["type"] in {"union_tag_not_found", "union_tag_invalid"}:
         given = error["input"].get("kind") if isinstance(error["input"], dict) else None
-        return InputError(f"{field}.kind", given, f"must be one of {_KINDS[field]}")
+        *others, last = _KINDS[field]
+        bound = f"must be one of {', '.join(others)} and {last}{did_you_mean(given, _KINDS[field])}"
+        return InputError(f"{field}.kind", given, bound)
     shown: Any = error["input"] if isinstance(error["input"], str | int | float | bool) else "..."
     if parts[0] in {"kafka", "mqtt"} and parts[-1] not in _SHOWN:
         shown = "..."
-    return InputError(field, shown, error["msg"][0].lower() + error["msg"][1:])
+    bound = error["msg"][0].lower() + error["msg"][1:]
+    if error["type"] == "literal_error":
+        bound += did_you_mean(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+    return InputError(field, shown, bound)
 
 
 def _known_names(parts: list[str]) -> list[str]:

@@ -1,11 +1,11 @@
 """The tables of a configuration that serves MQTT."""
 
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 from pydantic_core import PydanticCustomError
 
+from oracle.service.config_paths import LocalPath
 from oracle.service.config_tls import TlsTable
 
 __all__ = ["LoginTable", "MqttSink", "MqttSource", "MqttTable", "Topic", "check_mqtt_topics"]
@@ -71,7 +71,7 @@ class MqttSource(BaseModel):
     model_config = _Table
     kind: Literal["mqtt"]
     topic: Topic
-    journal: Path | None = None
+    journal: LocalPath | None = None
     journal_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] = 1 << 30
     receive_maximum: Annotated[int, Field(ge=1, le=1000)] = 100
     message_bytes: Annotated[int, Field(ge=1 << 12, le=268_435_455)] = 1 << 20
@@ -113,7 +113,7 @@ class LoginTable(BaseModel):
 
     model_config = _Table
     username: Annotated[str, Field(min_length=1)]
-    password_file: Path | None = None
+    password_file: LocalPath | None = None
     password: SecretStr | None = None
 
 

@@ -1,10 +1,9 @@
 """What a configuration must not hold: environment variables that set nothing, and texts that no file can be called."""
 
-import difflib
 from collections.abc import Iterable
 from typing import Final
 
-from oracle.errors import InputError
+from oracle.errors import InputError, did_you_mean
 
 __all__ = ["refuse_unknown_variables", "refuse_zeros"]
 
@@ -28,8 +27,7 @@ def refuse_unknown_variables(variables: Iterable[str], tables: Iterable[str]) ->
         first, separator, rest = variable.upper().partition("__")
         if not first.startswith(_PREFIX) or first in known or first in _OTHERS:
             continue
-        near = difflib.get_close_matches(first, sorted(known), 1)
-        hint = f"; did you mean {near[0]}{separator}{rest}?" if near else ""
+        hint = did_you_mean(first, sorted(known), f"{separator}{rest}")
         raise InputError(variable, "...", f"in the environment: unknown setting{hint}")
 
 

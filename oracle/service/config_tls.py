@@ -1,8 +1,8 @@
 """`[kafka.tls]` and `[mqtt.tls]`: TLS to the brokers."""
 
-from pathlib import Path
-
 from pydantic import BaseModel, ConfigDict
+
+from oracle.service.config_paths import LocalPath
 
 __all__ = ["TlsTable"]
 
@@ -19,8 +19,8 @@ class TlsTable(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    key_password_file: Path | None = None
+    ca_file: LocalPath | None = None
+    certificate_file: LocalPath | None = None
+    key_file: LocalPath | None = None
+    key_password_file: LocalPath | None = None
     check_hostname: bool = True

@@ -1,11 +1,12 @@
 """`[web]` of the configuration: where the daemon can be looked at, and by whom."""
 
 import ipaddress
-from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+
+from oracle.service.config_paths import LocalPath
 
 __all__ = ["WebTable", "is_loopback"]
 
@@ -25,7 +26,7 @@ class WebTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 9464
-    token_file: Path | None = None
+    token_file: LocalPath | None = None
     ready_lag_seconds: Annotated[float, Field(gt=0, le=86_400)] = 60.0
 
     @model_validator(mode="after")

@@ -1,4 +1,5 @@
 import contextlib
+import datetime as dt
 import stat
 
 import numpy as np
@@ -7,6 +8,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from oracle.cli import init
+from oracle.errors import PlanError
 from oracle.planning.kinds import decode_plan
 from oracle.state.folder import FolderStore, newest_bytes, read_plan
 from oracle.state.genesis import read_genesis
@@ -147,25 +150,42 @@ def test_bad_value(refused, model, tmp_path, name, column, value, suffix, code, 
     assert not (tmp_path / "state").exists()
 
 
+_LABELS = "column label: must hold booleans, or the numbers 0 and 1"
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("a", "secret77", {".csv": "column a holds something", ".parquet": "column a: must hold numbers"}),
-        ("label", "secret77", "column label: must hold booleans, or the numbers 0 and 1"),
-        ("label", 2, "column label: must hold booleans, or the numbers 0 and 1"),
-        ("label", 0.5, "column label: must hold booleans, or the numbers 0 and 1"),
+        (
+            "a",
+            "secret77",
+            {
+                ".csv": "column a: holds something that is not a number; its first rows have type string",
+                ".parquet": "column a: must hold numbers, not string",
+            },
+        ),
+        (
+            "a",
+            dt.datetime(2013, 1, 1),  # noqa: DTZ001 -- a column of local times
+            {
+                ".csv": "column a: holds something that is not a number; its first rows have type timestamp[ns]",
+                ".parquet": "column a: must hold numbers, not timestamp[us]",
+            },
+        ),
+        ("label", "secret77", f"{_LABELS}, not string"),
+        ("label", 2, f"{_LABELS}; its type is int64, with other numbers"),
+        ("label", 0.5, f"{_LABELS}; its type is double, with other numbers"),
     ],
 )
 def test_column_of_the_wrong_kind(  # noqa: PLR0913, PLR0917 -- fixtures and cases
     refused, model, tmp_path, suffix, column, value, message
 ):
-    """The column is named, its content is not quoted."""
+    """The column and its type are named, its content is not quoted."""
     columns = _columns()
     columns[column] = [value] * _ROWS
     rows = _write(tmp_path / f"rows{suffix}", columns)
-    code = 4 if suffix == ".csv" and column == "a" else 2
-    line = refused(code, "init", model(), "--data", rows, "--state", tmp_path / "state")
+    line = refused(2, "init", model(), "--data", rows, "--state", tmp_path / "state")
     assert (message if isinstance(message, str) else message[suffix]) in line
     assert "secret77" not in line
 
@@ -182,6 +202,42 @@ def test_missing_column(refused, model, tmp_path, suffix, label, missing):  # no
     assert f"column {missing} is missing" in message
 
 
+@pytest.mark.parametrize(
+    ("columns", "code", "message"),
+    [
+        (None, 4, "cannot be read: No such file or directory"),
+        ({"b": [0.5], "label": [True]}, 2, "column a is missing"),
+        ({"a": ["secret77"], "label": [True]}, 2, "column a: "),
+        ({"a": [0.5], "label": ["secret77"]}, 2, _LABELS),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_file_and_columns_are_looked_at_before_the_plan_is_made(  # noqa: PLR0913, PLR0917 -- fixtures and cases
+    refused, model, tmp_path, monkeypatch, columns, code, message, suffix, shards
+):
+    """A wrong name or column costs no planning, which takes seconds; types of a .csv file are those of its first rows.
+
+    A file without rows has columns of any type: it is short, which is told after the plan.
+    """
+    planned = []
+
+    def plan(*_arguments):
+        planned.append(1)
+        raise PlanError("planned")
+
+    monkeypatch.setattr(init, "plan_shards", plan)
+    path = tmp_path / f"rows{suffix}"
+    if columns is not None:
+        _write(path, columns)
+    command = ["init", model(), "--data", path, "--state", tmp_path / "state", "--shards", str(shards)]
+    assert message in refused(code, *command)
+    assert not planned
+    _write(path, {"a": [], "label": []})
+    assert refused(2, *command) == "planned"
+    assert planned == [1]
+
+
 def test_label_must_not_be_a_feature(refused, model, tmp_path, rows):
     """A column cannot be both."""
     message = refused(2, "init", model(), "--data", rows, "--state", tmp_path / "state", "--label", "a")
@@ -196,16 +252,24 @@ def test_label_must_not_be_a_feature(refused, model, tmp_path, rows):
         ("rows.parquet", b"secret77", 4, "not a well-formed file"),
         ("empty.csv", b"", 4, "not a well-formed file"),
         ("ragged.csv", b"a,label\n0.5,true\nsecret77\n", 4, "not a well-formed file"),
+        ("latin.csv", b"a,label\n\xff,true\n", 2, "column a: holds something that is not a number"),
+        ("late.csv", b"a,label\n" + b"0.5,1\n" * 200_000 + b"secret77,1\n", 2, "column a: holds something that is not"),
+        ("late.csv", b"a,label\n" + b"0.5,1\n" * 200_000 + b"0.5,secret77\n", 2, f"{_LABELS} in every row"),
+        ("short.csv", b"a,label\n", 2, "data: fewer rows than model.examples = 400000 declares"),
+        ("twice.csv", b"a,label,a\n0.5,true,0.5\n", 2, "column a is there twice or more"),
         ("rows.txt", b"", 2, "must end in .csv or .parquet"),
+        ("folder.csv", "folder", 4, "cannot be read: Is a directory"),
     ],
 )
 def test_unreadable_data(refused, model, tmp_path, name, content, code, message):  # noqa: PLR0913, PLR0917
-    """The file and what is wrong with it are named; nothing of its content is."""
+    """What is wrong is named, and nothing of its content: 4 if it is no such file at all, 2 if its rows do not do."""
     path = tmp_path / name
-    if content is not None:
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
         path.write_bytes(content)
-    line = refused(code, "init", model(), "--data", path, "--state", tmp_path / "state")
-    assert name in line
+    line = refused(code, "init", model(400_000), "--data", path, "--state", tmp_path / "state")
+    assert name in line or line.startswith("data: ")
     assert message in line
     assert "secret77" not in line
 

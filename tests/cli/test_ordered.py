@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from oracle.cli.tables import labelled_batches
-from oracle.errors import DataError, SourceError
+from oracle.errors import DataError
 from oracle.planning.features import Feature
 from oracle.planning.kinds import decode_plan
 from tests.support.folders import write_config
@@ -47,6 +47,7 @@ _FEATURES = (
     Feature(name="d", type="date"),
     Feature(name="p", type="decimal", places=2),
 )
+_NOT_UTF8 = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(bytes(8) + b"\1\0\0\0"), pa.py_buffer(b"\xff")])
 _EDGE = "c"
 _TOP = "\u00e9z"  # with four fifths of the strings that are true below it, which is more than alpha of all
 
@@ -93,22 +94,33 @@ def test_both_files_hold_the_same_rows(tmp_path):
 @pytest.mark.parametrize(
     ("suffix", "column", "message"),
     [
-        (".csv", {"d": pa.array(["2013-01-01", "yesterday"])}, "column d holds something that is not a date from 0001"),
-        (".csv", {"p": pa.array(["1.00", "1.001"])}, "column p holds something that is not a decimal below 1e13, with"),
+        (
+            ".csv",
+            {"d": pa.array(["2013-01-01", "yesterday"])},
+            "column d: holds something that is not a date from 0001",
+        ),
+        (
+            ".csv",
+            {"p": pa.array(["1.00", "1.001"])},
+            "column p: holds something that is not a decimal below 1e13, with",
+        ),
         (".csv", {"s": pa.array(["a", "0123456789"])}, "column s: every value must be a text of at most 9 bytes"),
         (".csv", {"d": pa.array(["2013-01-01", ""])}, "column d: every row must have a value"),
-        (".parquet", {"s": pa.array([1, 2])}, "column s: must hold strings"),
+        (".parquet", {"s": pa.array([1, 2])}, "column s: must hold strings, not int64"),
+        (".parquet", {"s": _NOT_UTF8}, "column s: every value must be a text of at most 9 bytes of UTF-8"),
+        (".parquet", {"s": pa.array([{"yesterday": 1}] * 2)}, "column s: must hold strings, not struct"),
+        (".parquet", {"d": pa.array([0, 1], pa.timestamp("ms", "CET"))}, "dates, not timestamp[ms, tz=CET]"),
         (".parquet", {"s": pa.array(["a", None])}, "column s: every row must have a value"),
-        (".parquet", {"d": pa.array([1, 2])}, "column d: must hold dates"),
-        (".parquet", {"p": pa.array([1.0, 2.0])}, "column p: must hold decimals or integers"),
+        (".parquet", {"d": pa.array([1, 2])}, "column d: must hold dates, not int64"),
+        (".parquet", {"p": pa.array([1.0, 2.0])}, "column p: must hold decimals or integers, not double"),
         (".parquet", {"p": pa.array([1, 10**13])}, "column p: every value must be a decimal below 1e13, with at most"),
     ],
 )
 def test_bad_columns_are_named_and_not_quoted(tmp_path, suffix, column, message):
-    """A clear line with the column and what it should hold; no value."""
+    """A clear line with the column, what it should hold and the type it has; no value."""
     columns = {name: array.combine_chunks() for name, array in zip("sdp", _table(2).columns, strict=False)}
     path = _write(tmp_path / f"rows{suffix}", pa.table({**columns, "label": [True, False], **column}))
-    with pytest.raises((DataError, SourceError)) as caught:
+    with pytest.raises(DataError) as caught:
         list(labelled_batches(path, _FEATURES, "label"))
     assert message in str(caught.value)
     assert not any(value in str(caught.value) for value in ("yesterday", "1.001", "0123456789"))

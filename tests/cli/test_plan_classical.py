@@ -85,6 +85,30 @@ def test_its_own_page(cli, classical):
     assert "beyond the best stump's" in cli("plan", classical).out
 
 
+@pytest.mark.parametrize(
+    ("concept", "sides", "said"),
+    [
+        (
+            "box",
+            "both",
+            "a box: one edge for each of 4 sides, all among the float64 numbers; the answer is 1 where no ",
+        ),
+        ("box", "lower", "a box: one edge for each of 3 sides, "),
+        ("box", "none", "a box: one edge for each of 2 sides, "),
+        ("stump", "both", "a stump: one of 4 pairs of feature and direction, and one edge among the float64 numbers; "),
+    ],
+)
+def test_what_is_released_is_said_in_words(cli, classical, concept, sides, said):
+    """Which hypothesis everybody may know, and on what grid it was chosen."""
+    feature = f'{{name = "b", sides = "{sides}", bounds'
+    classical.write_text(
+        _MODEL.replace("alpha", f'concept = "{concept}"\nalpha').replace('{name = "b", bounds', feature)
+    )
+    lines = cli("plan", classical).out.splitlines()
+    (line,) = (line for line in lines if line.startswith("releases "))
+    assert line[14:].startswith(said)
+
+
 def test_compare_is_refused(refused, classical):
     """No paper's profile goes with it."""
     assert refused(2, "plan", classical, "--compare", "paper").endswith("predictor classical has no such profile")

@@ -1,3 +1,5 @@
+import re
+
 import msgspec
 import pytest
 
@@ -55,11 +57,61 @@ def test_status_of_a_served_state(cli, served):
 
 
 def test_status_in_words(cli, served):
-    """Each fact is a line; they are the facts of the JSON object."""
+    """Each fact is a line; they are the facts of the JSON object, of a predictor whose sides are armed afresh."""
     facts = msgspec.json.decode(cli("status", served / "state", "--json").out)
     lines = cli("status", served / "state").out.splitlines()
     assert [line.split("  ")[0].strip() for line in lines] == [name.replace("_", " ") for name in facts]
     assert any(line.split() == ["round", f"{facts['round']:,}"] for line in lines)
+
+
+def _lines(text):
+    return dict(re.split(r"  +", line.strip(), maxsplit=1) for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("predictor", "absent", "present"),
+    [
+        ("rectangles", set(), {"phase": "3", "rearms": "2", "protects queries": "yes"}),
+        ("stumps", set(), {"phase": "3", "protects queries": "yes"}),
+        ("classical", {"phase", "phase rounds left", "rearms", "delta"}, {"delta limit": "0", "rounds left": "4,368"}),
+        ("bisection", {"rearms"}, {"phase": "2, recalls", "protects queries": "no"}),
+    ],
+)
+def test_each_predictor_has_the_words_that_make_sense_for_it(cli, tmp_path, predictor, absent, present):
+    """A released box has no phases, bisection arms no side; the JSON object has the same names for all."""
+    make_state(tmp_path / "state", long_plan(predictor))
+    write_log(tmp_path, 200)
+    first = _lines(cli("status", tmp_path / "state").out)
+    assert first.get("phase") == {"classical": None, "bisection": "1, learns"}.get(predictor, "1")
+    assert cli("serve", write_config(tmp_path)).code == 0
+    lines = _lines(cli("status", tmp_path / "state").out)
+    assert lines["predictor"] == predictor
+    assert present.items() <= lines.items()
+    assert not absent & lines.keys()
+    facts = msgspec.json.decode(cli("status", tmp_path / "state", "--json").out)
+    assert {"predictor", "phase", "phase_rounds_left", "rearms", "delta"} <= facts.keys()
+    assert {name.replace("_", " ") for name in facts} - lines.keys() == absent
+
+
+@pytest.mark.parametrize("predictor", ["classical", "bisection"])
+def test_shards_have_the_words_of_their_predictor(cli, tmp_path, predictor):
+    """In the table's columns and in the totals; whether queries are protected is among these."""
+    folder = tmp_path / "sharded"
+    folder.mkdir(mode=0o700)
+    begin_shards(folder, 2)
+    for number in range(2):
+        make_state(folder / f"shard-000{number}", long_plan(predictor))
+    finish_shards(folder)
+    lines = cli("status", folder).out.splitlines()
+    headings = re.split(r"  +", lines[0].strip())
+    if predictor == "classical":
+        assert headings[:4] == ["shard", "round", "rounds left", "delta spent"]
+    else:
+        assert headings[:5] == ["shard", "round", "phase", "phase rounds left", "delta spent"]
+        assert "1, learns" in lines[1]
+    totals = _lines("\n".join(lines[4:]))
+    assert totals["protects queries"] == ("no" if predictor == "bisection" else "yes")
+    assert "rearms" not in totals
 
 
 @pytest.mark.parametrize("there", [True, False])

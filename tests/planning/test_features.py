@@ -49,6 +49,36 @@ def _model(*features, **settings):
             {},
             "features[0].bounds = '...': must be two dates, as YYYY-MM-DD",
         ),
+        (
+            {"name": "s", "type": "date", "bounds": ["2014-01-01", "2013-01-01"]},
+            {},
+            "features[0].bounds = '...': must be two dates, the earlier one first",
+        ),
+        (
+            {"name": "price", "type": "decimal", "places": 2, "bounds": ["0.00", "9.99"]},
+            {},
+            (
+                "features[0].bounds[0] = '0.00': must be a number, not text; write the bounds of 'price' as two "
+                "numbers without quotes, such as bounds = [0.0, 9.99]"
+            ),
+        ),
+        (
+            {"name": "s", "bounds": "0 to 10"},
+            {},
+            (
+                "features[0].bounds = '0 to 10': must be a list, not text; write the bounds of 's' as two numbers "
+                "without quotes, such as bounds = [0.0, 10.0]"
+            ),
+        ),
+        (
+            {"name": "day", "type": "date", "bounds": [20130101, 20131231]},
+            {},
+            (
+                "features[0].bounds = '...': must be two dates, as YYYY-MM-DD; write the bounds of 'day' as two dates, "
+                'such as bounds = ["2013-01-01", "2013-12-31"]'
+            ),
+        ),
+        ({**_STRING, "bounds": ["a", "b"]}, {}, "features[0].bounds[0] = 'a': must be left out: strings have an order"),
         ({"name": "s", "type": "date"}, {"slicing": "faces"}, "features[0].bounds is not set: must be declared"),
         (
             _STRING,

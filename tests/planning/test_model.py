@@ -66,6 +66,16 @@ def test_defaults_are_filled_in() -> None:
         ({"features": [{"name": "a", "bounds": [0, math.inf]}]}, "model.features[0].bounds = [0.0, inf]: must be two"),
         ({"features": [{"name": "a", "sides": "none"}]}, "model.features = 'none': at least one feature must have a"),
         ({"predictor": "oracle"}, "model.predictor = 'oracle': must be one of rectangles"),
+        ({"predictor": "rectangle"}, "stumps, classical, bisection; did you mean rectangles?"),
+        (
+            {"slicing": "sequental"},
+            "model.slicing = 'sequental': must be one of faces, sequential, rsc; did you mean seq",
+        ),
+        (
+            {"features": [{"name": "a", "sides": "uper"}]},
+            "must be one of lower, upper, both, none; did you mean upper?",
+        ),
+        ({"features": [{"name": "a", "type": "String"}]}, "number, string, date, decimal; did you mean string?"),
         ({"epsilon": "much"}, "model.epsilon = 'much': must be a number, not text"),
         ({"examples": 1.5}, "model.examples = 1.5: must be a whole number, not a number"),
         ({"share": True}, "model.share = true: must be a number, not true or false"),

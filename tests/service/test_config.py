@@ -46,7 +46,8 @@ def test_whole_file(tmp_path):
         log = "json"
         """,
     )
-    assert (config.state.folder, config.state.key_path, config.state.snapshot_rounds) == (Path("st"), Path("k"), 7)
+    here = Path.cwd()
+    assert (config.state.folder, config.state.key_path, config.state.snapshot_rounds) == (here / "st", here / "k", 7)
     assert config.state.snapshot_seconds == 60.0
     assert config.source == FileSource(kind="parquet", path=Path("q.parquet"), rows_per_message=100)
     assert config.sink == FileSink(kind="parquet", path=Path("out.parquet"), dead_letter=Path("dead.jsonl"))
@@ -57,7 +58,7 @@ def test_pipes(tmp_path):
     """The least there is: standard input and output; the key is in the state folder."""
     config = _load(tmp_path, _PIPES)
     assert (config.source, config.sink) == (StdinSource(kind="stdin"), StdoutSink(kind="stdout"))
-    assert config.state.key_path == Path("s/key")
+    assert config.state.key_path == Path.cwd() / "s/key"
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,9 @@ def test_unknown_setting(tmp_path, text, field, near):
         (_PIPES.replace('"stdin"', '"jsonl"'), "source.path", None, "must be set"),
         (_PIPES.replace('kind = "stdin"', ""), "source.kind", None, _SOURCES),
         (_PIPES.replace('"stdin"', '"amqp"'), "source.kind", "amqp", _SOURCES),
+        (_PIPES.replace('"stdin"', '"kafak"'), "source.kind", "kafak", f"{_SOURCES}; did you mean kafka?"),
+        (_PIPES.replace('"stdout"', '"Stdot"'), "sink.kind", "Stdot", "kafka and mqtt; did you mean stdout?"),
+        (_PIPES + '[service]\nlog = "jsn"', "service.log", "jsn", "'json' or 'text'; did you mean json?"),
         (
             _PIPES.replace('"stdout"', '"stdin"'),
             "sink.kind",

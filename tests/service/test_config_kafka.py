@@ -199,6 +199,12 @@ def test_refusals_name_the_field(load, tables, field):
     assert caught.value.field == field
 
 
+def test_misspelt_mechanism(load):
+    """The nearest one is named."""
+    with pytest.raises(InputError, match=r"kafka\.sasl\.mechanism = 'scram-sha512': .*; did you mean SCRAM-SHA-512\?$"):
+        load(_SOURCE, _SINK, _CLUSTER, _SASL.replace("SCRAM-SHA-512", "scram-sha512"))
+
+
 def test_settings_of_files_are_no_settings_of_kafka(load):
     """Only a Kafka source and sink make a connector's settings."""
     found = load('[source]\nkind = "stdin"\n[sink]\nkind = "stdout"\n')
