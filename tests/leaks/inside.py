@@ -34,6 +34,7 @@ from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.sightings import PATHS, Sightings, masked, masked_rows
+from tests.leaks.spelling import as_values
 from tests.leaks.subjects import BAD, Message, leak_plan
 from tests.leaks.tokens import Tokens
 from tests.leaks.worlds import CHUNK, Pair, table_of, trained
@@ -162,11 +163,11 @@ class _Run:
         """Send all at once: the daemon waits, and takes them as one batch."""
         if self._form == "json":
             for message in messages:
-                x = list(message) if isinstance(message, tuple) else [0.5]
+                x = as_values(self._plan.features, message) if isinstance(message, tuple) else [0.5]
                 self._bus.append(None if message is None else json.dumps({"x": x}).encode(), JSON)
             return
         for start in range(0, len(messages), _ROWS):
-            self._bus.append(arrow_body(table_of(messages[start : start + _ROWS])), ARROW_STREAM)
+            self._bus.append(arrow_body(table_of(self._world.subject, messages[start : start + _ROWS])), ARROW_STREAM)
 
     async def _until_saved(self, serving: "asyncio.Task[int]", count: int) -> None:
         """Wait until the snapshot behind so many messages is told of in the log."""

@@ -1,4 +1,4 @@
-"""Leaks planted on purpose in stumps, classical predictors and bisection."""
+"""Leaks planted on purpose in boxes on strings, stumps, classical predictors and bisection."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,11 +7,13 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from oracle.mechanisms.orders import text_digits
 from oracle.mechanisms.threshold_bits import BinaryThresholdOracle
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.classical import ClassicalPredictor
+from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.stumps import StumpsPERP
-from oracle.service.codec import json_messages
+from oracle.service.codec import json_messages, json_values
 from oracle.service.watch import Watch
 from oracle.service.web import app
 from tests.leaks.levers import Mutant, Patch, after, gauge, in_channels, on_answers, ones
@@ -49,6 +51,22 @@ def _padded(owner: type[Any], count: Callable[[Any], int], patch: Patch) -> None
         return {**arrays, "spare": np.zeros(count(arrays), dtype=np.int8)}
 
     patch.setattr(owner, "export", export)
+
+
+def _trimmed_keys(state: Any) -> int:
+    """Return the bytes of the collected keys without the zeros behind a short text."""
+    return sum(int(np.count_nonzero(state[name])) for name in state if name.startswith("collected_keys"))
+
+
+def _text_lengths_logged(patch: Patch) -> None:
+    real, lengths = text_digits, [0]
+
+    def digits(text: bytes, count: int) -> list[float]:
+        lengths.append(len(text))
+        return real(text, count)
+
+    patch.setattr(json_values, "text_digits", digits)
+    after(patch, Watch, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", count=sum(lengths)))
 
 
 def _kept_queries(patch: Patch) -> None:
@@ -101,6 +119,10 @@ def _unpadded_value(patch: Patch) -> None:
 _FILES: Final = in_channels("files", "metrics", "snapshot headers", "status")
 
 MUTANTS_OF_OTHERS: Final[dict[str, Mutant]] = {
+    "strings: a state's size by how long texts are": Mutant(
+        partial(_padded, RectanglesPERP, _trimmed_keys), "query", _FILES, subject="strings"
+    ),
+    "strings: how long texts are, logged": Mutant(_text_lengths_logged, "query", in_channels("log"), subject="strings"),
     "stumps: a metric by label": Mutant(metric_by_label, "label", in_channels("metrics"), subject="stumps"),
     "stumps: a state's size by a window": Mutant(
         partial(_padded, StumpsPERP, lambda state: int(state["collected_counts"].sum())),

@@ -103,7 +103,7 @@ class _Run:
         """Ask a chunk at a time, each in one transaction: the daemon sees all of it at once, or nothing."""
         wait_until(lambda: self._said("daemon.serving"))
         port = (self._said("web.listening") or {})["port"]
-        lines = [line_of(number, message).rstrip() for number, message in enumerate(self._world.messages)]
+        lines = [line_of(self._world, number).rstrip() for number in range(len(self._world.messages))]
         for start in range(0, len(lines), CHUNK):
             chunk = [None if line == b"null" else line for line in lines[start : start + CHUNK]]
             self._model.ask(chunk, transaction=f"{self._model.name}.asker")

@@ -4,6 +4,7 @@ The stream comes in chunks of one page of memory, so that the daemon reads each 
 the snapshot behind a chunk is written: by then all that the chunk brings about has been told.
 """
 
+import dataclasses
 import json
 import multiprocessing
 import shutil
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from tests.leaks import child
 from tests.leaks.sightings import PATHS, Sightings, masked_rows
+from tests.leaks.spelling import as_column, as_values
 from tests.leaks.subjects import BAD, leak_plan, model_file
 from tests.leaks.worlds import CHUNK, Pair, World, table_of
 from tests.support.folders import write_config
@@ -113,7 +115,7 @@ class _Run:
 
     def serve_lines(self) -> None:
         """Serve the stream chunk by chunk, take a look behind each, and stop."""
-        lines = [line_of(number, message) for number, message in enumerate(self._world.messages)]
+        lines = [line_of(self._world, number) for number in range(len(self._world.messages))]
         log = self._folder / "q.jsonl"
         log.touch()
         process = self._start(["serve", self._config(follow=True)])
@@ -191,7 +193,8 @@ class _Run:
         log = self._folder / "q.jsonl"
         lines = log.read_bytes().splitlines(keepends=True)
         place = next(at for at in range(len(lines) - 1, 0, -1) if isinstance(self._world.messages[at], tuple))
-        lines[place] = line_of(place, (0.5, 0.5)).rstrip().ljust(len(lines[place]) - 1) + b"\n"
+        other = dataclasses.replace(self._world, messages=((0.5, 0.5),) * (place + 1))
+        lines[place] = line_of(other, place).rstrip().ljust(len(lines[place]) - 1) + b"\n"
         log.write_bytes(b"".join(lines))
         process = self._start(["serve", self._config()])
         self._end(process, "failing restart")
@@ -205,7 +208,7 @@ class _Run:
 
     def serve_table(self) -> None:
         """Serve a Parquet file to its end."""
-        pq.write_table(table_of(self._world.messages), self._folder / "q.parquet")
+        pq.write_table(table_of(self._world.subject, self._world.messages), self._folder / "q.parquet")
         config = write_config(
             self._folder,
             state={"folder": "out/state", "snapshot_rounds": 1},
@@ -234,7 +237,9 @@ class _Run:
 
 def write_rows(path: Path, world: World) -> None:
     """Write the training rows."""
-    pq.write_table(pa.table({"a": world.rows[:, 0], "b": world.rows[:, 1], "label": world.labels}), path)
+    features = zip(leak_plan(world.subject).features, world.rows.T.tolist(), strict=True)
+    columns = {feature.name: as_column(feature, column) for feature, column in features}
+    pq.write_table(pa.table({**columns, "label": world.labels}), path)
 
 
 def rounds_of(world: World, count: int) -> int:
@@ -242,12 +247,14 @@ def rounds_of(world: World, count: int) -> int:
     return sum(message != BAD for message in world.messages[:count])
 
 
-def line_of(number: int, message: object) -> bytes:
+def line_of(world: World, number: int) -> bytes:
     """Return a message as a line of a fixed length: how long messages are is public."""
+    message = world.messages[number]
     if message is None:
         return _NULL
-    x = list(message) if isinstance(message, tuple) else [0.5]
+    x = as_values(leak_plan(world.subject).features, message) if isinstance(message, tuple) else [0.5]
     text = json.dumps({"id": f"m{number:05d}", "x": x}, separators=(",", ":")).encode()
+    assert len(text) < _LINE
     return text.ljust(_LINE - 1) + b"\n"
 
 

@@ -5,6 +5,7 @@ What a *record* is, and what the transcript of a run is, differs (`worlds.py` ha
 * Boxes and stumps. A record is a training row or a query; the transcript is all labels but the hidden query's own, and
   when sides were armed afresh and phases ended. Stumps have all of this from the boxes that they are made of; which
   feature and direction were chosen, and how many rows are labelled 1, are private releases too, but shown nowhere.
+  Boxes are run on two numbers, and ("strings") on a text and a number; there the text is what is hidden.
 * Classical. What was learned is a release; a query goes through nothing, so nothing at all may follow from it but its
   own answer, and nothing that is kept: behind the hidden query even the private state is the same. Of training rows the
   transcript is the labels.
@@ -17,7 +18,7 @@ Of the last two nothing but answers follows from anything private: no phase, no 
 nothing in common but the kinds of their messages ("everything" differs) must look the same, if no answer is looked at.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
@@ -26,6 +27,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
 from tests.predictors.plans import (
     feature,
@@ -47,6 +49,7 @@ BAD: str = "bad"
 Message = tuple[float, float] | Literal["bad"] | None
 
 _FEATURES: Final = (feature("a"), feature("b"))
+_TEXTS: Final = (Feature(name="a", type="string", max_bytes=20), feature("b"))
 _EXAMPLES: Final = 300
 _EDGE: Final = 0.3
 """Where the labels of stumps change, along `a`."""
@@ -88,20 +91,26 @@ def leak_plan(subject: str) -> Plan:
 
 def model_file(subject: str) -> str:
     """Return the subject's model file; the plan is `leak_plan` all the same."""
-    features = "".join(f'[[model.features]]\nname = "{one.name}"\nbounds = [0.0, 1.0]\n' for one in _FEATURES)
-    predictor = leak_plan(subject).predictor
+    plan = leak_plan(subject)
+    predictor, features = plan.predictor, "".join(map(_in_file, plan.features))
     return (
         f'[model]\nname = "tiny"\npredictor = "{predictor}"\nepsilon = 8.0\nexamples = {_EXAMPLES}\n'
         f"{SUBJECTS[subject].settings}{features}"
     )
 
 
+def _in_file(one: Feature) -> str:
+    more = f'type = "string"\nmax_bytes = {one.longest}\n' if one.kind == "string" else "bounds = [0.0, 1.0]\n"
+    return f'[[model.features]]\nname = "{one.name}"\n{more}'
+
+
 # Boxes
 
 
-def _box_plan() -> Plan:
+def _box_plan(features: Sequence[Feature] = _FEATURES, slicing: Literal["faces", "sequential"] = "faces") -> Plan:
     """Return a plan with phases of some 120 rounds and sides that are armed afresh within them."""
-    return tiny_plan(_FEATURES, points=(12, 10, 11, 12, 10), rearmed=9, threshold=7, rounds=110, examples=_EXAMPLES)
+    sizes = (12, 10, 11, 12, 10)
+    return tiny_plan(features, slicing=slicing, points=sizes, rearmed=9, threshold=7, rounds=110, examples=_EXAMPLES)
 
 
 def _in_box(rows: Rows) -> Labels:
@@ -124,6 +133,16 @@ def _hide_from_box(kind: Kind, source: np.random.Generator) -> tuple[Message, Me
     if kind == "label":
         return (along, 0.3 + depth), (along, -other)
     return (along, depth), (other, along)
+
+
+def _hide_text(kind: Kind, source: np.random.Generator) -> tuple[Message, Message]:
+    """Return queries that differ in a text: a short one, and one of the longest (see `spelling.py`)."""
+    depth, along, other = np.round(source.uniform((0.04, 0.3, 0.04), (0.08, 0.7, 0.08)), 3).tolist()
+    if kind == "presence":
+        return (depth, along), None
+    if kind == "label":
+        return (0.3 + depth, along), (1e-6 - other, along)
+    return (depth, along), (1.0 - other + 1e-6, along)
 
 
 # Stumps
@@ -241,6 +260,15 @@ def _bisection(profile: Literal["efficient", "paper"] = "efficient", warmup: int
 
 SUBJECTS: Final[dict[str, Subject]] = {
     "rectangles": Subject(_box_plan, "", _in_box, _outwardness, _about_the_box, _hide_from_box, _ANY_QUERY),
+    "strings": Subject(
+        make_plan=lambda: _box_plan(_TEXTS, "sequential"),
+        settings='slicing = "sequential"\n',
+        label=_in_box,
+        nearness=_outwardness,
+        ask=_about_the_box,
+        hide=_hide_text,
+        kinds=_ANY_QUERY,
+    ),
     "stumps": Subject(_stump_plan, "", _above_edge, _nearness_to_edge, _about_the_edge, _hide_from_stump, _ANY_QUERY),
     "classical": _classical("box", "faces"),
     "classical, whole": _classical("box"),

@@ -31,7 +31,8 @@ from tests.leaks import inside, outside
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.pairs import PAIRS, equal_pair
 from tests.leaks.sightings import Sightings, compare
-from tests.leaks.subjects import SUBJECTS
+from tests.leaks.spelling import as_values
+from tests.leaks.subjects import SUBJECTS, leak_plan
 from tests.leaks.worlds import CHUNK, random_pair, state_after, transcript
 
 _WATCHED = {"headers", "pages", "readyz", "metrics", "status", "files", "snapshot headers", "log", "answers", "ledger"}
@@ -40,6 +41,10 @@ _PRIVATE = {
     ("rectangles", "query"): {"collected", "mediums", "harvest"},
     ("rectangles", "presence"): {"collected", "mediums"},
     ("rectangles", "label"): {"harvest"},
+    ("strings", "training row"): {"points"},
+    ("strings", "query"): {"collected", "mediums", "harvest"},
+    ("strings", "presence"): {"collected", "mediums"},
+    ("strings", "label"): {"harvest"},
     ("stumps", "training row"): {"points"},
     ("stumps", "query"): {"collected"},
     ("stumps", "presence"): {"collected", "mediums"},
@@ -57,7 +62,7 @@ _PRIVATE = {
 }
 """What differs in the private state behind the first look; nothing where queries leave nothing behind."""
 
-_EVENTS = {"rectangles": (5, 2), "stumps": (4, 2), "classical": (0, 0), "bisection": (0, 1)}
+_EVENTS = {"rectangles": (5, 2), "strings": (7, 2), "stumps": (4, 2), "classical": (0, 0), "bisection": (0, 1)}
 """How often sides are armed afresh at least, and how many phases end."""
 
 
@@ -96,6 +101,18 @@ def test_worlds_are_neighbours_with_one_transcript(subject, kind):
     assert blanked == (kind == "training row")
 
 
+def test_the_worlds_of_texts_differ_in_texts():
+    """The hidden queries, but for presence, are the same number and two texts: a short one and one of the longest."""
+    features = leak_plan("strings").features
+    for kind in ("query", "label"):
+        pair = equal_pair("strings", kind)
+        assert pair.hidden is not None
+        hidden = [world.messages[pair.hidden] for world in pair.worlds]
+        (one, same), (other, also) = (as_values(features, message) for message in hidden if isinstance(message, tuple))
+        assert same == also
+        assert len(str(one).encode()) < 8 < len(str(other).encode()) == features[0].longest
+
+
 @pytest.mark.parametrize("form", ["json", "arrow"])
 @pytest.mark.parametrize(("subject", "kind"), PAIRS)
 def test_nothing_shows_inside(subject, kind, form, tmp_path):
@@ -115,6 +132,7 @@ def test_nothing_shows_inside(subject, kind, form, tmp_path):
         pytest.param("rectangles", "label", "jsonl", marks=pytest.mark.slow),
         ("rectangles", "label", "parquet"),
         pytest.param("stumps", "training row", "jsonl", marks=pytest.mark.slow),
+        ("strings", "query", "parquet"),
         ("stumps", "presence", "parquet"),
         pytest.param("classical", "label", "jsonl", marks=pytest.mark.slow),
         ("classical", "everything", "parquet"),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
 from oracle.predictors.base import Answers, Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer
+from tests.leaks.spelling import as_column, as_numbers
 from tests.leaks.subjects import BAD, SUBJECTS, Kind, Message, leak_plan
 from tests.leaks.tokens import Tokens
 
@@ -79,35 +80,38 @@ class Pair:
         return dataclasses.replace(self, worlds=(left, right), whole=count >= len(self.worlds[0].messages))
 
 
-def table_of(messages: Sequence[Message]) -> pa.Table:
+def table_of(subject: str, messages: Sequence[Message]) -> pa.Table:
     """Return messages as rows: nulls are a round with no query, and NaN is rejected."""
     columns: list[list[float | None]] = [[], []]
     for message in messages:
         values = message if isinstance(message, tuple) else (None, None) if message is None else (np.nan, np.nan)
         for column, value in zip(columns, values, strict=True):
             column.append(value)
-    number = pa.float64()
-    return pa.table({"id": ["q"] * len(messages), "a": pa.array(columns[0], number), "b": pa.array(columns[1], number)})
+    features = zip(leak_plan(subject).features, columns, strict=True)
+    return pa.table(
+        {"id": ["q"] * len(messages), **{feature.name: as_column(feature, column) for feature, column in features}}
+    )
 
 
 def trained(world: World) -> Predictor:
     """Return the world's predictor as `perpetua init` makes it under the key of `Tokens`."""
-    trainer = new_trainer(leak_plan(world.subject), Tokens().token_bytes(32))
-    trainer.add(world.rows, world.labels)
+    plan = leak_plan(world.subject)
+    trainer = new_trainer(plan, Tokens().token_bytes(32))
+    trainer.add(as_numbers(plan.features, world.rows), world.labels)
     return trainer.finish()
 
 
-def answered(predictor: Predictor, messages: Sequence[Message]) -> Answers:
+def answered(subject: str, predictor: Predictor, messages: Sequence[Message]) -> Answers:
     """Have messages answered that are all queries, or rounds with none."""
     present = np.array([message is not None for message in messages])
     features = np.array([message if isinstance(message, tuple) else (0.0, 0.0) for message in messages])
-    return predictor.answer(features.reshape(-1, 2), present)
+    return predictor.answer(as_numbers(leak_plan(subject).features, features.reshape(-1, 2)), present)
 
 
 def transcript(world: World, left_out: range) -> list[tuple[int, object]]:
     """Return what the guarantee bounds, as (message, what happened there), in order."""
     asked = [number for number, message in enumerate(world.messages) if message != BAD]
-    answers = answered(trained(world), [world.messages[number] for number in asked])
+    answers = answered(world.subject, trained(world), [world.messages[number] for number in asked])
     outcomes: list[object] = list(map(int, answers.labels))
     if answers.values is not None:
         outcomes = list(map(str, answers.values))
@@ -125,7 +129,7 @@ def state_after(world: World, count: int) -> StateArrays:
     predictor = trained(world)
     messages = [message for message in world.messages[:count] if message != BAD]
     if messages:
-        answered(predictor, messages)
+        answered(world.subject, predictor, messages)
     return predictor.export()
 
 
