@@ -28,6 +28,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from connectors.local.jsonl import JsonlSink, JsonlSource
+from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
@@ -36,8 +37,9 @@ from oracle.state.folder import FolderStore
 from oracle.state.format import encode
 from oracle.state.genesis import Genesis, write_genesis
 from tests.predictors.examples import example
-from tests.predictors.plans import feature
+from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.test_paper import toy_plan
+from tests.predictors.texts import as_value, text
 from tests.support.shards import MASTER_KEY, first_snapshot
 
 __all__ = ["COMMIT", "make_golden", "nonces", "plans", "serve", "version_folder"]
@@ -47,6 +49,11 @@ _SNAPSHOT_LINES: Final = 240
 _COMMIT_LINES: Final = 300
 _LINES: Final = 560
 _PHASE_ROUNDS: Final = 180
+_ORDERED: Final = (
+    text("s"),
+    Feature(name="d", type="date"),
+    Feature(name="p", type="decimal", places=2),
+)
 
 
 def version_folder(version: int) -> Path:
@@ -59,6 +66,9 @@ def plans() -> Mapping[str, Plan]:
     return {
         "rectangles-tight": _eventful(example("rectangles"), 2),
         "rectangles-paper": _eventful(toy_plan((feature("a"), feature("b")), 100.0), 6),
+        "rectangles-ordered": _eventful(
+            tiny_plan(_ORDERED, slicing="sequential", points=(12, 10, 11, 12), rearmed=9), 5
+        ),
         "stumps": _eventful(example("stumps"), 2),
         "bisection": example("bisection", rounds=_PHASE_ROUNDS),
         "classical": example("classical", rounds=_PHASE_ROUNDS),
@@ -79,7 +89,7 @@ def make_golden(folder: Path, plan: Plan) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch) / "work"
         work.mkdir()
-        lines = _log()
+        lines = _log(plan)
         _init(work, plan)
         for end in (_SNAPSHOT_LINES, _COMMIT_LINES, _LINES):
             (work / "queries.jsonl").write_bytes(b"".join(lines[:end]))
@@ -130,10 +140,13 @@ def _init(work: Path, plan: Plan) -> None:
     (work / "state" / "key").write_text(f"perpetua-key 1\n{MASTER_KEY.hex()}\n")
 
 
-def _log() -> list[bytes]:
+def _log(plan: Plan) -> list[bytes]:
     """Return lines with queries, about a quarter of them near some side, rounds without a query, and rejects."""
-    rows = np.random.default_rng(7).uniform(-0.1, 1.1, (_LINES, 2)).round(4).tolist()
-    lines = [json.dumps({"id": f"q{number}", "x": row}).encode() for number, row in enumerate(rows)]
+    rows = np.random.default_rng(7).uniform(-0.1, 1.1, (_LINES, len(plan.features))).round(4)
+    if any(feature.kind != "number" for feature in plan.features):
+        rows = rows.clip(0.0, 0.9999)
+    values = [[as_value(*pair) for pair in zip(plan.features, row, strict=True)] for row in rows.tolist()]
+    lines = [json.dumps({"id": f"q{number}", "x": row}).encode() for number, row in enumerate(values)]
     lines[::9] = [b"null"] * len(lines[::9])
     lines[4::25] = [b'{"id":"bad","x":[1]}'] * len(lines[4::25])
     return [line + b"\n" for line in lines]

@@ -62,11 +62,13 @@ def _plan(folder):
 
 
 def test_every_version_and_kind_is_there():
-    """Each format version has a folder, and the newest one has every kind, its plans of today's version."""
+    """Each format version has a folder, and the newest one has every kind and type, its plans of today's version."""
     assert {path.parent for path in FOLDERS} == {version_folder(version) for version in range(1, VERSION + 1)}
     assert {path.name for path in NEWEST} == set(plans())
     assert {(_plan(path).predictor, _plan(path).version) for path in NEWEST} == {(kind, PLAN_VERSION) for kind in KINDS}
     assert {_plan(path).profile for path in NEWEST} >= {"tight", "paper"}
+    types = {feature.kind for path in NEWEST for feature in _plan(path).features}
+    assert types == {"number", "string", "date", "decimal"}
 
 
 @pytest.mark.parametrize("left", FOLDERS, ids=_named, indirect=True)

@@ -27,6 +27,7 @@ from oracle.service.watch import Watch
 from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
 from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.texts import as_rows
 
 __all__ = [
     "MASTER_KEY",
@@ -63,7 +64,7 @@ def first_snapshot(plan: Plan | None = None) -> Snapshot:
     plan = plan or small_plan()
     rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
     trainer = new_trainer(plan, SECRET)
-    trainer.add(rows, np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
+    trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
     return Snapshot.first(plan.digest, trainer.finish().export())
 
 
