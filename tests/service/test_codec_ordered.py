@@ -106,6 +106,15 @@ def test_bad_values_in_json(name, value, reason, bound):
         assert _json(json.dumps(message).encode()) == _no(reason, name, bound)
 
 
+@pytest.mark.parametrize("x", [list(_GOOD.values()), _GOOD])
+def test_values_beside_x_are_values_too(x):
+    """A value that is not asked for is checked as if it were, as the decoder does where all features are numbers."""
+    assert _json(json.dumps({"x": x, "s": "JFK", "d": "2013-07-04"}).encode()) == _json(json.dumps({"x": x}).encode())
+    assert _json(json.dumps({"x": x, "s": True}).encode()) == _no("wrong-type", "s", _TEXT)
+    assert _json(json.dumps({"x": x, "d": "2013-02-29"}).encode()) == _no("wrong-type", "d", _DATE)
+    assert _json(json.dumps({"x": x, "n": None}).encode()) == _no("wrong-type", "n", "a number")
+
+
 def test_other_rejections_in_json():
     """Dimension, names and what is missing, in the words of the features' types; numbers beyond float64."""
     for message, rejection in (

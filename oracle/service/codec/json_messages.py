@@ -180,7 +180,20 @@ class JsonCodec:
         if self._plain:
             return identifier, features
         row = read_values(self._features_of, features, self._fields(message))
-        return row if isinstance(row, Rejection) else (identifier, row)
+        return row if isinstance(row, Rejection) else self._not_asked_for(message) or (identifier, row)
+
+    def _not_asked_for(self, message: msgspec.Struct) -> Rejection | None:
+        """Return what is wrong with the values that stand beside an `x`; of numbers the decoder has told."""
+        if message.x is msgspec.UNSET:  # type: ignore[attr-defined]  # a struct made at run time
+            return None
+        values = [getattr(message, attribute) for attribute in self._attributes]
+        given = [index for index, value in enumerate(values) if value is not msgspec.UNSET]
+        row = read_values(
+            [self._features_of[index] for index in given],
+            [values[index] for index in given],
+            [self._names[index] for index in given],
+        )
+        return row if isinstance(row, Rejection) else None
 
     def _fields(self, message: msgspec.Struct) -> Sequence[str]:
         """Return what a query calls its values."""
