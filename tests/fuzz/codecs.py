@@ -7,12 +7,14 @@ from functools import cache
 import msgspec
 
 from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
+from oracle.planning.features import Feature
 from oracle.planning.model import Limits
 from oracle.planning.plan import BoxPlan
 from oracle.service.shard import Shard
 from tests.fuzz.messages import delivery
 from tests.fuzz.verdicts import BrokenPromiseError, judge
 from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.texts import text
 from tests.support.shards import new_shard, same_state, state_of
 
 __all__ = ["RUN", "fuzz_codecs"]
@@ -24,16 +26,24 @@ _BATCH = 200
 _SINGLY = 5  # of how many batches one is processed message by message; the others are cut into pieces of some 20
 _SAMPLE = 10  # of how many rejected messages one has the whole state compared around it
 _ROOM = 3_000  # more rounds than a batch can take
+_TYPED = (
+    text("s"),
+    feature("a"),
+    Feature(name="d", type="date"),
+    Feature(name="p", type="decimal", places=2),
+)
 
 
 @cache
 def _plans() -> tuple[BoxPlan, ...]:
-    """Return models with usual names, with odd names and small limits, and with one feature."""
+    """Return models with usual names, with odd names and small limits, with one feature, and with all types."""
     many = {"points": (12, 15, 10, 13) * 4, "rounds": 400}
     usual = tiny_plan([feature("a"), feature("b")], **many)  # type: ignore[arg-type]  # both are what it takes
     odd = tiny_plan([feature("Größe"), feature("b`$.x"), feature("x.a")], **many)  # type: ignore[arg-type]
     small = Limits(body_bytes=300, batch_bytes=3_000, id_bytes=16, rows=12)
-    return usual, msgspec.structs.replace(odd, limits=small), tiny_plan([feature("a")], **many)  # type: ignore[arg-type]
+    one = tiny_plan([feature("a")], **many)  # type: ignore[arg-type]
+    typed = tiny_plan(_TYPED, slicing="sequential", **many)  # type: ignore[arg-type]
+    return usual, msgspec.structs.replace(odd, limits=small), one, typed
 
 
 def fuzz_codecs(seed: int, run: int, counts: Counter[tuple[str, str]], messages: int = RUN) -> None:
@@ -44,12 +54,11 @@ def fuzz_codecs(seed: int, run: int, counts: Counter[tuple[str, str]], messages:
     """
     rng = random.Random(f"{seed} codecs {run}")  # noqa: S311  # test data
     plan = _plans()[run % len(_plans())]
-    names = tuple(feature.name for feature in plan.features)
     shards = _fresh(plan)
     for start in range(0, messages, _BATCH):
         if shards[0].facts().round > plan.rounds - _ROOM:
             shards = _fresh(plan)
-        batch = [delivery(rng, start + number, names) for number in range(1, _BATCH + 1)]
+        batch = [delivery(rng, start + number, plan.features) for number in range(1, _BATCH + 1)]
         _check_batch(plan, shards, batch, counts, rng, singly=start // _BATCH % _SINGLY == run % _SINGLY)
 
 

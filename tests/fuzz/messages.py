@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, JSON, Delivery
+from oracle.planning.features import Feature
 from tests.fuzz.mutate import mutated
+from tests.fuzz.ordered import arrow_column, json_value
 
 __all__ = ["delivery"]
 
@@ -33,14 +35,14 @@ _ODD_IDS: Final = (
 )  # fmt: skip
 
 
-def delivery(rng: random.Random, position: int, names: tuple[str, ...]) -> Delivery:
+def delivery(rng: random.Random, position: int, features: tuple[Feature, ...]) -> Delivery:
     """Return the next delivery: about half of them well formed, some JSON, some Arrow, some neither."""
     draw = rng.random()
     if draw < 0.03:
         return Delivery(position, None, rng.choice((JSON, ARROW_STREAM, "text/plain")))
-    pool = _arrow_pool(names)
+    pool = _arrow_pool(features)
     if draw < 0.82:
-        body, content = _json(rng, names), JSON
+        body, content = _json(rng, features), JSON
         others = [*pool[:3], b'{"id":"a","x":[0.5,0.5]}']
     else:
         body, content, others = rng.choice(pool), ARROW_STREAM, pool
@@ -51,12 +53,13 @@ def delivery(rng: random.Random, position: int, names: tuple[str, ...]) -> Deliv
     return Delivery(position, body, content)
 
 
-def _json(rng: random.Random, names: tuple[str, ...]) -> bytes:
+def _json(rng: random.Random, features: tuple[Feature, ...]) -> bytes:
     """Return an object of one of the three forms, sometimes with fields changed, doubled, left out or added."""
     if rng.random() < 0.01:
         return rng.choice((b"", b"null", b"[]", b"1", b'"x"', b"\xef\xbb\xbf{}", b"{", b" ", b"x" * 70_000))
     form = rng.randrange(3)
-    values = [_number(rng) for _ in names]
+    names = tuple(feature.name for feature in features)
+    values = [_number(rng) if feature.kind == "number" else json_value(rng, feature) for feature in features]
     pairs: list[tuple[str, str]] = [("id", _identifier(rng))] if rng.random() < 0.9 else []
     named = [
         (json.dumps(name, ensure_ascii=rng.random() < 0.3)[1:-1], value)
@@ -111,7 +114,7 @@ def _identifier(rng: random.Random) -> str:
 
 
 @functools.cache
-def _arrow_pool(names: tuple[str, ...]) -> list[bytes]:
+def _arrow_pool(features: tuple[Feature, ...]) -> list[bytes]:
     """Return Arrow messages with columns of all types, nulls, NaN, ids of all kinds, compressed or not."""
     rng = np.random.default_rng(7)
     kinds = [pa.int8(), pa.uint64(), pa.int64(), pa.float16(), pa.float32(), pa.float64()]
@@ -120,14 +123,17 @@ def _arrow_pool(names: tuple[str, ...]) -> list[bytes]:
         rows = int(rng.choice([0, 1, 2, 5, 12, 40]))
         columns: list[pa.Array] = []
         labels: list[str] = []
-        for name in names:
+        for feature in features:
+            labels.append(feature.name)
+            if feature.kind != "number":
+                columns.append(arrow_column(rng, feature, rows))
+                continue
             values = rng.uniform(0.0, 1.1, rows)
             values[rng.random(rows) < 0.05] = rng.choice([np.nan, np.inf, -0.0])
             kind = kinds[int(rng.integers(len(kinds)))] if rng.random() < 0.4 else pa.float64()
             clean = values if pa.types.is_floating(kind) else np.nan_to_num(values, posinf=0.0)
             array = pa.array(clean, pa.float64(), mask=rng.random(rows) < 0.1, from_pandas=False)
             columns.append(array.cast(kind, safe=False))
-            labels.append(name)
         _spoil_columns(rng, columns, labels, rows)
         identifiers = [
             None,

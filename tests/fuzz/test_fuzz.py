@@ -3,12 +3,15 @@
 import json
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.base import Delivery
-from oracle.service.codec import json_messages
+from oracle.mechanisms.orders import text_digits
+from oracle.mechanisms.scalars import day_of, decimal_of
+from oracle.service.codec import columns, json_messages, json_values
 from oracle.service.codec.batches import BatchCodec
 from oracle.service.codec.json_messages import JsonCodec
 from oracle.service.codec.rejections import Reason, Rejection
@@ -31,9 +34,9 @@ _DOCUMENTS = st.one_of(
 )
 
 
-@pytest.mark.parametrize("run", range(6))
+@pytest.mark.parametrize("run", range(8))
 def test_codecs(run):
-    """Of 12,000 changed messages each gets one right reply, and the rejected ones leave no trace."""
+    """Of 16,000 changed messages each gets one right reply, and the rejected ones leave no trace."""
     counts: Counter[tuple[str, str]] = Counter()
     fuzz_codecs(5, run, counts, 2_000)
     assert sum(counts.values()) == 2_000
@@ -107,6 +110,29 @@ def test_broken_codecs_are_found(monkeypatch, owner, name, broken, found):
     monkeypatch.setattr(owner, name, broken)
     with pytest.raises(BrokenPromiseError, match=found):
         fuzz_codecs(5, 0, Counter(), 2_000)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken", "found"),
+    [
+        (json_values, "day_of", lambda text: day_of(text) or 0.0, "an accepted message is a query"),
+        (
+            json_values,
+            "decimal_of",
+            lambda text, places: decimal_of(text, places) or 0.0,
+            "an accepted message is a query",
+        ),
+        (json_values, "text_digits", lambda data, count: text_digits(data[:-1], count), "its features"),
+        (columns, "FIRST_DAY", 0, "a row's reason"),
+        (columns, "largest_decimal", lambda _: 10**5, "a row's reason"),
+        (columns, "texts_digits", lambda _data, starts, _lengths, count: np.zeros((len(starts), count)), "a row's fea"),
+    ],
+)
+def test_broken_types_are_found(monkeypatch, owner, name, broken, found):
+    """A codec that takes what is no date or decimal, cuts texts off, or refuses values in a column is found."""
+    monkeypatch.setattr(owner, name, broken)
+    with pytest.raises(BrokenPromiseError, match=found):
+        fuzz_codecs(5, 3, Counter(), 6_000)
 
 
 def test_broken_reader_is_found(tmp_path, monkeypatch):

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
 from oracle.planning.plan import BoxPlan
+from oracle.service.codec.columns import COLUMNS
 from oracle.service.codec.rejections import Reason
+from tests.fuzz.reading import Written, column_values, read_value
 
 __all__ = ["BrokenPromiseError", "Verdict", "judge"]
 
@@ -61,7 +63,7 @@ def judge(plan: BoxPlan, delivery: Delivery, reply: Reply, features: Sequence[Se
         _expect(not len(features), "a rejected message has no row")
         return Verdict(_rejection(plan, delivery, reply), 0)
     if delivery.content_type == ARROW_STREAM:
-        return Verdict("accepted", _arrow_answer(body, reply, len(features)))
+        return Verdict("accepted", _arrow_answer(plan, body, reply, features))
     _expect(delivery.content_type == JSON and len(features) == 1, "one row of a JSON message")
     _expect(_ANSWER.fullmatch(reply.body) is not None, "an answer's form")
     read = _read(body)
@@ -72,7 +74,7 @@ def judge(plan: BoxPlan, delivery: Delivery, reply: Reply, features: Sequence[Se
     assert expected is not None
     answer = json.loads(reply.body)
     _expect(answer["id"] == expected[0] and type(answer["id"]) is type(expected[0]), "the asker's id")
-    _expect([value.hex() for value in expected[1]] == [float(value).hex() for value in features[0]], "its features")
+    _expect(_exactly(expected[1]) == _exactly(features[0]), "its features")
     _expect(len(body) <= plan.limits.body_bytes, "the limit on its size")
     return Verdict("accepted", 1)
 
@@ -117,10 +119,11 @@ def _bounds(plan: BoxPlan) -> set[str]:
         "one JSON object",
         "a JSON object",
         "a string, or an integer of 64 bits",
-        f"{len(plan.features)} number{'' if len(plan.features) == 1 else 's'}",
+        f"{len(plan.features)} {_values_called(plan)}{'' if len(plan.features) == 1 else 's'}",
         "the model's features only",
-        "a number",
-        "a number, here or in x",
+        *(feature.accepts for feature in plan.features),
+        *(f"{feature.accepts}, here or in x" for feature in plan.features),
+        *(COLUMNS[feature.kind] for feature in plan.features),
         "a finite float64",
         "finite float64 numbers",
         "numbers, as array or object",
@@ -131,13 +134,17 @@ def _bounds(plan: BoxPlan) -> set[str]:
         "columns without dictionaries and views",
         "Arrow messages without metadata of their own",
         "at most 4096 columns, with those in others",
-        "one column of numbers",
         "a column of strings or signed integers",
         f"{JSON} or {ARROW_STREAM}",
     }
 
 
-def _arrow_answer(body: bytes, reply: Reply, rows: int) -> int:
+def _values_called(plan: BoxPlan) -> str:
+    return "number" if all(feature.kind == "number" for feature in plan.features) else "value"
+
+
+def _arrow_answer(plan: BoxPlan, body: bytes, reply: Reply, features: Sequence[Sequence[float]]) -> int:
+    rows = len(features)
     _expect(reply.content_type == ARROW_STREAM, "an Arrow message's answer")
     with pa.ipc.open_stream(io.BytesIO(body)) as reader:
         asked = reader.read_all()
@@ -148,11 +155,35 @@ def _arrow_answer(body: bytes, reply: Reply, rows: int) -> int:
     _expect(table.num_rows == asked.num_rows, "one answer for each row")
     rounds = [number for number in table["round"].to_pylist() if number >= 0]
     _expect(len(rounds) == rows and rounds == list(range(rounds[0], rounds[0] + rows) if rounds else []), "rounds")
-    errors = set(table["error"].to_pylist())
-    _expect(errors <= {None, "not-finite", "missing-feature"}, "a row's reason")
+    errors = table["error"].to_pylist()
     _expect(table["error"].null_count == rows, "a rejected row takes no round")
     _expect(set(table["label"].to_pylist()) <= {-1, 0, 1}, "labels")
+    outcomes = _arrow_rows(plan, asked)
+    _expect(errors == [outcome if isinstance(outcome, str) else None for outcome in outcomes], "a row's reason")
+    taken = [outcome for outcome in outcomes if not isinstance(outcome, str)]
+    _expect([_exactly(row) for row in taken] == [_exactly(row) for row in features], "a row's features")
     return rows
+
+
+def _arrow_rows(plan: BoxPlan, table: pa.Table) -> list[list[float] | str]:
+    """Return of each row its numbers, or the reason of its rejection."""
+    outcomes: list[list[float] | str] = []
+    columns = [column_values(feature, table[feature.name].combine_chunks()) for feature in plan.features]
+    for values in zip(*columns, strict=True):
+        if all(value is None for value in values):
+            outcomes.append([0.0] * plan.width)
+        elif None in values:
+            outcomes.append("missing-feature")
+        elif [] in [value for value, feature in zip(values, plan.features, strict=True) if feature.kind == "number"]:
+            outcomes.append("not-finite")
+        else:
+            outcomes.append("wrong-type" if [] in values else [number for value in values for number in value or ()])
+    return outcomes
+
+
+def _exactly(numbers: Sequence[float]) -> list[str]:
+    """Return numbers in such a way that 0.0 and -0.0 differ."""
+    return [float(number).hex() for number in numbers]
 
 
 def _read(body: bytes) -> _Read | None:
@@ -166,7 +197,14 @@ def _read(body: bytes) -> _Read | None:
 
     try:
         return _Read(
-            json.loads(body.decode(), parse_constant=_refuse, parse_int=_integer, object_pairs_hook=pairs), doubled
+            json.loads(
+                body.decode(),
+                parse_constant=_refuse,
+                parse_float=Written,
+                parse_int=_integer,
+                object_pairs_hook=pairs,
+            ),
+            doubled,
         )
     except (ValueError, RecursionError):
         return None
@@ -198,18 +236,11 @@ def _query(plan: BoxPlan, document: object) -> tuple[object, list[float]] | None
         vector = [vector[name] for name in names]
     if not isinstance(vector, list) or len(vector) != len(names):
         return None
-    numbers = [_number(value) for value in [*vector, *beside.values()]]
-    return None if None in numbers else (identifier, [value for value in numbers[: len(names)] if value is not None])
-
-
-def _number(value: object) -> float | None:
-    if type(value) not in {int, float}:
-        return None
-    try:
-        number = float(value)  # type: ignore[arg-type]  # int or float
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    kinds = {feature.name: feature for feature in plan.features}
+    numbers = [read_value(feature, value) for feature, value in zip(plan.features, vector, strict=True)]
+    others = [read_value(kinds[name], value) for name, value in beside.items()]
+    flat = [number for value in numbers for number in value or ()]
+    return None if None in numbers or None in others else (identifier, flat)
 
 
 def _expect(holds: bool, what: str) -> None:  # noqa: FBT001 -- the condition
