@@ -9,7 +9,7 @@ from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS
 from oracle.mechanisms.noise import Law
 from oracle.planning.box_model import BoxModel
-from oracle.planning.features import key_bytes
+from oracle.planning.features import batch_bytes, key_bytes
 from oracle.planning.guarantees import noise_delta
 from oracle.planning.harvest import trials_for
 from oracle.planning.plan import InstancePlan, PhasePlan, StopperPlan
@@ -251,7 +251,7 @@ def _write_phase(task: Task, draft: Draft, index: int, memory: int) -> PhasePlan
 
 
 def _memory(task: Task, draft: Draft, index: int) -> int:
-    """Bytes of the private arrays (twice the kept pairs, see `Window`) and of the noise tables."""
+    """Bytes of the private arrays (twice the kept pairs, see `Window`), noise tables, and a batch of strings."""
     sized = draft.phases[index]
     following = draft.phases[min(index + 1, len(draft.phases) - 1)]
     key = key_bytes(task.model.features)
@@ -263,4 +263,4 @@ def _memory(task: Task, draft: Draft, index: int) -> int:
     points = task.sides * key * max(sized.start.points, sized.rearmed.points)
     tables = sum(16 * (kind.points + kind.high - kind.low + 2) for kind in (sized.start, sized.rearmed))
     stopper = 32 * round(128 / sized.stopper_epsilon)
-    return windows + points + tables + stopper
+    return windows + points + tables + stopper + batch_bytes(task.model.features, task.sides)

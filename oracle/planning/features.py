@@ -12,7 +12,16 @@ import msgspec
 from oracle.errors import InputError
 from oracle.mechanisms.orders import NUMBER_BYTES, code_bytes, digit_count
 
-__all__ = ["NO_SCALE", "Feature", "check_types", "columns_of", "key_bytes", "refuse_types", "stand_in"]
+__all__ = [
+    "NO_SCALE",
+    "Feature",
+    "batch_bytes",
+    "check_types",
+    "columns_of",
+    "key_bytes",
+    "refuse_types",
+    "stand_in",
+]
 
 NO_SCALE: Final = "must be left out: strings have an order and no scale"
 """Why strings have no bounds."""
@@ -23,6 +32,9 @@ _ALL_BYTES: Final = 1024
 """Bytes of all strings of a query together, so that a short message of many empty ones does not unpack to much."""
 
 _MOST_PLACES: Final = 12
+
+_BATCH: Final = 16_384
+"""Queries of a batch whose keys a plan counts: as many as a daemon answers at once if nothing else is set."""
 
 
 class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,6 +113,19 @@ def key_bytes(features: Sequence[Feature]) -> int:
     """
     widths = [feature.width for feature in features if feature.kind == "string" and feature.sides != "none"]
     return code_bytes(max(widths)) if widths else NUMBER_BYTES
+
+
+def batch_bytes(features: Sequence[Feature], sides: int) -> int:
+    """Return the bytes that are held for a batch between its answers and their bookkeeping, in a model with strings.
+
+    Of each query its key and a flag for each side, its round, its hash and its label. 0 where keys are numbers: plans
+    of these have never counted the batch, and their figures stay.
+
+    >>> batch_bytes([Feature(name="a", type="string")], 2), batch_bytes([Feature(name="a")], 2)
+    (1556480, 0)
+    """
+    key = key_bytes(features)
+    return 0 if key == NUMBER_BYTES else _BATCH * (sides * (key + 1) + 2 * 8 + 1)
 
 
 def stand_in(features: Sequence[Feature], sides: Literal["lower", "both"]) -> Feature:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS, MAX_SIDES
 from oracle.mechanisms.noise import SMALLEST_SCALE, tail_reach
-from oracle.planning.features import key_bytes
+from oracle.planning.features import batch_bytes, key_bytes
 from oracle.planning.model import Model
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
 from oracle.planning.tight import side_names
@@ -36,6 +36,9 @@ _PASSES: Final = 12
 
 _LARGEST_STATE: Final = 2**31 - 2**20
 """Bytes of private arrays that fit into one snapshot."""
+
+_ROOM: Final = 1024
+"""Pairs that a window has room for beside twice its capacity."""
 
 _LARGEST_TABLE: Final = 2**24
 """Edges of a noise table that are made in seconds: one for each point a side can hold."""
@@ -264,7 +267,9 @@ def _write_phase(model: Promise, sides: int, index: int, phase: _Phase) -> Phase
     )
     tables = sum(kind.points + kind.high - kind.low for kind in (start, rearmed))
     points = sides * max(start.points, rearmed.points)
-    key = key_bytes(model.features)
+    key, batch = key_bytes(model.features), batch_bytes(model.features, sides)
+    spare = 2 * sides * _ROOM * (key + 8) if batch else 0  # plans of numbers have never counted it
+    windows = 2 * (key + 8) * _pairs(start, rearmed, sides) + spare
     return PhasePlan(
         phase=index + 1,
         rounds=phase.rounds,
@@ -283,7 +288,7 @@ def _write_phase(model: Promise, sides: int, index: int, phase: _Phase) -> Phase
             law="laplace",
             scale=stopper_scale,
         ),
-        memory_bytes=2 * (key + 8) * _pairs(start, rearmed, sides) + 16 * tables + key * points,
+        memory_bytes=windows + 16 * tables + key * points + batch,
     )
 
 

@@ -99,7 +99,8 @@ class PhasePlan(Phase, frozen=True, kw_only=True):
         start: Instances armed at the beginning of the phase.
         rearmed: Instances armed afresh within the phase.
         stopper: The Stopper of both.
-        memory_bytes: Bytes of private arrays and noise tables held during the phase.
+        memory_bytes: Bytes of private arrays and noise tables held during the phase; of numbers, but for the batch
+            that is being answered, and of strings with one of 16,384 queries.
     """
 
     delta_noise: float
