@@ -43,6 +43,12 @@ _DECIMAL = "a decimal below 1e13, with at most 2 digits after the point"
 _TEXT = "a text of at most 8 bytes of UTF-8"
 
 
+def _scaled(scale):
+    """Return one decimal of a scale that only a crafted schema has."""
+    units = pa.py_buffer((18_760).to_bytes(16, "little"))
+    return pa.Array.from_buffers(pa.decimal128(30, scale), 1, [None, units])
+
+
 def _no(reason, field, bound):
     return Rejection(Reason(reason), field, bound)
 
@@ -183,6 +189,8 @@ def test_integers_are_decimals():
         ("d", pa.array([0], pa.timestamp("s")), "one column of dates"),
         ("p", pa.array([12.3]), "one column of decimals or integers"),
         ("p", pa.array(["12.30"]), "one column of decimals or integers"),
+        ("p", _scaled(131_074), "one column of decimals or integers"),
+        ("p", _scaled(-(2**31)), "one column of decimals or integers"),
         ("n", pa.array([Decimal(1)]), "one column of numbers"),
         ("n", pa.array(["0.5"]), "one column of numbers"),
     ],

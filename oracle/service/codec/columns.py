@@ -20,6 +20,9 @@ COLUMNS: Final = {
 }
 """What a feature's column must be, in words, by its type."""
 
+_LARGEST_SCALE: Final = 76
+"""Digits of the longest decimals of Arrow; a scale beyond, which a schema can name, is not read by pyarrow itself."""
+
 _DAY: Final = 86_400_000
 """Milliseconds."""
 
@@ -49,7 +52,7 @@ def read_column(feature: Feature, column: pa.Array) -> Column | None:
     if feature.kind == "date":
         return _dates(column) if pa.types.is_date(kind) else None
     if feature.kind == "decimal" and pa.types.is_decimal(kind):
-        return _decimals(feature.decimals, column)
+        return _decimals(feature.decimals, column) if abs(kind.scale) <= _LARGEST_SCALE else None
     if not (pa.types.is_integer(kind) or (pa.types.is_floating(kind) and feature.kind == "number")):
         return None
     values = _filled(column.cast(pa.float64(), safe=False), 0.0)
