@@ -122,7 +122,7 @@ def batch_bytes(features: Sequence[Feature], sides: int) -> int:
     of these have never counted the batch, and their figures stay.
 
     >>> batch_bytes([Feature(name="a", type="string")], 2), batch_bytes([Feature(name="a")], 2)
-    (1556480, 0)
+    (1523712, 0)
     """
     key = key_bytes(features)
     return 0 if key == NUMBER_BYTES else _BATCH * (sides * (key + 1) + 2 * 8 + 1)

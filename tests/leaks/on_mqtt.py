@@ -101,7 +101,7 @@ class _Run:
         asker = self._model.asker(*topics)
         eventually(self._listening, what=lambda: self._model.log("serve.err")[-3:])
         for number, message in enumerate(self._world.messages):
-            body = b"" if message is None else line_of(number, message)
+            body = b"" if message is None else line_of(self._world, number)
             asker.ask(self._model.queries, body, correlation=b"%05d" % number)
             eventually(partial(self._answered, asker, number))
             if (number + 1) % CHUNK == 0:
