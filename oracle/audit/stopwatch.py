@@ -6,12 +6,11 @@ In every epoch one more piece of work is timed, the control, which is like one o
 that is not seen, then nothing was measured, and the others' being alike says nothing.
 
 What was done just before leaves the processor's caches in one state or another, and so makes the next piece of work
-quicker or slower by up to a per cent. That is no difference between the pieces themselves, so they come in a new order
-each time, and each has each of the others before it as often.
+quicker or slower by up to two per cent, and itself the most. That is no difference between the pieces themselves: in
+every turn each of them comes once behind each, itself included.
 """
 
 import gc
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,14 +34,14 @@ ALLOWED: Final = 0.004
 LOOKS: Final = (48, 96, 192, 384, 768)
 """Numbers of epochs after which one looks at what was found; the last one is the most there are."""
 
-TURNS: Final = 12
+TURNS: Final = 5
 """Turns of an epoch."""
 
-_WARM: Final = 2
+_WARM: Final = 1
 """Turns before them that do not count; how long 1 % is, is measured in them."""
 
-_REPEATS: Final = 3
-"""Rounds over all classes in a turn: the quickest counts, as other processes only ever add."""
+_QUANTILE: Final = 0.25
+"""Of an epoch's times of one class the one that counts: below the median, as other processes only ever add."""
 
 _TRIALS: Final = 9
 _TRIAL_STEPS: Final = 2_000
@@ -171,7 +170,7 @@ def measure(make: Make, *, miss: float, looks: Sequence[int] = LOOKS, turns: int
     try:
         while True:
             classes = make(len(apart))
-            apart.append(_epoch(classes, _orders(len(apart), turns, len(classes.named) + 1)))
+            apart.append(_epoch(classes, turns, len(apart)))
             if len(apart) in looks:
                 ends = _intervals(np.array(apart), miss / (len(looks) * (len(classes.named) + 1)))
                 found = _measured(list(classes.named), ends, len(apart))
@@ -191,20 +190,29 @@ def _measured(names: Sequence[str], ends: NDArray[np.float64], epochs: int) -> M
     return Measured(tuple(timings), control, epochs)
 
 
-def _orders(epoch: int, turns: int, count: int) -> NDArray[np.intp]:
-    """Return the orders of an epoch's rounds: intp[turns, rounds of each, count], those to warm up first."""
-    shape = (_WARM + turns, _REPEATS, count)
-    words = _DICE.words(epoch, int(np.prod(shape)))[:, 0]
-    orders: NDArray[np.intp] = words.reshape(shape).argsort(axis=2)
-    return orders
-
-
-def _epoch(classes: Classes, orders: NDArray[np.intp]) -> NDArray[np.float64]:
+def _epoch(classes: Classes, turns: int, number: int) -> NDArray[np.float64]:
     """Return each class's relative difference from the others in one epoch, the control's last: float64[n + 1]."""
     works = [*classes.named.values(), classes.like]
-    warm = [_turn(works, rounds) for rounds in orders[:_WARM]]
+    orders = [_order(len(works), number * (_WARM + turns) + turn) for turn in range(_WARM + turns)]
+    warm = np.concatenate([_turn(works, order) for order in orders[:_WARM]], axis=1)
     works[-1] = classes.like._replace(more=_steps(classes.like, PLANTED * float(np.median(warm))))
-    return _apart(np.array([_turn(works, rounds) for rounds in orders[_WARM:]], dtype=np.float64))
+    return _apart(np.concatenate([_turn(works, order) for order in orders[_WARM:]], axis=1))
+
+
+def _order(count: int, number: int) -> list[int]:
+    """Return a row of count^2 + 1 numbers in which each comes once behind each, itself included.
+
+    It is an Eulerian circuit through all pairs, found as Hierholzer (1873) does, by random bits of its own.
+    """
+    words = _DICE.words(number, count * count)[:, 0]
+    behind = words.reshape(count, count).argsort(axis=1).tolist()
+    path, order = [0], []
+    while path:
+        if behind[path[-1]]:
+            path.append(behind[path[-1]].pop())
+        else:
+            order.append(path.pop())
+    return order
 
 
 def _steps(like: Work, extra: float) -> int:
@@ -228,13 +236,13 @@ def _cost(like: Work, steps: int | None) -> float:
     return float(np.median(times))
 
 
-def _turn(works: Sequence[Work], rounds: NDArray[np.intp]) -> list[int]:
-    """Return the quickest time of each over some rounds, each in an order of its own."""
-    quickest = [sys.maxsize] * len(works)
-    for order in rounds.tolist():
-        for index in order:
-            quickest[index] = min(quickest[index], _once(works[index]))
-    return quickest
+def _turn(works: Sequence[Work], order: Sequence[int]) -> NDArray[np.float64]:
+    """Return the times of each, one behind each: float64[n, n], nanoseconds. The first in the order does not count."""
+    times: list[list[int]] = [[] for _ in works]
+    _once(works[order[0]])
+    for index in order[1:]:
+        times[index].append(_once(works[index]))
+    return np.array(times, dtype=np.float64)
 
 
 def _once(work: Work) -> int:
@@ -248,17 +256,13 @@ def _once(work: Work) -> int:
 
 
 def _apart(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the median over turns of each one's relative difference from the others' median.
+    """Return how far each one's times, float64[n, m], lie from the median of the others', relatively.
 
     The control, which comes last, is none of the others.
     """
-    logs = np.log(times)
-    compared = range(logs.shape[1] - 1)
-    columns = []
-    for index in range(logs.shape[1]):
-        others = logs[:, [other for other in compared if other != index]]
-        columns.append(np.median(logs[:, index] - np.median(others, axis=1)))
-    return np.array(columns)
+    logs = np.log(np.quantile(times, _QUANTILE, axis=1))
+    compared = np.arange(len(logs) - 1)
+    return np.array([own - np.median(logs[compared[compared != index]]) for index, own in enumerate(logs)])
 
 
 def _intervals(apart: NDArray[np.float64], miss: float) -> NDArray[np.float64]:

@@ -1,7 +1,9 @@
 """The audit of time: what it sees, and that it does not pass where it could not have seen it."""
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from oracle.audit import runner, stopwatch
 from oracle.audit.findings import Check
 from oracle.audit.stopwatch import ALLOWED, PLANTED, Classes, Work, burn, measure
 from oracle.audit.timing import run_timing
+from tests.audit.mutants import planted
 from tests.audit.workclock import counted_work
 
 _SEED = bytes(range(16))
@@ -97,11 +100,11 @@ def test_what_comes_after_is_not_measured(clock):
 
 
 def test_what_came_before_is_no_class_of_its_own(clock):
-    """Something that makes whatever comes behind it 1 % slower is not taken for a difference."""
+    """Something that makes whatever comes behind it 5 % slower, itself included, is not taken for a difference."""
     before = [""]
 
     def work(name: str) -> Work:
-        quick, slow = clock.work(1.0), clock.work(1.01)
+        quick, slow = clock.work(1.0), clock.work(1.05)
 
         def ask() -> None:
             (slow if before[0] == "a" else quick).ask()
@@ -185,10 +188,31 @@ def test_a_tenth_more_work_is_seen_on_the_real_clock():
     steps = dict.fromkeys("abcd", 10_000) | {"d": 11_000}
 
     def make(_epoch):
-        works = {name: Work(lambda many=many: burn(many), int) for name, many in steps.items()}
+        works = {name: Work(partial(burn, many), int) for name, many in steps.items()}
         return Classes(works, works["a"])
 
     found = measure(make, miss=1e-3, looks=(24, 48, 96, 192, 384, 768), turns=2)
     assert found.differ
     assert found.worst.name == "d"
     assert found.worst.low > ALLOWED
+
+
+def test_an_early_exit_is_seen_on_the_real_clock():
+    """Sides left out behind the one that decided make answers some per cent quicker, which is proved."""
+    with planted("early exit"):
+        found = run_timing("one message", _SEED, 1e-3, looks=(24, 48, 96, 192, 384), turns=3)
+    assert not found.passed
+    assert "away from the others" in found.says
+    assert "no class is" not in found.says
+
+
+def test_each_comes_once_behind_each():
+    """In every turn all pairs of classes, the control's and those of one class twice included, come one by one."""
+    asked: list[str] = []
+    works = {name: Work(partial(asked.append, name), int) for name in "abc"}
+    measure(lambda _: Classes(works, Work(partial(asked.append, "control"), int)), miss=0.5, looks=(1,), turns=1)
+    turns = [asked[:17], asked[-17:]]
+    assert turns[0] != turns[1]
+    for turn in turns:
+        pairs = set(itertools.pairwise(turn))
+        assert len(pairs) == 16
