@@ -129,18 +129,19 @@ def run_timing(name: str, seed: bytes, miss: float, looks: Sequence[int] = LOOKS
 
 
 def _says(found: Measured, turns: int) -> str:
+    worst, control = found.worst, found.control
     planted = f"{100.0 * PLANTED:g} %"
     if found.differ:
-        seen = f"{found.worst.name}: {100.0 * found.worst.shown:.2f} % of an answer away from the others"
+        verdict = f"{worst.name}: {100.0 * worst.shown:.2f} % of an answer away from the others"
     elif found.told:
-        seen = f"no class is {100.0 * found.most:.2f} % of an answer away from the others"
+        verdict = f"no class is more than {100.0 * found.most:.2f} % of an answer away from the others"
     else:
-        seen = (
+        verdict = (
             f"could not tell: the machine is too busy; a difference of {planted} would not have been seen; "
             "run it again on a quiet machine"
         )
-    control = found.control
     return (
-        f"{seen}; {planted} more work, planted, was seen as {100.0 * control.low:.2f} to {100.0 * control.high:.2f} % "
-        f"({found.epochs} epochs of {turns} turns; differences proved: {100.0 * found.worst.shown:.2f} % at most)"
+        f"{verdict} ({found.epochs} epochs of {turns} turns; {planted} more work, planted, was seen as "
+        f"{100.0 * control.low:.2f} to {100.0 * control.high:.2f} %; of differences between classes "
+        f"{100.0 * worst.shown:.2f} % is proved, and {100.0 * found.most:.2f} % possible)"
     )

@@ -166,7 +166,7 @@ def test_the_check_holds_where_it_could_tell():
     with counted_work():
         found = run_timing("one message", _SEED, 1e-3, looks=(17,), turns=1)
     assert found.passed
-    assert "no class is 0.00 % of an answer away from the others" in found.says
+    assert "no class is more than 0.00 % of an answer away from the others" in found.says
     assert "was seen as 1.00 to 1.00 %" in found.says
 
 
