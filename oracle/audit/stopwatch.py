@@ -28,7 +28,7 @@ __all__ = ["ALLOWED", "LOOKS", "PLANTED", "TURNS", "Classes", "Measured", "Timin
 PLANTED: Final = 0.01
 """What the control has to do more, and what must be seen (part of a piece of work)."""
 
-ALLOWED: Final = 0.004
+ALLOWED: Final = 0.005
 """A class may be so much slower or quicker: less cannot be told from the machine's moods."""
 
 LOOKS: Final = (48, 96, 192, 384, 768)
