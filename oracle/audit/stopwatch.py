@@ -60,7 +60,8 @@ class Work(NamedTuple):
     Attributes:
         ask: What is timed.
         after: What is done after it, outside the measured time.
-        more: Steps of `burn` behind `ask`, within the measured time.
+        more: Steps of `burn` behind `ask`, within the measured time. It is called with 0 too, so that the control's
+            work differs by the steps alone.
     """
 
     ask: Callable[[], object]
@@ -220,20 +221,17 @@ def _order(count: int, number: int) -> list[int]:
 
 def _steps(like: Work, extra: float) -> int:
     """Return how many steps of `burn` take `extra` nanoseconds behind a piece of work; 0 if that cannot be told."""
-    empty = _cost(like, None)
-    call = _cost(like, 0) - empty
-    each = (_cost(like, _TRIAL_STEPS) - empty - call) / _TRIAL_STEPS
-    return max(round((extra - call) / each), 0) if each > 0.0 else 0
+    each = (_cost(like, _TRIAL_STEPS) - _cost(like, 0)) / _TRIAL_STEPS
+    return round(extra / each) if each > 0.0 else 0
 
 
-def _cost(like: Work, steps: int | None) -> float:
-    """Return what two looks at the clock and so many steps between them take, behind a piece of work: nanoseconds."""
+def _cost(like: Work, steps: int) -> float:
+    """Return how long so many steps take behind a piece of work, with two looks at the clock: nanoseconds."""
     times = []
     for _ in range(_TRIALS):
         like.ask()
         started = time.thread_time_ns()
-        if steps is not None:
-            burn(steps)
+        burn(steps)
         times.append(time.thread_time_ns() - started)
         like.after()
     return float(np.quantile(times, _QUANTILE))
@@ -251,8 +249,7 @@ def _turn(works: Sequence[Work], order: Sequence[int]) -> NDArray[np.float64]:
 def _once(work: Work) -> int:
     started = time.thread_time_ns()
     work.ask()
-    if work.more:
-        burn(work.more)
+    burn(work.more)
     taken = time.thread_time_ns() - started
     work.after()
     return taken
