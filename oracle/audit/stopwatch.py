@@ -28,10 +28,10 @@ __all__ = ["ALLOWED", "LOOKS", "PLANTED", "TURNS", "Classes", "Measured", "Timin
 PLANTED: Final = 0.01
 """What the control has to do more, and what must be seen (part of a piece of work)."""
 
-ALLOWED: Final = 0.005
+ALLOWED: Final = 0.004
 """A class may be so much slower or quicker: less cannot be told from the machine's moods."""
 
-LOOKS: Final = (48, 96, 192, 384, 768)
+LOOKS: Final = (64, 128, 256, 512, 1024)
 """Numbers of epochs after which one looks at what was found; the last one is the most there are."""
 
 TURNS: Final = 5
