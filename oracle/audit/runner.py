@@ -135,9 +135,9 @@ class Time(msgspec.Struct, frozen=True):
         """See `Job.name`."""
         return f"timing|{self.what}"
 
-    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:  # noqa: ARG002 -- its intervals have their own
+    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:
         """See `Job`."""
-        return (run_timing(self.what, seed),)
+        return (run_timing(self.what, seed, miss),)
 
 
 class Daemon(msgspec.Struct, frozen=True):

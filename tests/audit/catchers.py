@@ -65,7 +65,7 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     ),
     "noise that follows earlier data": (Catcher("structure", _ONE_SIDE, "a round's noise is its own"),),
     "noise of the query alone": (Catcher("structure", _ONE_SIDE, "a draw serves one round only"),),
-    "early exit": (Catcher("time", "a batch of 64", "", games=16),),
+    "early exit": (Catcher("time", "a batch of 64", "", games=17),),
     "one answer by id": (Catcher("structure", _ONE_SIDE, "one message, one round"),),
     "float noise": (Catcher("structure", _ONE_SIDE, "thresholds and noise are the plan's, exactly"),),
     "key not ratcheted": (Catcher("structure", _ONE_SIDE, "a phase's key does not outlive it"),),
@@ -82,7 +82,7 @@ def play(catcher: Catcher) -> Finding | Check:
         return run_check(catcher.target, catcher.name, SEED)
     if catcher.kind == "time":
         with counted_work():
-            return run_timing(catcher.target, SEED, epochs=catcher.games, turns=1)
+            return run_timing(catcher.target, SEED, MISS, looks=(catcher.games,), turns=1)
     level = {"dynamic program": "between-thresholds"}.get(catcher.name, "predictor")
     level = "stopper" if "mediums held" in catcher.name else level
     delta = 0.0 if level == "stopper" or catcher.target.startswith("classical") else 0.01
