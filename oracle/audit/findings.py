@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["NEAR", "Check", "Finding", "finite", "near", "near_predictors", "refuted"]
+__all__ = ["NEAR", "Check", "Finding", "finite", "near", "near_predictors", "refuted", "untold", "verdict"]
 
 NEAR: Final = 4.0
 """Within this factor of the claim somebody has to come, for an adversary to count as strong enough."""
@@ -67,6 +67,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ch
         target: What was checked.
         name: What must hold.
         passed: Whether it does.
+        unsure: Whether it could not be told; then it has not passed, and nothing is said against what must hold.
         says: What was seen, in words.
         seconds: Processor time that it took.
     """
@@ -77,6 +78,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ch
     passed: bool
     says: str
     seconds: float
+    unsure: bool = False
 
 
 def finite(value: float) -> float | None:
@@ -86,7 +88,17 @@ def finite(value: float) -> float | None:
 
 def refuted(results: Sequence[Finding | Check]) -> list[Finding | Check]:
     """Return what refutes a claim or fails a check."""
-    return [one for one in results if (one.refutes if isinstance(one, Finding) else not one.passed)]
+    return [one for one in results if (one.refutes if isinstance(one, Finding) else not (one.passed or one.unsure))]
+
+
+def untold(results: Sequence[Finding | Check]) -> list[Check]:
+    """Return the checks that could not tell."""
+    return [one for one in results if isinstance(one, Check) and one.unsure]
+
+
+def verdict(check: Check) -> str:
+    """Return what came out of a check, in a word or two."""
+    return "could not tell" if check.unsure else "holds" if check.passed else "FAILS"
 
 
 def near(results: Sequence[Finding | Check]) -> dict[str, float]:

@@ -6,7 +6,7 @@ from html import escape
 from itertools import groupby
 from typing import Final
 
-from oracle.audit.findings import NEAR, Check, Finding, near, refuted
+from oracle.audit.findings import NEAR, Check, Finding, near, refuted, untold, verdict
 
 __all__ = ["page"]
 
@@ -69,6 +69,10 @@ def _summary(results: Sequence[Finding | Check]) -> str:
     broken = refuted(results)
     if broken:
         return f"{len(broken)} of {len(results)} parts failed: " + "; ".join(one.cell for one in broken)
+    open_ones = untold(results)
+    if open_ones:
+        names = "; ".join(one.cell for one in open_ones)
+        return f"No claim was refuted, but {len(open_ones)} of {len(results)} parts could not tell: {names}"
     levels = ", ".join(f"{level}: {factor:.2g}" for level, factor in near(results).items())
     return (
         f"No claim was refuted and every check passed ({len(results)} parts). The claim over the best bound that was "
@@ -127,7 +131,7 @@ def _number(value: float | None) -> str:
 def _checks(checks: Sequence[Check]) -> str:
     rows = [
         f"<tr><td>{escape(one.target)}<td>{escape(one.name)}<td class='{'' if one.passed else 'bad'}'>"
-        f"{'holds' if one.passed else 'FAILS'}<td>{escape(one.says)}</tr>"
+        f"{verdict(one)}<td>{escape(one.says)}</tr>"
         for one in checks
     ]
     return f"<table><tr><th>target<th>what must hold<th><th>seen</tr>{''.join(rows)}</table>"

@@ -123,6 +123,7 @@ def run_timing(name: str, seed: bytes, miss: float, looks: Sequence[int] = LOOKS
         target="boxes, four sides",
         name=f"time tells no label and no side: {name}",
         passed=found.told and not found.differ,
+        unsure=not (found.told or found.differ),
         says=_says(found, turns),
         seconds=time.process_time() - started,
     )

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from oracle.audit.findings import NEAR, Check, Finding, finite, near, near_predictors, refuted
+from oracle.audit.findings import NEAR, Check, Finding, finite, near, near_predictors, refuted, untold, verdict
 from oracle.audit.page import page
 from oracle.cli import audit_receipt
 from oracle.cli.progress import Progress
@@ -74,7 +74,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
 ) -> None:
     """Play both worlds of the privacy game against every predictor; check structure, restarts and time.
 
-    Exit 1 if a claim is refuted or a check fails.
+    Exit 1 if a claim is refuted, or a check fails or could not tell.
     """
     if context.invoked_subcommand is not None:
         return
@@ -101,7 +101,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         typer.echo(msgspec.json.encode(_report(settings, results)))
     else:
         _print(results, settings, out)
-    raise typer.Exit(1 if refuted(results) else 0)
+    raise typer.Exit(1 if refuted(results) or untold(results) else 0)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -112,6 +112,7 @@ class Report(msgspec.Struct, frozen=True):
         seed: Of the auditor's dice.
         miss: Probability that any true claim at all is refuted by chance.
         refuted: Names of the refuted claims and failed checks.
+        untold: Names of the checks that could not tell.
         near: By level of attack, the least factor between a proved claim and what was shown of it.
         near_predictors: The same by predictor; null where nothing could be shown with so many games.
         results: Of all parts.
@@ -121,6 +122,7 @@ class Report(msgspec.Struct, frozen=True):
     seed: str
     miss: float
     refuted: tuple[str, ...]
+    untold: tuple[str, ...]
     near: dict[str, float | None]
     near_predictors: dict[str, float | None]
     results: tuple[Finding | Check, ...]
@@ -130,7 +132,16 @@ def _report(settings: "Settings", results: "Sequence[Finding | Check]") -> Repor
     levels = {level: finite(factor) for level, factor in near(results).items()}
     predictors = {name: finite(factor) for name, factor in near_predictors(results).items()}
     broken = tuple(one.cell for one in refuted(results))
-    return Report(settings.version, settings.seed, settings.miss, broken, levels, predictors, tuple(results))
+    return Report(
+        version=settings.version,
+        seed=settings.seed,
+        miss=settings.miss,
+        refuted=broken,
+        untold=tuple(one.cell for one in untold(results)),
+        near=levels,
+        near_predictors=predictors,
+        results=tuple(results),
+    )
 
 
 def _check(games: int, daemon_games: int, miss: float, epsilons: Sequence[float] | None) -> None:
@@ -200,18 +211,22 @@ def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path
     if predictors:
         parts = [f"{name} {'nothing' if math.isinf(part) else f'1/{part:.2g}'}" for name, part in predictors.items()]
         console.print(f"proved of each predictor's claim: {'; '.join(parts)}")
-    broken = refuted(results)
-    console.print(
-        "refuted: " + ", ".join(one.cell for one in broken)
-        if broken
-        else "No claim was refuted, and every check passed.",
-        style="bold",
-    )
+    console.print(_outcome(results), style="bold")
     console.print(
         f"The probability that any of these bounds is wrong is at most {settings.miss:g}; seed {settings.seed}"
     )
     if out is not None:
         console.print(f"report: {out / 'audit.html'}")
+
+
+def _outcome(results: "Sequence[Finding | Check]") -> str:
+    broken, open_ones = refuted(results), untold(results)
+    if broken:
+        return "refuted: " + ", ".join(one.cell for one in broken)
+    if open_ones:
+        names = ", ".join(one.cell for one in open_ones)
+        return f"No claim was refuted, but this could not tell, run it again on a quiet machine: {names}"
+    return "No claim was refuted, and every check passed."
 
 
 def _games_table(games: "Sequence[Finding]") -> Table:
@@ -242,8 +257,7 @@ def _checks_table(checks: "Sequence[Check]") -> Table:
     for name in ("checked", "what must hold", "", "seen"):
         table.add_column(name, overflow="fold")
     for one in checks:
-        verdict = "holds" if one.passed else "FAILS"
-        table.add_row(one.target, one.name, verdict, one.says, style=None if one.passed else "red")
+        table.add_row(one.target, one.name, verdict(one), one.says, style=None if one.passed else "red")
     return table
 
 

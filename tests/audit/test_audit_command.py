@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from oracle.audit import software
-from oracle.audit.findings import Check, Finding, near, near_predictors, refuted
+from oracle.audit.findings import Check, Finding, near, near_predictors, refuted, untold, verdict
 from oracle.audit.page import page
 from oracle.cli.main import app
 from tests.audit.mutants import planted
@@ -134,6 +134,15 @@ def test_the_page_needs_nothing_else():
     assert "2 of 3 parts failed" in text
     numbers = [float(value) for value in re.findall(r"cx=([0-9.]+)", text)]
     assert 330 < numbers[0] < numbers[1] < 860
+
+
+def test_what_could_not_tell_is_no_refutation():
+    """It has not passed, and nothing is said against what must hold."""
+    check = Check(cell="timing|x", target="t", name="n", passed=False, unsure=True, says="could not tell", seconds=0.1)
+    assert (refuted([check]), untold([check]), verdict(check)) == ([], [check], "could not tell")
+    text = page([finding(), check], version="1", seed="00", miss=1e-3)
+    assert "No claim was refuted, but 1 of 2 parts could not tell: timing|x" in text
+    assert "<td class='bad'>could not tell" in text
 
 
 def test_what_counts_as_refuted():
