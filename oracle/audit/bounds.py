@@ -84,7 +84,7 @@ def clopper_pearson(counts: NDArray[np.int64] | Floats, games: int, miss: float)
     """
     counts = np.minimum(counts, games)  # what might be counted is computed, and may be more by a rounding
     below = stats.beta.ppf(miss, counts, games - counts + 1)
-    above = stats.beta.ppf(1.0 - miss, counts + 1, games - counts)
+    above = stats.beta.isf(miss, counts + 1, games - counts)
     return np.where(counts == 0, 0.0, below), np.where(counts == games, 1.0, above)
 
 

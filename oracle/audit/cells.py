@@ -78,7 +78,7 @@ class Cell:
     @property
     def name(self) -> str:
         """What identifies it among all."""
-        return f"{self.level}|{self.target}|{self.adversary}|{self.epsilon:g}|{self.delta:g}|{self.games}"
+        return f"{self.level}|{self.target}|{self.adversary}|{self.epsilon!r}|{self.delta:g}|{self.games}"
 
 
 def between_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:

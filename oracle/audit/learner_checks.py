@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from connectors.base import Delivery
 from oracle.audit.dice import Dice
+from oracle.audit.draws import recorded, spread_bits
+from oracle.errors import DataError
 from oracle.mechanisms.edges import cut_places, side_places
 from oracle.mechanisms.exact_choice import Places
 from oracle.planning.bisection_model import BisectionPlan
@@ -28,12 +30,15 @@ _EDGES: Final = 256
 """Edges of the small grid on which all losses are looked at."""
 
 _SETS: Final = 24
+_ROUNDED: Final = 1e-12
+_TRAINED: Final = 40
+"""Predictors whose draws are looked at together: some need but few."""
 
 
 def _trained(plan: Plan, secret: bytes, left_out: int | None = None) -> Predictor:
     """Train with rows from 0 to 1, of which one may be labelled 0 and so count for nothing in a box or a mean."""
     trainer = new_trainer(plan, secret)
-    rows = np.linspace(0.05, 0.95, plan.declared)
+    rows = np.linspace(1.0, 0.05, plan.declared)[::-1]  # ends with 1.0, also if it is the only one
     labels = rows > 0.04  # noqa: PLR2004 -- all of them
     if left_out is not None:
         labels[left_out] = False
@@ -126,7 +131,19 @@ def mean_moves(plan: Plan, dice: Dice) -> Seen:
     whole = _database(plan, dice)
     rows = {*range(0, plan.declared, max(plan.declared // 16, 1)), plan.declared - 1}
     most = max(abs(whole - _database(plan, dice, row)) for row in rows)
-    return most <= 1.0 / plan.declared, f"one row of {plan.declared} moves it by {most:.4g} at most"
+    says = f"one row of {plan.declared} moves it by {most:.4g} at most"
+    if not _refused(plan, dice.secret(0)):
+        return False, f"{says}; a row of length 1.5 was taken, and would move it further"
+    return most <= (1.0 + _ROUNDED) / plan.declared, says
+
+
+def _refused(plan: Plan, secret: bytes) -> bool:
+    """Return whether a trainer refuses a row that is longer than 1."""
+    try:
+        new_trainer(plan, secret).add(np.full((1, 1), 1.5), np.ones(1, dtype=np.bool_))
+    except DataError:
+        return True
+    return False
 
 
 def _database(plan: Plan, dice: Dice, left_out: int | None = None) -> float:
@@ -144,6 +161,16 @@ def bits_end(plan: Plan, dice: Dice) -> Seen:
     bits = int(state["bits"][0]) if "bits" in state else 0
     good = "database" not in state and bits <= plan.phases[0].rounds and state["key"].tobytes() != early
     return good, f"{bits} bits in {plan.phases[0].rounds} learning rounds, and none later"
+
+
+def own_draws(plan: Plan, dice: Dice) -> Seen:
+    """Every choice and every bit has a draw of its own, of 128 bits: a draw that serves twice tells of both at once."""
+    drawn = []
+    for number in range(_TRAINED):
+        with recorded() as words:
+            _ask(_trained(plan, dice.secret(number)), _queries(_QUERIES, 0.618))
+        drawn += words
+    return spread_bits(drawn)
 
 
 def key_let_go(plan: Plan, dice: Dice) -> Seen:
@@ -164,6 +191,7 @@ def message_is_round(plan: Plan, dice: Dice) -> Seen:
 _ALL: Final[dict[str, Callable[[Plan, Dice], Seen]]] = {
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
+    "a draw serves once only": own_draws,
     "each message is a round": message_is_round,
 }
 

@@ -14,17 +14,20 @@ from numpy.typing import NDArray
 from connectors.base import Delivery
 from oracle.accounting.ledger import PhaseEnded
 from oracle.audit.dice import Dice
+from oracle.audit.draws import fresh_draws
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
 from oracle.audit.learner_checks import LEARNER_CHECKS
 from oracle.audit.learners import LEARNERS
+from oracle.audit.places import counted, one_place
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.sensitivity import sensitivity
+from oracle.audit.trials import asked, stream, trained
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import BoxPlan
-from oracle.predictors.base import Predictor, StateArrays
-from oracle.predictors.kinds import new_trainer, restore_predictor
+from oracle.predictors.base import StateArrays
+from oracle.predictors.kinds import restore_predictor
 from oracle.predictors.sides import SideBank
 from oracle.service.shard import Shard
 from oracle.state.format import Snapshot
@@ -37,28 +40,6 @@ _ROWS: Final = 48
 
 Floats = NDArray[np.float64]
 Seen = tuple[bool, str]
-
-
-def _rows(plan: BoxPlan) -> tuple[Floats, NDArray[np.bool_]]:
-    values = np.linspace(-0.9, 0.9, plan.declared)
-    return values, np.abs(values) < 0.6 if plan.predictor == "rectangles" else values > 0.0  # noqa: PLR2004 -- a box
-
-
-def _trained(plan: BoxPlan, secret: bytes) -> Predictor:
-    values, labels = _rows(plan)
-    trainer = new_trainer(plan, secret)
-    trainer.add(values[:, None], labels)
-    return trainer.finish()
-
-
-def _stream(plan: BoxPlan, count: int) -> Floats:
-    """Return queries all over the place, no two of them equal or each other's mirror image."""
-    spread = np.linspace(-0.9, 0.9 + 0.4 / count, count)[np.argsort(np.arange(count) * 0.618033988749895 % 1.0)]
-    return np.column_stack([spread] * len(plan.features))
-
-
-def _all(count: int) -> NDArray[np.bool_]:
-    return np.ones(count, dtype=np.bool_)
 
 
 def _same(left: StateArrays, right: StateArrays) -> bool:
@@ -88,43 +69,31 @@ def exact_noise(plan: BoxPlan, dice: Dice) -> Seen:
 def one_draw(plan: BoxPlan, dice: Dice) -> Seen:
     """A restored state gives every round the noise it would have had: else a crash is a second release."""
     count = plan.phases[0].rounds + _ROWS
-    stream = _stream(plan, count)
+    queries = stream(plan, count)
     for number, cut in enumerate((0, count // 3, plan.phases[0].rounds - 1, plan.phases[0].rounds + 1)):
-        predictor = _trained(plan, dice.secret(number))
-        predictor.answer(stream[:cut], _all(cut))
+        predictor = trained(plan, dice.secret(number))
+        predictor.answer(queries[:cut], asked(cut))
         state = predictor.export()
         runs = [restore_predictor(plan, state), restore_predictor(plan, state), predictor]
-        answers = [run.answer(stream[cut:], _all(count - cut)) for run in runs]
+        answers = [run.answer(queries[cut:], asked(count - cut)) for run in runs]
         for other in answers[1:]:
             if not np.array_equal(answers[0].labels, other.labels) or not np.array_equal(answers[0].tag, other.tag):
                 return False, f"a state restored at round {cut} answers otherwise than before"
     return True, "four states restored twice: every answer and tag again"
 
 
-def fresh_draws(plan: BoxPlan, dice: Dice) -> Seen:
-    """Every round has a draw of its own: the same query at an edge is answered now so, now so, and not in pairs."""
-    predictor = _trained(plan, dice.secret(0))
-    state = predictor.export()
-    most = 0
-    for value in _stream(plan, 40):
-        labels = restore_predictor(plan, state).answer(np.tile(value, (_ROWS, 1)), _all(_ROWS)).labels
-        pairs = labels.reshape(-1, 2)
-        most = max(most, int(np.count_nonzero(pairs[:, 0] != pairs[:, 1])))
-    return most > 0, f"of {_ROWS // 2} pairs of rounds with one query up to {most} had two labels"
-
-
 def own_noise(plan: BoxPlan, dice: Dice) -> Seen:
     """A round's noise depends on nothing that came before: where a query left no state, later answers are the same."""
     unmoved = 0
     for number in range(_ROWS):
-        base = _trained(plan, dice.secret(number // 8)).export()
-        tail = _stream(plan, _ROWS)
+        base = trained(plan, dice.secret(number // 8)).export()
+        tail = stream(plan, _ROWS)
         states, answers = [], []
         for hidden in (-5.0 - number, -50.0 - number):
             predictor = restore_predictor(plan, base)
-            predictor.answer(np.full((1, 1), hidden), _all(1))
+            predictor.answer(np.full((1, 1), hidden), asked(1))
             states.append(predictor.export())
-            answers.append(predictor.answer(tail, _all(_ROWS)))
+            answers.append(predictor.answer(tail, asked(_ROWS)))
         if _same(*states):
             unmoved += 1
             if not np.array_equal(answers[0].labels, answers[1].labels):
@@ -132,51 +101,13 @@ def own_noise(plan: BoxPlan, dice: Dice) -> Seen:
     return unmoved > 0, f"{unmoved} queries that left no state: no later answer changed"
 
 
-def one_place(plan: BoxPlan, dice: Dice) -> Seen:
-    """A query lands in one place at most: in the mediums of one side, or in the harvest; afterwards in one side."""
-    predictor = _trained(plan, dice.secret(0))
-    count = plan.phases[0].rounds
-    stream = _stream(plan, count + 1)
-    for start in range(0, count, 8):
-        stop = min(start + 8, count)
-        predictor.answer(stream[start:stop], _all(stop - start))
-        state = predictor.export()
-        if start > plan.phases[0].start.points:  # before, too few to be of interest
-            most = _most_places(plan, state, stream[start:stop, 0])
-            if most > 1:
-                return False, f"a query stands in {most} places"
-    points = np.abs(predictor.export()["points"].astype(np.float64))
-    finite = points[np.isfinite(points)]
-    doubled = len(finite) - len(np.unique(finite))
-    if plan.predictor == "rectangles" and doubled > 0:
-        return False, f"{doubled} queries serve two sides of the next phase"
-    return True, f"{count} queries: none stands in two places"
-
-
-def _most_places(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
-    """Return in how many places the query stands that stands in most. Sequential sides share one harvest."""
-    places = np.zeros(len(values), dtype=np.int64)
-    harvested = np.zeros(len(values), dtype=np.bool_)
-    for name, keys in state.items():
-        if "_keys_" not in name:
-            continue
-        kind, _, side = name.partition("_keys_")
-        kept = keys[: int(state[f"{kind}_counts"][int(side)])].astype(np.float64)
-        here = np.isin(np.abs(values), np.abs(kept))
-        if kind == "harvest" and plan.slicing != "faces":
-            harvested |= here
-        else:
-            places += here
-    return int((places + harvested).max())
-
-
 def ratcheted(plan: BoxPlan, dice: Dice) -> Seen:
     """Each phase has a key from which the one before cannot be had: else a state that leaks opens all past noise."""
     secret = dice.secret(0)
-    predictor = _trained(plan, secret)
+    predictor = trained(plan, secret)
     keys = [secret, predictor.export()["key"].tobytes()]
     count = plan.phases[0].rounds
-    ended = predictor.answer(_stream(plan, count), _all(count)).events
+    ended = predictor.answer(stream(plan, count), asked(count)).events
     state = predictor.export()
     keys.append(state["key"].tobytes())
     if not any(isinstance(event, PhaseEnded) for event in ended):
@@ -186,26 +117,9 @@ def ratcheted(plan: BoxPlan, dice: Dice) -> Seen:
     return good, "each phase has its own key, and holds no older one" if good else "a phase's key outlives it"
 
 
-def counted(plan: BoxPlan, dice: Dice) -> Seen:
-    """Mediums are counted, and past K a side is armed afresh: else it answers for ever on one epsilon."""
-    phase = plan.phases[0]
-    predictor = _trained(plan, dice.secret(0))
-    state = predictor.export()
-    for value in np.linspace(-0.9, 0.9, 60):
-        predictor = restore_predictor(plan, state)
-        count = phase.rounds - 1
-        predictor.answer(np.full((count, 1), value), _all(count))
-        mediums = int(predictor.export()["mediums"].astype(np.int64).max())
-        if mediums > phase.stopper.cap:
-            return False, f"a side gave more than K = {phase.stopper.cap} mediums"
-        if predictor.facts().rearms:
-            return True, "floods in the window arm the side afresh, in time"
-    return False, f"no flood of {phase.rounds - 1} rounds armed a side afresh"
-
-
 def no_deduplication(plan: BoxPlan, dice: Dice) -> Seen:
     """Two messages are two rounds, whatever they say: else whoever guesses an id is given a hidden answer."""
-    predictor = _trained(plan, dice.secret(0))
+    predictor = trained(plan, dice.secret(0))
     first = Snapshot.first(plan.digest, predictor.export())
     messages = [
         Delivery(place, b'{"id":"one","x":[0.%d]}' % (25 + place % 2), "application/json") for place in range(1, 10)

@@ -72,6 +72,16 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     "a side's choice pays once for two": (Catcher("game", "classical box, one side", "row at the edge", 2.0, 3_000),),
     "bits of a quarter of the noise": (Catcher("game", "bisection, efficient", "reader of bits", 2.0, 600),),
     "a row weighs twice in the mean": (Catcher("structure", "bisection, paper", "one row moves the mean by 1/n"),),
+    "one draw for rounds r and r + 2": (Catcher("structure", _ONE_SIDE, "a draw serves one round only"),),
+    "one draw for all sides": (Catcher("structure", _BOX, "a draw serves one round only"),),
+    "draws of 32 bits": (
+        Catcher("structure", _ONE_SIDE, "a draw serves one round only"),
+        Catcher("structure", "classical stump", "a draw serves once only"),
+    ),
+    "mediums twice in a side": (Catcher("structure", _ONE_SIDE, "a query stands in one place"),),
+    "mediums kept over a life": (Catcher("structure", "stumps", "a query stands in one place"),),
+    "mediums forgotten between batches": (Catcher("structure", _BOX, "mediums are counted up to K"),),
+    "rows 5 % too heavy in the mean": (Catcher("structure", "bisection, paper", "one row moves the mean by 1/n"),),
 }
 """By planted bug."""
 

@@ -1,4 +1,4 @@
-"""Perpetua, broken on purpose in eighteen ways: what an auditor is for is finding these."""
+"""Perpetua, broken on purpose in twenty-five ways: what an auditor is for is finding these."""
 
 import hashlib
 import itertools
@@ -24,6 +24,7 @@ from oracle.predictors import classical, rectangles, sides
 from oracle.predictors.bisection import predictor, window
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.service.shard import Shard
+from tests.audit.mutants_of_draws import MUTANTS_OF_DRAWS
 
 __all__ = ["MUTANTS", "planted"]
 
@@ -218,6 +219,7 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "a side's choice pays once for two": _one_for_two,
     "bits of a quarter of the noise": _louder_bits,
     "a row weighs twice in the mean": _heavy_row,
+    **MUTANTS_OF_DRAWS,
 }
 """What breaks it, by name."""
 
