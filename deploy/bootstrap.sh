@@ -5,7 +5,7 @@
 #   deploy/bootstrap.sh VENV broker  what the Kafka broker of tests and demonstrations needs: Java, Maven, Kafka's jars
 #   deploy/bootstrap.sh VENV browser what the tests of the status page drive: Chromium and its driver
 #   deploy/bootstrap.sh VENV bus     what tests and demonstrations of MQTT run: Mosquitto
-#   deploy/bootstrap.sh VENV watch   what the tests of deploy/ run: Prometheus, systemd's tools
+#   deploy/bootstrap.sh VENV watch   what the tests of deploy/ run: Prometheus, systemd's tools, curl
 # PYTHON names the interpreter. On Debian and Ubuntu what is missing of these, and of Python, is installed with apt-get.
 set -eu
 
@@ -145,7 +145,8 @@ install_watch() {
   set --
   { command -v prometheus && command -v promtool; } >/dev/null || set -- prometheus
   { command -v systemd-analyze && command -v systemd-sysusers; } >/dev/null || set -- "$@" systemd
-  [ $# = 0 ] || apt_get "The tests of deploy/ need Prometheus, and systemd's tools." "$@"
+  command -v curl >/dev/null || set -- "$@" curl
+  [ $# = 0 ] || apt_get "The tests of deploy/ need Prometheus, systemd's tools and curl." "$@"
   if [ "${1:-}" = prometheus ] && [ -d /run/systemd/system ]; then
     quietly $as_root systemctl disable --now prometheus
   fi

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from tests.support.status_documents import STATES, document, error, shard
@@ -73,17 +75,18 @@ def test_light_and_dark_differ(page):
 
 
 def test_nothing_scrolls_sideways(page):
-    """At every width the page fits, with 64 shards, endless words and large figures too."""
+    """At every width the page fits, with 64 shards, endless words and large figures too, and in a wide font."""
     large = shard(0, "restoring", round=2**53, lag_records=2**53, lag_seconds=1e7, rearms=10**6, snapshot_bytes=10**15)
     told = [error(5, 0, ENDLESS, ENDLESS)]
     reasons = [{"shard": 0, "check": "restored", "text": ENDLESS}]
     worst = document(large, *MANY["shards"][1:], errors=told, model=ENDLESS, not_ready=reasons, ready=False)
-    for shown in (MIXED, MANY, worst):
+    for shown, font in itertools.product((MIXED, MANY, worst), ("", "DejaVu Sans")):
         page.open(shown)
+        page.run(f"document.body.style.fontFamily = '{font}'")
         for width in (320, 360, 820, 1020, 1100, 1220, 1400, 1440, 1920):
             page.emulate(width)
-            assert page.width_needed() <= width
-            assert page.run(ROOM_BESIDE) >= 0
+            assert page.width_needed() <= width, (font, width)
+            assert page.run(ROOM_BESIDE) >= 0, (font, width)
 
 
 def test_one_screen(page):
