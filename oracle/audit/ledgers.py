@@ -24,19 +24,19 @@ from oracle.accounting.ledger import (
     SideRearmed,
     decode,
 )
-from oracle.audit.receipts import Statement
+from oracle.audit.receipts import Statement, armed_sides
 from oracle.errors import InputError, StorageError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.predictors.base import phase_started
 
-__all__ = ["UNSEEN", "against_ledger", "read_ledger"]
+__all__ = ["UNSEEN", "against_ledger", "read_ledger", "shows_rounds"]
 
 UNSEEN: Final = (
     "forks (only the ledger of a model on Kafka shows them)",
     "which plan it is but for the phases (no event names the plan)",
 )
-"""What `against_ledger` leaves open, in words."""
+"""What `against_ledger` always leaves open, in words; the rounds it leaves open but where `shows_rounds`."""
 
 
 def read_ledger(path: Path, shard: str | None = None) -> list[LedgerEvent]:
@@ -60,7 +60,7 @@ def read_ledger(path: Path, shard: str | None = None) -> list[LedgerEvent]:
     shards = sorted({name for name, _ in keyed})
     if shard is not None and shards and shard not in shards:
         raise InputError(
-            "ledger shard", shard, f"must be one of {', '.join(name or 'lines with a key' for name in shards)}"
+            "ledger shard", shard, f"must be one of {', '.join(name or 'lines without one' for name in shards)}"
         )
     if shard is None and len(shards) > 1:
         raise InputError("ledger", str(path), f"has events of {', '.join(shards)}: say of which shard they are to be")
@@ -97,6 +97,15 @@ def against_ledger(statement: Statement, events: Sequence[LedgerEvent]) -> list[
         *_rearms(statement, told),
         *_forks(statement, told),
     ]
+
+
+def shows_rounds(statement: Statement, events: Sequence[LedgerEvent]) -> bool:
+    """Return whether a ledger, which agrees with a statement, says that so many rounds were answered as it does.
+
+    A phase that ends and a shard that starts or stops say it; between these, rounds are no events.
+    """
+    kinds = PhaseEnded | ShardStarted | ShardStopped
+    return any(isinstance(event, kinds) and event.round == statement.round for event in events)
 
 
 def _contradictions(told: list[LedgerEvent]) -> Iterator[str]:
@@ -138,10 +147,11 @@ def _possible(plan: Plan, event: LedgerEvent) -> bool:
     if isinstance(event, PhaseStarted):
         return event == phase_started(plan, event.phase)
     if isinstance(event, PhaseEnded):
-        return event.round == first + rounds
+        return event.round == first + rounds and 0 <= event.rearms <= rounds * armed_sides(plan)
     if isinstance(event, ShardStarted | ShardStopped):
         return first <= event.round <= first + rounds and _stands(plan, event, event.round - first)
-    return first <= event.round < first + rounds
+    sides = armed_sides(plan)
+    return first <= event.round < first + rounds and (isinstance(event, ReplayForked) or 0 <= event.side < sides)
 
 
 def _stands(plan: Plan, event: ShardStarted | ShardStopped, phase_round: int) -> bool:

@@ -7,7 +7,8 @@ the commitment tells nothing, and whoever keeps the genesis file can show later 
 """
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from oracle.errors import InputError, PerpetuaError, PlanError, StateError, StorageError
 from oracle.planning.kinds import KINDS, decode_plan
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan, Plan
 from oracle.state.folder import newest_bytes, read_plan
 from oracle.state.forks import read_forks
 from oracle.state.format import Snapshot
@@ -29,6 +30,7 @@ __all__ = [
     "PhaseLine",
     "Receipt",
     "Statement",
+    "armed_sides",
     "make_statement",
     "open_receipt",
     "seal",
@@ -40,6 +42,7 @@ __all__ = [
 _DOMAIN: Final = b"perpetua/receipt/1\0"
 _TAG_DOMAIN: Final = b"perpetua/receipt/1/tag\0"
 _VERSION: Final = 1
+_PRINTED: Final = ("software", "issued", "model", "plan", "plan_digest", "tag_commitment")
 
 
 class PhaseLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +211,7 @@ def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
 
     Raises:
         StorageError: The file cannot be read.
-        InputError: It is no receipt, or of a newer version.
+        InputError: It is no receipt, or of a newer version, or a text in it could pass for other lines when printed.
         ForgedReceiptError: It is signed with another key, or the signature does not belong to the statement.
     """
     try:
@@ -234,7 +237,27 @@ def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
         raise InputError("receipt.statement", str(path), "must be a statement that this Perpetua knows") from exc
     if statement.version > _VERSION:
         raise InputError("receipt.version", statement.version, f"must be at most {_VERSION}")
+    _refuse_unprintable(statement)
     return statement, signer.hex()
+
+
+def _refuse_unprintable(statement: Statement) -> None:
+    """Refuse texts that could print lines of their own, or move a terminal's cursor.
+
+    The plan's JSON may not have them escaped either: no plan has a name with a backslash.
+    """
+    for name in _PRINTED:
+        text: str = getattr(statement, name)
+        if not text.isprintable() or "\\" in text:
+            raise InputError(f"receipt.{name}", text, "must have printable characters only, and no backslash")
+
+
+def armed_sides(plan: Plan) -> int:
+    """Return how many sides a run of the plan has that can be armed afresh; they are numbered from 0.
+
+    Those of boxes, and of stumps the one or two of the chosen feature; other predictors arm none.
+    """
+    return len(plan.sides) if isinstance(plan, BoxPlan) else 0
 
 
 def verify_statement(statement: Statement) -> list[str]:
@@ -256,8 +279,29 @@ def verify_statement(statement: Statement) -> list[str]:
         wrong.append("there are more rounds than the plan has")
     elif (_lines(plan, statement.round), _spent(plan, statement.round)) != (statement.phases, statement.delta_spent):
         wrong.append("phases or delta spent do not follow from the plan and the rounds")
+    wrong += _out_of_range(statement, plan)
     try:
         KINDS[plan.predictor].verify(plan)
     except PlanError as exc:
         wrong.append(f"the accountant does not prove the plan: {exc}")
     return wrong
+
+
+def _out_of_range(statement: Statement, plan: Plan) -> Iterator[str]:
+    """Yield what no run of the plan can come to; no round arms a side twice."""
+    most = max(statement.round, 0) * armed_sides(plan)
+    if not 0 <= statement.rearms <= most:
+        yield f"re-arms = {statement.rearms}: must be from 0 to {most}, once a round and side"
+    if statement.forks < 0:
+        yield f"forks = {statement.forks}: must be at least 0"
+    if not re.fullmatch("[0-9a-f]{64}", statement.tag_commitment):
+        yield "the commitment to the running tag does not have 64 hex digits"
+    if not _is_moment(statement.issued):
+        yield f"made = {statement.issued}: must be an ISO 8601 date and time with its offset from UTC"
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False

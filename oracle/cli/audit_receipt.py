@@ -13,9 +13,12 @@ from oracle.state.keys import read_key_file
 from oracle.state.shards import refuse_sharded
 
 if TYPE_CHECKING:
+    from oracle.accounting.ledger import LedgerEvent
     from oracle.audit.receipts import Statement
 
 __all__ = ["check", "sign"]
+
+_ROUNDS = "how many rounds of the current phase were answered"
 
 
 def sign(
@@ -152,7 +155,9 @@ def check(  # noqa: PLR0913, PLR0917 -- the command's options
         typer.echo(f"DOES NOT HOLD: {exc}")
         raise typer.Exit(1) from exc
     wrong = verify_statement(statement)
-    checks = [_check_ledger(statement, ledger, shard), _check_log(statement, log, genesis, rows_per_message, partition)]
+    events = _events(ledger, shard)
+    of_log = _check_log(statement, log, genesis, rows_per_message, partition)
+    checks = [_check_ledger(statement, events, answered=bool(of_log.found) and not of_log.wrong), of_log]
     wrong += [problem for done in checks for problem in done.wrong]
     if wanted:
         typer.echo("signature:  good, by the key you gave")
@@ -165,8 +170,12 @@ def check(  # noqa: PLR0913, PLR0917 -- the command's options
     for problem in wrong:
         typer.echo(f"DOES NOT HOLD: {problem}")
     if not wrong:
-        against = "plan and ledger" if ledger else "plan (no ledger was given)"
-        typer.echo(f"checked:    every figure again, against {against}")
+        typer.echo(
+            "checked:    the plan, by the accountant; epsilon, delta and length of each phase, and the sum and bound"
+        )
+        typer.echo(
+            "            of all deltas, against the plan; that the re-arms are not more than rounds and sides allow"
+        )
     _tell("checked:   ", [done.found for done in checks if not done.wrong])
     _tell("unchecked: ", [done.open for done in checks])
     raise typer.Exit(1 if wrong else 0)
@@ -182,7 +191,7 @@ class _Check(NamedTuple):
 
     Attributes:
         wrong: What does not hold.
-        found: What was found to hold, beside the figures; or nothing.
+        found: What was found to hold, if nothing is wrong; or nothing.
         open: What it did not look at; or nothing.
     """
 
@@ -191,13 +200,26 @@ class _Check(NamedTuple):
     open: str = ""
 
 
-def _check_ledger(statement: "Statement", ledger: Path | None, shard: str | None) -> _Check:
+def _events(ledger: Path | None, shard: str | None) -> "list[LedgerEvent] | None":
     if ledger is None:
-        return _Check(open="re-arms and forks, which only a ledger shows (no ledger was given)")
-    from oracle.audit.ledgers import UNSEEN, against_ledger, read_ledger
+        return None
+    from oracle.audit.ledgers import read_ledger
 
+    return read_ledger(ledger, shard)
+
+
+def _check_ledger(statement: "Statement", events: "list[LedgerEvent] | None", *, answered: bool) -> _Check:
+    """Compare with a ledger; `answered` says that a log was answered again and led to the same rounds and re-arms."""
+    if events is None:
+        unknown = "forks" if answered else "how many rounds were answered, re-arms and forks"
+        return _Check(open=f"{unknown} (no ledger was given)")
+    from oracle.audit.ledgers import UNSEEN, against_ledger, shows_rounds
+
+    shown = answered or shows_rounds(statement, events)
     return _Check(
-        against_ledger(statement, read_ledger(ledger, shard)), open=f"not against the ledger: {'; '.join(UNSEEN)}"
+        against_ledger(statement, events),
+        found="the phases' beginnings and ends, and the number of re-arms, against the ledger",
+        open=f"not against the ledger: {'; '.join(UNSEEN if shown else (_ROUNDS, *UNSEEN))}",
     )
 
 
@@ -211,5 +233,5 @@ def _check_log(
     wrong = against_log(statement, QueryLog(log, rows_per_message, partition), genesis)
     if statement.round == 0:
         return _Check(wrong, open="which log will be answered: no round was, so the receipt stands for none")
-    found = f"the log is the one that was answered, up to round {statement.round:,}"
+    found = f"the log is the one that was answered, up to round {statement.round:,}, and leads to as many re-arms"
     return _Check(wrong, found=found, open="what is no part of the running tag: the queries' ids, rejected messages")

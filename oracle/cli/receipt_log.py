@@ -60,7 +60,9 @@ class QueryLog:
 
 
 def against_log(statement: Statement, log: QueryLog, genesis_file: Path) -> list[str]:
-    """Answer a log again up to a statement's round, and compare the running tags; return what does not hold, in words.
+    """Answer a log again up to a statement's round, and compare running tags and re-arms.
+
+    What does not hold is returned, in words.
 
     Args:
         statement: Whose plan can be read.
@@ -97,6 +99,10 @@ def against_log(statement: Statement, log: QueryLog, genesis_file: Path) -> list
             "another run of the plan)"
         )
         return [problem]
+    if (rearms := shard.facts().rearms) != statement.rearms:
+        return [
+            f"the log leads to {rearms} re-arms up to round {statement.round:,}, the receipt says {statement.rearms}"
+        ]
     return []
 
 

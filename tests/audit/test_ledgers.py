@@ -221,6 +221,10 @@ def test_a_shard_of_another_plan_is_found(every_round, kind, changes):
         PhaseEnded(round=PLAN.rounds - 1, phase=16, rearms=0),
         PlanEnded(round=PLAN.rounds + 1),
         SideRearmed(round=PLAN.rounds - 1, phase=15, side=0),
+        SideRearmed(round=PLAN.rounds - 1, phase=16, side=-1),
+        SideRearmed(round=PLAN.rounds - 1, phase=16, side=4),
+        PhaseEnded(round=PLAN.rounds, phase=16, rearms=-1),
+        PhaseEnded(round=PLAN.rounds, phase=16, rearms=4 * PLAN.phases[15].rounds + 1),
     ],
 )
 def test_events_that_the_plan_cannot_have_are_found(every_round, foreign):
@@ -230,6 +234,18 @@ def test_events_that_the_plan_cannot_have_are_found(every_round, foreign):
     assert statement.round == 1
     assert against_ledger(statement, events) == []
     assert "the ledger is not of the receipt's plan" in problems(statement, [*events, foreign])
+
+
+@pytest.mark.parametrize(("predictor", "sides"), [("rectangles", 4), ("stumps", 1), ("classical", 0), ("bisection", 0)])
+def test_a_side_that_the_plan_does_not_have_is_no_re_arm(predictor, sides):
+    """The receipt cannot count one, though the numbers agree; the plan's own sides pass."""
+    plan = example(predictor, rounds=60)
+    snapshot = replace(first_snapshot(plan), round=20, rearms=1)
+    told = [phase_started(plan, 1)]
+    for side in (-1, *range(sides), sides, 99):
+        said = problems(stated(snapshot, plan), [*told, SideRearmed(round=10, phase=1, side=side)])
+        assert ("no side-rearmed is like that of phase 1, round 10" in said) == (side not in range(sides))
+        assert bool(said) == (side not in range(sides))
 
 
 def test_forks_that_the_receipt_leaves_out_are_found(every_round):

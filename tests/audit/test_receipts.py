@@ -67,7 +67,8 @@ def test_a_receipt_is_checked_in_plain_words(served):
     assert "good, by the key you gave" in said
     assert "400 rounds were answered" in said
     assert "a factor of at most e^8" in said
-    assert "every figure again, against plan and ledger" in said
+    assert "checked:    the plan, by the accountant" in said
+    assert "number of re-arms, against the ledger" in said
 
 
 def test_the_key_is_private_and_stays(served):
@@ -313,6 +314,8 @@ def test_a_ledger_comes_from_a_bus_too(served, tmp_path):
     with pytest.raises(InputError, match="must be one of queries/0"):
         read_ledger(topic, "queries/7")
     topic.write_bytes(b"\n".join([line for line in lines for _ in range(2)]))
+    with pytest.raises(InputError, match="must be one of lines without one"):
+        read_ledger(topic, "queries/0")
     assert run(*checked).exit_code == 0
 
 

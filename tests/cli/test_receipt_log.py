@@ -67,7 +67,7 @@ def test_the_log_is_recognized(cli, signed):
     assert (result.code, result.err) == (0, "")
     assert f"checked:    {_IS_THE_ONE}{statement.round}" in result.out
     assert [line for line in result.out.splitlines() if line.startswith("unchecked:")] == [
-        "unchecked:  re-arms and forks, which only a ledger shows (no ledger was given)",
+        "unchecked:  forks (no ledger was given)",
         "unchecked:  what is no part of the running tag: the queries' ids, rejected messages",
     ]
     assert {path: path.stat().st_mtime_ns for path in signed.rglob("*")} == before
@@ -78,8 +78,24 @@ def test_without_the_log_the_command_says_what_it_leaves_open(cli, signed):
     result = cli("audit", "receipt", signed / "receipt.json", "--ledger", signed / "ledger.jsonl")
     assert result.code == 0
     assert "unchecked:  which log was answered" in result.out
-    assert "unchecked:  not against the ledger: forks" in result.out
+    assert "unchecked:  not against the ledger: how many rounds of the current phase were answered; forks" in result.out
     assert "the log is the one" not in result.out
+    result = cli(*checked(signed), "--ledger", signed / "ledger.jsonl")
+    assert result.code == 0
+    assert "unchecked:  not against the ledger: forks" in result.out
+
+
+def test_false_re_arms_are_found(cli, signed):
+    """Answered again, the log leads to as many as there were."""
+    statement, _ = open_receipt(signed / "receipt.json", None)
+    forged = msgspec.structs.replace(statement, rearms=statement.rearms + 7)
+    (signed / "receipt.json").write_bytes(seal(forged, signing_key(signed / "state" / "receipt-key")))
+    result = cli(*checked(signed))
+    assert result.code == 1
+    said = f"DOES NOT HOLD: the log leads to {statement.rearms} re-arms up to round {statement.round}, the receipt says"
+    assert f"{said} {statement.rearms + 7}" in result.out
+    assert _IS_THE_ONE not in result.out
+    assert "unchecked:  how many rounds were answered, re-arms and forks (no ledger was given)" in result.out
 
 
 @pytest.mark.parametrize("change", ["value", "order", "gone", "tombstone"])
@@ -214,3 +230,7 @@ def test_over_re_arms_and_phase_ends(served):
     assert against_log(statement, log, genesis) == []
     other = msgspec.structs.replace(statement, tag_commitment="0" * 64)
     assert len(against_log(other, log, genesis)) == 1
+    fewer = msgspec.structs.replace(statement, rearms=statement.rearms - 1)
+    assert against_log(fewer, log, genesis) == [
+        f"the log leads to {statement.rearms} re-arms up to round {statement.round}, the receipt says {fewer.rearms}"
+    ]
