@@ -6,7 +6,19 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["NEAR", "Check", "Finding", "finite", "near", "near_predictors", "refuted", "untold", "verdict"]
+__all__ = [
+    "NEAR",
+    "Check",
+    "Finding",
+    "finite",
+    "near",
+    "near_predictors",
+    "outcome",
+    "refuted",
+    "too_few",
+    "untold",
+    "verdict",
+]
 
 NEAR: Final = 4.0
 """Within this factor of the claim somebody has to come, for an adversary to count as strong enough."""
@@ -94,6 +106,30 @@ def refuted(results: Sequence[Finding | Check]) -> list[Finding | Check]:
 def untold(results: Sequence[Finding | Check]) -> list[Check]:
     """Return the checks that could not tell."""
     return [one for one in results if isinstance(one, Check) and one.unsure]
+
+
+def too_few(results: Sequence[Finding | Check]) -> list[Finding]:
+    """Return the attacks on proved claims that had too few games to refute them, whatever they had seen."""
+    return [one for one in results if isinstance(one, Finding) and not one.nominal and one.ceiling <= one.epsilon]
+
+
+def outcome(results: Sequence[Finding | Check]) -> str:
+    """Return in a sentence or two what came out of all, and what it says little of."""
+    broken, open_ones, weak = refuted(results), untold(results), too_few(results)
+    games, checks = (sum(isinstance(one, kind) for one in results) for kind in (Finding, Check))
+    if broken:
+        said = f"{len(broken)} of {len(results)} parts failed: " + "; ".join(one.cell for one in broken)
+    elif open_ones:
+        names = "; ".join(one.cell for one in open_ones)
+        said = f"No claim was refuted, but {len(open_ones)} of {checks} checks could not tell: {names}"
+    elif games and checks:
+        said = "No claim was refuted, and every check passed."
+    else:
+        said = "No claim was refuted; nothing was checked." if games else "Every check passed; no game was played."
+    if weak:
+        names = f" ({weak[0].cell})" if len(weak) == 1 else ""
+        said += f" {len(weak)} of {games} attacks had too few games to refute their claim, whatever they saw{names}."
+    return said
 
 
 def verdict(check: Check) -> str:

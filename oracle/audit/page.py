@@ -6,7 +6,7 @@ from html import escape
 from itertools import groupby
 from typing import Final
 
-from oracle.audit.findings import NEAR, Check, Finding, near, refuted, untold, verdict
+from oracle.audit.findings import NEAR, Check, Finding, near, outcome, verdict
 
 __all__ = ["page"]
 
@@ -32,12 +32,13 @@ _LEGEND: Final = (
 )
 
 
-def page(results: Sequence[Finding | Check], *, version: str, seed: str, miss: float) -> str:
+def page(results: Sequence[Finding | Check], *, version: str, software: str, seed: str, miss: float) -> str:
     """Return the whole HTML document.
 
     Args:
         results: Of all parts, in the order they are to be shown.
         version: Of the software.
+        software: Its fingerprint, hex digits.
         seed: Of the auditor's dice, hex digits.
         miss: Probability that any true claim at all is refuted by chance.
     """
@@ -47,7 +48,8 @@ def page(results: Sequence[Finding | Check], *, version: str, seed: str, miss: f
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>Perpetua: audit</title><style>{_STYLE}</style><h1>What an auditor could prove about epsilon</h1>",
         f"<p>{escape(_summary(results))}</p>",
-        f"<p class=soft>Perpetua {escape(version)}; dice {escape(seed)}. All hold but with probability {miss:g}.</p>",
+        f"<p class=soft>Perpetua {escape(version)} ({escape(software[:16])}); dice {escape(seed)}.</p>",
+        f"<p class=soft>All hold but with probability {miss:g}.</p>",
         f"<p class=soft>{escape(_LEGEND)}</p>",
     ]
     for key, group in groupby(games, lambda one: (one.level, one.target)):
@@ -66,17 +68,10 @@ def _title(level: str, target: str) -> str:
 
 
 def _summary(results: Sequence[Finding | Check]) -> str:
-    broken = refuted(results)
-    if broken:
-        return f"{len(broken)} of {len(results)} parts failed: " + "; ".join(one.cell for one in broken)
-    open_ones = untold(results)
-    if open_ones:
-        names = "; ".join(one.cell for one in open_ones)
-        return f"No claim was refuted, but {len(open_ones)} of {len(results)} parts could not tell: {names}"
     levels = ", ".join(f"{level}: {factor:.2g}" for level, factor in near(results).items())
     return (
-        f"No claim was refuted and every check passed ({len(results)} parts). The claim over the best bound that was "
-        f"proved of it, by what was attacked: {levels or 'no games were played'} (wanted: {NEAR:g} at most)."
+        f"{outcome(results)} ({len(results)} parts.) The claim over the best bound that was proved of it, by what was "
+        f"attacked: {levels or 'no games were played'} (wanted: {NEAR:g} at most)."
     )
 
 

@@ -215,10 +215,15 @@ def run_jobs(
     return [result for job in jobs for result in found[job.name]]
 
 
-def kept_seed(kept: Path) -> str | None:
+def kept_seed(kept: Path, reports: Sequence[str] = ()) -> str | None:
     """Return the seed of the audit that a file is of, to go on with it; None if there is none, or if it is complete.
 
-    A complete one is put aside (renamed to end in `.old`): the next audit is of the software as it is then.
+    A complete one is put aside with its reports (renamed to end in `.old`): the next audit is of the software as it is
+    then, and must not stand beside what was found before. Without its last report it is not complete.
+
+    Args:
+        kept: The file.
+        reports: Names of what is written beside it at the end, in that order.
 
     Raises:
         InputError: The file is not of an audit.
@@ -228,13 +233,17 @@ def kept_seed(kept: Path) -> str | None:
     if not lines:
         return None
     settings, found = _read(kept, lines)
-    if all(job in found for job in settings.jobs):
+    written = all(kept.with_name(name).exists() for name in reports[-1:])
+    if not written or not all(job in found for job in settings.jobs):
+        return settings.seed
+    for path in (kept, *map(kept.with_name, reports)):
         try:
-            kept.replace(kept.with_name(kept.name + ".old"))
+            path.replace(path.with_name(path.name + ".old"))
+        except FileNotFoundError:
+            continue
         except OSError as exc:
-            raise StorageError(f"{kept}: {exc.strerror}") from exc
-        return None
-    return settings.seed
+            raise StorageError(f"{path}: {exc.strerror}") from exc
+    return None
 
 
 def _lines(kept: Path) -> list[bytes]:

@@ -13,7 +13,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from oracle.audit.findings import NEAR, Check, Finding, finite, near, near_predictors, refuted, untold, verdict
+from oracle.audit.findings import (
+    NEAR,
+    Check,
+    Finding,
+    finite,
+    near,
+    near_predictors,
+    outcome,
+    refuted,
+    too_few,
+    untold,
+    verdict,
+)
 from oracle.audit.page import page
 from oracle.cli import audit_receipt
 from oracle.cli.progress import Progress
@@ -27,9 +39,12 @@ if TYPE_CHECKING:
 
 _LEAST: Final = 64
 _LEAST_DAEMON: Final = 16
+_LEAST_MISS: Final = 1e-9
 _SMALLEST, _LARGEST = 0.5, 8.0
 _WIDTH: Final = 140
 _KEPT: Final = "audit.jsonl"
+_REPORTS: Final = ("audit.html", "audit.json")
+"""The page, and the same as JSON, which is written last."""
 _GAMES_NOTE: Final = (
     "proved: a lower bound of epsilon, wrong with the probability below; provable: what so many counted games in each "
     "world could prove at most, were there no privacy at all."
@@ -51,7 +66,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         int, typer.Option("--daemon-games", help="Games through daemons that are killed, in each world; 0 for none.")
     ] = 100,
     epsilon: Annotated[
-        list[float] | None, typer.Option("--epsilon", help="Claims to attack; by default 2 and 4.")
+        list[float] | None,
+        typer.Option("--epsilon", help="Claims to attack, the Stopper's up to 4; by default 2 and 4."),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Only the parts whose name holds one of these texts.")
@@ -69,7 +85,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     miss: Annotated[
         float, typer.Option("--miss", help="Probability that any true claim at all is refuted by chance.")
     ] = 1e-3,
-    workers: Annotated[int, typer.Option("--workers", help="Processes; by default one for each core.")] = 0,
+    workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0 for one for each core.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Play both worlds of the privacy game against every predictor; check structure, restarts and time.
@@ -82,9 +98,9 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     from oracle.audit.software import fingerprint
 
     _check(games, daemon_games, miss, epsilon)
-    jobs = _jobs(games, daemon_games, tuple(epsilon or (2.0, 4.0)), miss, tuple(only or ()))
+    jobs = _jobs(games, daemon_games, tuple(dict.fromkeys(epsilon or (2.0, 4.0))), miss, tuple(only or ()))
     kept = None if out is None else _folder(out) / _KEPT
-    before = kept_seed(kept) if kept is not None else None
+    before = kept_seed(kept, _REPORTS) if kept is not None else None
     settings = Settings(
         version=version(),
         software=fingerprint(),
@@ -95,8 +111,9 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     with Progress("auditing", len(jobs), "parts") as progress:
         results = run_jobs(jobs, settings, workers=workers or os.cpu_count() or 1, kept=kept, done=progress.at)
     if out is not None:
-        _write(out / "audit.html", page(results, version=version(), seed=settings.seed, miss=miss).encode())
-        _write(out / "audit.json", msgspec.json.encode(_report(settings, results)))
+        shown = page(results, version=settings.version, software=settings.software, seed=settings.seed, miss=miss)
+        _write(out / _REPORTS[0], shown.encode())
+        _write(out / _REPORTS[1], msgspec.json.encode(_report(settings, results)))
     if as_json:
         typer.echo(msgspec.json.encode(_report(settings, results)))
     else:
@@ -109,20 +126,24 @@ class Report(msgspec.Struct, frozen=True):
 
     Attributes:
         version: Of the software.
+        software: Its fingerprint, hex digits.
         seed: Of the auditor's dice.
         miss: Probability that any true claim at all is refuted by chance.
         refuted: Names of the refuted claims and failed checks.
         untold: Names of the checks that could not tell.
+        too_few: Names of the attacks that had too few games to refute their claim.
         near: By level of attack, the least factor between a proved claim and what was shown of it.
         near_predictors: The same by predictor; null where nothing could be shown with so many games.
         results: Of all parts.
     """
 
     version: str
+    software: str
     seed: str
     miss: float
     refuted: tuple[str, ...]
     untold: tuple[str, ...]
+    too_few: tuple[str, ...]
     near: dict[str, float | None]
     near_predictors: dict[str, float | None]
     results: tuple[Finding | Check, ...]
@@ -134,10 +155,12 @@ def _report(settings: "Settings", results: "Sequence[Finding | Check]") -> Repor
     broken = tuple(one.cell for one in refuted(results))
     return Report(
         version=settings.version,
+        software=settings.software,
         seed=settings.seed,
         miss=settings.miss,
         refuted=broken,
         untold=tuple(one.cell for one in untold(results)),
+        too_few=tuple(one.cell for one in too_few(results)),
         near=levels,
         near_predictors=predictors,
         results=tuple(results),
@@ -149,8 +172,8 @@ def _check(games: int, daemon_games: int, miss: float, epsilons: Sequence[float]
         raise InputError("--games", games, f"must be at least {_LEAST}")
     if daemon_games and daemon_games < _LEAST_DAEMON:
         raise InputError("--daemon-games", daemon_games, f"must be 0 or at least {_LEAST_DAEMON}")
-    if not 0.0 < miss < 1.0:
-        raise InputError("--miss", miss, "must be above 0 and below 1")
+    if not _LEAST_MISS <= miss < 1.0:
+        raise InputError("--miss", miss, f"must be from {_LEAST_MISS:g} to below 1")
     for epsilon in epsilons or ():
         if not _SMALLEST <= epsilon <= _LARGEST:
             raise InputError("--epsilon", epsilon, f"must be from {_SMALLEST:g} to {_LARGEST:g}")
@@ -196,7 +219,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path | None) -> None:
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False)
     console.width = max(console.width, _WIDTH)
     games = [one for one in results if isinstance(one, Finding)]
     if games:
@@ -211,22 +234,12 @@ def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path
     if predictors:
         parts = [f"{name} {'nothing' if math.isinf(part) else f'1/{part:.2g}'}" for name, part in predictors.items()]
         console.print(f"proved of each predictor's claim: {'; '.join(parts)}")
-    console.print(_outcome(results), style="bold")
+    console.print(outcome(results), style="bold")
     console.print(
         f"The probability that any of these bounds is wrong is at most {settings.miss:g}; seed {settings.seed}"
     )
     if out is not None:
         console.print(f"report: {out / 'audit.html'}")
-
-
-def _outcome(results: "Sequence[Finding | Check]") -> str:
-    broken, open_ones = refuted(results), untold(results)
-    if broken:
-        return "refuted: " + ", ".join(one.cell for one in broken)
-    if open_ones:
-        names = ", ".join(one.cell for one in open_ones)
-        return f"No claim was refuted, but this could not tell, run it again on a quiet machine: {names}"
-    return "No claim was refuted, and every check passed."
 
 
 def _games_table(games: "Sequence[Finding]") -> Table:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from oracle.audit import software
-from oracle.audit.findings import Check, Finding, near, near_predictors, refuted, untold, verdict
+from oracle.audit.findings import Check, Finding, near, near_predictors, outcome, refuted, untold, verdict
 from oracle.audit.page import page
 from oracle.cli.main import app
 from tests.audit.mutants import planted
@@ -53,7 +53,7 @@ def test_a_broken_part_makes_it_fail(runner):
         result = runner.invoke(app, [*_QUICK])
     assert result.exit_code == 1
     assert "FAILS" in result.output
-    assert "refuted: structure|" in result.output
+    assert "parts failed: structure|" in result.output
 
 
 def test_it_goes_on_where_it_was_broken_off(runner, tmp_path, monkeypatch):
@@ -91,7 +91,46 @@ def test_a_complete_audit_is_not_taken_for_the_next_one(runner, tmp_path):
     assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
     with planted("key not ratcheted"):
         assert runner.invoke(app, [*_QUICK, *out]).exit_code == 1
-    assert (tmp_path / "audit.jsonl.old").exists()
+    assert {path.name for path in tmp_path.glob("*.old")} == {"audit.jsonl.old", "audit.html.old", "audit.json.old"}
+
+
+def test_an_audit_without_its_report_is_not_complete(runner, tmp_path):
+    """Where it ended between the last part and the report, the report is written of what is kept."""
+    out = ("--out", str(tmp_path))
+    assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
+    kept, report = (tmp_path / "audit.jsonl").read_bytes(), (tmp_path / "audit.json").read_bytes()
+    (tmp_path / "audit.json").unlink()
+    assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
+    assert (tmp_path / "audit.jsonl").read_bytes() == kept
+    assert (tmp_path / "audit.json").read_bytes() == report
+
+
+def test_what_could_not_have_failed_is_told(runner, tmp_path):
+    """Attacks with too few games to refute are counted, what was not done is not praised; brackets are no markup."""
+    result = runner.invoke(
+        app,
+        [
+            "audit",
+            "--only",
+            "twins",
+            "--games",
+            "64",
+            "--epsilon",
+            "4",
+            "--workers",
+            "1",
+            "--out",
+            str(tmp_path / "x[/b]y"),
+        ],
+    )
+    assert result.exit_code == 0, result.output
+    assert "No claim was refuted; nothing was checked. 4 of 6 attacks had too few games" in result.output
+    assert "x[/b]y/audit.html" in result.output
+    told = outcome([finding(cell="one", ceiling=1.9), finding()])
+    assert told.endswith("1 of 2 attacks had too few games to refute their claim, whatever they saw (one).")
+    assert outcome([Check(cell="c", target="t", name="n", passed=True, says="s", seconds=0.1)]).startswith(
+        "Every check"
+    )
 
 
 class Reader(HTMLParser):
@@ -121,7 +160,9 @@ def finding(**fields: object) -> Finding:
 def test_the_page_needs_nothing_else():
     """One file with plots inside, no script, nothing fetched, and names escaped."""
     check = Check(cell="c", target="boxes", name="a & b", passed=False, says="seen <it>", seconds=0.1)
-    text = page([finding(), finding(lowest=2.5, estimate=None), check], version="1", seed="00", miss=1e-3)
+    text = page(
+        [finding(), finding(lowest=2.5, estimate=None), check], version="1", software="ab", seed="00", miss=1e-3
+    )
     reader = Reader()
     reader.feed(text)
     assert reader.links == []
@@ -140,8 +181,8 @@ def test_what_could_not_tell_is_no_refutation():
     """It has not passed, and nothing is said against what must hold."""
     check = Check(cell="timing|x", target="t", name="n", passed=False, unsure=True, says="could not tell", seconds=0.1)
     assert (refuted([check]), untold([check]), verdict(check)) == ([], [check], "could not tell")
-    text = page([finding(), check], version="1", seed="00", miss=1e-3)
-    assert "No claim was refuted, but 1 of 2 parts could not tell: timing|x" in text
+    text = page([finding(), check], version="1", software="ab", seed="00", miss=1e-3)
+    assert "No claim was refuted, but 1 of 1 checks could not tell: timing|x" in text
     assert "<td class='bad'>could not tell" in text
 
 
@@ -160,6 +201,7 @@ def test_what_counts_as_refuted():
     [
         (["--games", "3"], "--games"),
         (["--miss", "0"], "--miss"),
+        (["--miss", "1e-13"], "--miss"),
         (["--epsilon", "99"], "--epsilon"),
         (["--seed", "xyz"], "--seed"),
         (["--only", "nobody"], "--only"),

@@ -35,6 +35,7 @@ def test_every_command_does_what_the_pages_show(topics_gone, tmp_path):
         "127.0.0.1:9464": f"127.0.0.1:{port}",
         "port = 9464": f"port = {port}",
         "broker-1:9092": topics_gone.servers,
+        "/srv/perpetua": str(work),
     }
     ran = run_blocks(_BLOCKS, work, real)
     shown = "\n---\n".join(ran.outputs)
