@@ -65,7 +65,9 @@ class _Run:
         init = self._start("init", "init", "model.toml", "--data", "rows.parquet", "--state", "state")
         init.join(_SECONDS)
         assert init.exitcode == 0, (self._folder / "init.err").read_text()
-        config = self._model.config(state=f"snapshot_rounds = {CHUNK // 4}\nsnapshot_seconds = 3600", extra="[web]\nport = 0\n")
+        config = self._model.config(
+            state=f"snapshot_rounds = {CHUNK // 4}\nsnapshot_seconds = 3600", extra="[web]\nport = 0\n"
+        )
         config.write_text(config.read_text().replace(f"{self._folder}/", ""))
         process = self._start("serve", "serve", config.name)
         try:
