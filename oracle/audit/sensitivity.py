@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.dice import Dice
+from oracle.audit.trials import rows
 from oracle.mechanisms.stump_losses import cut_losses, least_losses
 from oracle.planning.plan import BoxPlan
 from oracle.planning.stumps_model import StumpsPlan
@@ -49,8 +50,7 @@ def sensitivity(plan: BoxPlan, dice: Dice) -> Seen:
 
 
 def _of_box(plan: BoxPlan, secret: bytes) -> int:
-    values = np.linspace(-0.9, 0.9, plan.declared)
-    labels = np.abs(values) < 0.6  # noqa: PLR2004 -- a box
+    values, labels = rows(plan)
     whole = _points(new_trainer(plan, secret), values, labels)
     most = 0
     for row in range(0, plan.declared, _STEP):

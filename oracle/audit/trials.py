@@ -7,15 +7,20 @@ from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import Predictor
 from oracle.predictors.kinds import new_trainer
 
-__all__ = ["asked", "stream", "trained"]
+__all__ = ["asked", "rows", "stream", "trained"]
 
 Floats = NDArray[np.float64]
 
 
-def trained(plan: BoxPlan, secret: bytes) -> Predictor:
-    """Return a predictor that was trained on as many rows as its plan declares, in [-0.9, 0.9]."""
+def rows(plan: BoxPlan) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return as many rows as a plan declares, in [-0.9, 0.9], and their labels: a box, or a stump."""
     values = np.linspace(-0.9, 0.9, plan.declared)
-    labels = np.abs(values) < 0.6 if plan.predictor == "rectangles" else values > 0.0  # noqa: PLR2004 -- a box
+    return values, np.abs(values) < 0.6 if plan.predictor == "rectangles" else values > 0.0  # noqa: PLR2004 -- a box
+
+
+def trained(plan: BoxPlan, secret: bytes) -> Predictor:
+    """Return a predictor that was trained on `rows`."""
+    values, labels = rows(plan)
     trainer = new_trainer(plan, secret)
     trainer.add(values[:, None], labels)
     return trainer.finish()

@@ -40,6 +40,7 @@ from tests.support.shards import (
     new_shard,
     run_daemon,
 )
+from tests.support.standing import standing_of
 
 PLAN = tiny_plan(
     [feature("a"), feature("b")], points=(12, 15, 10, 13) * 4, rearmed=4, threshold=1, rounds=60
@@ -174,21 +175,6 @@ def test_a_re_arm_too_many_or_too_few_is_found(every_round):
     assert against_ledger(statement, [*events, standing_of(statement, ShardStopped)]) == []
     wrong = msgspec.structs.replace(standing_of(statement, ShardStopped), rearms=statement.rearms + 1)
     assert "in its shard-stopped" in problems(statement, [*events, wrong])
-
-
-def standing_of(statement: Statement, kind: type[ShardStarted | ShardStopped]) -> ShardStarted | ShardStopped:
-    """Return the event of a shard that starts or stops where a statement was made."""
-    line = statement.phases[-1]
-    return kind(
-        round=statement.round,
-        phase=line.phase,
-        rearms=statement.rearms,
-        epsilon=line.epsilon,
-        delta=line.delta,
-        delta_spent=statement.delta_spent,
-        delta_limit=statement.delta_limit,
-        version="1",
-    )
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from oracle.predictors.base import phase_started
 from tests.predictors.examples import example
 from tests.predictors.plans import planned
 from tests.support.shards import first_snapshot
+from tests.support.standing import standing_of
 
 _ROUNDS = "how many rounds of the current phase were answered"
 
@@ -41,21 +42,6 @@ def told(tmp_path):
         return result.exit_code, result.output
 
     return check
-
-
-def standing(statement: Statement, kind: type[ShardStarted | ShardStopped]) -> ShardStarted | ShardStopped:
-    """Return what a shard says that starts or stops after a statement's rounds."""
-    line = statement.phases[-1]
-    return kind(
-        round=statement.round,
-        phase=line.phase,
-        rearms=statement.rearms,
-        epsilon=line.epsilon,
-        delta=line.delta,
-        delta_spent=statement.delta_spent,
-        delta_limit=statement.delta_limit,
-        version="1",
-    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +106,7 @@ def test_rounds_that_the_ledger_does_not_show_are_unchecked(told):
     events: list[LedgerEvent] = [phase_started(planned(), 1)]
     statement = stated(8_000)
     assert statement.phases[0].rounds > 8_000
-    before = standing(stated(400), ShardStopped)
+    before = standing_of(stated(400), ShardStopped)
     for ledger in (events, [*events, before]):
         code, output = told(statement, ledger)
         assert code == 0
@@ -137,7 +123,7 @@ def test_rounds_that_the_ledger_does_not_show_are_unchecked(told):
 def test_rounds_that_a_shard_tells_are_checked(told, kind):
     """Where a shard started or stopped at the receipt's round the ledger shows it."""
     statement = stated(8_000)
-    code, output = told(statement, [phase_started(planned(), 1), standing(statement, kind)])
+    code, output = told(statement, [phase_started(planned(), 1), standing_of(statement, kind)])
     assert code == 0
     assert "unchecked:  not against the ledger: forks" in output
     assert _ROUNDS not in output

@@ -3,16 +3,14 @@
 import json
 import re
 import shutil
-import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
 import httpx
 
-from tests.leaks import child
-from tests.leaks.outside import CONTEXT, KEPT_SECONDS, line_of, rounds_of, write_rows
-from tests.leaks.sightings import PATHS, Sightings, masked
+from tests.leaks.outside import line_of, rounds_of, see_pages, start_in, write_rows
+from tests.leaks.sightings import Sightings, masked
 from tests.leaks.subjects import leak_plan, model_file
 from tests.leaks.worlds import CHUNK, Pair
 from tests.support.broker import Broker
@@ -84,11 +82,7 @@ class _Run:
         return self._folder / f"{said}.err"
 
     def _start(self, said: str, *arguments: str) -> BaseProcess:
-        out = self._folder / f"{said}.out"
-        order = child.Order(arguments, self._folder, out, self._err(said), self._model.plan.encode(), None)
-        process = CONTEXT.Process(target=child.run, args=(order,))
-        process.start()
-        return process
+        return start_in(self._folder, said, self._model.plan.encode(), *arguments)
 
     def _said(self, event: str, **fields: object) -> dict[str, object] | None:
         """Return a line of the log, if it is there."""
@@ -110,10 +104,7 @@ class _Run:
             wait_until(lambda end=start + CHUNK: self._said("snapshot.written", round=rounds_of(self._world, end)))
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=_SECONDS) as client:
                 wait_until(lambda: client.get("/status").json()["shards"][0]["lag_records"] == 0)
-                time.sleep(KEPT_SECONDS)
-                for path, headers in PATHS:
-                    answer = client.get(path, headers=headers)
-                    self.seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
+            see_pages(self.seen, f"http://127.0.0.1:{port}")
             self.seen.files(self._folder / "state")
             self.seen.snapshots(self._folder / "state")
 

@@ -6,17 +6,13 @@ how long the outbox's files are: it notes the broker's acknowledgements in group
 """
 
 import re
-import time
 from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-import httpx
-
-from tests.leaks import child
-from tests.leaks.outside import CONTEXT, KEPT_SECONDS, line_of, write_rows
-from tests.leaks.sightings import PATHS, Sightings, masked
+from tests.leaks.outside import line_of, see_pages, start_in, write_rows
+from tests.leaks.sightings import Sightings, masked
 from tests.leaks.subjects import BAD, leak_plan, model_file
 from tests.leaks.worlds import CHUNK, Pair
 from tests.support.mosquitto import Mosquitto
@@ -84,11 +80,7 @@ class _Run:
         self._leave_out_the_outbox()
 
     def _start(self, said: str, *arguments: str) -> BaseProcess:
-        out, err = self._folder / f"{said}.out", self._folder / f"{said}.err"
-        order = child.Order(arguments, self._folder, out, err, self._model.plan.encode(), None)
-        process = CONTEXT.Process(target=child.run, args=(order,))
-        process.start()
-        return process
+        return start_in(self._folder, said, self._model.plan.encode(), *arguments)
 
     def _listening(self) -> bool:
         """Return whether the daemon is connected, and take note of its port."""
@@ -119,11 +111,7 @@ class _Run:
         return len(asker.on(self._model.answers)) > number
 
     def _look(self) -> None:
-        time.sleep(KEPT_SECONDS)
-        with httpx.Client(base_url=f"http://127.0.0.1:{self._port}", trust_env=False, timeout=_SECONDS) as client:
-            for path, headers in PATHS:
-                answer = client.get(path, headers=headers)
-                self.seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
+        see_pages(self.seen, f"http://127.0.0.1:{self._port}")
         self.seen.files(self._folder / "state")
         self.seen.snapshots(self._folder / "state")
 

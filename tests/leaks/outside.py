@@ -25,15 +25,15 @@ from tests.leaks.subjects import BAD, leak_plan, model_file
 from tests.leaks.worlds import CHUNK, Pair, World, table_of
 from tests.support.folders import write_config
 
-__all__ = ["CONTEXT", "KEPT_SECONDS", "Files", "line_of", "rounds_of", "sight", "write_rows"]
+__all__ = ["KEPT_SECONDS", "Files", "line_of", "rounds_of", "see_pages", "sight", "start_in", "write_rows"]
 
 KEPT_SECONDS: Final = 1.05
 """For a second the metrics that were asked for last are given again."""
 
 Files = Literal["jsonl", "jsonl once", "parquet"]
 
-CONTEXT: Final = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([child.__name__])
+_CONTEXT: Final = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload([child.__name__])
 """Starts processes that have imported everything already."""
 
 _LINE: Final = 64
@@ -91,7 +91,7 @@ class _Run:
         self._err, self._printed = said.with_suffix(".err"), said.with_suffix(".out")
         plan = leak_plan(self._world.subject).encode()
         order = child.Order(tuple(arguments), self._folder, self._printed, self._err, plan, self._mutant)
-        process = CONTEXT.Process(target=child.run, args=(order,))
+        process = _CONTEXT.Process(target=child.run, args=(order,))
         process.start()
         return process
 
@@ -148,11 +148,7 @@ class _Run:
             time.sleep(_POLL)
 
     def _look(self, url: str) -> None:
-        time.sleep(KEPT_SECONDS)
-        with httpx.Client(base_url=url, trust_env=False, timeout=_PATIENCE) as client:
-            for path, headers in PATHS:
-                answer = client.get(path, headers=headers)
-                self.seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
+        see_pages(self.seen, url)
         self.seen.files(self._out)
         self.seen.snapshots(self._out / "state")
         self.seen.commit_record(self._out / "out.jsonl.commit", tag_differs=self._pair.tag_differs)
@@ -233,6 +229,23 @@ class _Run:
         if not any(number in left_out for number in range(first, first + _ROWS)):
             return path.read_bytes()
         return masked_rows(path.stat().st_size, pq.read_table(path).to_pylist(), first, left_out)
+
+
+def see_pages(seen: Sightings, url: str) -> None:
+    """Take note of all that a daemon's web server shows, when the metrics that were asked for last are stale."""
+    time.sleep(KEPT_SECONDS)
+    with httpx.Client(base_url=url, trust_env=False, timeout=_PATIENCE) as client:
+        for path, headers in PATHS:
+            answer = client.get(path, headers=headers)
+            seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
+
+
+def start_in(folder: Path, said: str, plan: bytes, *arguments: str) -> BaseProcess:
+    """Start a command of an unbroken Perpetua in a folder; what it says is in files there that begin with `said`."""
+    order = child.Order(arguments, folder, folder / f"{said}.out", folder / f"{said}.err", plan, None)
+    process = _CONTEXT.Process(target=child.run, args=(order,))
+    process.start()
+    return process
 
 
 def write_rows(path: Path, world: World) -> None:
