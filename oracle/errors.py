@@ -11,6 +11,7 @@ __all__ = [
     "BusError",
     "CorruptSnapshotError",
     "DataError",
+    "EngineLostError",
     "FencedError",
     "ForeignPlanError",
     "InputError",
@@ -113,6 +114,10 @@ class PlanExhaustedError(StateError):
 
 class StorageError(PerpetuaError):
     """A file could not be written or read (disk full, permission); what was there before is untouched."""
+
+
+class EngineLostError(PerpetuaError):
+    """The process in which a shard's queries were answered has ended; what was committed stands, a restart goes on."""
 
 
 class SourceError(PerpetuaError):

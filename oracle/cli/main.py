@@ -9,7 +9,7 @@ from typer.exceptions import Abort, TyperException
 
 from oracle.cli import audit, check, demo, hypothesis, init, plan, replay, serve, status, topics
 from oracle.cli.version import version
-from oracle.errors import BusError, PerpetuaError, RefusedError, SourceError, StateError, StorageError
+from oracle.errors import BusError, EngineLostError, PerpetuaError, RefusedError, SourceError, StateError, StorageError
 
 __all__ = ["app", "main"]
 
@@ -39,6 +39,7 @@ _EXIT_CODES: tuple[tuple[type[PerpetuaError], int], ...] = (
     (StorageError, 4),
     (SourceError, 4),
     (BusError, 5),
+    (EngineLostError, 70),
 )
 
 

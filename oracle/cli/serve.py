@@ -1,6 +1,7 @@
 """`perpetua serve`: the daemon."""
 
 import asyncio
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -8,17 +9,25 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.memory import settle_memory
 from oracle.cli.progress import Progress
 from oracle.cli.version import version
 from oracle.cli.watched import watched
 from oracle.errors import PerpetuaError
 from oracle.planning.plan import Plan
-from oracle.service.assembly import daemon_settings, inspect_sink, open_sink, open_source, open_store, stream_end
+from oracle.service.assembly import (
+    daemon_settings,
+    inspect_sink,
+    new_engine,
+    open_sink,
+    open_source,
+    open_store,
+    stream_end,
+)
 from oracle.service.board import Board
 from oracle.service.config import Config, load_config
 from oracle.service.daemon import Daemon
 from oracle.service.log import PublicLog
+from oracle.service.memory import settle_memory
 from oracle.state.store import Store
 
 __all__ = ["run"]
@@ -58,7 +67,10 @@ def run(config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help=
 async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
     board = Board(plan, log, version=version())
     watch = board.shard(0)
-    with Progress("serving", stream_end(config), "of the source") as progress:
+    with (
+        contextlib.closing(new_engine(config, log)) as engine,
+        Progress("serving", stream_end(config), "of the source") as progress,
+    ):
         daemon = Daemon(
             plan=plan,
             store=store,
@@ -68,6 +80,7 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
             settings=daemon_settings(config),
             clock=time.monotonic,
             on_progress=progress.at,
+            restore=engine.restore,
         )
         daemon.install_signals(os._exit)
         async with watched(config.web, board, lambda _shard: config.state.folder, log):

@@ -4,7 +4,6 @@ import asyncio
 import os
 from typing import Any
 
-from oracle.cli.memory import settle_memory
 from oracle.cli.version import version
 from oracle.cli.watched import watched
 from oracle.errors import PerpetuaError
@@ -13,6 +12,7 @@ from oracle.service.chatter import ClientChatter, hear_client
 from oracle.service.config import Config
 from oracle.service.kafka_fleet import KafkaModel, make_fleet, open_model
 from oracle.service.log import PublicLog
+from oracle.service.memory import settle_memory
 from oracle.state.shards import shard_folder
 
 __all__ = ["serve_kafka"]
@@ -49,6 +49,6 @@ async def _serve(model: KafkaModel, log: PublicLog) -> None:
     board = Board(model.plan, log, version=version(), shards=model.shards, grouped=True)
     folders = [shard_folder(model.config.state.folder, shard) for shard in range(model.shards)]
     async with watched(model.config.web, board, folders.__getitem__, log):
-        fleet, membership = make_fleet(model, board, version())
+        fleet, membership = make_fleet(model, board, version(), log)
         fleet.install_signals(os._exit)
         await fleet.run(membership)

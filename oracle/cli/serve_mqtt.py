@@ -1,22 +1,23 @@
 """`perpetua serve` on MQTT: one shard, journalled on this machine."""
 
 import asyncio
+import contextlib
 import os
 import time
 from typing import Any
 
 from oracle.accounting.ledger import LedgerEvent
-from oracle.cli.memory import settle_memory
 from oracle.cli.version import version
 from oracle.cli.watched import watched
 from oracle.errors import PerpetuaError
 from oracle.planning.plan import Plan
-from oracle.service.assembly import daemon_settings, open_store
+from oracle.service.assembly import daemon_settings, new_engine, open_store
 from oracle.service.board import Board
 from oracle.service.chatter import ClientChatter, hear_client
 from oracle.service.config import Config
 from oracle.service.daemon import Daemon
 from oracle.service.log import PublicLog
+from oracle.service.memory import settle_memory
 from oracle.service.mqtt import open_bus
 from oracle.service.standing import standing
 from oracle.service.telemetry import ShardTelemetry
@@ -60,17 +61,19 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
     board = Board(plan, log, version=version())
     watch = board.shard(0)
     bus = open_bus(config, plan, log, watch.bus_failed)
-    daemon = Daemon(
-        plan=plan,
-        store=store,
-        source=bus.source,
-        sink=bus.sink,
-        watch=watch,
-        settings=daemon_settings(config),
-        clock=time.monotonic,
-        announce=announce,
-        retention=bus.source,
-    )
-    daemon.install_signals(os._exit)
-    async with watched(config.web, board, lambda _shard: config.state.folder, log):
-        return await daemon.run()
+    with contextlib.closing(new_engine(config, log)) as engine:
+        daemon = Daemon(
+            plan=plan,
+            store=store,
+            source=bus.source,
+            sink=bus.sink,
+            watch=watch,
+            settings=daemon_settings(config),
+            clock=time.monotonic,
+            announce=announce,
+            retention=bus.source,
+            restore=engine.restore,
+        )
+        daemon.install_signals(os._exit)
+        async with watched(config.web, board, lambda _shard: config.state.folder, log):
+            return await daemon.run()

@@ -10,8 +10,10 @@ from connectors.local.stdio import StdoutSink as StandardOutput
 from oracle.errors import InputError, StateError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
+from oracle.service.apart.moving import Engine
 from oracle.service.config import Config, FileSink, FileSource, StateTable, StdoutSink
 from oracle.service.daemon import DaemonSettings
+from oracle.service.log import PublicLog
 from oracle.service.messages import MessageSettings, check_messages
 from oracle.service.overlaps import refuse_overlap
 from oracle.service.recovery import Placed, check_order
@@ -22,7 +24,16 @@ from oracle.state.shards import refuse_sharded
 _STDOUT = "stdout"
 """Name of the commit record that goes with standard output, in the state folder."""
 
-__all__ = ["daemon_settings", "inspect_sink", "last_commit", "open_sink", "open_source", "open_store", "stream_end"]
+__all__ = [
+    "daemon_settings",
+    "inspect_sink",
+    "last_commit",
+    "new_engine",
+    "open_sink",
+    "open_source",
+    "open_store",
+    "stream_end",
+]
 
 
 def daemon_settings(config: Config) -> DaemonSettings:
@@ -33,6 +44,11 @@ def daemon_settings(config: Config) -> DaemonSettings:
         snapshot_seconds=config.state.snapshot_seconds,
         drain_seconds=config.service.drain_seconds,
     )
+
+
+def new_engine(config: Config, log: PublicLog) -> Engine:
+    """Return where one shard's queries are answered; to be closed behind its daemon."""
+    return Engine(lambda: log.info("engine.apart"), stays=config.service.engine == "inside")
 
 
 def open_store(table: StateTable) -> tuple[FolderStore, Plan]:

@@ -25,11 +25,12 @@ from connectors.base import Commit, Delivery, Sink, Source
 from oracle.accounting.ledger import LedgerEvent, encode
 from oracle.errors import PerpetuaError, PlanExhaustedError, StorageError
 from oracle.planning.plan import Plan
+from oracle.predictors.kinds import restore_predictor
 from oracle.service.ahead import Ahead
 from oracle.service.codec.batches import DecodedBatch
 from oracle.service.committing import Committing, Done
 from oracle.service.recovery import catch_up, repeat_in_doubt
-from oracle.service.shard import Outcome, Shard
+from oracle.service.shard import Outcome, Restore, Shard
 from oracle.service.signals import install_signals
 from oracle.service.telemetry import ShardTelemetry, Work
 from oracle.service.watch import Watch
@@ -106,6 +107,7 @@ class Daemon:
         announce: Makes ledger events of the beginning and the end of serving; None for a ledger that depends on the
             queries only.
         retention: Told of each snapshot; None where the bus keeps deliveries by itself.
+        restore: Makes the predictor of the plan and a snapshot's arrays.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts
@@ -121,6 +123,7 @@ class Daemon:
         on_progress: Callable[[int], None] = lambda _position: None,
         announce: Announce | None = None,
         retention: Retention | None = None,
+        restore: Restore = restore_predictor,
     ) -> None:
         self._plan = plan
         self._store = store
@@ -132,6 +135,7 @@ class Daemon:
         self._on_progress = on_progress
         self._announce = announce
         self._retention = retention
+        self._restore = restore
         self._stopping = asyncio.Event()
         self._serving = False
         self._drained: Callable[[], None] = lambda: None
@@ -175,7 +179,7 @@ class Daemon:
         if snapshot is None:
             msg = "state: it holds no snapshot; make one with `perpetua init`"
             raise StorageError(msg)
-        shard = await asyncio.to_thread(Shard, self._plan, snapshot)
+        shard = await asyncio.to_thread(Shard, self._plan, snapshot, self._restore)
         self._watch.snapshot_read(shard.facts(), *await asyncio.to_thread(self._newest))
         self._saved_round, self._saved_position = snapshot.round, snapshot.position
         self._saved_at = self._clock()

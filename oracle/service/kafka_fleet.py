@@ -15,12 +15,13 @@ from oracle.accounting.ledger import LedgerEvent
 from oracle.errors import BusError, InputError, StateError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
-from oracle.service.assembly import daemon_settings
+from oracle.service.assembly import daemon_settings, new_engine
 from oracle.service.board import Board
 from oracle.service.config import Config
 from oracle.service.daemon import Daemon
 from oracle.service.fleet import Fleet, Membership
 from oracle.service.kafka import kafka_settings, largest_reply
+from oracle.service.log import PublicLog
 from oracle.service.standing import standing
 from oracle.service.telemetry import ShardTelemetry
 from oracle.service.watch import Watch
@@ -96,12 +97,12 @@ async def check_topics(model: KafkaModel) -> KafkaModel:
     return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, board: Board, version: str) -> tuple[Fleet, Membership]:
+def make_fleet(model: KafkaModel, board: Board, version: str, log: PublicLog) -> tuple[Fleet, Membership]:
     """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
     config = model.config
 
     def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, board.shard(partition), version)
+        return _ServedShard(membership.model, partition, board.shard(partition), version, log.of(partition))
 
     fleet = Fleet(
         open_shard,
@@ -149,7 +150,7 @@ class _CheckedMembership:
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, watch: Watch, version: str) -> None:
+    def __init__(self, model: KafkaModel, partition: int, watch: Watch, version: str, log: PublicLog) -> None:
         config, plan = model.config, model.plan
         source = KafkaSource(model.settings, partition)
 
@@ -157,6 +158,7 @@ class _ServedShard:
             return standing(version, record, started=started)
 
         self._store = PatientStore(shard_folder(config.state.folder, partition), model.master_key)
+        self._engine = new_engine(config, log)
         self._daemon = Daemon(
             plan=plan,
             store=self._store,
@@ -166,6 +168,7 @@ class _ServedShard:
             settings=daemon_settings(config),
             clock=time.monotonic,
             announce=announce,
+            restore=self._engine.restore,
         )
 
     @property
@@ -179,4 +182,5 @@ class _ServedShard:
         try:
             return await self._daemon.run()
         finally:
+            self._engine.close()
             self._store.close()

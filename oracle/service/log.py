@@ -24,6 +24,7 @@ EVENTS: Final = frozenset(
         "daemon.draining",
         "daemon.stopped",
         "daemon.failed",
+        "engine.apart",
         "phase.started",
         "queries.rejected",
         "shard.assigned",

@@ -1,7 +1,7 @@
 """One shard: one totally ordered stream with one predictor state. The only place that knows both worlds."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -11,13 +11,13 @@ from connectors.base import Commit, Delivery
 from oracle.accounting.ledger import LedgerEvent, encode
 from oracle.errors import CorruptSnapshotError, LogDivergedError, PlanExhaustedError
 from oracle.planning.plan import Plan
-from oracle.predictors.base import Answers, Predictor, PublicFacts, phase_started
+from oracle.predictors.base import Answers, Predictor, PublicFacts, StateArrays, phase_started
 from oracle.predictors.kinds import restore_predictor
 from oracle.service.codec.batches import BatchCodec, DecodedBatch
 from oracle.service.codec.rejections import Reason
 from oracle.state.format import Snapshot
 
-__all__ = ["CommitMark", "Outcome", "Shard"]
+__all__ = ["CommitMark", "Outcome", "Restore", "Shard"]
 
 _MARK: Final = struct.Struct("<4sQ16s")
 _MAGIC: Final = b"PER1"
@@ -52,6 +52,10 @@ class CommitMark(NamedTuple):
         return cls(rounds, tag)
 
 
+Restore = Callable[[Plan, StateArrays], Predictor]
+"""What makes a predictor of a plan and a snapshot's arrays."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one call of `Shard.process` asks its caller to do.
@@ -80,15 +84,16 @@ class Shard:
     Args:
         plan: The plan.
         snapshot: Where to go on from.
+        restore: Makes the predictor of the plan and the snapshot's arrays.
 
     Raises:
         CorruptSnapshotError: The snapshot's parts disagree.
     """
 
-    def __init__(self, plan: Plan, snapshot: Snapshot) -> None:
+    def __init__(self, plan: Plan, snapshot: Snapshot, restore: Restore = restore_predictor) -> None:
         self._plan = plan
         self._codec = BatchCodec(plan)
-        self._predictor: Predictor = restore_predictor(plan, snapshot.arrays)
+        self._predictor = restore(plan, snapshot.arrays)
         self._tag = np.frombuffer(snapshot.tag, dtype="<u8").copy()
         self._position = snapshot.position
         self._generation = snapshot.generation

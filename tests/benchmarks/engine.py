@@ -8,8 +8,8 @@ from diffprivlib.models import GaussianNB  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
-from oracle.cli.memory import settle_memory
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.service.memory import settle_memory
 from tests.benchmarks.noise import DRAWS, drawing
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, cpu_rate, paired, wall_rate
 from tests.benchmarks.states import box_plan, inside, queries, trained

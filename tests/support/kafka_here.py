@@ -42,10 +42,9 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
     model = replace(model, settings=replace(model.settings, **settings))
     stream = io.StringIO()
     await check_topics(model)
-    board = Board(
-        model.plan, PublicLog(stream, "json", model.plan.name), version="test", shards=model.shards, grouped=True
-    )
-    fleet, membership = make_fleet(model, board, "test")
+    log = PublicLog(stream, "json", model.plan.name)
+    board = Board(model.plan, log, version="test", shards=model.shards, grouped=True)
+    fleet, membership = make_fleet(model, board, "test", log)
     serving = asyncio.create_task(fleet.run(membership))
     try:
         async with asyncio.timeout(_SECONDS):

@@ -19,10 +19,10 @@ from connectors.base import ARROW_STREAM, Commit, Delivery
 from connectors.local.memory import Abort, MemoryLog, MemorySink, MemorySource
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.base import StateArrays
-from oracle.predictors.kinds import new_trainer
+from oracle.predictors.kinds import new_trainer, restore_predictor
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
-from oracle.service.shard import CommitMark, Shard
+from oracle.service.shard import CommitMark, Restore, Shard
 from oracle.service.watch import Watch
 from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
@@ -163,6 +163,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     output: io.StringIO | None = None,
     clock: Callable[[], float] = time.monotonic,
     watch: Watch | None = None,
+    restore: Restore = restore_predictor,
 ) -> Daemon:
     """Return a daemon over memory connectors."""
     plan = plan or small_plan()
@@ -176,6 +177,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
             batch_rows=batch_rows, snapshot_rounds=snapshot_rounds, snapshot_seconds=snapshot_seconds
         ),
         clock=clock,
+        restore=restore,
     )
 
 
