@@ -226,9 +226,9 @@ class Daemon:
                 await self._snapshot_if_due(shard)
                 await self._rest(shard)
                 continue
+            ahead.begin()
             if self._snapshot_due(shard, committing.outcome):
                 await self._finish(shard, committing)
-            ahead.begin()
             try:
                 outcome = await self._process(shard, batch)
             except PlanExhaustedError:

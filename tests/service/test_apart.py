@@ -161,6 +161,23 @@ def test_a_process_that_does_not_come_up_is_done_without():
     assert told == []
 
 
+def test_where_no_process_may_be_started_it_stays(monkeypatch):
+    """A sandbox that refuses it: no error, the same answers, and it is not tried again."""
+
+    def refuse(*_given: object) -> int:
+        tried.append(1)
+        raise PermissionError
+
+    tried: list[int] = []
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    plan = small_plan()
+    deliveries = deliveries_of(mixed_bodies(_COUNT))
+    engine = Engine(many_rows=1)
+    shard = Shard(plan, first_snapshot(plan), engine.restore)
+    assert process_in_batches(shard, deliveries, [50]) == process_in_batches(new_shard(plan), deliveries)
+    assert tried == [1]
+
+
 def _kill(process: EngineProcess) -> None:
     assert process._process is not None
     process._process.kill()
