@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oracle.service.codec.arrow_frames import UnsupportedFrameError, count_rows
-from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries, _read
+from oracle.service.codec.arrow_frames import UnsupportedFrameError, read_frames
+from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
+from oracle.service.codec.arrow_streams import read_stream
 from oracle.service.codec.rejections import Reason, Rejection
 from tests.support.flatbuffers import END, MARKER, NULL, TIME, UNION, Bytes, Node, Table, Vector, batch, field, schema
 from tests.support.shards import arrow_body, small_plan
@@ -221,10 +222,10 @@ def test_what_is_taken_takes_little(make, rows):
 
 def test_the_hand_made_stream_is_read_as_pyarrow_writes_it():
     """The builder of this file makes what pyarrow reads, so its bombs are ones."""
-    table = _read(_rows(2) + END)
+    table = read_stream(_rows(2) + END)
     assert table.column_names == ["a", "b"]
     assert table["b"].to_pylist() == [0.5, 0.25] * 2
-    assert _read(schema(*_AB, _nested(5)) + END).num_columns == 3
+    assert read_stream(schema(*_AB, _nested(5)) + END).num_columns == 3
     with pa.ipc.open_stream(_swapped(3)) as reader:
         assert reader.read_all().num_columns == 5
 
@@ -261,7 +262,7 @@ def test_hostile_bytes_neither_crash_nor_pass():
     for number in range(6_000):
         body = _hostile(rng, seeds[number % len(seeds)])
         try:
-            rows = count_rows(body)
+            rows = read_frames(body).rows
         except UnsupportedFrameError:
             verdicts["unsupported"] += 1
             continue
@@ -269,7 +270,7 @@ def test_hostile_bytes_neither_crash_nor_pass():
             verdicts["malformed"] += 1
             continue
         try:
-            table = _read(body)
+            table = read_stream(body)
         except (pa.ArrowException, OSError, ValueError):
             verdicts["unreadable"] += 1
             continue
