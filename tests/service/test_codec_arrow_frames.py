@@ -277,3 +277,24 @@ def test_hostile_bytes_neither_crash_nor_pass():
         assert table.num_rows == rows
         verdicts["read"] += 1
     assert min(verdicts.values()) > 200, verdicts
+
+
+def test_hostile_bytes_change_nothing_beside_them():
+    """Between two good messages a changed one is what it is alone, and so are they; where it is rejected, all are."""
+    rng = random.Random(4)  # noqa: S311  # test data
+    codec = ArrowCodec(small_plan())
+    seeds = [_rows(2) + END, _rows(3), _written(pa.table({"a": _TWO, "b": _TWO, "id": ["x", "y"]}))]
+    together = 0
+    for number in range(4_000):
+        good = seeds[number % len(seeds)]
+        bodies = [good, _hostile(rng, good), good]
+        alone = [codec.decode(body) for body in bodies]
+        run = codec.decode_run(bodies)
+        if run is None:
+            continue
+        together += 1
+        for part, message in zip(run.parts, alone, strict=True):
+            assert isinstance(message, ArrowQueries)
+            assert [column.tobytes() for column in part[:3]] == [column.tobytes() for column in message[:3]]
+            assert part.identifiers == message.identifiers
+    assert 200 < together < 3_800
