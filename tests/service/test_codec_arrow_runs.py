@@ -188,3 +188,27 @@ def test_answers_are_what_pyarrow_writes(kind):
         first = int(rng.integers(0, 2**40))
         body = codec.encode(_asked(count), outcomes, first, phases)
         assert body == _by_pyarrow(outcomes, first, phases, name, plan.name), (count, turn)
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [(0, 0), (0, 16), (0, 0), (24, 16)],
+        [(0, 0), (0, 16), (0, 0), (32, 16)],
+        [(0, 0), (0, 16), (32, 8), (16, 16)],
+        [(0, 0), (-16, 16), (0, 0), (16, 16)],
+        [(0, 0), (0, 16), (0, 0), (16, 8)],
+    ],
+    ids=["half outside", "outside", "bits outside", "before", "too short"],
+)
+def test_no_buffer_reaches_into_the_next_message(spans):
+    """Numbers that a message places beyond its own body are not read from the body behind it."""
+    greedy, good = (
+        schema(field(b"a"), field(b"b")) + batch(2, [(2, 0), (2, int(place != 0))], where, bytes(32)) + END
+        for place, where in ((spans[2][0], spans), (0, [(0, 0), (0, 16), (0, 0), (16, 16)]))
+    )
+    codec = ArrowCodec(_PLAN)
+    assert isinstance(codec.decode(greedy), Rejection)
+    assert codec.decode_run([good, greedy, good]) is None
+    assert read_joined([good, greedy, good], 10, 10_000) is None
+    assert read_joined([good, good], 10, 10_000) is not None
