@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oracle.service.codec.arrow_frames import UnsupportedFrameError, count_rows
-from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries, _read
+from oracle.service.codec.arrow_frames import UnsupportedFrameError, read_frames
+from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
+from oracle.service.codec.arrow_streams import read_stream
 from oracle.service.codec.rejections import Reason, Rejection
 from tests.support.flatbuffers import END, MARKER, NULL, TIME, UNION, Bytes, Node, Table, Vector, batch, field, schema
 from tests.support.shards import arrow_body, small_plan
@@ -221,10 +222,10 @@ def test_what_is_taken_takes_little(make, rows):
 
 def test_the_hand_made_stream_is_read_as_pyarrow_writes_it():
     """The builder of this file makes what pyarrow reads, so its bombs are ones."""
-    table = _read(_rows(2) + END)
+    table = read_stream(_rows(2) + END)
     assert table.column_names == ["a", "b"]
     assert table["b"].to_pylist() == [0.5, 0.25] * 2
-    assert _read(schema(*_AB, _nested(5)) + END).num_columns == 3
+    assert read_stream(schema(*_AB, _nested(5)) + END).num_columns == 3
     with pa.ipc.open_stream(_swapped(3)) as reader:
         assert reader.read_all().num_columns == 5
 
@@ -261,7 +262,7 @@ def test_hostile_bytes_neither_crash_nor_pass():
     for number in range(6_000):
         body = _hostile(rng, seeds[number % len(seeds)])
         try:
-            rows = count_rows(body)
+            rows = read_frames(body).rows
         except UnsupportedFrameError:
             verdicts["unsupported"] += 1
             continue
@@ -269,10 +270,31 @@ def test_hostile_bytes_neither_crash_nor_pass():
             verdicts["malformed"] += 1
             continue
         try:
-            table = _read(body)
+            table = read_stream(body)
         except (pa.ArrowException, OSError, ValueError):
             verdicts["unreadable"] += 1
             continue
         assert table.num_rows == rows
         verdicts["read"] += 1
     assert min(verdicts.values()) > 200, verdicts
+
+
+def test_hostile_bytes_change_nothing_beside_them():
+    """Between two good messages a changed one is what it is alone, and so are they; where it is rejected, all are."""
+    rng = random.Random(4)  # noqa: S311  # test data
+    codec = ArrowCodec(small_plan())
+    seeds = [_rows(2) + END, _rows(3), _written(pa.table({"a": _TWO, "b": _TWO, "id": ["x", "y"]}))]
+    together = 0
+    for number in range(4_000):
+        good = seeds[number % len(seeds)]
+        bodies = [good, _hostile(rng, good), good]
+        alone = [codec.decode(body) for body in bodies]
+        run = codec.decode_run(bodies)
+        if run is None:
+            continue
+        together += 1
+        for part, message in zip(run.parts, alone, strict=True):
+            assert isinstance(message, ArrowQueries)
+            assert [column.tobytes() for column in part[:3]] == [column.tobytes() for column in message[:3]]
+            assert part.identifiers == message.identifiers
+    assert 200 < together < 3_800

@@ -16,13 +16,14 @@ are numbered as in Arrow's Message.fbs and Schema.fbs.
 
 import struct
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["UnsupportedFrameError", "count_rows"]
+__all__ = ["Announced", "UnsupportedFrameError", "read_frames"]
 
 _MOST_COLUMNS: Final = 4096
 _MOST_CHUNKS: Final = 524_288
 _CACHED_BYTES: Final = 65_536
+_CACHED_BATCH_BYTES: Final = 8_192
 
 _COMPRESSED: Final = "an uncompressed Arrow stream"
 _NOT_PLAIN: Final = "columns without dictionaries and views"
@@ -43,6 +44,33 @@ _VISIT_BYTES: Final = 24  # a field or a pair takes at least its place in a vect
 
 class UnsupportedFrameError(Exception):
     """The stream is Arrow, of a kind that is not taken; the one argument says what would be."""
+
+
+class Announced(NamedTuple):
+    """What the frames of a stream say.
+
+    Attributes:
+        rows: Its rows.
+        batches: Its record batches.
+        first: Where the first of them begins, right behind the schema; 0 if there is no schema.
+        last: Where the last of them ends.
+        flat: Whether all columns of a batch, and all columns within columns, have as many rows as the batch.
+    """
+
+    rows: int
+    batches: int
+    first: int
+    last: int
+    flat: bool
+
+
+class _Batch(NamedTuple):
+    """What the metadata of a record batch say: rows, columns, length of the body behind it, and as `Announced.flat`."""
+
+    rows: int
+    columns: int
+    size: int
+    flat: bool
 
 
 class _Table:
@@ -113,8 +141,8 @@ class _Table:
         return [_Table(self._data, place + _U32.unpack_from(self._data, place)[0]) for place in places]
 
 
-def count_rows(body: bytes) -> int:
-    """Return how many rows a stream announces.
+def read_frames(body: bytes) -> Announced:
+    """Return what a stream announces.
 
     Raises:
         UnsupportedFrameError: It is not taken, whatever its columns hold.
@@ -122,8 +150,8 @@ def count_rows(body: bytes) -> int:
         struct.error: The same.
         IndexError: The same.
     """
-    at = rows = chunks = 0
-    started = False
+    at = first = last = rows = batches = chunks = 0
+    flat = True
     while at < len(body):
         (length,) = _U32.unpack_from(body, at)
         at += 4
@@ -135,19 +163,21 @@ def count_rows(body: bytes) -> int:
         metadata = body[at : at + length]
         if len(metadata) < length:
             raise ValueError("a cut frame")
-        if not started:
-            started = True
+        if not first:
             at += length + (_known_schema if length <= _CACHED_BYTES else _check_schema)(metadata)
+            first = last = at
             continue
-        announced, columns, size = _check_batch(metadata)
-        rows += announced
-        chunks += columns
+        batch = (_known_batch if length <= _CACHED_BATCH_BYTES else _check_batch)(metadata)
+        rows += batch.rows
+        batches += 1
+        chunks += batch.columns
+        flat = flat and batch.flat
         if chunks > _MOST_CHUNKS:
             raise UnsupportedFrameError(_CHOPPED)
-        at += length + size
+        at = last = at + length + batch.size
     if at != len(body):
         raise ValueError("bytes behind the stream, or a cut frame")
-    return rows
+    return Announced(rows, batches, first, last, flat)
 
 
 def _open(metadata: bytes, kind: int) -> tuple[_Table, int]:
@@ -163,8 +193,8 @@ def _open(metadata: bytes, kind: int) -> tuple[_Table, int]:
     return header, message.long(3)
 
 
-def _check_batch(metadata: bytes) -> tuple[int, int, int]:
-    """Check a record batch; return its rows, its columns, and the length of the body behind it."""
+def _check_batch(metadata: bytes) -> _Batch:
+    """Check a record batch."""
     batch, size = _open(metadata, _BATCH)
     if batch.place(3):
         raise UnsupportedFrameError(_COMPRESSED)
@@ -172,7 +202,10 @@ def _check_batch(metadata: bytes) -> tuple[int, int, int]:
     lengths = struct.unpack_from(f"<{2 * count}q", metadata, first)[1::2]
     if lengths and (min(lengths) < 0 or sum(lengths) > size):
         raise ValueError("buffers that share bytes")
-    return batch.long(0), batch.vector(1, _NODE_BYTES)[1], size
+    rows = batch.long(0)
+    first, columns = batch.vector(1, _NODE_BYTES)
+    flat = set(struct.unpack_from(f"<{2 * columns}q", metadata, first)[::2]) <= {rows}
+    return _Batch(rows, columns, size, flat)
 
 
 def _check_schema(metadata: bytes) -> int:
@@ -197,6 +230,9 @@ def _check_schema(metadata: bytes) -> int:
 
 _known_schema = lru_cache(maxsize=16)(_check_schema)
 """The same, for free where a schema came before, as an asker's mostly do. Refusals are not kept."""
+
+_known_batch = lru_cache(maxsize=64)(_check_batch)
+"""`_check_batch`, for free where a batch of as many rows and nulls came before. Refusals are not kept."""
 
 
 def _type_weight(field: _Table) -> int:

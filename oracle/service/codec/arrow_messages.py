@@ -8,28 +8,27 @@ compressed, or have columns of dictionaries or views, are refused unread (`arrow
 model's name is in the schema's metadata.
 """
 
-import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache, partial
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
-from oracle.service.codec.arrow_frames import UnsupportedFrameError, count_rows
+from oracle.service.codec.arrow_frames import UnsupportedFrameError, read_frames
+from oracle.service.codec.arrow_identifiers import read_identifiers
+from oracle.service.codec.arrow_streams import END, MALFORMED, Joined, read_joined, read_stream
+from oracle.service.codec.arrow_templates import AnswerTemplates, Numbers
 from oracle.service.codec.columns import COLUMNS, read_column
 from oracle.service.codec.rejections import Reason, Rejection
 
 __all__ = ["ArrowCodec", "ArrowQueries", "ArrowRun"]
 
 
-@dataclass(frozen=True, slots=True)
-class ArrowQueries:
+class ArrowQueries(NamedTuple):
     """The decoded rows of one message.
 
     Attributes:
@@ -63,7 +62,6 @@ _KINDS: Final = {
     np.dtype(kind.to_pandas_dtype()).char: kind for kind in (pa.int8(), pa.int32(), pa.int64(), pa.float64())
 }
 _LONGEST_RUN: Final = 64 << 20  # bytes
-_END: Final = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream
 
 
 class ArrowCodec:
@@ -79,7 +77,8 @@ class ArrowCodec:
         self._limits = plan.limits
         self._most_rows = _most_rows(plan)
         schemas = {kind: _answers_schema(kind, plan) for kind in (None, pa.string(), pa.int64())}
-        self._schemas = {kind: (schema, schema.serialize()) for kind, schema in schemas.items()}
+        self._write = partial(_written, {kind: (schema, schema.serialize()) for kind, schema in schemas.items()})
+        self._templates = AnswerTemplates(self._write)
 
     def decode(self, body: bytes) -> ArrowQueries | Rejection:
         """Return the rows of a message, or why the whole of it is rejected."""
@@ -89,8 +88,8 @@ class ArrowCodec:
         rows = self._rows(table)
         if isinstance(rows, Rejection):
             return rows
-        identifiers = self._identifiers(table)
-        return identifiers if isinstance(identifiers, Rejection) else replace(rows, identifiers=identifiers)
+        identifiers = read_identifiers(table, [table.column(0).num_chunks], self._limits.id_bytes)
+        return identifiers if isinstance(identifiers, Rejection) else rows._replace(identifiers=identifiers[0])
 
     def decode_run(self, bodies: Sequence[bytes]) -> ArrowRun | None:
         """Return the rows of many messages, as `decode` would, if all have the same columns and none is rejected.
@@ -99,51 +98,54 @@ class ArrowCodec:
         """
         if sum(map(len, bodies)) > _LONGEST_RUN:
             return None
+        joined = read_joined(bodies, self._most_rows, self._limits.batch_bytes) or self._concatenated(bodies)
+        if joined is None or 8 * self._starts[-1] * joined.table.num_rows > _LONGEST_RUN:
+            return None
+        whole = self._rows(joined.table)
+        if isinstance(whole, Rejection):
+            return None
+        identifiers = read_identifiers(joined.table, joined.batches, self._limits.id_bytes)
+        if isinstance(identifiers, Rejection):
+            return None
+        parts: list[ArrowQueries] = []
+        stop = 0
+        for count, identifier in zip(joined.rows, identifiers, strict=True):
+            start, stop = stop, stop + count
+            rows = slice(start, stop)
+            parts.append(ArrowQueries(whole.features[rows], whole.present[rows], whole.rejected[rows], identifier))
+        return ArrowRun(whole, parts)
+
+    def _concatenated(self, bodies: Sequence[bytes]) -> Joined | None:
+        """Read messages one by one; they may differ in how their columns are announced, or have nested ones."""
         tables: list[pa.Table] = []
         for body in bodies:
             table = self._table(body)
             if isinstance(table, Rejection):
                 return None
             tables.append(table)
-        whole = self._rows_of_all(tables)
-        if whole is None:
-            return None
-        parts: list[ArrowQueries] = []
-        stop = 0
-        for table in tables:
-            identifiers = self._identifiers(table)
-            if isinstance(identifiers, Rejection):
-                return None
-            start, stop = stop, stop + table.num_rows
-            rows = slice(start, stop)
-            parts.append(ArrowQueries(whole.features[rows], whole.present[rows], whole.rejected[rows], identifiers))
-        return ArrowRun(whole, parts)
-
-    def _rows_of_all(self, tables: Sequence[pa.Table]) -> ArrowQueries | None:
-        if 8 * self._starts[-1] * sum(table.num_rows for table in tables) > _LONGEST_RUN:
-            return None
         try:
-            whole = self._rows(pa.concat_tables(tables))
+            whole = pa.concat_tables(tables)
         except pa.ArrowException:
             return None
-        return None if isinstance(whole, Rejection) else whole
+        chunks = [table.column(0).num_chunks if table.num_columns else 0 for table in tables]
+        return Joined(whole, [table.num_rows for table in tables], chunks)
 
     def _table(self, body: bytes) -> pa.Table | Rejection:
         if len(body) > self._limits.batch_bytes:
             return Rejection(Reason.OVERSIZED, "body", f"at most {self._limits.batch_bytes} bytes")
         try:
-            if count_rows(body) > self._most_rows:
+            if read_frames(body).rows > self._most_rows:
                 return Rejection(Reason.TOO_MANY_ROWS, "body", f"at most {self._most_rows} rows")
-            return _read(body)
+            return read_stream(body)
         except UnsupportedFrameError as exc:
             return Rejection(Reason.UNSUPPORTED_CONTENT, "body", str(exc))
-        except (pa.ArrowException, OSError, ValueError, IndexError, struct.error):
+        except MALFORMED:
             return Rejection(Reason.MALFORMED, "body", "one Arrow IPC stream")
 
     def _rows(self, table: pa.Table) -> ArrowQueries | Rejection:
-        features = np.zeros((table.num_rows, self._starts[-1]))
+        features = np.empty((table.num_rows, self._starts[-1]))
         rejected = np.zeros(table.num_rows, dtype=np.int8)
-        nulls: NDArray[np.bool_] | None = None  # most messages have none
+        nulls: list[NDArray[np.bool_]] = []  # of columns that have some
         for index, feature in enumerate(self._features):
             name, wanted = feature.name, COLUMNS[feature.kind]
             if table.schema.get_field_index(name) < 0:
@@ -153,8 +155,7 @@ class ArrowCodec:
             if read is None:
                 return Rejection(Reason.WRONG_TYPE, name, wanted)
             if column.null_count:
-                nulls = np.zeros((table.num_rows, len(self._features)), dtype=np.bool_) if nulls is None else nulls
-                nulls[:, index] = column.is_null().to_numpy(zero_copy_only=False)
+                nulls.append(column.is_null().to_numpy(zero_copy_only=False))
             features[:, self._starts[index] : self._starts[index + 1]] = read.values
             if read.fit is not None:
                 rejected[~read.fit] = 3
@@ -162,25 +163,12 @@ class ArrowCodec:
         finite = np.isfinite(features)
         if not finite.all():
             rejected[~finite.all(axis=1)] = 1
-        if nulls is not None:
-            np.logical_not(nulls.all(axis=1), out=present)
-            rejected[nulls.any(axis=1) & present] = 2
+        if len(nulls) == len(self._features):
+            np.logical_not(np.logical_and.reduce(nulls), out=present)
             features[~present] = 0.0
+        if nulls:
+            rejected[np.logical_or.reduce(nulls) & present] = 2
         return ArrowQueries(features, present, rejected, None)
-
-    def _identifiers(self, table: pa.Table) -> pa.Array | Rejection | None:
-        if table.schema.get_field_index("id") < 0:
-            return None
-        kind = table.schema.field("id").type
-        if pa.types.is_signed_integer(kind):
-            return table.column("id").combine_chunks().cast(pa.int64())
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            column = table.column("id").combine_chunks()
-            longest = pa.compute.max(pa.compute.binary_length(column)).as_py() or 0
-            if longest > self._limits.id_bytes:
-                return Rejection(Reason.BAD_ID, "id", f"at most {self._limits.id_bytes} bytes of UTF-8")
-            return column.cast(pa.string())
-        return Rejection(Reason.BAD_ID, "id", "a column of strings or signed integers")
 
     def encode(
         self,
@@ -198,20 +186,30 @@ class ArrowCodec:
             phases: int64[m], their phases.
         """
         count = len(queries.rejected)
-        outcome: NDArray[np.generic] = outcomes
-        phase, error = phases.astype(np.int32), _nulls(count)
         rounds: NDArray[np.int64] = np.arange(first_round, first_round + len(outcomes), dtype=np.int64)
+        numbers = Numbers(outcomes, rounds, phases.astype(np.int32))
         if len(outcomes) < count:
             asked = queries.rejected == 0
-            outcome, rounds, phase = _spread(outcome, asked), _spread(rounds, asked), _spread(phase, asked)
             error = _errors().take(pa.array(queries.rejected))
-        identifiers = queries.identifiers
-        schema, head = self._schemas[None if identifiers is None else identifiers.type]
-        # No slices of Arrow's here: it would pad each with what stands behind it, the answers to somebody else.
-        columns = [*map(_column, (outcome, rounds, phase)), error]
-        if identifiers is not None:
-            columns.insert(0, identifiers)
-        return b"".join((head, pa.RecordBatch.from_arrays(columns, schema=schema).serialize(), _END))
+            return self._write(Numbers(*(_spread(column, asked) for column in numbers)), error, queries.identifiers)
+        if queries.identifiers is None:
+            return self._templates.write(numbers)
+        return self._write(numbers, identifiers=queries.identifiers)
+
+
+def _written(
+    schemas: Mapping[pa.DataType | None, tuple[pa.Schema, pa.Buffer]],
+    numbers: Numbers,
+    error: pa.Array | None = None,
+    identifiers: pa.Array | None = None,
+) -> bytes:
+    """Return columns as one stream; without `error` no row has one."""
+    schema, head = schemas[None if identifiers is None else identifiers.type]
+    # No slices of Arrow's here: it would pad each with what stands behind it, the answers to somebody else.
+    columns = [*map(_column, numbers), _nulls(len(numbers.outcome)) if error is None else error]
+    if identifiers is not None:
+        columns.insert(0, identifiers)
+    return b"".join((head, pa.RecordBatch.from_arrays(columns, schema=schema).serialize(), END))
 
 
 def _column(values: NDArray[np.generic]) -> pa.Array:
@@ -251,18 +249,3 @@ def _errors() -> pa.Array:
 def _nulls(count: int) -> pa.Array:
     """Return so many null strings; most messages of a stream have as many rows."""
     return pa.nulls(count, pa.string())
-
-
-def _read(body: bytes) -> pa.Table:
-    """Read a message that is one stream and nothing behind it: queries of a second one would get no answer.
-
-    Raises:
-        ValueError: It is not (pyarrow's errors are of this kind, or OSError).
-    """
-    with pa.BufferReader(body) as stream, pa.ipc.open_stream(stream) as reader:
-        table = reader.read_all()
-        table.validate(full=True)
-        if stream.tell() != len(body):
-            msg = "bytes behind the stream"
-            raise ValueError(msg)
-    return table

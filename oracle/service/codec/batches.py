@@ -247,5 +247,5 @@ def _outcomes(answers: Answers) -> NDArray[np.int8] | NDArray[np.float64]:
 
 def _rows_of(part: Part) -> int:
     if isinstance(part, ArrowQueries):
-        return int(np.count_nonzero(part.rejected == 0))
+        return len(part.rejected) - int(np.count_nonzero(part.rejected))
     return 0 if isinstance(part, Rejection) else 1
