@@ -62,7 +62,10 @@ class ArmedSide:
                 twice (its threshold is addressed by the round).
             words: uint64[n, 2], the Stopper's bits for each round.
         """
-        counts = self.mediums + np.cumsum(medium, dtype=np.int64) - medium
+        counts = np.empty(len(medium), dtype=np.int64)
+        counts[:1] = self.mediums
+        counts[1:] = medium[:-1]
+        np.add.accumulate(counts, out=counts)
         halts = self.stopper.halts(counts, self.level, words) & (rounds > self.armed)
         row = int(halts.argmax()) if len(halts) else 0
         return row if len(halts) and halts[row] else None
