@@ -67,10 +67,11 @@ class RectanglesTrainer:
         """
         features, labels = features[: self.missing] + 0.0, labels[: self.missing]
         check_finite(self._plan, features)
-        records = np.arange(self._rows, self._rows + len(features), dtype=np.uint64)[labels]
-        positive = features[labels]
-        hashes = self._addresses.hashes(positive, np.ones(len(positive), dtype=np.bool_))
-        self._harvest.add(self._addresses, self._geometry.keys(positive), records, hashes)
+        keys = self._geometry.keys(features)
+        rows = np.flatnonzero(labels & self._harvest.near(keys))
+        hashes = self._addresses.hashes(features[rows], np.ones(len(rows), dtype=np.bool_))
+        records = (rows + self._rows).astype(np.uint64)
+        self._harvest.add(self._addresses, keys.take(rows, axis=1), records, hashes)
         self._rows += len(features)
 
     def finish(self) -> "RectanglesPERP":
@@ -235,10 +236,10 @@ class RectanglesPERP:
     def settle(self) -> None:
         """Put every answered query where it belongs: one side's mediums, or the harvest, or nowhere (steps f, h)."""
         for decided in self._pending:
-            numbers = decided.rounds.astype(np.int64)
-            for side, mine in enumerate(decided.mediums):
-                self._bank.collected[side].add(decided.keys[side, mine], numbers[mine])
-            won = np.flatnonzero(decided.positive)
+            for window, keys, mine in zip(self._bank.collected, decided.keys, decided.mediums, strict=True):
+                rows = np.flatnonzero(mine & window.near(keys))
+                window.add(keys[rows], decided.rounds[rows].astype(np.int64))
+            won = np.flatnonzero(decided.positive & self._harvest.near(decided.keys))
             self._harvest.add(self._addresses, decided.keys.take(won, axis=1), decided.rounds[won], decided.hashes[won])
         self._pending.clear()
 
