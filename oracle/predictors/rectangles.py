@@ -163,7 +163,6 @@ class RectanglesPERP:
             msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
             raise PlanExhaustedError(msg)
         self.settle()
-        features = np.where(present[:, None], features, 0.0) + 0.0  # -0.0 becomes 0.0, before hash and key
         labels = np.empty(count, dtype=np.int8)
         phases = np.empty(count, dtype=np.int64)
         tag = np.zeros(2, dtype=np.uint64)
@@ -194,6 +193,8 @@ class RectanglesPERP:
         and the rest is decided again with the same noise.
         """
         bank, count = self._bank, len(features)
+        features = features + 0.0  # -0.0 becomes 0.0, before hash and key
+        features[~present] = 0.0
         rounds = np.arange(self._phase_round, self._phase_round + count, dtype=np.uint64)
         hashes = self._addresses.hashes(features, present)
         keys = self._geometry.keys(features)
@@ -213,7 +214,7 @@ class RectanglesPERP:
             reached = min((row for row in halts if row is not None), default=count - start)
             stop = start + reached
             rows = slice(start, stop)
-            labels[rows] = np.where(present[rows], positive[:reached], NO_LABEL)
+            labels[rows] = np.where(present[rows], positive[:reached], np.int8(NO_LABEL))
             self._keep(_Decided(keys[:, rows], rounds[rows], hashes[rows], mediums[:, :reached], positive[:reached]))
             if stop == count:
                 break
