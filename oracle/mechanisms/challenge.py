@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.mechanisms.between_thresholds import BetweenThresholds
-from oracle.mechanisms.orders import Keys
+from oracle.mechanisms.orders import Keys, ordinals
 from oracle.mechanisms.stopper import Stopper
 
 __all__ = ["ArmedSide"]
@@ -48,7 +48,13 @@ class ArmedSide:
             keys: [n] keys, none the last one.
             words: uint64[n, 2].
         """
-        return self.thresholds.answers(self.points.searchsorted(keys, side="right"), words)
+        return self.thresholds.answers(self._depths(keys), words)
+
+    def _depths(self, keys: Keys) -> NDArray[np.intp]:
+        points = self.points
+        if len(keys) > len(points):  # only then is what searching integers saves more than what making them costs
+            points, keys = ordinals(points), ordinals(keys)
+        return points.searchsorted(keys, side="right")
 
     def first_halt(
         self, medium: NDArray[np.bool_], rounds: NDArray[np.uint64], words: NDArray[np.uint64]
