@@ -107,7 +107,7 @@ class Addresses:
         """
         blocks = np.empty((len(sides), len(rounds), 2), dtype=np.uint64)
         top = np.uint64(int(purpose) << (ROUND_BITS + 1 + SIDE_BITS))
-        blocks[..., 0] = (top | (sides << np.uint64(ROUND_BITS + 1)))[:, None] | rounds
+        np.bitwise_or((top | (sides << np.uint64(ROUND_BITS + 1)))[:, None], rounds, out=blocks[..., 0])
         blocks[..., 1] = 0 if hashes is None else hashes
         return self._noise.encrypt(blocks)
 

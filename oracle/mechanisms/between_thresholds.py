@@ -56,10 +56,11 @@ class BetweenThresholds:
         return self.high - self.low
 
     @cached_property
-    def _edges(self) -> Edges:
-        """Edges C(z), reversed: element i is C(top - i), so depth f finds "not high" at f, "low" at f + top - t_l."""
+    def _edges(self) -> tuple[Edges, Edges]:
+        """Edges C(z) of "not high" and of "low", reversed: depth f finds C(top - f) and C(t_l - f) at its own place."""
         table = edges(self.law, self.scale, self.low - self.points, self._top)
-        return Edges(0, table.high[::-1].copy(), table.low[::-1].copy())
+        high, low, shift = table.high[::-1].copy(), table.low[::-1].copy(), self._top - self.low
+        return Edges(0, high, low), Edges(0, high[shift:], low[shift:])
 
     @property
     def _top(self) -> int:
@@ -76,8 +77,9 @@ class BetweenThresholds:
         Returns:
             int8[n] of LOW, MEDIUM, HIGH.
         """
-        not_high = self._edges.exceed(depths, words)  # f + Z <= t_h
-        low = self._edges.exceed(depths + (self._top - self.low), words)  # f + Z < t_l
+        not_high_edges, low_edges = self._edges
+        not_high = not_high_edges.exceed(depths, words)  # f + Z <= t_h
+        low = low_edges.exceed(depths, words)  # f + Z < t_l
         return HIGH - not_high.astype(np.int8) - low.astype(np.int8)
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.mechanisms.between_thresholds import BetweenThresholds
-from oracle.mechanisms.orders import Keys
+from oracle.mechanisms.orders import Keys, ordinals
 from oracle.mechanisms.stopper import Stopper
 
 __all__ = ["ArmedSide"]
@@ -48,7 +48,13 @@ class ArmedSide:
             keys: [n] keys, none the last one.
             words: uint64[n, 2].
         """
-        return self.thresholds.answers(self.points.searchsorted(keys, side="right"), words)
+        return self.thresholds.answers(self._depths(keys), words)
+
+    def _depths(self, keys: Keys) -> NDArray[np.intp]:
+        points = self.points
+        if len(keys) > len(points):  # only then is what searching integers saves more than what making them costs
+            points, keys = ordinals(points), ordinals(keys)
+        return points.searchsorted(keys, side="right")
 
     def first_halt(
         self, medium: NDArray[np.bool_], rounds: NDArray[np.uint64], words: NDArray[np.uint64]
@@ -62,7 +68,10 @@ class ArmedSide:
                 twice (its threshold is addressed by the round).
             words: uint64[n, 2], the Stopper's bits for each round.
         """
-        counts = self.mediums + np.cumsum(medium, dtype=np.int64) - medium
+        counts = np.empty(len(medium), dtype=np.int64)
+        counts[:1] = self.mediums
+        counts[1:] = medium[:-1]
+        np.add.accumulate(counts, out=counts)
         halts = self.stopper.halts(counts, self.level, words) & (rounds > self.armed)
         row = int(halts.argmax()) if len(halts) else 0
         return row if len(halts) and halts[row] else None

@@ -59,15 +59,15 @@ class Edges:
         """Return U < C(first + index), that is Z < first + index, elementwise.
 
         Args:
-            index: intp[n], within the table.
+            index: intp[n]; an index outside the table stands for the table's nearer end.
             words: uint64[n, 2], the uniform bits.
         """
-        edge = self.high[index]
+        edge = self.high.take(index, mode="clip")
         first = words[:, 0]
         below: NDArray[np.bool_] = first < edge
         tie = np.flatnonzero(first == edge)
         if tie.size:
-            below[tie] = words[tie, 1] < self.low[index[tie]]
+            below[tie] = words[tie, 1] < self.low.take(index[tie], mode="clip")
         return below
 
 

@@ -44,6 +44,7 @@ __all__ = [
     "load_keys",
     "mirrored",
     "number_codes",
+    "ordinals",
     "plain_keys",
     "text_digits",
     "texts_digits",
@@ -64,6 +65,7 @@ DIGIT_BYTES: Final = 6
 _FIRST: Final = 1
 _RAISED: Final = bytes([*range(1, 256), 255])
 _SIGN: Final = np.uint64(1 << 63)
+_MAGNITUDE: Final = (1 << 63) - 1
 _ROWS: Final = 4096
 """Texts that are encoded at once."""
 
@@ -168,6 +170,21 @@ def _framed(content: NDArray[np.uint8], size: int) -> Keys:
     codes[:, 0] = _FIRST
     codes[:, 1 : 1 + content.shape[1]] = content
     return codes.view(key_type(size)).reshape(-1)
+
+
+def ordinals(keys: Keys) -> Keys:
+    """Return what is ordered as the keys are and compared faster: of numbers, int64[n]; of others, the keys.
+
+    Args:
+        keys: [n] keys, without -0.0.
+
+    >>> ordinals(np.array([-1.0, -5e-324, 0.0, 5e-324])).tolist()
+    [-4607182418800017409, -2, 0, 1]
+    """
+    if keys.dtype != NUMBERS:
+        return keys
+    bits = keys.view(np.int64)
+    return bits ^ ((bits >> 63) & _MAGNITUDE)
 
 
 def mirrored(keys: Keys) -> Keys:

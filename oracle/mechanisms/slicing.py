@@ -54,8 +54,9 @@ class Faces:
             near = scores >= np.where(np.isinf(best), best, best - _NEAR * np.abs(best))
         pick = words[:, 1] >> np.uint64(32)
         uniform = (pick * np.uint64(sides)) >> np.uint64(32)
-        rank = (pick * near.sum(axis=0, dtype=np.uint64)) >> np.uint64(32)  # the rank-th near side
-        nearest = (near.cumsum(axis=0, dtype=np.uint64) <= rank).sum(axis=0)
+        counted = near.cumsum(axis=0, dtype=np.uint64)
+        rank = (pick * counted[-1]) >> np.uint64(32)  # the rank-th near side
+        nearest = (counted <= rank).sum(axis=0)
         random = words[:, 0] < np.uint64(int(self.coin * 2.0**64))
         return np.where(random, uniform.astype(np.intp), nearest)
 

@@ -77,5 +77,4 @@ class Stopper:
             words: uint64[n, 2], fresh uniform bits for each round.
         """
         # halt iff nu >= level - c, that is iff not (nu < level - c)
-        index = np.clip(level - counts + self._reach, 0, 2 * self._reach)
-        return ~self._edges.exceed(index, words)
+        return ~self._edges.exceed(level + self._reach - counts, words)

@@ -42,16 +42,15 @@ class Window:
         """How many pairs are kept."""
         return self._capacity
 
-    @property
-    def cutoff(self) -> float | bytes:
-        """A key beyond which no further pair can be kept: so many further out were added already."""
-        return self._cutoff
+    def near(self, keys: Keys) -> NDArray[np.bool_]:
+        """Return which of [n] keys could still be kept: before each of the others, enough were added already."""
+        near: NDArray[np.bool_] = keys <= self._cutoff
+        return near
 
     def add(self, keys: Keys, records: NDArray[np.int64]) -> None:
         """Add pairs: [n] oriented keys, none the last one, and int64[n] records' numbers, unique for its whole life."""
-        if self._cutoff != self._none:
-            near = keys <= self._cutoff
-            keys, records = keys[near], records[near]
+        near = self.near(keys)
+        keys, records = keys[near], records[near]
         start = 0
         while start < len(keys):
             take = min(len(keys) - start, self._room - self._count)
@@ -61,16 +60,29 @@ class Window:
             self._count = stop
             start += take
             if self._count == self._room:
-                self._compact()
+                self._shrink()
+
+    def _shrink(self) -> None:
+        """Drop all pairs but the outermost `capacity`, which are left in any order."""
+        if self._count < self._capacity:
+            return
+        keys, records = self._keys[: self._count], self._records[: self._count]
+        edge = np.partition(keys, self._capacity - 1)[self._capacity - 1]
+        inside = np.flatnonzero(keys < edge)
+        ties = np.flatnonzero(keys == edge)
+        ties = ties[records[ties].argsort()[: self._capacity - len(inside)]]
+        self._keep(np.concatenate([inside, ties]))
+        self._cutoff = edge.item()
 
     def _compact(self) -> None:
-        order = np.lexsort((self._records[: self._count], self._keys[: self._count]))[: self._capacity]
-        kept = len(order)
-        self._keys[:kept] = self._keys[order]
-        self._records[:kept] = self._records[order]
-        self._count = kept
-        if kept == self._capacity:
-            self._cutoff = self._keys[kept - 1].item()
+        """Drop all pairs but the outermost `capacity`, outermost first."""
+        self._shrink()
+        self._keep(np.lexsort((self._records[: self._count], self._keys[: self._count])))
+
+    def _keep(self, rows: NDArray[np.intp]) -> None:
+        self._count = len(rows)
+        self._keys[: self._count] = self._keys[rows]
+        self._records[: self._count] = self._records[rows]
 
     def ordered(self) -> tuple[Keys, NDArray[np.int64]]:
         """Return the kept pairs, outermost first: at most `capacity` keys and records."""

@@ -67,10 +67,11 @@ class RectanglesTrainer:
         """
         features, labels = features[: self.missing] + 0.0, labels[: self.missing]
         check_finite(self._plan, features)
-        records = np.arange(self._rows, self._rows + len(features), dtype=np.uint64)[labels]
-        positive = features[labels]
-        hashes = self._addresses.hashes(positive, np.ones(len(positive), dtype=np.bool_))
-        self._harvest.add(self._addresses, self._geometry.keys(positive), records, hashes)
+        keys = self._geometry.keys(features)
+        rows = np.flatnonzero(labels & self._harvest.near(keys))
+        hashes = self._addresses.hashes(features[rows], np.ones(len(rows), dtype=np.bool_))
+        records = (rows + self._rows).astype(np.uint64)
+        self._harvest.add(self._addresses, keys.take(rows, axis=1), records, hashes)
         self._rows += len(features)
 
     def finish(self) -> "RectanglesPERP":
@@ -162,7 +163,6 @@ class RectanglesPERP:
             msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
             raise PlanExhaustedError(msg)
         self.settle()
-        features = np.where(present[:, None], features, 0.0) + 0.0  # -0.0 becomes 0.0, before hash and key
         labels = np.empty(count, dtype=np.int8)
         phases = np.empty(count, dtype=np.int64)
         tag = np.zeros(2, dtype=np.uint64)
@@ -193,6 +193,8 @@ class RectanglesPERP:
         and the rest is decided again with the same noise.
         """
         bank, count = self._bank, len(features)
+        features = features + 0.0  # -0.0 becomes 0.0, before hash and key
+        features[~present] = 0.0
         rounds = np.arange(self._phase_round, self._phase_round + count, dtype=np.uint64)
         hashes = self._addresses.hashes(features, present)
         keys = self._geometry.keys(features)
@@ -212,7 +214,7 @@ class RectanglesPERP:
             reached = min((row for row in halts if row is not None), default=count - start)
             stop = start + reached
             rows = slice(start, stop)
-            labels[rows] = np.where(present[rows], positive[:reached], NO_LABEL)
+            labels[rows] = np.where(present[rows], positive[:reached], np.int8(NO_LABEL))
             self._keep(_Decided(keys[:, rows], rounds[rows], hashes[rows], mediums[:, :reached], positive[:reached]))
             if stop == count:
                 break
@@ -235,10 +237,10 @@ class RectanglesPERP:
     def settle(self) -> None:
         """Put every answered query where it belongs: one side's mediums, or the harvest, or nowhere (steps f, h)."""
         for decided in self._pending:
-            numbers = decided.rounds.astype(np.int64)
-            for side, mine in enumerate(decided.mediums):
-                self._bank.collected[side].add(decided.keys[side, mine], numbers[mine])
-            won = np.flatnonzero(decided.positive)
+            for window, keys, mine in zip(self._bank.collected, decided.keys, decided.mediums, strict=True):
+                rows = np.flatnonzero(mine & window.near(keys))
+                window.add(keys[rows], decided.rounds[rows].astype(np.int64))
+            won = np.flatnonzero(decided.positive & self._harvest.near(decided.keys))
             self._harvest.add(self._addresses, decided.keys.take(won, axis=1), decided.rounds[won], decided.hashes[won])
         self._pending.clear()
 

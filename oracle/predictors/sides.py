@@ -65,7 +65,10 @@ class Geometry:
             features: float64[n, D], without -0.0.
         """
         if self.kind == NUMBERS:
-            return np.ascontiguousarray((features[:, self._columns] * self._signs + 0.0).T)
+            columns = features.T[self._columns]
+            columns *= self._signs[:, None]
+            columns += 0.0
+            return columns
         codes = {number: self._values.codes(features, number) for number in set(self._features)}
         return self._oriented([codes[number] for number in self._features], len(features))
 
@@ -100,6 +103,17 @@ class Harvest:
         sizes = [keep * (side + 1 if self._one_after_another else 1) for side in range(geometry.sides)]
         self.windows = [Window(size, geometry.kind) for size in sizes]
 
+    def near(self, keys: Keys) -> NDArray[np.bool_]:
+        """Return which records some side could still keep; the others are kept by none, whichever they are sent to.
+
+        Args:
+            keys: [S, n] oriented keys.
+        """
+        near = np.zeros(keys.shape[1], dtype=np.bool_)
+        for window, column in zip(self.windows, keys, strict=True):
+            near |= window.near(column)
+        return near
+
     def add(
         self,
         addresses: Addresses,
@@ -107,7 +121,7 @@ class Harvest:
         records: NDArray[np.uint64],
         hashes: NDArray[np.uint64],
     ) -> None:
-        """Add positive records.
+        """Add positive records; those that are not `near` may be left out.
 
         Args:
             addresses: The phase's keyed functions (for the faces' coin).
@@ -123,10 +137,6 @@ class Harvest:
         if len(self.windows) == 1:
             self.windows[0].add(keys[0], numbers)
             return
-        cutoffs = np.array([window.cutoff for window in self.windows])
-        if np.isfinite(cutoffs).all():  # a record beyond every side's cutoff is kept by none, whichever it is sent to
-            near = (keys <= cutoffs[:, None]).any(axis=0)
-            keys, numbers, records, hashes = keys[:, near], numbers[near], records[near], hashes[near]
         coins = addresses.words(Purpose.COIN, records, _NO_SIDE, hashes)[0]
         sides = self._geometry.faces.choose(keys, coins)
         for side, window in enumerate(self.windows):

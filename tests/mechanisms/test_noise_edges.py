@@ -89,6 +89,15 @@ def test_the_second_word_matters_only_on_an_edge(law: Law) -> None:
         assert table.exceed(index, np.stack([first, second], axis=1)).tolist() == wanted * 4
 
 
+def test_an_index_outside_the_table_stands_for_its_nearer_end() -> None:
+    """On the end's edge and one below it, with an index far out as with the end's own."""
+    table = edges("discrete-laplace", 1.0, -3, 3)
+    for index, end in ((-9, 0), (-1, 0), (7, 6), (10**6, 6)):
+        edge = as_integers(table)[end]
+        words = np.array([[number // WORD, number % WORD] for number in (edge - 1, edge)], dtype=np.uint64)
+        assert table.exceed(np.full(2, index), words).tolist() == [True, False]
+
+
 @pytest.mark.parametrize("scale", [0.01, 0.8])
 def test_geometric_draws_follow_their_law(scale: float) -> None:
     """P(G >= g) = exp(-scale g), within four standard errors, and not that of a scale a twentieth off."""

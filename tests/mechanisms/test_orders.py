@@ -17,6 +17,7 @@ from oracle.mechanisms.orders import (
     load_keys,
     mirrored,
     number_codes,
+    ordinals,
     plain_keys,
     text_digits,
     texts_digits,
@@ -37,6 +38,17 @@ _numbers = st.floats(allow_nan=False, allow_infinity=False).map(lambda number: n
 
 def _codes(texts):
     return digit_codes(np.array([text_digits(text.encode(), _COUNT) for text in texts]).reshape(-1, _COUNT), _SIZE)
+
+
+@_SEVERAL
+@given(st.lists(_numbers, min_size=1, max_size=30))
+@example([0.0, 5e-324, -5e-324, 2.2250738585072014e-308, -1.7976931348623157e308, 1.7976931348623157e308, 1.0, -1.0])
+def test_ordinals_are_ordered_as_numbers_are(numbers):
+    """Ties, subnormal numbers, either sign and both ends of the range, and what lies beyond all keys."""
+    keys = np.array([*numbers, last_key(NUMBERS)])
+    found = ordinals(keys)
+    for at, key in enumerate(keys.tolist()):
+        assert (found <= found[at]).tolist() == [other <= key for other in keys.tolist()]
 
 
 @_SEVERAL

@@ -68,6 +68,18 @@ def test_first_halt_is_a_plain_loop(medium: list[bool], mediums: int, level: int
     assert side.first_halt(np.array(medium, dtype=np.bool_), rounds, words) == wanted
 
 
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(st.integers(0, 12), st.integers(0, 2**32 - 1))
+def test_depths_are_the_same_for_few_and_for_many(count: int, seed: int) -> None:
+    """Whether fewer keys than points are asked or more, each is answered by the points at or before it."""
+    thresholds = BetweenThresholds("logistic", 64.0, 1, 5, 5)
+    side = ArmedSide(thresholds, Stopper(1.0, 3), POINTS, 0, 3, 0)
+    keys = np.random.default_rng(seed).choice([-np.pi, -1.0, -5e-324, 0.0, 5e-324, 2.5, 1e300], size=count)
+    words = words_for(count, seed)
+    depths = np.array([sum(point <= key for point in POINTS.tolist()) for key in keys.tolist()], dtype=np.intp)
+    assert np.array_equal(side.answers(keys, words), thresholds.answers(depths, words))
+
+
 def test_depth_counts_ties_and_never_reaches_padding() -> None:
     """A query at a point's key reaches past it; no finite query reaches past +inf."""
     side = ArmedSide(BetweenThresholds("logistic", 64.0, 2, 2, 5), Stopper(1.0, 3), POINTS, 0, 3, 0)

@@ -66,6 +66,33 @@ def test_one_record_moves_every_depth_by_at_most_one(capacity: int, keys: list[i
     assert set((depths[0] - depths[1]).tolist()) <= {0, 1}
 
 
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(st.integers(1, 12), st.integers(0, 3000), st.sampled_from([3, 50, 10**6]), st.integers(0, 2**32 - 1))
+def test_a_key_that_is_not_near_is_not_kept(capacity: int, count: int, distinct: int, seed: int) -> None:
+    """As many as are kept lie before it; and a key that would be kept is near."""
+    rng = np.random.default_rng(seed)
+    window = filled(capacity, rng.integers(0, distinct, size=count).astype(np.float64), [])
+    asked = rng.integers(0, distinct, size=40).astype(np.float64)
+    near = window.near(asked)
+    pairs = kept(window)
+    for key, is_near in zip(asked.tolist(), near.tolist(), strict=True):
+        would_be_kept = len(pairs) < capacity or key < pairs[-1][0]
+        assert is_near or not would_be_kept
+    full = np.sort(window.ordered()[0])
+    assert window.near(asked).tolist() == [len(full) < capacity or key <= full[-1] for key in asked]
+
+
+def test_a_window_of_bytes_keeps_the_smallest() -> None:
+    """Keys that are no numbers are ordered as bytes, ties by the record's number."""
+    keys = np.array([b"%03d" % number for number in np.random.default_rng(4).integers(0, 90, size=3000)])
+    window = Window(70, keys.dtype)
+    for start in range(0, 3000, 700):
+        window.add(keys[start : start + 700], np.arange(start, min(start + 700, 3000)))
+    wanted = sorted(zip(keys.tolist(), range(3000), strict=True))[:70]
+    assert list(zip(*(part.tolist() for part in window.ordered()), strict=True)) == wanted
+    assert window.near(np.array([wanted[-1][0], b"089"])).tolist() == [True, False]
+
+
 def test_memory_does_not_grow_with_what_is_added() -> None:
     """After a hundred thousand pairs the arrays have the size they had at the start."""
     window = Window(10)
