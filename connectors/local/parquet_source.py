@@ -30,7 +30,9 @@ def empty_message(path: Path | str) -> bytes:
         else:
             with pa.OSFile(str(path)) as file:
                 schema = arrow_reader(file).schema
-        return stream_of(schema.empty_table())
+        # not `empty_table`, nor columns of no chunk: these would import pandas where there is one
+        nothing = pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
+        return stream_of(pa.Table.from_batches([nothing]))
     except OSError as exc:
         raise SourceError(f"{path}: cannot be read: {exc.strerror or 'not a file of its kind'}") from exc
     except pa.ArrowException as exc:

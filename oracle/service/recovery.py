@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 from connectors.base import Committed, Delivery, Sink, Source
 from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
+from oracle.service.codec.batches import DecodedBatch
 from oracle.service.shard import CommitMark, Shard
 
 __all__ = ["Placed", "catch_up", "check_order", "repeat_in_doubt"]
@@ -79,19 +81,21 @@ async def catch_up(
     if committed is None:
         return 0, []
     mark = CommitMark.unpack(committed.metadata)
-    rounds = 0
     behind: list[Delivery] = []
-    while shard.position < committed.position:
-        fetched = await source.fetch(_ROWS, _PATIENCE)
-        deliveries = [delivery for delivery in fetched if delivery.position <= committed.position]
-        behind.extend(fetched[len(deliveries) :])
-        if not deliveries and behind:
-            break
-        if not deliveries:
-            msg = f"source: it ends before position {committed.position}, up to which answers were committed"
-            raise SourceError(msg)
-        rounds += await asyncio.to_thread(_again, shard, deliveries)
-        progress(shard.position)
+    async with _Repeating(shard, progress) as repeating:
+        reached = shard.position
+        while reached < committed.position:
+            fetched = await source.fetch(_ROWS, _PATIENCE)
+            deliveries = [delivery for delivery in fetched if delivery.position <= committed.position]
+            behind.extend(fetched[len(deliveries) :])
+            if not deliveries and behind:
+                break
+            if not deliveries:
+                msg = f"source: it ends before position {committed.position}, up to which answers were committed"
+                raise SourceError(msg)
+            reached = deliveries[-1].position
+            await repeating.add(await asyncio.to_thread(shard.decode, deliveries))
+        rounds = await repeating.finish()
     if shard.position != committed.position:
         msg = f"log diverged: no record ends at position {committed.position}"
         raise LogDivergedError(msg)
@@ -99,10 +103,54 @@ async def catch_up(
     return rounds, behind
 
 
-def _again(shard: Shard, deliveries: Sequence[Delivery]) -> int:
-    """Re-execute deliveries and return their rounds; all of them were answered once, so the plan has them."""
+class _Repeating:
+    """Re-executes batches in order, one at a time, in a thread, while the next one is fetched and decoded.
+
+    Args:
+        shard: Re-executes them.
+        progress: Called with the position behind each.
+    """
+
+    def __init__(self, shard: Shard, progress: Callable[[int], None]) -> None:
+        self._shard = shard
+        self._progress = progress
+        self._rounds = 0
+        self._task: asyncio.Task[int] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        if task is not None:  # something else failed first: what this one ends with is told to nobody
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()
+
+    async def add(self, batch: DecodedBatch) -> None:
+        """Begin to re-execute a batch when the last one is done."""
+        await self.finish()
+        self._task = asyncio.create_task(asyncio.to_thread(_again, self._shard, batch))
+
+    async def finish(self) -> int:
+        """Wait until all is done, and return the rounds it took.
+
+        Raises:
+            LogDivergedError: The plan has no round left for a batch.
+        """
+        task, self._task = self._task, None
+        if task is not None:
+            self._rounds += await task
+            self._progress(self._shard.position)
+        return self._rounds
+
+
+def _again(shard: Shard, batch: DecodedBatch) -> int:
+    """Re-execute a batch and return their rounds; all of them were answered once, so the plan has them."""
     try:
-        return shard.repeat(deliveries)
+        return shard.repeat(batch)
     except PlanExhaustedError as exc:
         msg = "log diverged: it holds more queries than the plan has rounds, so they were never answered"
         raise LogDivergedError(msg) from exc

@@ -106,6 +106,8 @@ def test_a_shard_moves_and_nobody_notices(predictor):
         first = process_in_batches(shard, deliveries[:99])
         assert engine._process is None
         second = process_in_batches(shard, deliveries[99:299])
+        assert engine._process is None
+        shard.settle()
         _until(lambda: _is_up(engine))
         assert not told
         shard.settle()
@@ -138,6 +140,7 @@ def test_small_batches_and_a_setting_keep_it_here():
     for engine in (Engine(), Engine(many_rows=1, stays=True)):
         shard = Shard(plan, first_snapshot(plan), engine.restore)
         process_in_batches(shard, deliveries_of(mixed_bodies(200)))
+        shard.settle()
         assert engine._process is None
     assert MANY_ROWS == 65_536
 
@@ -150,6 +153,7 @@ def test_a_process_that_does_not_come_up_is_done_without():
     with closing(Engine(lambda: told.append("moved"), many_rows=1)) as engine:
         shard = Shard(plan, first_snapshot(plan), engine.restore)
         first = process_in_batches(shard, deliveries[:10])
+        shard.settle()
         process = engine._process
         assert process is not None
         _kill(process)
@@ -175,6 +179,8 @@ def test_where_no_process_may_be_started_it_stays(monkeypatch):
     engine = Engine(many_rows=1)
     shard = Shard(plan, first_snapshot(plan), engine.restore)
     assert process_in_batches(shard, deliveries, [50]) == process_in_batches(new_shard(plan), deliveries)
+    shard.settle()
+    shard.settle()
     assert tried == [1]
 
 

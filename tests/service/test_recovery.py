@@ -69,9 +69,9 @@ def test_progress_goes_up_to_the_commit():
 class _SlowShard(Shard):
     """One whose work takes half a second of its thread."""
 
-    def _execute(self, deliveries):
+    def _fitting(self, batch):
         time.sleep(0.5)
-        return super()._execute(deliveries)
+        return super()._fitting(batch)
 
 
 class _DoubtfulSink(MemorySink):

@@ -23,8 +23,9 @@ MANY_ROWS: Final = 65_536
 class Engine:
     """Where one shard's predictor runs: first here; from its first large batch on, a process is started for it.
 
-    It moves as soon as that process is up, when its bookkeeping is done anyway, and not while an answer is waited for.
-    If the process does not come up, it stays here for good. `restore` is what a `Daemon` is given; `close` comes last.
+    It moves as soon as that process is up, when its bookkeeping is done anyway, and not while an answer is waited for;
+    and not while answers are only repeated (a recovery does no bookkeeping apart, and nothing beside answering). If
+    the process does not come up, it stays here for good. `restore` is what a `Daemon` is given; `close` comes last.
 
     Args:
         on_moved: Told when the predictor has moved.
@@ -82,16 +83,18 @@ class _Moving:
         self._engine = engine
         self._plan = plan
         self._predictor = predictor
+        self._rows = 0  # of the last batch
         self._has_moved = False
 
     def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
-        self._engine.begin(self._plan, len(features))
+        self._rows = len(features)
         return self._predictor.answer(features, present)
 
     def settle(self) -> None:
         self._predictor.settle()
         if self._has_moved:
             return
+        self._engine.begin(self._plan, self._rows)
         moved = self._engine.moved(self._plan, self._predictor)
         if moved is not None:
             self._predictor, self._has_moved = moved, True
