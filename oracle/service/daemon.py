@@ -324,7 +324,7 @@ class Daemon:
             self._retry_at = self._clock() + _RETRY
 
     async def _save(self, shard: Shard) -> None:
-        facts, snapshot = shard.facts(), shard.snapshot()
+        facts, snapshot = shard.facts(), await asyncio.to_thread(shard.snapshot)
         started = self._clock()  # not before: what a snapshot sorts is private
         await _to_its_end(asyncio.get_running_loop().run_in_executor(None, self._store.save, snapshot))
         self._saved_round, self._saved_position = facts.round, snapshot.position

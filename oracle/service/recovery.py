@@ -124,10 +124,11 @@ class _Repeating:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         task, self._task = self._task, None
-        if task is not None:  # something else failed first: what this one ends with is told to nobody
+        if task is not None:  # something else failed meanwhile
             await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()
+            found = None if task.cancelled() else task.exception()
+            if isinstance(found, LogDivergedError) and isinstance(error, Exception):
+                raise found from error  # it came first, and says more
 
     async def add(self, batch: DecodedBatch) -> None:
         """Begin to re-execute a batch when the last one is done."""

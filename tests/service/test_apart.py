@@ -19,6 +19,7 @@ from oracle.errors import EngineLostError, PlanExhaustedError
 from oracle.planning.kinds import KINDS
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import restore_predictor
+from oracle.service.apart import moving
 from oracle.service.apart.engine import EngineApart, EngineProcess
 from oracle.service.apart.letters import Answered, Ask, Hello
 from oracle.service.apart.moving import MANY_ROWS, Engine
@@ -187,6 +188,35 @@ def test_where_no_process_may_be_started_it_stays(monkeypatch):
 def _kill(process: EngineProcess) -> None:
     assert process._process is not None
     process._process.kill()
+
+
+def test_a_process_of_other_code_is_done_without(monkeypatch):
+    """A newer Perpetua was installed since the daemon began: it stays here, with the same answers."""
+    monkeypatch.setattr(moving, "_BUILD", "what it was then")
+    plan, told = small_plan(), []
+    deliveries = deliveries_of(mixed_bodies(_COUNT))
+    expected = process_in_batches(new_shard(plan), deliveries)
+    with closing(Engine(lambda: told.append("moved"), many_rows=1)) as engine:
+        shard = Shard(plan, first_snapshot(plan), engine.restore)
+        first = process_in_batches(shard, deliveries[:10])
+        shard.settle()
+        _until(lambda: _is_up(engine))
+        shard.settle()
+        assert engine._process is None
+        rest = process_in_batches(shard, deliveries[10:], [30])
+        assert first.replies + rest.replies == expected.replies
+    assert told == []
+
+
+def test_a_closed_engine_starts_no_process():
+    """A thread may still be at work for a daemon that was cut off."""
+    plan = small_plan()
+    engine = Engine(many_rows=1)
+    shard = Shard(plan, first_snapshot(plan), engine.restore)
+    process_in_batches(shard, deliveries_of(mixed_bodies(9)))
+    engine.close()
+    shard.settle()
+    assert engine._process is None
 
 
 def test_a_process_that_ends_is_a_clear_error():

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from oracle.errors import SourceError
+from oracle.errors import EngineLostError, SourceError
 from oracle.service.board import Board
 from oracle.service.fleet import Fleet
 from oracle.service.log import PublicLog
@@ -118,3 +118,19 @@ async def test_the_limit_ends_with_the_stop():
     await asyncio.wait_for(running, 0.9)
     await asyncio.sleep(1.2)
     assert exits == []
+
+
+async def test_a_lost_engine_ends_the_daemon():
+    """A restart mends it; a shard that needs an operator does not end the others, this one does."""
+    ending, going_on = _Stubborn(), _Stubborn()
+    ending.error = EngineLostError("engine: gone")
+    fleet = _fleet([ending, going_on])
+    running = asyncio.create_task(fleet.run(_Group()))
+    await _turns()
+    fleet.assigned(frozenset({0, 1}))
+    await _turns()
+    ending.let_go.set()
+    await asyncio.wait_for(going_on.stopped.wait(), 10)
+    going_on.let_go.set()
+    with pytest.raises(EngineLostError):
+        await asyncio.wait_for(running, 10)

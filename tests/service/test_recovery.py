@@ -5,8 +5,8 @@ import pytest
 
 from connectors.base import Commit, Committed, Delivery
 from connectors.local.memory import MemoryLog, MemorySink, MemorySource
-from oracle.errors import LogDivergedError, SourceError, StateError
-from oracle.service.recovery import catch_up, repeat_in_doubt
+from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
+from oracle.service.recovery import _Repeating, catch_up, repeat_in_doubt
 from oracle.service.shard import Shard
 from oracle.state.format import encode
 from tests.support.shards import (
@@ -14,6 +14,7 @@ from tests.support.shards import (
     bodies,
     daemon_over,
     deliveries_of,
+    first_snapshot,
     new_shard,
     new_store,
     process_in_batches,
@@ -282,3 +283,23 @@ def test_delivery_is_not_mutated():
     before = [Delivery(*delivery) for delivery in deliveries]
     _recover(deliveries, snapshot, committed)
     assert deliveries == before
+
+
+class _Exhausted(Shard):
+    """A shard whose plan has no round for what it is to repeat."""
+
+    def repeat(self, _batch):
+        time.sleep(0.05)
+        raise PlanExhaustedError("no round left")
+
+
+async def _read_on(shard):
+    async with _Repeating(shard, lambda _position: None) as repeating:
+        await repeating.add(shard.decode(deliveries_of([b'{"x":[0.5,0.5]}'])))
+        raise SourceError("it ends")
+
+
+async def test_a_diverged_log_is_told_though_reading_on_failed_meanwhile():
+    """What is re-executed while the next batch is read came first, and says more than that there is no next one."""
+    with pytest.raises(LogDivergedError, match="more queries than the plan has rounds"):
+        await _read_on(_Exhausted(small_plan(), first_snapshot()))

@@ -51,12 +51,13 @@ class EngineProcess:
     """
 
     def __init__(self, width: int) -> None:
-        self._memory = os.memfd_create("perpetua-rows", os.MFD_CLOEXEC)
-        self.rows = SharedRows(self._memory, width)
         self._wire, theirs = Pipe()
         self._process: subprocess.Popen[bytes] | None = None
+        self._memory = -1
         try:
             with theirs:
+                self._memory = os.memfd_create("perpetua-rows", os.MFD_CLOEXEC)
+                self.rows = SharedRows(self._memory, width)
                 self._process = _start(theirs, self._memory)
         except BaseException:
             self.close()
@@ -99,12 +100,13 @@ class EngineProcess:
 
     def close(self) -> None:
         """End it, and let go of the memory."""
-        self._wire.close()
-        if self._process is not None:
+        if self._process is not None:  # first: who still waits for it, in a thread, hears that it has ended
             self._process.kill()
             self._process.wait()
             self._process = None
+        self._wire.close()
         if self._memory >= 0:
+            self.rows.end()
             os.close(self._memory)
             self._memory = -1
 
@@ -140,7 +142,10 @@ class EngineApart:
             msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
             raise PlanExhaustedError(msg)
         self.settle()  # from then on nobody looks at the rows
-        room = rows.make_room(count)
+        try:
+            room = rows.make_room(count)
+        except OSError as exc:
+            raise _lost() from exc
         rows.features[:count] = features
         rows.present[:count] = present
         self._process.say(Ask(count, room))

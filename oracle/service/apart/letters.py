@@ -1,4 +1,4 @@
-"""What the daemon and an engine in a process of its own say to each other. Both are of the same version, always."""
+"""What the daemon and an engine in a process of its own say to each other. Both are of the same code: see `Hello`."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -56,7 +56,13 @@ Order = Begin | Ask | Export
 
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
-    """The engine is up; the first word."""
+    """The engine is up; the first word.
+
+    Attributes:
+        build: The code that it is of.
+    """
+
+    build: str
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Callable
+from threading import Lock
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.errors import EngineLostError
+from oracle.errors import EngineLostError, PerpetuaError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers, Predictor, PublicFacts, StateArrays
 from oracle.predictors.kinds import restore_predictor
+from oracle.service.apart.build import build
 from oracle.service.apart.engine import EngineApart, EngineProcess
 from oracle.service.apart.letters import Hello
 
@@ -20,12 +22,18 @@ MANY_ROWS: Final = 65_536
 """Rows of a batch from which on a process of its own pays: the two then work side by side for tens of milliseconds."""
 
 
+_BUILD: Final = build()
+"""Of the code that this process has loaded."""
+
+
 class Engine:
     """Where one shard's predictor runs: first here; from its first large batch on, a process is started for it.
 
-    It moves as soon as that process is up, when its bookkeeping is done anyway, and not while an answer is waited for;
-    and not while answers are only repeated (a recovery does no bookkeeping apart, and nothing beside answering). If
-    the process does not come up, it stays here for good. `restore` is what a `Daemon` is given; `close` comes last.
+    It moves as soon as that process is up, behind its bookkeeping, which is timed with no answer; not while answers are
+    only repeated (a recovery does nothing beside). If the process does not come up, or is of other code than ours (a
+    newer Perpetua was installed meanwhile), it stays here for good.
+
+    `restore` is what a `Daemon` is given; `close` comes last.
 
     Args:
         on_moved: Told when the predictor has moved.
@@ -40,6 +48,7 @@ class Engine:
         self._many_rows = many_rows
         self._stays = stays or not hasattr(os, "memfd_create")
         self._process: EngineProcess | None = None
+        self._lock = Lock()  # a thread may be at work for a daemon that was cut off, and is closed
 
     def restore(self, plan: Plan, arrays: StateArrays) -> Predictor:
         """Return the predictor whose state `Predictor.export` returned, under the same plan; only once."""
@@ -48,30 +57,35 @@ class Engine:
 
     def begin(self, plan: Plan, rows: int) -> None:
         """Start the process if a batch of so many rows is a reason to."""
-        if rows < self._many_rows or self._stays or self._process is not None:
-            return
-        try:
-            self._process = EngineProcess(plan.width)
-        except OSError:
-            self._stays = True
+        with self._lock:
+            if rows < self._many_rows or self._stays or self._process is not None:
+                return
+            try:
+                self._process = EngineProcess(plan.width)
+            except OSError:
+                self._stays = True
 
     def moved(self, plan: Plan, predictor: Predictor) -> Predictor | None:
         """Return the predictor that goes on in the process, if that is up."""
-        if self._process is None or not self._process.has_spoken:
-            return None
+        with self._lock:
+            process = self._process
+            if process is None or not process.has_spoken:
+                return None
         try:
-            self._process.hear(Hello)
-            apart = EngineApart(plan, self._process, predictor.export())
-        except EngineLostError:
-            self._stays = True
+            if process.hear(Hello).build != _BUILD:
+                raise EngineLostError("engine: its process is of other code")
+            apart = EngineApart(plan, process, predictor.export())
+        except PerpetuaError:  # the predictor is as it was
             self.close()
             return None
         self._on_moved()
         return apart
 
     def close(self) -> None:
-        """End the process, if there is one."""
-        process, self._process = self._process, None
+        """End the process, if there is one; no other is started."""
+        with self._lock:
+            self._stays = True
+            process, self._process = self._process, None
         if process is not None:
             process.close()
 

@@ -44,6 +44,10 @@ class SharedRows:
             self.look_at(room)
         return self.room
 
+    def end(self) -> None:
+        """Make no room any more: the file's number may soon be another's."""
+        self._descriptor = -1
+
     def look_at(self, room: int) -> None:
         """Take note of the room that the other side made."""
         if room == self.room:

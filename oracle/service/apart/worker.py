@@ -1,7 +1,9 @@
 """The engine's side of its process: carry out one order after another until nobody is left to give any."""
 
+import contextlib
 import signal
 from multiprocessing.connection import Connection
+from typing import Never
 
 import msgspec
 import numpy as np
@@ -12,6 +14,7 @@ from oracle.errors import PerpetuaError
 from oracle.planning.kinds import decode_plan
 from oracle.predictors.base import Answers, Predictor
 from oracle.predictors.kinds import restore_predictor
+from oracle.service.apart.build import build
 from oracle.service.apart.letters import (
     Answered,
     Ask,
@@ -42,19 +45,24 @@ def work(wire: int, memory: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # a terminal and systemd send them to us too; the daemon decides
     settle_memory()
-    with Connection(wire) as connection:
-        try:  # nothing but these words leaves the process: a traceback may hold private data
-            _serve(connection, memory)
-        except (EOFError, OSError):
-            return  # the daemon is gone
-        except PerpetuaError as exc:
-            _say(connection, Failed(type(exc).__name__, str(exc)))
-        except Exception:  # noqa: BLE001 -- see above
-            _say(connection, Failed())
+    with Connection(wire) as connection, contextlib.suppress(EOFError, OSError):  # they say that the daemon is gone
+        _say(connection, _failure(connection, memory))
 
 
-def _serve(connection: Connection, memory: int) -> None:
-    _say(connection, Hello())
+def _failure(connection: Connection, memory: int) -> Failed:
+    """Serve; return what that ended with. Nothing else leaves the process: a traceback may hold private data."""
+    try:
+        _serve(connection, memory)
+    except PerpetuaError as exc:
+        return Failed(type(exc).__name__, str(exc))
+    except (EOFError, OSError):
+        raise
+    except Exception:  # noqa: BLE001 -- see above
+        return Failed()
+
+
+def _serve(connection: Connection, memory: int) -> Never:
+    _say(connection, Hello(build()))
     begin = read_order(connection.recv_bytes())
     if not isinstance(begin, Begin):
         raise TypeError(type(begin))
