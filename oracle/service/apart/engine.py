@@ -181,8 +181,9 @@ class EngineApart:
 def _start(wire: Connection, memory: int) -> "subprocess.Popen[bytes]":
     numbers = (wire.fileno(), memory)
     line = [sys.executable, "-P", "-m", "oracle.service.apart", *map(str, numbers)]
+    one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # NumPy's linear algebra has no work here: no pool for it
     return subprocess.Popen(  # noqa: S603 -- this very interpreter
-        line, pass_fds=numbers, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        line, pass_fds=numbers, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=one_thread
     )
 
 
