@@ -8,10 +8,9 @@ compares the bytes with what the public way makes.
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Record", "fill"]
+from connectors.kafka.large import LargeBatch, Record
 
-Record = tuple[bytes | None, bytes]
-"""A record's key and value."""
+__all__ = ["fill"]
 
 
 def fill(
@@ -21,6 +20,8 @@ def fill(
     headers: list[tuple[str, bytes]],
 ) -> int:
     """Append records with the same headers until there are no more or the batch is full; return how many went in."""
+    if isinstance(builder, LargeBatch):
+        return builder.fill(records, headers)
     append = builder._builder.append  # noqa: SLF001 -- see above
     first = count = builder.record_count()
     for key, value in records:

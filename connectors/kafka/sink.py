@@ -11,7 +11,8 @@ from aiokafka.structs import OffsetAndMetadata
 from connectors.base import JSON, Commit, Committed, Reply
 from connectors.kafka.client import admin, close_quietly, make_producer, start
 from connectors.kafka.errors import translated
-from connectors.kafka.packing import Record, fill
+from connectors.kafka.large import LARGE, LargeBatch, Record
+from connectors.kafka.packing import fill
 from connectors.kafka.patience import until_there
 from connectors.kafka.position import Witness
 from connectors.kafka.replies import dead_letter, reply_headers, reply_topic
@@ -122,20 +123,28 @@ class KafkaSink:
     def _batches(self, producer: AIOKafkaProducer, commit: Commit) -> Iterable[tuple[str, int, Any]]:
         """Yield (topic, partition, batch), each topic's in order."""
         now = int(self._clock() * 1000)
-        builders: dict[str, Any] = {}
+        batches: dict[str, Any] = {}
         for topic, headers, records in self._runs(commit, now):
-            builder = builders.get(topic) or builders.setdefault(topic, producer.create_batch())
-            done = fill(builder, records, now, headers)
+            large = len(records[0][1]) >= LARGE
+            batch = batches.get(topic)
+            if batch is None or isinstance(batch, LargeBatch) is not large:
+                if batch is not None:
+                    yield topic, self._place(topic), batch
+                batch = batches[topic] = self._new_batch(producer, now, large=large)
+            done = fill(batch, records, now, headers)
             while done < len(records):
-                yield topic, self._place(topic), builder
-                builder = builders[topic] = producer.create_batch()
-                more = fill(builder, records[done:], now, headers)
+                yield topic, self._place(topic), batch
+                batch = batches[topic] = self._new_batch(producer, now, large=large)
+                more = fill(batch, records[done:], now, headers)
                 if not more:
                     size = len(records[done][1])
                     raise StorageError(f"{self._where}: a message of {size} bytes does not fit a batch")
                 done += more
-        for topic, builder in builders.items():
-            yield topic, self._place(topic), builder
+        for topic, batch in batches.items():
+            yield topic, self._place(topic), batch
+
+    def _new_batch(self, producer: AIOKafkaProducer, now: int, *, large: bool) -> Any:  # noqa: ANN401 -- no types
+        return LargeBatch(self._settings.batch_bytes, now) if large else producer.create_batch()
 
     def _place(self, topic: str) -> int:
         """Return the partition that this shard writes to: one, so that its answers stay in order."""

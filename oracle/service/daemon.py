@@ -3,7 +3,8 @@
 The order in which things become durable, and why a kill -9 between any two of them is harmless:
 
     1. the answers, the ledger and the position, in one commit of the sink;
-    2. a snapshot at a committed position (from time to time, at each phase's end, and at a clean stop);
+    2. a snapshot at a committed position (from time to time, at each phase's end, and at a clean stop; under load it is
+       taken before its position is committed, and written behind that, while answering goes on);
     3. the older snapshot, and with it the older phase key, is erased.
 
 Before 1, re-execution gives the same answers. Between 1 and 2 the older snapshot is re-executed up to the commit. The
@@ -15,7 +16,6 @@ of answering the next batch; with nothing waiting, when they are durable.
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,10 +23,11 @@ from typing import Final, Protocol
 
 from connectors.base import Commit, Delivery, Sink, Source
 from oracle.accounting.ledger import LedgerEvent, encode
-from oracle.errors import PerpetuaError, PlanExhaustedError, StorageError
+from oracle.errors import PlanExhaustedError, StorageError
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import restore_predictor
 from oracle.service.ahead import Ahead
+from oracle.service.checkpoints import Checkpoints, Due, Retention
 from oracle.service.codec.batches import DecodedBatch
 from oracle.service.committing import Committing, Done
 from oracle.service.recovery import catch_up, repeat_in_doubt
@@ -36,10 +37,7 @@ from oracle.service.telemetry import ShardTelemetry, Work
 from oracle.service.watch import Watch
 from oracle.state.store import Store
 
-__all__ = ["Announce", "Daemon", "DaemonSettings", "Retention"]
-
-_RETRY: Final = 5.0
-"""Seconds between tries to write a snapshot where the disk would not take the last one."""
+__all__ = ["Announce", "Daemon", "DaemonSettings"]
 
 _IDLE: Final = 0.2
 """Seconds to wait for a first delivery before looking at the clock and the signals again."""
@@ -68,23 +66,6 @@ class Announce(Protocol):
 
     def __call__(self, record: ShardTelemetry, *, started: bool) -> LedgerEvent:
         """Return the event."""
-        ...
-
-
-class Retention(Protocol):
-    """What keeps deliveries for a restart, and may let go of those that a snapshot is past."""
-
-    @property
-    def pressed(self) -> bool:
-        """Whether a snapshot should come before it is due, so that something can be let go."""
-        ...
-
-    async def forget(self, position: int) -> None:
-        """Let go of what no restart from this position needs.
-
-        Raises:
-            StorageError: It could not be let go.
-        """
         ...
 
 
@@ -134,16 +115,19 @@ class Daemon:
         self._clock = clock
         self._on_progress = on_progress
         self._announce = announce
-        self._retention = retention
+        self._checkpoints = Checkpoints(
+            store,
+            watch,
+            rounds=self._settings.snapshot_rounds,
+            seconds=self._settings.snapshot_seconds,
+            clock=clock,
+            retention=retention,
+        )
         self._restore = restore
         self._stopping = asyncio.Event()
         self._serving = False
         self._drained: Callable[[], None] = lambda: None
-        self._saved_round = 0
-        self._saved_position = 0
         self._committed_at = 0.0
-        self._saved_at = 0.0
-        self._retry_at = -math.inf
 
     def stop(self) -> None:
         """Ask for a clean stop: finish the running batch, commit it, snapshot, return."""
@@ -180,15 +164,15 @@ class Daemon:
             msg = "state: it holds no snapshot; make one with `perpetua init`"
             raise StorageError(msg)
         shard = await asyncio.to_thread(Shard, self._plan, snapshot, self._restore)
-        self._watch.snapshot_read(shard.facts(), *await asyncio.to_thread(self._newest))
-        self._saved_round, self._saved_position = snapshot.round, snapshot.position
-        self._saved_at = self._clock()
+        self._watch.snapshot_read(shard.facts(), *await asyncio.to_thread(self._checkpoints.newest))
+        self._checkpoints.begin(snapshot)
         rounds, waiting = await catch_up(shard, self._source, await self._sink.open(), self._on_progress)
         waiting = await repeat_in_doubt(shard, self._source, self._sink, waiting)
+        self._checkpoints.reached(shard.position)
         facts = shard.facts()
         self._watch.restored(facts, rounds, self._clock() - started)
         if facts.phase != snapshot.phase:
-            await self._snapshot(shard)  # a crash came between the commit that ended a phase and its snapshot
+            await self._checkpoints.write(shard)  # a crash came between the commit that ended a phase and its snapshot
         return shard, waiting
 
     async def _serve(self, shard: Shard, waiting: Sequence[Delivery]) -> None:
@@ -199,11 +183,14 @@ class Daemon:
         try:
             async with Ahead(self._source, shard, self._settings.batch_rows, _IDLE, waiting) as ahead:
                 exhausted = await self._answer(shard, ahead, committing)
+            await self._checkpoints.finish()
         finally:
-            await committing.close()
+            try:
+                await committing.close()
+            finally:
+                await self._checkpoints.close()
         await self._say(shard, started=False)
-        if shard.position > self._saved_position:
-            await self._save(shard)
+        await self._checkpoints.write_last(shard)
         if exhausted:
             msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
             raise PlanExhaustedError(msg)
@@ -211,7 +198,7 @@ class Daemon:
     async def _answer(self, shard: Shard, ahead: Ahead, committing: Committing) -> bool:
         """Answer until the stream ends, a stop is asked for, or the plan has ended; return whether that was it.
 
-        While batches are being committed, the next ones are fetched, decoded and, unless a snapshot is due, answered.
+        While batches are being committed, the next ones are fetched, decoded and, unless a phase has ended, answered.
         """
         exhausted = False
         while not self._stopping.is_set() and not exhausted:
@@ -227,8 +214,7 @@ class Daemon:
                 await self._rest(shard)
                 continue
             ahead.begin()
-            if self._snapshot_due(shard, committing.outcome):
-                await self._finish(shard, committing)
+            await self._snapshot_under_load(shard, committing)
             try:
                 outcome = await self._process(shard, batch)
             except PlanExhaustedError:
@@ -262,14 +248,34 @@ class Daemon:
     async def _finish(self, shard: Shard, committing: Committing) -> None:
         """Wait until all answers are durable; then do their bookkeeping, as far as answering more has not done it."""
         done = await committing.finish()  # 1.
+        self._checkpoints.look()
         if not done:
             return
         await asyncio.to_thread(shard.settle)
         self._report(done)
-        if done[-1].outcome.phase_ended:
-            await self._snapshot(shard)  # 2. and 3.
-        else:
-            await self._snapshot_if_due(shard)
+        await self._snapshot_if_due(shard, ended=done[-1].outcome.phase_ended)  # 2. and 3.
+
+    async def _snapshot_if_due(self, shard: Shard, *, ended: bool = False) -> None:
+        """Write a snapshot where all is durable; answering goes on meanwhile if it may."""
+        if ended:
+            await self._checkpoints.write(shard)
+            return
+        match self._checkpoints.due(shard):
+            case Due.BEFORE:
+                await self._checkpoints.write(shard)
+            case Due.BESIDE:
+                await self._checkpoints.take(shard)
+
+    async def _snapshot_under_load(self, shard: Shard, committing: Committing) -> None:
+        """Take a snapshot though not all is durable; wait until it is only if the snapshot must come first."""
+        last = committing.outcome
+        if last is None:
+            return  # `_finish` has looked
+        match self._checkpoints.due(shard, ended=last.phase_ended):
+            case Due.BEFORE:
+                await self._finish(shard, committing)
+            case Due.BESIDE:
+                await self._checkpoints.take(shard)
 
     async def _say(self, shard: Shard, *, started: bool) -> None:
         """Commit the ledger event of the beginning or the end, at the position reached."""
@@ -292,54 +298,12 @@ class Daemon:
         """Tell of batches whose answers are durable."""
         if done:
             self._committed_at = self._clock()
+            self._checkpoints.reached(done[-1].outcome.commit.position)
         for one in done:
             if one.seconds is not None:
                 self._watch.took(Work.COMMIT, one.seconds)
             self._watch.committed(one.facts, one.outcome.rejections, phase_ended=one.outcome.phase_ended)
             self._on_progress(one.outcome.commit.position)
-
-    def _snapshot_due(self, shard: Shard, outcome: Outcome | None) -> bool:
-        """Return whether a snapshot is to be written before the next batch is answered."""
-        if self._clock() < self._retry_at:
-            return False
-        new = shard.facts().round - self._saved_round
-        moved = shard.position > self._saved_position  # rejected deliveries move it too
-        late = self._clock() - self._saved_at >= self._settings.snapshot_seconds
-        first = self._saved_position == 0  # from now on a sink that was taken away is noticed
-        failed = math.isfinite(self._retry_at)  # it may have been a phase's end: the old key shall not stay for long
-        ended = outcome is not None and outcome.phase_ended
-        late = late or (self._retention is not None and self._retention.pressed)
-        return ended or new >= self._settings.snapshot_rounds or (moved and (first or late or failed))
-
-    async def _snapshot_if_due(self, shard: Shard) -> None:
-        if self._snapshot_due(shard, None):
-            await self._snapshot(shard)
-
-    async def _snapshot(self, shard: Shard) -> None:
-        """Write a snapshot at the committed position. If the disk is full, go on: the older one and the log suffice."""
-        try:
-            await self._save(shard)
-        except StorageError as exc:
-            self._watch.snapshot_failed(exc)
-            self._retry_at = self._clock() + _RETRY
-
-    async def _save(self, shard: Shard) -> None:
-        facts, snapshot = shard.facts(), await asyncio.to_thread(shard.snapshot)
-        started = self._clock()  # not before: what a snapshot sorts is private
-        await _to_its_end(asyncio.get_running_loop().run_in_executor(None, self._store.save, snapshot))
-        self._saved_round, self._saved_position = facts.round, snapshot.position
-        self._saved_at, self._retry_at = self._clock(), -math.inf
-        if self._retention is not None:
-            await self._retention.forget(snapshot.position)
-        self._watch.snapshot_written(*await asyncio.to_thread(self._newest), self._saved_at - started)
-
-    def _newest(self) -> tuple[float | None, int | None]:
-        """Return when the newest snapshot was written and its bytes, None where the store cannot tell just now."""
-        try:
-            header = self._store.peek()
-            return self._store.written(), header.total_bytes if header else None
-        except PerpetuaError:
-            return None, None
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:
         """Stop cleanly at SIGTERM or SIGINT within `drain_seconds`; exit at the second one.
@@ -358,20 +322,3 @@ class Daemon:
         self._drained = install_signals(
             begin_stop=begin_stop, exit_now=exit_now, drain_seconds=self._settings.drain_seconds
         )
-
-
-async def _to_its_end(saving: asyncio.Future[None]) -> None:
-    """Wait for a thread also if we are cancelled meanwhile, and pass that on only then.
-
-    A thread cannot be stopped: whoever closes the store, and lets another process have its folder, comes after it.
-    """
-    cancelled: asyncio.CancelledError | None = None
-    while not saving.done():
-        try:
-            await asyncio.wait({saving})
-        except asyncio.CancelledError as exc:
-            cancelled = exc
-    if cancelled is not None:
-        saving.exception()  # it is told to nobody
-        raise cancelled
-    saving.result()

@@ -131,12 +131,11 @@ class Watch:
         """The stream has ended for good."""
         self._log.info("source.ended", round=self._record.round)
 
-    def snapshot_written(self, written: float | None, size: int | None, seconds: float) -> None:
-        """A snapshot of where the record stands is durable, `written` seconds after 1970 and of so many bytes."""
+    def snapshot_written(self, facts: PublicFacts, written: float | None, size: int | None, seconds: float) -> None:
+        """A snapshot of where `facts` are of is durable, `written` seconds after 1970 and of so many bytes."""
         self._set(snapshot_at=_whole(written), snapshot_bytes=size, snapshot_failing=False)
-        record = self._record
         bound = self.took(Work.SNAPSHOT, seconds)
-        self._log.info("snapshot.written", round=record.round, phase=record.phase, seconds=bound)
+        self._log.info("snapshot.written", round=facts.round, phase=facts.phase, seconds=bound)
 
     def snapshot_failed(self, error: PerpetuaError) -> None:
         """A snapshot could not be written; the older one and the log suffice."""

@@ -1,4 +1,4 @@
-"""The client's private builder is filled as its public one would be."""
+"""The client's private builder is filled as its public one would be, and our own builder makes the same bytes."""
 
 from itertools import islice
 
@@ -6,6 +6,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.kafka.large import LargeBatch
 from connectors.kafka.packing import fill
 
 _RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=9), st.binary(max_size=90)), max_size=40)
@@ -27,3 +28,30 @@ def test_batches_are_those_of_the_public_way(records, headers, size, cut):
         appended += 1
     assert (done, mine.record_count(), mine.closed()) == (appended, theirs.record_count(), theirs.closed())
     assert bytes(mine._build()) == bytes(theirs._build())
+
+
+@given(
+    records=_RECORDS,
+    headers=st.lists(_HEADERS, min_size=1, max_size=3),
+    size=st.integers(100, 4000),
+    long=st.integers(0, 70_000),
+    producer=st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1)),
+)
+def test_large_batches_are_those_of_the_public_way(records, headers, size, long, producer):
+    """The same bytes, the same count, full at the same record; also with other headers behind, and another producer."""
+    records.insert(len(records) // 2, (b"k", bytes(long)))
+    mine, theirs = LargeBatch(size, 17), BatchBuilder(size, 0, is_transactional=1)
+    for some in headers:
+        done = fill(mine, records, 17, some)
+        appended = 0
+        for key, value in records:
+            if theirs.append(timestamp=17, key=key, value=value, headers=some) is None:
+                break
+            appended += 1
+        assert (done, mine.size(), mine.closed()) == (appended, theirs.size(), theirs.closed())
+    mine._set_producer_state(*producer)
+    theirs._set_producer_state(*producer)
+    assert mine.record_count() == theirs.record_count()
+    assert mine._build() == mine._build() == bytes(theirs._build())
+    assert mine.size() == theirs.size() == len(mine._build())
+    assert fill(mine, records, 17, []) == 0

@@ -167,7 +167,7 @@ async def test_a_snapshot_that_fails(tmp_path):
     watch.snapshot_failed(StorageError("full"))
     assert bench.checks() == [(0, "folder")]
     assert bench.health.not_ready()[0].text == "shard 0: its last snapshot could not be written"
-    watch.snapshot_written(1e9, 777, 0.1)
+    watch.snapshot_written(_facts(0), 1e9, 777, 0.1)
     assert bench.checks() == []
 
 

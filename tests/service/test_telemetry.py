@@ -121,7 +121,7 @@ def test_log_lines_tell_no_finer_times_than_metrics(seconds):
     board.listen(told.append)
     watch = board.shard(0)
     watch.restored(_facts(20, 20), 3, seconds)
-    watch.snapshot_written(4000.0, 777, seconds)
+    watch.snapshot_written(_facts(20, 20), 4000.0, 777, seconds)
     lines = [json.loads(line)["seconds"] for line in output.getvalue().splitlines()]
     assert lines == [timing.seconds for timing in told]
     assert [timing.work for timing in told] == [Work.RESTORE, Work.SNAPSHOT]
@@ -233,9 +233,9 @@ def test_moments_are_told_in_whole_seconds():
     watch = board.shard(0)
     watch.snapshot_read(_facts(10, 10), 900.75, 777)
     assert watch.telemetry.snapshot_at == 900.0
-    watch.snapshot_written(910.9999, 777, 0.1)
+    watch.snapshot_written(_facts(10, 10), 910.9999, 777, 0.1)
     assert watch.telemetry.snapshot_at == 910.0
     watch.snapshot_failed(StorageError("full"))
     assert (board.telemetry.started, board.telemetry.mishaps[0].at) == (1000.0, 1000.0)
-    watch.snapshot_written(None, None, 0.1)
+    watch.snapshot_written(_facts(10, 10), None, None, 0.1)
     assert watch.telemetry.snapshot_at is None

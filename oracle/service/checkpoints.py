@@ -1,0 +1,236 @@
+"""When a shard's snapshots are taken and written.
+
+A snapshot is taken between two batches and written when all before it is durable. Under load that is done beside the
+answering: what is taken waits in memory for its commit, while the next batches are answered already. At a phase's end,
+where an older key is to go soon, and wherever nothing waits, it is taken and written at once.
+"""
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from oracle.errors import PerpetuaError, StorageError
+from oracle.predictors.base import PublicFacts
+from oracle.service.shard import Shard
+from oracle.service.watch import Watch
+from oracle.state.format import Snapshot
+from oracle.state.store import Store
+
+__all__ = ["Checkpoints", "Due", "Retention"]
+
+_RETRY: Final = 5.0
+"""Seconds between tries to write a snapshot where the disk would not take the last one."""
+
+
+class Retention(Protocol):
+    """What keeps deliveries for a restart, and may let go of those that a snapshot is past."""
+
+    @property
+    def pressed(self) -> bool:
+        """Whether a snapshot should come before it is due, so that something can be let go."""
+        ...
+
+    async def forget(self, position: int) -> None:
+        """Let go of what no restart from this position needs.
+
+        Raises:
+            StorageError: It could not be let go.
+        """
+        ...
+
+
+class Due(Enum):
+    """Whether a snapshot is to be taken before the next batch is answered: no, beside the answering, or before it."""
+
+    NO = auto()
+    BESIDE = auto()
+    BEFORE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    snapshot: Snapshot
+    facts: PublicFacts
+
+
+class Checkpoints:
+    """The snapshots of one shard.
+
+    Formal guarantees:
+        * A snapshot is only ever written at a committed position.
+        * They are written in order, one at a time; a later one waits for the one before it.
+
+    Args:
+        store: Holds at least the first snapshot.
+        watch: Told of each.
+        rounds: One is due after so many rounds.
+        seconds: One is due after so many seconds with a new delivery.
+        clock: Seconds, monotone.
+        retention: Told of each; None where the bus keeps deliveries by itself.
+    """
+
+    def __init__(  # noqa: PLR0913 -- its parts
+        self,
+        store: Store,
+        watch: Watch,
+        *,
+        rounds: int,
+        seconds: float,
+        clock: Callable[[], float],
+        retention: Retention | None = None,
+    ) -> None:
+        self._store = store
+        self._watch = watch
+        self._rounds = rounds
+        self._seconds = seconds
+        self._clock = clock
+        self._retention = retention
+        self._saved_round = self._saved_position = self._committed = 0
+        self._saved_at = 0.0
+        self._retry_at = -math.inf
+        self._taken: _Taken | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot that was just read."""
+        self._saved_round, self._saved_position = snapshot.round, snapshot.position
+        self._saved_at = self._clock()
+
+    def due(self, shard: Shard, *, ended: bool = False) -> Due:
+        """Return whether a snapshot is to be taken before the next batch is answered.
+
+        Args:
+            shard: Between two batches.
+            ended: Whether a phase ended in the last one, which may not be durable yet.
+        """
+        if self._clock() < self._retry_at:
+            return Due.NO
+        if ended:
+            return Due.BEFORE
+        if self._taken is not None:
+            return Due.NO
+        new = shard.facts().round - self._saved_round
+        moved = shard.position > self._saved_position  # rejected deliveries move it too
+        first = self._saved_position == 0  # from now on a sink that was taken away is noticed
+        failed = math.isfinite(self._retry_at)  # it may have been a phase's end: the old key shall not stay for long
+        pressed = self._retention is not None and self._retention.pressed
+        if moved and (first or failed or pressed):
+            return Due.BEFORE
+        late = moved and self._clock() - self._saved_at >= self._seconds
+        return Due.BESIDE if late or new >= self._rounds else Due.NO
+
+    async def take(self, shard: Shard) -> None:
+        """Take a snapshot to be written when all before it is durable; there is none under way."""
+
+        def snapshot() -> Snapshot:
+            shard.settle()
+            return shard.snapshot()
+
+        self._taken = _Taken(await asyncio.to_thread(snapshot), shard.facts())
+        self._write_if_durable()
+
+    def reached(self, position: int) -> None:
+        """All up to a position is durable. What was taken before it is written from now on.
+
+        Raises:
+            PerpetuaError: What the last snapshot failed with, if not for want of space.
+        """
+        self._committed = position
+        self.look()
+        self._write_if_durable()
+
+    def look(self) -> None:
+        """See whether what was taken has been written. If the disk is full: the older one and the log suffice.
+
+        Raises:
+            PerpetuaError: It failed for another reason.
+        """
+        if self._task is None or not self._task.done():
+            return
+        task, self._task, self._taken = self._task, None, None
+        try:
+            task.result()
+        except StorageError as exc:
+            self._failed(exc)
+
+    async def write(self, shard: Shard) -> None:
+        """Write a snapshot at the committed position. If the disk is full: the older one and the log suffice."""
+        try:
+            await self.write_last(shard)
+        except StorageError as exc:
+            self._failed(exc)
+
+    async def write_last(self, shard: Shard) -> None:
+        """Write a snapshot at the committed position unless there is one.
+
+        Raises:
+            StorageError: The disk is full.
+        """
+        await self.finish()
+        if shard.position <= self._saved_position:
+            return
+        facts, snapshot = shard.facts(), await asyncio.to_thread(shard.snapshot)
+        await self._write(_Taken(snapshot, facts))
+
+    async def finish(self) -> None:
+        """Wait until what was taken, all before which is durable by now, has been written."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+        self.look()
+
+    async def close(self) -> None:
+        """Let what is being written be written to its end, and forget what waits; how it ended is told to nobody."""
+        task, self._task, self._taken = self._task, None, None
+        if task is not None:
+            with contextlib.suppress(Exception):
+                await _to_its_end(task)
+
+    def newest(self) -> tuple[float | None, int | None]:
+        """Return when the newest snapshot was written and its bytes, None where the store cannot tell just now."""
+        try:
+            header = self._store.peek()
+            return self._store.written(), header.total_bytes if header else None
+        except PerpetuaError:
+            return None, None
+
+    def _write_if_durable(self) -> None:
+        taken = self._taken
+        if taken is not None and self._task is None and taken.snapshot.position <= self._committed:
+            self._task = asyncio.create_task(self._write(taken))
+
+    async def _write(self, taken: _Taken) -> None:
+        snapshot = taken.snapshot
+        started = self._clock()  # not before: what a snapshot sorts is private
+        saving = asyncio.get_running_loop().run_in_executor(None, self._store.save, snapshot)
+        await _to_its_end(saving)
+        self._saved_round, self._saved_position = snapshot.round, snapshot.position
+        self._saved_at, self._retry_at = self._clock(), -math.inf
+        if self._retention is not None:
+            await self._retention.forget(snapshot.position)
+        newest = await asyncio.to_thread(self.newest)
+        self._watch.snapshot_written(taken.facts, *newest, self._saved_at - started)
+
+    def _failed(self, error: StorageError) -> None:
+        self._watch.snapshot_failed(error)
+        self._retry_at = self._clock() + _RETRY
+
+
+async def _to_its_end(saving: asyncio.Future[None]) -> None:
+    """Wait for a thread also if we are cancelled meanwhile, and pass that on only then.
+
+    A thread cannot be stopped: whoever closes the store, and lets another process have its folder, comes after it.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not saving.done():
+        try:
+            await asyncio.wait({saving})
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    if cancelled is not None:
+        saving.exception()  # it is told to nobody
+        raise cancelled
+    saving.result()

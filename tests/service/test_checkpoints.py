@@ -1,0 +1,148 @@
+"""Snapshots under load: taken between two batches, written behind their commit, and nothing waits for them."""
+
+import asyncio
+import io
+import json
+import threading
+import time
+
+import pytest
+
+from connectors.local.memory import Failure, MemoryLog, MemorySink
+from oracle.errors import StorageError
+from oracle.service.log import PublicLog
+from oracle.service.watch import Watch
+from oracle.state.store import MemoryStore
+from tests.support.shards import (
+    MASTER_KEY,
+    bodies,
+    daemon_over,
+    deliveries_of,
+    first_snapshot,
+    new_shard,
+    process_in_batches,
+    small_plan,
+)
+
+_ROWS = 16
+_COUNT = 30 * _ROWS  # a phase ends within
+
+
+class _Sink(MemorySink):
+    """All its commits from the second on wait until they may go on."""
+
+    def __init__(self, log, failures=None):
+        super().__init__(log, failures or {})
+        self.go_on = asyncio.Event()
+        self._commits = 0
+
+    async def commit(self, commit):
+        self._commits += 1
+        if self._commits > 1:
+            await self.go_on.wait()
+        await super().commit(commit)
+
+
+class _Store(MemoryStore):
+    """Keeps what it is given, and may be slow, or full, from the second save on."""
+
+    def __init__(self, *, full=False):
+        super().__init__(MASTER_KEY)
+        super().save(first_snapshot())
+        self.rounds: list[int] = []
+        self.full = full
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+
+    def save(self, snapshot):
+        if self.rounds:
+            self.begun.set()
+            self.go_on.wait(10)
+            if self.full:
+                raise StorageError("no space left on device")
+        super().save(snapshot)
+        self.rounds.append(snapshot.round)
+
+
+class _Bench:
+    def __init__(self, store, failures=None):
+        self.log = MemoryLog.of(bodies(_COUNT))
+        self.sink = _Sink(self.log, failures)
+        self.output = io.StringIO()
+        self.watch = Watch(small_plan(), PublicLog(self.output, "json"))
+        self.task = asyncio.create_task(
+            daemon_over(self.log, store, self.sink, batch_rows=_ROWS, snapshot_rounds=2 * _ROWS, watch=self.watch).run()
+        )
+
+    def events(self, name):
+        return [line for line in map(json.loads, self.output.getvalue().splitlines()) if line["event"] == name]
+
+    async def settled(self):
+        """Wait until nothing more is being answered; return how many batches were begun."""
+        begun, since = -1, time.monotonic()
+        while time.monotonic() - since < 0.3:
+            await asyncio.sleep(0.01)
+            if self.watch.telemetry.begun != begun:
+                begun, since = self.watch.telemetry.begun, time.monotonic()
+        return begun
+
+
+async def test_answering_goes_on_while_a_snapshot_waits_for_its_commit():
+    """It is due behind the third batch; three more are answered before the sink must go on, and then it is written."""
+    store = _Store()
+    bench = _Bench(store)
+    assert await bench.settled() == 6
+    assert store.rounds == [_ROWS]
+    bench.sink.go_on.set()
+    assert await bench.task == _COUNT
+    assert store.rounds[1] == 3 * _ROWS
+    written = [line["round"] for line in bench.events("snapshot.written")]
+    assert written == store.rounds
+    assert written == sorted(set(written))
+    first, second = (phase.rounds for phase in small_plan().phases[:2])
+    assert {first <= rounds < first + _ROWS for rounds in written} == {False, True}  # the phase's end has its own
+    assert first + second > _COUNT
+    expected = process_in_batches(new_shard(), deliveries_of(bodies(_COUNT)))
+    assert [reply.body for reply in bench.log.replies] == expected.replies
+
+
+@pytest.mark.parametrize("failure", [Failure.CRASH_BEFORE, Failure.REFUSED])
+async def test_a_snapshot_whose_commit_fails_is_never_written(failure):
+    """What it holds may never have been answered."""
+    store = _Store()
+    bench = _Bench(store, {1: failure})
+    await bench.settled()
+    bench.sink.go_on.set()
+    with pytest.raises(Exception):  # noqa: B017, PT011 -- whatever the sink failed with
+        await bench.task
+    assert store.rounds == [_ROWS]
+
+
+async def test_a_full_disk_beside_the_answering():
+    """It is told once, the answers go on, and the next one is not tried at once."""
+    bench = _Bench(_Store(full=True))
+    bench.sink.go_on.set()
+    with pytest.raises(StorageError, match="no space left"):  # that of the stop: the operator is to know
+        await bench.task
+    assert len(bench.log.replies) == _COUNT
+    assert 1 <= len(bench.events("snapshot.failed")) <= 2
+
+
+async def test_a_slow_disk_holds_nobody_and_is_waited_for_at_the_end():
+    """Two are never written at once; whoever closes the store comes after the last write."""
+    store = _Store()
+    store.go_on.clear()
+    bench = _Bench(store)
+    bench.sink.go_on.set()
+    assert await asyncio.to_thread(store.begun.wait, 5)
+    begun = await bench.settled()
+    assert begun >= small_plan().phases[0].rounds // _ROWS  # a phase's end waits
+    assert store.rounds == [_ROWS]
+    for _ in range(2):
+        bench.task.cancel()
+        await asyncio.wait({bench.task}, timeout=0.1)
+        assert not bench.task.done()
+    store.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await bench.task
+    assert store.rounds == [_ROWS, 3 * _ROWS]
