@@ -1,8 +1,8 @@
 """When a shard's snapshots are taken and written.
 
-A snapshot is taken between two batches and written when all before it is durable. Under load that is done beside the
-answering: what is taken waits in memory for its commit, while the next batches are answered already. At a phase's end,
-where an older key is to go soon, and wherever nothing waits, it is taken and written at once.
+A snapshot is taken between two batches and written as soon as all before it is durable; meanwhile the next batches are
+answered. One at a time: where the next falls due before that, answering waits for both. It also waits for the first
+one, for one that failed, and where deliveries need room.
 """
 
 import asyncio
@@ -105,23 +105,23 @@ class Checkpoints:
 
         Args:
             shard: Between two batches.
-            ended: Whether a phase ended in the last one, which may not be durable yet.
+            ended: Whether a phase ended in the last one, so that its key is to go soon.
         """
-        if self._clock() < self._retry_at:
-            return Due.NO
-        if ended:
-            return Due.BEFORE
+        round_, position = self._saved_round, self._saved_position
         if self._taken is not None:
+            round_, position = self._taken.snapshot.round, self._taken.snapshot.position
+        if shard.position <= position or (self._clock() < self._retry_at and not ended):
             return Due.NO
-        new = shard.facts().round - self._saved_round
-        moved = shard.position > self._saved_position  # rejected deliveries move it too
+        due = ended or shard.facts().round - round_ >= self._rounds
+        if self._taken is not None:
+            return Due.BEFORE if due else Due.NO  # so a disk that hangs holds us up at last
         first = self._saved_position == 0  # from now on a sink that was taken away is noticed
         failed = math.isfinite(self._retry_at)  # it may have been a phase's end: the old key shall not stay for long
         pressed = self._retention is not None and self._retention.pressed
-        if moved and (first or failed or pressed):
+        if first or failed or pressed:
             return Due.BEFORE
-        late = moved and self._clock() - self._saved_at >= self._seconds
-        return Due.BESIDE if late or new >= self._rounds else Due.NO
+        late = self._clock() - self._saved_at >= self._seconds  # rejected deliveries count
+        return Due.BESIDE if due or late else Due.NO
 
     async def take(self, shard: Shard) -> None:
         """Take a snapshot to be written when all before it is durable; there is none under way."""

@@ -198,7 +198,7 @@ class Daemon:
     async def _answer(self, shard: Shard, ahead: Ahead, committing: Committing) -> bool:
         """Answer until the stream ends, a stop is asked for, or the plan has ended; return whether that was it.
 
-        While batches are being committed, the next ones are fetched, decoded and, unless a phase has ended, answered.
+        While batches are being committed, the next ones are fetched, decoded and answered.
         """
         exhausted = False
         while not self._stopping.is_set() and not exhausted:
@@ -257,10 +257,7 @@ class Daemon:
 
     async def _snapshot_if_due(self, shard: Shard, *, ended: bool = False) -> None:
         """Write a snapshot where all is durable; answering goes on meanwhile if it may."""
-        if ended:
-            await self._checkpoints.write(shard)
-            return
-        match self._checkpoints.due(shard):
+        match self._checkpoints.due(shard, ended=ended):
             case Due.BEFORE:
                 await self._checkpoints.write(shard)
             case Due.BESIDE:

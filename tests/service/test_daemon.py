@@ -265,7 +265,7 @@ def test_a_snapshot_that_failed_is_soon_tried_again():
     lines = _lines(output)
     failed = next(number for number, line in enumerate(lines) if line["event"] == "snapshot.failed")
     again = next(line for line in lines[failed:] if line["event"] == "snapshot.written")
-    assert again["round"] <= lines[failed]["round"] + 8
+    assert again["round"] <= lines[failed]["round"] + 2 * 8  # one batch was being answered when it failed
 
 
 def test_disk_full_to_the_end():
