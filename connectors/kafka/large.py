@@ -59,7 +59,7 @@ class LargeBatch:
             length = len(before) + len(value) + len(behind)
             before = _number(length) + before
             size = len(before) + len(value) + len(behind)
-            if self._count and self._size + size > self._most:
+            if self._count and self._size + size >= self._most:
                 self._closed = True
                 break
             self._pieces += before, value, behind

@@ -156,8 +156,11 @@ class KafkaSink:
     def _runs(self, commit: Commit, now: int) -> Iterable[_Run]:
         """Yield records in runs of one topic and the same headers: most answers differ in their bodies only."""
         settings, plain = self._settings, [("content-type", JSON.encode())]
-        run = _plain_run(commit.replies)
-        for reply in [] if run else commit.replies:
+        same = _same_run(commit.replies)
+        if same is not None:
+            yield settings.answers, [("content-type", same[0].encode())], same[1]
+        run: list[Record] = []
+        for reply in commit.replies if same is None else ():
             body, content_type, headers, key, rejected = reply
             if not headers and content_type == JSON and rejected is None:
                 run.append((key, body))
@@ -184,14 +187,14 @@ class KafkaSink:
         return dead_letter(reply, settings.topic, self._partition, bodies=settings.dead_letter_bodies)
 
 
-def _plain_run(replies: Sequence[Reply]) -> list[Record]:
-    """Return all replies as one run if each is of JSON, without headers and no rejection; else nothing."""
+def _same_run(replies: Sequence[Reply]) -> tuple[str, list[Record]] | None:
+    """Return all replies as one run, and their content type, if that is all that each says; else None."""
     if not replies:
-        return []
+        return None
     bodies, kinds, headers, keys, rejected = zip(*replies, strict=True)
-    if any(headers) or kinds.count(JSON) < len(kinds) or rejected.count(None) < len(rejected):
-        return []
-    return list(zip(keys, bodies, strict=True))
+    if any(headers) or kinds.count(kinds[0]) < len(kinds) or rejected.count(None) < len(rejected):
+        return None
+    return kinds[0], list(zip(keys, bodies, strict=True))
 
 
 def _look_at(delivery: asyncio.Future[Any]) -> None:

@@ -8,8 +8,9 @@ compressed, or have columns of dictionaries or views, are refused unread (`arrow
 model's name is in the schema's metadata.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache, partial
+from itertools import repeat
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
 from oracle.service.codec.arrow_frames import UnsupportedFrameError, read_frames
 from oracle.service.codec.arrow_identifiers import read_identifiers
+from oracle.service.codec.arrow_layouts import Layouts
 from oracle.service.codec.arrow_streams import END, MALFORMED, Joined, read_joined, read_stream
 from oracle.service.codec.arrow_templates import AnswerTemplates, Numbers
 from oracle.service.codec.columns import COLUMNS, read_column
@@ -77,6 +79,9 @@ class ArrowCodec:
         self._limits = plan.limits
         self._most_rows = _most_rows(plan)
         schemas = {kind: _answers_schema(kind, plan) for kind in (None, pa.string(), pa.int64())}
+        numbers = all(feature.kind == "number" for feature in plan.features)
+        names = [feature.name for feature in plan.features]
+        self._layouts = Layouts(names, self._most_rows, plan.limits.batch_bytes) if numbers else None
         self._write = partial(_written, {kind: (schema, schema.serialize()) for kind, schema in schemas.items()})
         self._templates = AnswerTemplates(self._write)
 
@@ -98,6 +103,11 @@ class ArrowCodec:
         """
         if sum(map(len, bodies)) > _LONGEST_RUN:
             return None
+        found = None if self._layouts is None else self._layouts.read(bodies)
+        if found is not None:
+            features, rows = found
+            numbers = _numbers(features)
+            return ArrowRun(numbers, _parts(numbers, repeat(rows, len(bodies)), repeat(None)))
         joined = read_joined(bodies, self._most_rows, self._limits.batch_bytes) or self._concatenated(bodies)
         if joined is None or 8 * self._starts[-1] * joined.table.num_rows > _LONGEST_RUN:
             return None
@@ -107,13 +117,7 @@ class ArrowCodec:
         identifiers = read_identifiers(joined.table, joined.batches, self._limits.id_bytes)
         if isinstance(identifiers, Rejection):
             return None
-        parts: list[ArrowQueries] = []
-        stop = 0
-        for count, identifier in zip(joined.rows, identifiers, strict=True):
-            start, stop = stop, stop + count
-            rows = slice(start, stop)
-            parts.append(ArrowQueries(whole.features[rows], whole.present[rows], whole.rejected[rows], identifier))
-        return ArrowRun(whole, parts)
+        return ArrowRun(whole, _parts(whole, joined.rows, identifiers))
 
     def _concatenated(self, bodies: Sequence[bytes]) -> Joined | None:
         """Read messages one by one; they may differ in how their columns are announced, or have nested ones."""
@@ -195,6 +199,27 @@ class ArrowCodec:
         if queries.identifiers is None:
             return self._templates.write(numbers)
         return self._write(numbers, identifiers=queries.identifiers)
+
+
+def _numbers(features: NDArray[np.float64]) -> ArrowQueries:
+    """Return rows none of which lacks a number."""
+    rejected = np.zeros(len(features), dtype=np.int8)
+    finite = np.isfinite(features)
+    if not finite.all():
+        rejected[~finite.all(axis=1)] = 1
+    return ArrowQueries(features, np.ones(len(features), dtype=np.bool_), rejected, None)
+
+
+def _parts(whole: ArrowQueries, counts: Iterable[int], identifiers: Iterable[pa.Array | None]) -> list[ArrowQueries]:
+    """Cut the rows of many messages into those of each."""
+    features, present, rejected, _ = whole
+    parts: list[ArrowQueries] = []
+    stop = 0
+    for count, identifier in zip(counts, identifiers, strict=False):
+        start, stop = stop, stop + count
+        rows = slice(start, stop)
+        parts.append(ArrowQueries(features[rows], present[rows], rejected[rows], identifier))
+    return parts
 
 
 def _written(

@@ -1,6 +1,6 @@
 """Deliveries to one NumPy batch in arrival order, and its answers back to one reply a delivery."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, repeat
@@ -84,7 +84,13 @@ class BatchCodec:
                 parts += run[0]
                 continue
             plain = False
-            others = self._decode_arrow_run(some, blocks) or self._decode_singly(some, blocks)
+            found = self._decode_arrow_run(some)
+            if found is not None:
+                blocks.append(found[1])
+                sizes += found[2]
+                parts += found[0]
+                continue
+            others = self._decode_singly(some, blocks)
             sizes += map(_rows_of, others)
             parts += others
         features, present = self._joined(blocks)
@@ -97,16 +103,18 @@ class BatchCodec:
             return blocks[0]
         return np.concatenate([block for block, _ in blocks]), np.concatenate([there for _, there in blocks])
 
-    def _decode_arrow_run(self, deliveries: Sequence[Delivery], blocks: list[_Block]) -> list[Part] | None:
-        """Decode deliveries that are all Arrow messages of the same columns, append their rows; else return None."""
+    def _decode_arrow_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block, Iterable[int]] | None:
+        """Decode deliveries that are all Arrow messages of the same columns, and count the rows; else return None."""
         bodies = [delivery[1] for delivery in deliveries if delivery[2] == ARROW_STREAM and delivery[1] is not None]
         if len(bodies) < len(deliveries):
             return None
         run = self._arrow.decode_run(bodies)
         if run is None:
             return None
-        blocks.append(_asked(run.whole))
-        return list(run.parts)
+        asked = run.whole.rejected == 0
+        if asked.all():
+            return run.parts, run.whole[:2], [len(part.rejected) for part in run.parts]
+        return run.parts, (run.whole.features[asked], run.whole.present[asked]), map(_rows_of, run.parts)
 
     def _decode_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block] | None:
         """Decode deliveries that are all JSON queries or tombstones, many of them together; else return None."""

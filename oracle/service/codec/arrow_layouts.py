@@ -1,0 +1,116 @@
+"""Arrow messages that differ in their numbers only: where these stand is found once, and then they are copied out.
+
+Most messages of a stream come from one program: the same schema, columns of float64 without nulls, as many rows. Where
+the numbers stand follows from the bytes before them (the schema and the batch's metadata) and the message's length; so
+do all reasons to reject it, as nothing else is looked at in columns of numbers that have no bitmap of nulls.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from oracle.service.codec.arrow_frames import UnsupportedFrameError, read_frames
+from oracle.service.codec.arrow_streams import MALFORMED, read_stream
+
+__all__ = ["Layouts"]
+
+_HEAD: Final = struct.Struct("<II")
+_MARKER: Final = 0xFFFFFFFF
+_ITEM: Final = 8
+_CACHED: Final = 1 << 18
+"""Bytes that are worked on at once."""
+
+
+class _Layout(NamedTuple):
+    """What messages have in common.
+
+    Attributes:
+        length: Their bytes.
+        before: What they begin with, up to the batch's body.
+        behind: What they end with, behind it.
+        rows: Their rows.
+        starts: Where the numbers of each feature begin.
+    """
+
+    length: int
+    before: bytes
+    behind: bytes
+    rows: int
+    starts: Sequence[int]
+
+    def fits(self, body: bytes) -> bool:
+        return len(body) == self.length and body.startswith(self.before) and body.endswith(self.behind)
+
+
+class Layouts:
+    """Reads messages of the layout that came last.
+
+    Formal guarantees:
+        * What `read` returns is what pyarrow reads of each message alone, with all checks: each message has the very
+          bytes around its numbers that one had which was read so.
+
+    Args:
+        names: The features, all of them numbers.
+        most_rows: Most rows of a message.
+        most_bytes: Most bytes of a message.
+    """
+
+    def __init__(self, names: Sequence[str], most_rows: int, most_bytes: int) -> None:
+        self._names = names
+        self._most_rows = most_rows
+        self._most_bytes = most_bytes
+        self._last: _Layout | None = None
+
+    def read(self, bodies: Sequence[bytes]) -> tuple[NDArray[np.float64], int] | None:
+        """Return float64[n rows, D] and how many rows a message has; None if they are not of one layout."""
+        layout = self._last
+        if layout is None or not layout.fits(bodies[0]):
+            self._last = layout = self._learnt(bodies[0])
+        if layout is None or not all(map(layout.fits, bodies)):
+            return None
+        length, _, _, rows, starts = layout
+        features = np.empty((len(bodies), rows, len(starts)))
+        few = max(_CACHED // length, 1)
+        for first in range(0, len(bodies), few):
+            some = bodies[first : first + few]
+            data = b"".join(some)
+            for index, start in enumerate(starts):
+                numbers = np.ndarray((len(some), rows), "<f8", data, start, (length, _ITEM))
+                features[first : first + few, :, index] = numbers
+        return features.reshape(len(bodies) * rows, len(starts)), rows
+
+    def _learnt(self, body: bytes) -> _Layout | None:
+        """Return the layout of a message, if it has one and would not be rejected."""
+        if len(body) > self._most_bytes:
+            return None
+        try:
+            rows, batches, first, last, flat = read_frames(body)
+            marker, size = _HEAD.unpack_from(body, first)
+            table = read_stream(body)
+        except (*MALFORMED, UnsupportedFrameError):
+            return None
+        names = table.column_names
+        known = batches == 1 and flat and 0 < rows <= self._most_rows and marker == _MARKER
+        if not known or "id" in names or not all(map(_is_plain, table.columns)):
+            return None
+        begin = first + _HEAD.size + size
+        starts: list[int] = []
+        for name in self._names:
+            column = table.column(names.index(name)) if names.count(name) == 1 else None
+            if column is None or column.type != pa.float64():
+                return None
+            starts.append(column.chunk(0).buffers()[1].address - pa.py_buffer(body).address)
+        within = all(begin <= start <= last - _ITEM * rows for start in starts)
+        return _Layout(len(body), body[:begin], body[last:], rows, starts) if within else None
+
+
+def _is_plain(column: pa.ChunkedArray) -> bool:
+    """Return whether a column is of numbers, with no bitmap of nulls: whatever they are, it is a valid one."""
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)) or column.num_chunks != 1:
+        return False
+    bitmap, numbers = column.chunk(0).buffers()
+    return bitmap is None and numbers is not None
