@@ -48,8 +48,8 @@ class Settings:
     wide: int = 20
     directions: int = 10
     epsilon: float = 4.0
-    kafka_records: int = 100_000
-    kafka_messages: int = 2_000
+    kafka_records: int = 400_000
+    kafka_messages: int = 8_000
     kafka_rows: int = 1_000
     kafka_seconds: float = 6.0
     kafka_processes: tuple[int, ...] = (1, 2, 4)
