@@ -9,9 +9,10 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import JSON, Commit, Committed, Reply
+from connectors.columns import Replies
 from connectors.kafka.client import admin, close_quietly, make_producer, start
 from connectors.kafka.errors import translated
-from connectors.kafka.large import LARGE, LargeBatch, Record
+from connectors.kafka.large import LARGE, LargeBatch
 from connectors.kafka.packing import fill
 from connectors.kafka.patience import until_there
 from connectors.kafka.position import Witness
@@ -24,8 +25,8 @@ from oracle.errors import BusError, StorageError
 __all__ = ["KafkaSink", "committed_offset"]
 
 
-_Run = tuple[str, list[tuple[str, bytes]], list[Record]]
-"""Topic, headers of all, records."""
+_Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[bytes]]
+"""Topic, headers of all, keys, bodies."""
 
 
 class KafkaSink:
@@ -124,20 +125,20 @@ class KafkaSink:
         """Yield (topic, partition, batch), each topic's in order."""
         now = int(self._clock() * 1000)
         batches: dict[str, Any] = {}
-        for topic, headers, records in self._runs(commit, now):
-            large = len(records[0][1]) >= LARGE
+        for topic, headers, keys, bodies in self._runs(commit, now):
+            large = len(bodies[0]) >= LARGE
             batch = batches.get(topic)
             if batch is None or isinstance(batch, LargeBatch) is not large:
                 if batch is not None:
                     yield topic, self._place(topic), batch
                 batch = batches[topic] = self._new_batch(producer, now, large=large)
-            done = fill(batch, records, now, headers)
-            while done < len(records):
+            done = fill(batch, zip(keys, bodies, strict=True), now, headers)
+            while done < len(bodies):
                 yield topic, self._place(topic), batch
                 batch = batches[topic] = self._new_batch(producer, now, large=large)
-                more = fill(batch, records[done:], now, headers)
+                more = fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
                 if not more:
-                    size = len(records[done][1])
+                    size = len(bodies[done])
                     raise StorageError(f"{self._where}: a message of {size} bytes does not fit a batch")
                 done += more
         for topic, batch in batches.items():
@@ -158,43 +159,47 @@ class KafkaSink:
         settings, plain = self._settings, [("content-type", JSON.encode())]
         same = _same_run(commit.replies)
         if same is not None:
-            yield settings.answers, [("content-type", same[0].encode())], same[1]
-        run: list[Record] = []
+            kind, keys, bodies = same
+            yield settings.answers, [("content-type", kind.encode())], keys, bodies
+        run: list[Reply] = []
         for reply in commit.replies if same is None else ():
             body, content_type, headers, key, rejected = reply
             if not headers and content_type == JSON and rejected is None:
-                run.append((key, body))
+                run.append(reply)
                 continue
             if run:
-                yield settings.answers, plain, run
+                yield settings.answers, plain, [one.key for one in run], [one.body for one in run]
                 run = []
             topic = reply_topic(headers, settings.reply_topics, settings.answers)
-            yield topic, reply_headers(reply), [(key, body)]
+            yield topic, reply_headers(reply), [key], [body]
             if rejected is not None and settings.dead_letter is not None:
                 noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
-                yield settings.dead_letter, plain, [(noted, self._note(reply))]
+                yield settings.dead_letter, plain, [noted], [self._note(reply)]
         if run:
-            yield settings.answers, plain, run
+            yield settings.answers, plain, [one.key for one in run], [one.body for one in run]
         if settings.ledger is not None and commit.ledger:
             about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
             # Compaction keeps the last record of a key: each event has one of its own, also those of two starts that no
             # query came between, which are equal but for the time.
             place = f"{settings.topic}/{self._partition}/{commit.position}/{now}"
-            yield settings.ledger, about, [(f"{place}-{n}".encode(), event) for n, event in enumerate(commit.ledger)]
+            keys = [f"{place}-{number}".encode() for number in range(len(commit.ledger))]
+            yield settings.ledger, about, keys, commit.ledger
 
     def _note(self, reply: Reply) -> bytes:
         settings = self._settings
         return dead_letter(reply, settings.topic, self._partition, bodies=settings.dead_letter_bodies)
 
 
-def _same_run(replies: Sequence[Reply]) -> tuple[str, list[Record]] | None:
-    """Return all replies as one run, and their content type, if that is all that each says; else None."""
+def _same_run(replies: Sequence[Reply]) -> tuple[str, Sequence[bytes | None], Sequence[bytes]] | None:
+    """Return all replies as one run (content type, keys, bodies) if that is all that each says; else None."""
     if not replies:
         return None
+    if isinstance(replies, Replies):
+        return JSON, replies.keys, replies.bodies
     bodies, kinds, headers, keys, rejected = zip(*replies, strict=True)
     if any(headers) or kinds.count(kinds[0]) < len(kinds) or rejected.count(None) < len(rejected):
         return None
-    return kinds[0], list(zip(keys, bodies, strict=True))
+    return kinds[0], keys, bodies
 
 
 def _look_at(delivery: asyncio.Future[Any]) -> None:

@@ -5,14 +5,13 @@ import bisect
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import repeat
 from operator import attrgetter
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from connectors.base import JSON, Delivery, Lag
+from connectors.columns import Deliveries
 from connectors.kafka.client import close_quietly, make_consumer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.replies import content_type, kept_headers
@@ -22,9 +21,6 @@ from oracle.errors import BusError, LogDivergedError, SourceError
 __all__ = ["KafkaSource"]
 
 _key, _value, _headers = attrgetter("key"), attrgetter("value"), attrgetter("headers")
-_delivery = partial(tuple.__new__, Delivery)
-"""`Delivery._make` without its check of the length."""
-
 _offset = attrgetter("offset")
 
 _LOOK_SECONDS: Final = 10.0
@@ -271,12 +267,10 @@ class KafkaSource:
             await close_quietly(consumer)
 
 
-def _deliveries(records: Sequence[Any]) -> list[Delivery]:
+def _deliveries(records: Sequence[Any]) -> Sequence[Delivery]:
     if any(map(_headers, records)):
         return [_with_headers(record) if record.headers else _plain(record) for record in records]
-    ends = [record.offset + 1 for record in records]
-    fields = zip(ends, map(_value, records), repeat(JSON), repeat(()), map(_key, records), strict=False)
-    return list(map(_delivery, fields))
+    return Deliveries([record.offset + 1 for record in records], list(map(_value, records)), list(map(_key, records)))
 
 
 def _plain(record: Any) -> Delivery:  # noqa: ANN401 -- the client has no types

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Final
 
 from connectors.base import Commit, Sink
+from connectors.columns import joined_replies
 from oracle.predictors.base import PublicFacts
 from oracle.service.shard import Outcome
 
@@ -140,6 +141,6 @@ def _merged(commits: Sequence[Commit]) -> Commit:
     if len(commits) == 1:
         return commits[0]
     last = commits[-1]
-    replies = list(chain.from_iterable(commit.replies for commit in commits))
+    replies = joined_replies([commit.replies for commit in commits])
     ledger = list(chain.from_iterable(commit.ledger for commit in commits))
     return Commit(replies, ledger, last.position, last.metadata)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.base import ARROW_STREAM, JSON, Delivery
+from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
+from connectors.columns import Deliveries, Replies, joined_replies
 from oracle.predictors.base import Answers
 from oracle.service.codec import batches, json_runs
 from oracle.service.codec.batches import BatchCodec
@@ -221,7 +222,7 @@ def test_a_batch_is_its_messages_one_by_one(seed, forms, odd):
     assert batch.ends == list(itertools.accumulate(len(one.features) for one in singles))
     assert batch.rejections == [reason for one in singles for reason in one.rejections]
     answers = _answers(rng, rng.choice([0, 7, 990, 999_900, 10**13 - 5]), len(batch.features))
-    replies = []
+    replies: list[Reply] = []
     for single, end in zip(singles, batch.ends, strict=True):
         rows = slice(end - len(single.features), end)
         own = Answers(answers.labels[rows], answers.first_round + rows.start, answers.phases[rows], answers.tag, ())
@@ -229,6 +230,32 @@ def test_a_batch_is_its_messages_one_by_one(seed, forms, odd):
     given_back = codec.encode(batch, answers)
     assert given_back == replies
     assert all(type(reply) is type(other) for reply, other in zip(given_back, replies, strict=True))
+
+
+@pytest.mark.parametrize("odd", [0, 0.01, 0.3])
+def test_columns_are_their_deliveries(odd):
+    """Deliveries without headers come in columns, and their replies go so, if none is rejected: the very same ones."""
+    rng = random.Random(7)  # noqa: S311  # test data
+    contents = _bodies(rng, 700, _FORMS[:1], odd)
+    keys = [None if number % 3 else b"k%d" % number for number in range(700)]
+    columns = Deliveries(range(1, 701), contents, keys)
+    deliveries = [Delivery(number + 1, contents[number], JSON, (), keys[number]) for number in range(700)]
+    assert list(columns) == deliveries
+    assert list(columns[3:9]) == deliveries[3:9]
+    assert (columns[5], columns[-1], len(columns)) == (deliveries[5], deliveries[-1], 700)
+    codec = BatchCodec(small_plan())
+    batch, other = codec.decode(columns), codec.decode(deliveries)
+    assert (batch.parts, batch.ends, batch.plain) == (other.parts, other.ends, other.plain)
+    assert batch.features.tobytes() == other.features.tobytes()
+    assert batch.present.tobytes() == other.present.tobytes()
+    answers = _answers(rng, 990, len(batch.features))
+    replies, wanted = codec.encode(batch, answers), codec.encode(other, answers)
+    assert isinstance(replies, Replies) == batch.plain == (not odd)
+    assert list(replies) == wanted
+    assert list(replies[3:9]) == wanted[3:9]
+    assert (replies[5], replies[-1], len(replies)) == (wanted[5], wanted[-1], 700)
+    for parts in ([replies], [replies, replies], [replies, wanted]):
+        assert list(joined_replies(parts)) == wanted * len(parts)
 
 
 def test_the_fast_way_is_taken(monkeypatch):

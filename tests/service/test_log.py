@@ -28,7 +28,10 @@ def _lines(output):
 
 
 def _served_log(seed):
-    """Return the log lines of a run, without what the clock and the public moments of re-arming make differ."""
+    """Return the log lines of a run, without what the clock and the public moments of re-arming make differ.
+
+    Those of snapshots come last: when one is written depends on the disk.
+    """
     contents = _contents(seed=seed)
     output = io.StringIO()
     log = MemoryLog.of(contents)
@@ -37,6 +40,7 @@ def _served_log(seed):
     for line in lines:
         for field in ("timestamp", "seconds", "rearms"):
             line.pop(field, None)
+    lines.sort(key=lambda line: line["event"] == "snapshot.written")
     return lines, output.getvalue(), contents, log
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
+from connectors.columns import Deliveries, Replies
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
 from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
@@ -105,6 +106,8 @@ class BatchCodec:
 
     def _decode_arrow_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block, Iterable[int]] | None:
         """Decode deliveries that are all Arrow messages of the same columns, and count the rows; else return None."""
+        if isinstance(deliveries, Deliveries):
+            return None  # of JSON
         bodies = [delivery[1] for delivery in deliveries if delivery[2] == ARROW_STREAM and delivery[1] is not None]
         if len(bodies) < len(deliveries):
             return None
@@ -118,9 +121,11 @@ class BatchCodec:
 
     def _decode_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block] | None:
         """Decode deliveries that are all JSON queries or tombstones, many of them together; else return None."""
-        bodies = [delivery[1] for delivery in deliveries]
+        if isinstance(deliveries, Deliveries):
+            bodies, kinds = deliveries.bodies, {JSON}
+        else:
+            bodies, kinds = [delivery[1] for delivery in deliveries], {delivery[2] for delivery in deliveries}
         asked = [body for body in bodies if body is not None]
-        kinds = {delivery[2] for delivery in deliveries}
         if len(kinds) > 1:
             kinds = {delivery[2] for delivery in deliveries if delivery[1] is not None}
         if len(asked) < _SHORTEST_RUN or kinds != {JSON}:
@@ -188,7 +193,7 @@ class BatchCodec:
             parts[owners[row]] = self._json.not_finite(block[row])
         return block[finite], owner[finite] >= 0
 
-    def encode(self, batch: DecodedBatch, answers: Answers) -> list[Reply]:
+    def encode(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
         """Encode one reply for each delivery."""
         if batch.plain:
             return self._encode_plain(batch, answers)
@@ -232,11 +237,13 @@ class BatchCodec:
         flush()
         return replies
 
-    def _encode_plain(self, batch: DecodedBatch, answers: Answers) -> list[Reply]:
+    def _encode_plain(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
         identifiers = cast("list[Identifier]", batch.parts)
         bodies = self._json.encode_answers(
             identifiers, _outcomes(answers).tolist(), answers.first_round, answers.phases.tolist()
         )
+        if isinstance(batch.deliveries, Deliveries):
+            return Replies(bodies, batch.deliveries.keys)
         headers = [delivery[3] for delivery in batch.deliveries]
         keys = [delivery[4] for delivery in batch.deliveries]
         return list(map(_reply, zip(bodies, repeat(JSON), headers, keys, repeat(None), strict=False)))
