@@ -67,7 +67,7 @@ class _Theatre:
 def _best(settings: Settings, runs: Mapping[str, Callable[[], Played]]) -> dict[str, Played]:
     """Play all in turns, and return the best of each."""
     started, played = time.perf_counter(), {name: [run()] for name, run in runs.items()}
-    while len(played[next(iter(runs))]) < settings.pairs or time.perf_counter() - started < settings.seconds:
+    while len(played[next(iter(runs))]) < settings.kafka_pairs or time.perf_counter() - started < settings.seconds:
         for name, run in runs.items():
             played[name].append(run())
     return {

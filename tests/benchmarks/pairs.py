@@ -28,6 +28,7 @@ class Settings:
         wide: Features of the large model, each with two sides.
         directions: Features, and directions, of what bisection learns.
         epsilon: Of all models.
+        kafka_pairs: The same over Kafka, whose broker becomes faster for about a minute.
         kafka_records: Records with one query each.
         kafka_messages: Arrow messages.
         kafka_rows: Rows of each.
@@ -48,6 +49,7 @@ class Settings:
     wide: int = 20
     directions: int = 10
     epsilon: float = 4.0
+    kafka_pairs: int = 6
     kafka_records: int = 400_000
     kafka_messages: int = 8_000
     kafka_rows: int = 1_000

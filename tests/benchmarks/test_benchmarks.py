@@ -21,6 +21,7 @@ _TINY = Settings(
     wide=2,
     directions=2,
     epsilon=8.0,
+    kafka_pairs=1,
     kafka_records=1_600,
     kafka_messages=10,
     kafka_rows=20,
