@@ -54,6 +54,22 @@ def long_model(broker, request, tmp_path):
     made.end()
 
 
+def test_large_and_small_answers_stay_in_order(long_model):
+    """They are put together by two builders, and all wait for one commit."""
+    model, kinds = long_model, [1000, 1000, None, None, 10, 900, None, 1, 1000, 10, 1000]
+    for number, rows in enumerate(kinds):
+        body, kind = (arrow_body(pa.table(_columns(rows))), ARROW_STREAM) if rows else (bodies(1)[0], JSON)
+        _ask(model, body, kind, key=b"%d" % number, more=[("correlation-id", b"c")] if number % 5 == 1 else ())
+    serve_here(model.config(), lambda _log: model.count() >= len(kinds))
+    rounds = 0
+    for number, (answer, rows) in enumerate(zip(model.read(), kinds, strict=True)):
+        assert answer.key == b"%d" % number
+        assert (("correlation-id", b"c") in answer.headers) == (number % 5 == 1)
+        given = _table(answer)["round"].to_pylist() if rows else [answer.body["round"]]
+        assert given == list(range(rounds, rounds + len(given)))
+        rounds += rows or 1
+
+
 def test_many_rows_are_answered_by_one_record(long_model):
     """65,536 rows are one answer of 1.8 MB, larger than any batch the daemon writes by itself; JSON goes on beside."""
     model = long_model
