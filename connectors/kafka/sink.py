@@ -126,15 +126,13 @@ class KafkaSink:
         now = int(self._clock() * 1000)
         batches: dict[str, Any] = {}
         for topic, headers, keys, bodies in self._runs(commit, now):
-            large = len(bodies[0]) >= LARGE
             batch = batches.get(topic)
-            if batch is None or isinstance(batch, LargeBatch) is not large:
-                if batch is not None:
-                    yield topic, self._place(topic), batch
-                batch = batches[topic] = self._new_batch(producer, now, large=large)
+            if batch is None:
+                batch = batches[topic] = self._new_batch(producer, now, large=len(bodies[0]) >= LARGE)
             done = fill(batch, zip(keys, bodies, strict=True), now, headers)
             while done < len(bodies):
                 yield topic, self._place(topic), batch
+                large = len(bodies[done]) >= LARGE
                 batch = batches[topic] = self._new_batch(producer, now, large=large)
                 more = fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
                 if not more:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from oracle.errors import PerpetuaError, StorageError
 from oracle.predictors.base import PublicFacts
@@ -24,6 +24,9 @@ __all__ = ["Checkpoints", "Due", "Retention"]
 
 _RETRY: Final = 5.0
 """Seconds between tries to write a snapshot where the disk would not take the last one."""
+
+
+_Result = TypeVar("_Result")
 
 
 class Retention(Protocol):
@@ -106,7 +109,11 @@ class Checkpoints:
         Args:
             shard: Between two batches.
             ended: Whether a phase ended in the last one, so that its key is to go soon.
+
+        Raises:
+            PerpetuaError: See `look`.
         """
+        self.look()
         round_, position = self._saved_round, self._saved_position
         if self._taken is not None:
             round_, position = self._taken.snapshot.round, self._taken.snapshot.position
@@ -183,7 +190,10 @@ class Checkpoints:
         self.look()
 
     async def close(self) -> None:
-        """Let what is being written be written to its end, and forget what waits; how it ended is told to nobody."""
+        """Let what is being written be written to its end, and forget what waits; how it ended is told to nobody.
+
+        It takes as long as the disk does: whoever has the folder next comes after it.
+        """
         task, self._task, self._taken = self._task, None, None
         if task is not None:
             with contextlib.suppress(Exception):
@@ -204,22 +214,27 @@ class Checkpoints:
 
     async def _write(self, taken: _Taken) -> None:
         snapshot = taken.snapshot
-        started = self._clock()  # not before: what a snapshot sorts is private
-        saving = asyncio.get_running_loop().run_in_executor(None, self._store.save, snapshot)
-        await _to_its_end(saving)
+
+        def save() -> float:
+            started = self._clock()  # not before: what a snapshot sorts is private
+            self._store.save(snapshot)
+            return self._clock() - started
+
+        saving = asyncio.get_running_loop().run_in_executor(None, save)
+        seconds = await _to_its_end(saving)
         self._saved_round, self._saved_position = snapshot.round, snapshot.position
         self._saved_at, self._retry_at = self._clock(), -math.inf
         if self._retention is not None:
             await self._retention.forget(snapshot.position)
         newest = await asyncio.to_thread(self.newest)
-        self._watch.snapshot_written(taken.facts, *newest, self._saved_at - started)
+        self._watch.snapshot_written(taken.facts, *newest, seconds)
 
     def _failed(self, error: StorageError) -> None:
         self._watch.snapshot_failed(error)
         self._retry_at = self._clock() + _RETRY
 
 
-async def _to_its_end(saving: asyncio.Future[None]) -> None:
+async def _to_its_end(saving: "asyncio.Future[_Result]") -> _Result:
     """Wait for a thread also if we are cancelled meanwhile, and pass that on only then.
 
     A thread cannot be stopped: whoever closes the store, and lets another process have its folder, comes after it.
@@ -233,4 +248,4 @@ async def _to_its_end(saving: asyncio.Future[None]) -> None:
     if cancelled is not None:
         saving.exception()  # it is told to nobody
         raise cancelled
-    saving.result()
+    return saving.result()

@@ -101,8 +101,11 @@ class Sightings:
             self.add("readyz" if path == "/readyz" else "pages", body)
 
     def log(self, text: str) -> None:
-        """Take note of standard error: log lines in JSON, and others."""
-        for line in text.splitlines():
+        """Take note of standard error: log lines in JSON, and others.
+
+        Those of snapshots come last: one is written beside the answering, so where it stands depends on the disk.
+        """
+        for line in sorted(text.splitlines(), key=lambda line: '"event": "snapshot.written"' in line):
             self.add("log", self._document(line.encode()) if line.startswith("{") else line)
 
     def document(self, channel: str, body: bytes) -> None:

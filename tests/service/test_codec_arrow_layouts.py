@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracle.service.codec import arrow_messages
+from oracle.service.codec import arrow_layouts, arrow_messages
 from oracle.service.codec.arrow_layouts import Layouts
 from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
-from oracle.service.codec.arrow_streams import END
+from oracle.service.codec.arrow_streams import END, read_stream
 from oracle.service.codec.rejections import Rejection
 from tests.support.shards import small_plan
 
@@ -122,7 +122,28 @@ def test_all_others_are_left_to_pyarrow(body):
     layouts = _layouts()
     assert layouts.read([body]) is None
     assert layouts.read([body] * 9) is None
+    assert layouts.read([_plain()]) is not None
+    assert layouts.read([body]) is None
     _assert_one_by_one([body] * 3)
+
+
+def test_messages_of_no_layout_are_looked_at_once(monkeypatch):
+    """By their schema if that is why; a null hides no message of the same schema without one."""
+    layouts, reads = _layouts(), []
+
+    def counted(body):
+        reads.append(body)
+        return read_stream(body)
+
+    monkeypatch.setattr(arrow_layouts, "read_stream", counted)
+    for count in range(1, 4):
+        assert layouts.read([_message(np.ones(2 * count), c=pa.array(["x"] * count))]) is None
+    assert len(reads) == 1
+    plain = _stream(pa.table({"a": pa.array([0.5, 0.25]), "b": np.ones(2)}))
+    assert layouts.read([_stream(pa.table({"a": pa.array([None, 0.25]), "b": np.ones(2)}))] * 3) is None
+    assert layouts.read([_stream(pa.table({"a": pa.array([None, 0.75]), "b": np.zeros(2)}))] * 3) is None
+    assert len(reads) == 2
+    assert layouts.read([plain] * 3) is not None
 
 
 def test_a_stream_without_its_end_is_one():

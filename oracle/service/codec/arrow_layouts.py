@@ -64,6 +64,7 @@ class Layouts:
         self._most_rows = most_rows
         self._most_bytes = most_bytes
         self._last: _Layout | None = None
+        self._other = b""  # what a message that has no layout began with: its schema, or the batch's metadata too
 
     def read(self, bodies: Sequence[bytes]) -> tuple[NDArray[np.float64], int] | None:
         """Return float64[n rows, D] and how many rows a message has; None if they are not of one layout."""
@@ -85,32 +86,42 @@ class Layouts:
 
     def _learnt(self, body: bytes) -> _Layout | None:
         """Return the layout of a message, if it has one and would not be rejected."""
-        if len(body) > self._most_bytes:
+        if len(body) > self._most_bytes or (self._other and body.startswith(self._other)):
             return None
         try:
             rows, batches, first, last, flat = read_frames(body)
             marker, size = _HEAD.unpack_from(body, first)
+            if batches != 1 or not flat or not 0 < rows <= self._most_rows or marker != _MARKER:
+                return None
             table = read_stream(body)
         except (*MALFORMED, UnsupportedFrameError):
             return None
-        names = table.column_names
-        known = batches == 1 and flat and 0 < rows <= self._most_rows and marker == _MARKER
-        if not known or "id" in names or not all(map(_is_plain, table.columns)):
-            return None
         begin = first + _HEAD.size + size
-        starts: list[int] = []
-        for name in self._names:
-            column = table.column(names.index(name)) if names.count(name) == 1 else None
-            if column is None or column.type != pa.float64():
-                return None
-            starts.append(column.chunk(0).buffers()[1].address - pa.py_buffer(body).address)
+        names = table.column_names
+        if not self._are_numbers(table.schema):
+            self._other = body[:first]
+            return None
+        if not all(map(_is_plain, table.columns)):
+            self._other = body[:begin]
+            return None
+        columns = [table.column(names.index(name)).chunk(0) for name in self._names]
+        starts = [column.buffers()[1].address - pa.py_buffer(body).address for column in columns]
         within = all(begin <= start <= last - _ITEM * rows for start in starts)
         return _Layout(len(body), body[:begin], body[last:], rows, starts) if within else None
 
+    def _are_numbers(self, schema: pa.Schema) -> bool:
+        """Return whether all columns are of numbers, those of the features of float64, and none is of ids."""
+        names = schema.names
+        return (
+            "id" not in names
+            and all(pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in schema.types)
+            and all(names.count(name) == 1 and schema.field(name).type == pa.float64() for name in self._names)
+        )
+
 
 def _is_plain(column: pa.ChunkedArray) -> bool:
-    """Return whether a column is of numbers, with no bitmap of nulls: whatever they are, it is a valid one."""
-    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)) or column.num_chunks != 1:
+    """Return whether a column of numbers has no bitmap of nulls: whatever they are, it is a valid one."""
+    if column.num_chunks != 1:
         return False
     bitmap, numbers = column.chunk(0).buffers()
     return bitmap is None and numbers is not None
