@@ -57,12 +57,12 @@ class LargeBatch:
         for key, value in () if self._closed else records:
             before = b"\0\0" + _number(self._count) + _sized(key) + _number(len(value))  # attributes, time: the first's
             length = len(before) + len(value) + len(behind)
-            before = _number(length) + before
-            size = len(before) + len(value) + len(behind)
+            prefix = _number(length)
+            size = len(prefix) + length
             if self._count and self._size + size >= self._most:
                 self._closed = True
                 break
-            self._pieces += before, value, behind
+            self._pieces += prefix, before, value, behind
             self._size += size
             self._count += 1
         return self._count - first

@@ -166,7 +166,7 @@ class KafkaSink:
                 run.append(reply)
                 continue
             if run:
-                yield settings.answers, plain, [one.key for one in run], [one.body for one in run]
+                yield settings.answers, plain, *_columns(run)
                 run = []
             topic = reply_topic(headers, settings.reply_topics, settings.answers)
             yield topic, reply_headers(reply), [key], [body]
@@ -174,7 +174,7 @@ class KafkaSink:
                 noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
                 yield settings.dead_letter, plain, [noted], [self._note(reply)]
         if run:
-            yield settings.answers, plain, [one.key for one in run], [one.body for one in run]
+            yield settings.answers, plain, *_columns(run)
         if settings.ledger is not None and commit.ledger:
             about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
             # Compaction keeps the last record of a key: each event has one of its own, also those of two starts that no
@@ -186,6 +186,10 @@ class KafkaSink:
     def _note(self, reply: Reply) -> bytes:
         settings = self._settings
         return dead_letter(reply, settings.topic, self._partition, bodies=settings.dead_letter_bodies)
+
+
+def _columns(replies: Sequence[Reply]) -> tuple[Sequence[bytes | None], Sequence[bytes]]:
+    return [reply.key for reply in replies], [reply.body for reply in replies]
 
 
 def _same_run(replies: Sequence[Reply]) -> tuple[str, Sequence[bytes | None], Sequence[bytes]] | None:

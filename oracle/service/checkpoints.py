@@ -20,7 +20,7 @@ from oracle.service.watch import Watch
 from oracle.state.format import Snapshot
 from oracle.state.store import Store
 
-__all__ = ["Checkpoints", "Due", "Retention"]
+__all__ = ["Checkpoints", "Retention"]
 
 _RETRY: Final = 5.0
 """Seconds between tries to write a snapshot where the disk would not take the last one."""
@@ -46,7 +46,7 @@ class Retention(Protocol):
         ...
 
 
-class Due(Enum):
+class _Due(Enum):
     """Whether a snapshot is to be taken before the next batch is answered: no, beside the answering, or before it."""
 
     NO = auto()
@@ -103,8 +103,10 @@ class Checkpoints:
         self._saved_round, self._saved_position = snapshot.round, snapshot.position
         self._saved_at = self._clock()
 
-    def due(self, shard: Shard, *, ended: bool = False) -> Due:
-        """Return whether a snapshot is to be taken before the next batch is answered.
+    async def take_if_due(self, shard: Shard, *, ended: bool = False) -> bool:
+        """Take a snapshot that is due, to be written when all before it is durable; return whether that must be first.
+
+        Then nothing was taken: `write` it when all is durable, and answer no batch before.
 
         Args:
             shard: Between two batches.
@@ -114,31 +116,28 @@ class Checkpoints:
             PerpetuaError: See `look`.
         """
         self.look()
+        due = self._due(shard, ended=ended)
+        if due is _Due.BESIDE:
+            self._taken = _Taken(await asyncio.to_thread(_settled, shard), shard.facts())
+            self._write_if_durable()
+        return due is _Due.BEFORE
+
+    def _due(self, shard: Shard, *, ended: bool) -> _Due:
         round_, position = self._saved_round, self._saved_position
         if self._taken is not None:
             round_, position = self._taken.snapshot.round, self._taken.snapshot.position
         if shard.position <= position or (self._clock() < self._retry_at and not ended):
-            return Due.NO
+            return _Due.NO
         due = ended or shard.facts().round - round_ >= self._rounds
         if self._taken is not None:
-            return Due.BEFORE if due else Due.NO  # so a disk that hangs holds us up at last
+            return _Due.BEFORE if due else _Due.NO  # so a disk that hangs holds us up at last
         first = self._saved_position == 0  # from now on a sink that was taken away is noticed
         failed = math.isfinite(self._retry_at)  # it may have been a phase's end: the old key shall not stay for long
         pressed = self._retention is not None and self._retention.pressed
         if first or failed or pressed:
-            return Due.BEFORE
+            return _Due.BEFORE
         late = self._clock() - self._saved_at >= self._seconds  # rejected deliveries count
-        return Due.BESIDE if due or late else Due.NO
-
-    async def take(self, shard: Shard) -> None:
-        """Take a snapshot to be written when all before it is durable; there is none under way."""
-
-        def snapshot() -> Snapshot:
-            shard.settle()
-            return shard.snapshot()
-
-        self._taken = _Taken(await asyncio.to_thread(snapshot), shard.facts())
-        self._write_if_durable()
+        return _Due.BESIDE if due or late else _Due.NO
 
     def reached(self, position: int) -> None:
         """All up to a position is durable. What was taken before it is written from now on.
@@ -232,6 +231,11 @@ class Checkpoints:
     def _failed(self, error: StorageError) -> None:
         self._watch.snapshot_failed(error)
         self._retry_at = self._clock() + _RETRY
+
+
+def _settled(shard: Shard) -> Snapshot:
+    shard.settle()
+    return shard.snapshot()
 
 
 async def _to_its_end(saving: "asyncio.Future[_Result]") -> _Result:

@@ -27,7 +27,7 @@ from oracle.errors import PlanExhaustedError, StorageError
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import restore_predictor
 from oracle.service.ahead import Ahead
-from oracle.service.checkpoints import Checkpoints, Due, Retention
+from oracle.service.checkpoints import Checkpoints, Retention
 from oracle.service.codec.batches import DecodedBatch
 from oracle.service.committing import Committing, Done
 from oracle.service.recovery import catch_up, repeat_in_doubt
@@ -257,22 +257,14 @@ class Daemon:
 
     async def _snapshot_if_due(self, shard: Shard, *, ended: bool = False) -> None:
         """Write a snapshot where all is durable; answering goes on meanwhile if it may."""
-        match self._checkpoints.due(shard, ended=ended):
-            case Due.BEFORE:
-                await self._checkpoints.write(shard)
-            case Due.BESIDE:
-                await self._checkpoints.take(shard)
+        if await self._checkpoints.take_if_due(shard, ended=ended):
+            await self._checkpoints.write(shard)
 
     async def _snapshot_under_load(self, shard: Shard, committing: Committing) -> None:
         """Take a snapshot though not all is durable; wait until it is only if the snapshot must come first."""
-        last = committing.outcome
-        if last is None:
-            return  # `_finish` has looked
-        match self._checkpoints.due(shard, ended=last.phase_ended):
-            case Due.BEFORE:
-                await self._finish(shard, committing)
-            case Due.BESIDE:
-                await self._checkpoints.take(shard)
+        last = committing.outcome  # None where all is durable: `_finish` has looked
+        if last is not None and await self._checkpoints.take_if_due(shard, ended=last.phase_ended):
+            await self._finish(shard, committing)
 
     async def _say(self, shard: Shard, *, started: bool) -> None:
         """Commit the ledger event of the beginning or the end, at the position reached."""

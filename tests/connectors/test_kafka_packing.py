@@ -18,6 +18,14 @@ _RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=9), st.binary(max_s
 _HEADERS = st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=9)), max_size=2)
 
 
+def _appended(builder, records, headers):
+    """Append records in the public way until one does not fit; return how many did."""
+    for count, (key, value) in enumerate(records):
+        if builder.append(timestamp=17, key=key, value=value, headers=headers) is None:
+            return count
+    return len(records)
+
+
 @given(records=_RECORDS, headers=_HEADERS, size=st.integers(100, 2000), cut=st.integers(0, 40))
 def test_batches_are_those_of_the_public_way(records, headers, size, cut):
     """The same bytes, the same count, full at the same record; also in two goes."""
@@ -26,11 +34,7 @@ def test_batches_are_those_of_the_public_way(records, headers, size, cut):
     assert done == mine.record_count()
     if done == min(cut, len(records)):
         done += fill(mine, records[cut:], 17, headers)
-    appended = 0
-    for key, value in records:
-        if theirs.append(timestamp=17, key=key, value=value, headers=headers) is None:
-            break
-        appended += 1
+    appended = _appended(theirs, records, headers)
     assert (done, mine.record_count(), mine.closed()) == (appended, theirs.record_count(), theirs.closed())
     assert bytes(mine._build()) == bytes(theirs._build())
 
@@ -48,11 +52,7 @@ def test_large_batches_are_those_of_the_public_way(records, headers, size, long,
     mine, theirs = LargeBatch(size, 17), BatchBuilder(size, 0, is_transactional=1)
     for some in headers:
         done = fill(mine, records, 17, some)
-        appended = 0
-        for key, value in records:
-            if theirs.append(timestamp=17, key=key, value=value, headers=some) is None:
-                break
-            appended += 1
+        appended = _appended(theirs, records, some)
         assert (done, mine.size(), mine.closed()) == (appended, theirs.size(), theirs.closed())
     mine._set_producer_state(*producer)
     theirs._set_producer_state(*producer)

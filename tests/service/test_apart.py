@@ -146,8 +146,14 @@ def test_small_batches_and_a_setting_keep_it_here():
     assert MANY_ROWS == 65_536
 
 
-def test_a_process_that_does_not_come_up_is_done_without():
-    """It is killed before it was ready: the predictor stays here, with the same answers, and none is started again."""
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "of other code"])
+def test_a_process_that_is_of_no_use_is_done_without(killed, monkeypatch):
+    """It is killed before it was ready, or a newer Perpetua was installed since the daemon began.
+
+    The predictor stays here, with the same answers, and none is started again.
+    """
+    if not killed:
+        monkeypatch.setattr(moving, "_BUILD", "what it was then")
     plan, told = small_plan(), []
     deliveries = deliveries_of(mixed_bodies(_COUNT))
     expected = process_in_batches(new_shard(plan), deliveries)
@@ -155,11 +161,12 @@ def test_a_process_that_does_not_come_up_is_done_without():
         shard = Shard(plan, first_snapshot(plan), engine.restore)
         first = process_in_batches(shard, deliveries[:10])
         shard.settle()
-        process = engine._process
-        assert process is not None
-        _kill(process)
-        _until(lambda: process.has_spoken)
+        if killed:
+            assert engine._process is not None
+            _kill(engine._process)
+        _until(lambda: _is_up(engine))
         shard.settle()
+        assert engine._process is None
         rest = process_in_batches(shard, deliveries[10:], [30, 60])
         assert first.replies + rest.replies == expected.replies
         assert engine._process is None
@@ -188,24 +195,6 @@ def test_where_no_process_may_be_started_it_stays(monkeypatch):
 def _kill(process: EngineProcess) -> None:
     assert process._process is not None
     process._process.kill()
-
-
-def test_a_process_of_other_code_is_done_without(monkeypatch):
-    """A newer Perpetua was installed since the daemon began: it stays here, with the same answers."""
-    monkeypatch.setattr(moving, "_BUILD", "what it was then")
-    plan, told = small_plan(), []
-    deliveries = deliveries_of(mixed_bodies(_COUNT))
-    expected = process_in_batches(new_shard(plan), deliveries)
-    with closing(Engine(lambda: told.append("moved"), many_rows=1)) as engine:
-        shard = Shard(plan, first_snapshot(plan), engine.restore)
-        first = process_in_batches(shard, deliveries[:10])
-        shard.settle()
-        _until(lambda: _is_up(engine))
-        shard.settle()
-        assert engine._process is None
-        rest = process_in_batches(shard, deliveries[10:], [30])
-        assert first.replies + rest.replies == expected.replies
-    assert told == []
 
 
 def test_a_closed_engine_starts_no_process():

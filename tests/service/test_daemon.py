@@ -26,7 +26,9 @@ from tests.support.shards import (
     new_store,
     process_in_batches,
     run_daemon,
+    same_state,
     small_plan,
+    state_of,
 )
 
 _COUNT = 900  # two phases end within
@@ -45,11 +47,15 @@ def _with_aborts(deliveries, places):
 
 
 class _WatchedStore(MemoryStore):
-    """A store that checks at each save that the snapshot is not ahead of the last commit, and may fail."""
+    """A store that checks each snapshot, and may fail.
+
+    It is not ahead of the last commit, and holds what one shard holds there that answered all deliveries before it.
+    """
 
     def __init__(self, log, failing=()):
         super().__init__(MASTER_KEY)
         self.watched = None
+        self.reference = new_shard()
         self.save(new_shard().snapshot())
         self.watched = log
         self.calls = 0
@@ -60,11 +66,24 @@ class _WatchedStore(MemoryStore):
         if self.watched is not None:
             assert self.watched.committed is not None
             assert snapshot.position <= self.watched.committed.position
+            self.check(snapshot)
             self.calls += 1
             if self.calls - 1 in self.failing:
                 raise StorageError("memory store: no space left on device")
             self.saved.append(snapshot.round)
         super().save(snapshot)
+
+    def check(self, snapshot):
+        assert self.watched is not None
+        if snapshot.position < self.reference.position:
+            self.reference = new_shard()
+        first, last = self.reference.position, snapshot.position
+        items = [item for item in self.watched.items if isinstance(item, Delivery) and first < item.position <= last]
+        if items:
+            self.reference.process(items)
+        assert self.reference.mark == (snapshot.round, snapshot.tag)
+        assert self.reference.position == snapshot.position
+        assert same_state(state_of(self.reference), snapshot.arrays)
 
 
 def _assert_uninterrupted(log, contents):

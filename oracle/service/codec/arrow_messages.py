@@ -8,9 +8,8 @@ compressed, or have columns of dictionaries or views, are refused unread (`arrow
 model's name is in the schema's metadata.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache, partial
-from itertools import repeat
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -106,8 +105,10 @@ class ArrowCodec:
         found = None if self._layouts is None else self._layouts.read(bodies)
         if found is not None:
             features, rows = found
-            numbers = _numbers(features)
-            return ArrowRun(numbers, _parts(numbers, repeat(rows, len(bodies)), repeat(None)))
+            rejected = np.zeros(len(features), dtype=np.int8)
+            _reject_endless(features, rejected)
+            numbers = ArrowQueries(features, np.ones(len(features), dtype=np.bool_), rejected, None)
+            return ArrowRun(numbers, _parts(numbers, [rows] * len(bodies), [None] * len(bodies)))
         joined = read_joined(bodies, self._most_rows, self._limits.batch_bytes) or self._concatenated(bodies)
         if joined is None or 8 * self._starts[-1] * joined.table.num_rows > _LONGEST_RUN:
             return None
@@ -164,9 +165,7 @@ class ArrowCodec:
             if read.fit is not None:
                 rejected[~read.fit] = 3
         present = np.ones(table.num_rows, dtype=np.bool_)
-        finite = np.isfinite(features)
-        if not finite.all():
-            rejected[~finite.all(axis=1)] = 1
+        _reject_endless(features, rejected)
         if len(nulls) == len(self._features):
             np.logical_not(np.logical_and.reduce(nulls), out=present)
             features[~present] = 0.0
@@ -201,21 +200,19 @@ class ArrowCodec:
         return self._write(numbers, identifiers=queries.identifiers)
 
 
-def _numbers(features: NDArray[np.float64]) -> ArrowQueries:
-    """Return rows none of which lacks a number."""
-    rejected = np.zeros(len(features), dtype=np.int8)
+def _reject_endless(features: NDArray[np.float64], rejected: NDArray[np.int8]) -> None:
+    """Take note in `ArrowQueries.rejected` of rows with a number that is none, or has no end."""
     finite = np.isfinite(features)
     if not finite.all():
         rejected[~finite.all(axis=1)] = 1
-    return ArrowQueries(features, np.ones(len(features), dtype=np.bool_), rejected, None)
 
 
-def _parts(whole: ArrowQueries, counts: Iterable[int], identifiers: Iterable[pa.Array | None]) -> list[ArrowQueries]:
+def _parts(whole: ArrowQueries, counts: Sequence[int], identifiers: Sequence[pa.Array | None]) -> list[ArrowQueries]:
     """Cut the rows of many messages into those of each."""
     features, present, rejected, _ = whole
     parts: list[ArrowQueries] = []
     stop = 0
-    for count, identifier in zip(counts, identifiers, strict=False):
+    for count, identifier in zip(counts, identifiers, strict=True):
         start, stop = stop, stop + count
         rows = slice(start, stop)
         parts.append(ArrowQueries(features[rows], present[rows], rejected[rows], identifier))

@@ -114,10 +114,9 @@ class BatchCodec:
         run = self._arrow.decode_run(bodies)
         if run is None:
             return None
-        asked = run.whole.rejected == 0
-        if asked.all():
-            return run.parts, run.whole[:2], [len(part.rejected) for part in run.parts]
-        return run.parts, (run.whole.features[asked], run.whole.present[asked]), map(_rows_of, run.parts)
+        block = _asked(run.whole)
+        some_rejected = len(block[0]) < len(run.whole.rejected)  # else there is nothing to count
+        return run.parts, block, map(_rows_of, run.parts) if some_rejected else [len(one.rejected) for one in run.parts]
 
     def _decode_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block] | None:
         """Decode deliveries that are all JSON queries or tombstones, many of them together; else return None."""
