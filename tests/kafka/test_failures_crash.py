@@ -18,12 +18,12 @@ _EACH = 200
 
 @pytest.mark.slow
 def test_crashes_at_every_point_of_a_commit(model):
-    """One daemon after another dies in its fifth commit, each at another point; the last one goes on to the end."""
+    """One daemon after another dies half-way, each at another point; the last one goes on to the end."""
     config = model.config(**_BATCHES)
     contents = mixed_bodies(_EACH * len(POINTS))
     for number, point in enumerate(POINTS):
         model.ask(contents[_EACH * number : _EACH * (number + 1)])
-        daemon = model.serve(config, trap=(point, 5))
+        daemon = model.serve(config, trap=(point, _EACH * number + _EACH // 2))
         assert daemon.wait(60) == CRASHED, model.log()[-3:]
         assert model.count() < _EACH * (number + 1)
     serve_here(config, lambda _log: model.count() >= len(contents))

@@ -28,7 +28,7 @@ def test_a_process_that_slept_through_its_session_answers_nothing_twice(model, s
     """Stopped within a commit, fenced by the other, resumed: it says so, and is there when the other dies."""
     if state != "state":
         shutil.copytree(model.folder / "state", model.folder / state)
-    first = model.serve(model.config("first.toml", **_SMALL), "first.log", trap=(point, 20))
+    first = model.serve(model.config("first.toml", **_SMALL), "first.log", trap=(point, 160))
     contents = bodies(700)
     model.ask(contents[:400])
     wait_until(lambda: stopped(first))
@@ -56,7 +56,7 @@ def test_a_transaction_that_ran_out_of_time_is_done_again(model):
     config = model.config(sink="transaction_seconds = 1", source="session_seconds = 6")
     contents = bodies(300)
     model.ask(contents)
-    daemon = model.serve(config, trap=("stop-end", 2))
+    daemon = model.serve(config, trap=("stop-end", 1))
     wait_until(lambda: stopped(daemon))
     assert open_transactions(model)
     wait_until(lambda: not open_transactions(model))

@@ -1,5 +1,6 @@
-"""Runs `perpetua` with a crash at a point of the n-th commit: `python -m tests.support.kafka_launcher POINT N ...`.
+"""Runs `perpetua` with a crash at a point of a commit: `python -m tests.support.kafka_launcher POINT POSITION ...`.
 
+It is the first commit up to POSITION or further: how many commits there are before it depends on the machine's speed.
 A crash is the end of the process at once, as kill -9 makes it; its exit code is 77, so that a test knows it.
 """
 
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
 
+from connectors.base import Commit
 from connectors.kafka.sink import KafkaSink
 from oracle.cli.main import main
 
@@ -30,16 +32,15 @@ POINTS: Final[dict[str, tuple[Any, str, bool]]] = {
 """Method, and whether it dies behind it (else before), by the word for it."""
 
 
-def _set(point: str, number: int, die: Callable[[], None]) -> None:
+def _set(point: str, position: int, die: Callable[[], None]) -> None:
     owner, name, behind = POINTS[point]
     real = getattr(owner, name)
-    calls = 0
+    within = over = False
 
     @functools.wraps(real)
     async def call(*arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        reached = calls == number
+        nonlocal over
+        reached, over = within and not over, within or over
         if reached and not behind:
             die()
         result = await real(*arguments)
@@ -48,12 +49,20 @@ def _set(point: str, number: int, die: Callable[[], None]) -> None:
         return result
 
     setattr(owner, name, call)
+    commit = KafkaSink.commit
+
+    async def look(sink: KafkaSink, given: Commit) -> None:
+        nonlocal within
+        within = given.position >= position
+        await commit(sink, given)
+
+    setattr(KafkaSink, "commit", look)  # noqa: B010 -- to mypy, a method is not assigned to
 
 
 if __name__ == "__main__":
-    word, ordinal, *sys.argv[1:] = sys.argv[1:]
+    word, number, *sys.argv[1:] = sys.argv[1:]
     if word.startswith("stop-"):  # stop as at SIGSTOP, and go on when the test says so
-        _set(word.removeprefix("stop-"), int(ordinal), lambda: os.kill(os.getpid(), signal.SIGSTOP))
+        _set(word.removeprefix("stop-"), int(number), lambda: os.kill(os.getpid(), signal.SIGSTOP))
     else:
-        _set(word, int(ordinal), lambda: os._exit(CRASHED))
+        _set(word, int(number), lambda: os._exit(CRASHED))
     main()
