@@ -24,7 +24,8 @@ from connectors.mqtt.redeliveries import Redeliveries
 from oracle.errors import RefusedError, StorageError
 from tests.chaos_mqtt.daemons import MUTANTS
 from tests.support.mqtt_link import WHILE, LinkBench, an_answer, hold, link_bench
-from tests.support.mqtt_script import ScriptedBroker, until
+from tests.support.mqtt_script import ScriptedBroker
+from tests.support.waiting import PATIENCE, until
 
 
 async def _acknowledges_after_the_journal(folder: Path) -> None:
@@ -261,7 +262,7 @@ async def test_what_is_remembered_is_whole(tmp_path, monkeypatch):
     gate, restore = threading.Event(), Redeliveries.restore
 
     def restore_late(redeliveries: Redeliveries, journal: Journal) -> None:
-        assert gate.wait(20)
+        assert gate.wait(PATIENCE)
         restore(redeliveries, journal)
 
     monkeypatch.setattr(Redeliveries, "restore", restore_late)

@@ -19,8 +19,9 @@ from tests.support.certificates import Authority
 from tests.support.folders import command, environment
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
-from tests.support.mqtt_script import ScriptedBroker, until
+from tests.support.mqtt_script import ScriptedBroker
 from tests.support.shards import bodies
+from tests.support.waiting import until
 
 _SECRET = "opensesame-7Qx"  # noqa: S105 -- a password of the test's own
 _KEY_SECRET = "keypass-4Zw"  # noqa: S105 -- as above

@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -38,17 +37,10 @@ from tests.support.shards import (
     small_plan,
     state_of,
 )
+from tests.support.waiting import PATIENCE, eventually
 
 _COUNT = 900
-_SECONDS = 60.0
 _KINDS = pytest.mark.parametrize("predictor", KINDS)
-
-
-def _until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def _is_up(engine: Engine) -> bool:
@@ -109,7 +101,7 @@ def test_a_shard_moves_and_nobody_notices(predictor):
         second = process_in_batches(shard, deliveries[99:299])
         assert engine._process is None
         shard.settle()
-        _until(lambda: _is_up(engine))
+        eventually(lambda: _is_up(engine))
         assert not told
         shard.settle()
         assert told == ["moved"]
@@ -128,7 +120,7 @@ def test_a_daemon_moves_and_is_restarted():
     told = []
     with closing(Engine(lambda: told.append("moved"), many_rows=1)) as engine:
         engine.begin(small_plan(), 1)
-        _until(lambda: _is_up(engine))
+        eventually(lambda: _is_up(engine))
         run_daemon(daemon_over(log, store, MemorySink(log), restore=engine.restore))
     assert told == ["moved"]
     assert [reply.body for reply in log.replies] == expected.replies
@@ -164,7 +156,7 @@ def test_a_process_that_is_of_no_use_is_done_without(killed, monkeypatch):
         if killed:
             assert engine._process is not None
             _kill(engine._process)
-        _until(lambda: _is_up(engine))
+        eventually(lambda: _is_up(engine))
         shard.settle()
         assert engine._process is None
         rest = process_in_batches(shard, deliveries[10:], [30, 60])
@@ -228,7 +220,7 @@ def test_a_failure_tells_nothing(capfd):
         with pytest.raises(EngineLostError):
             process.hear(Answered)
         assert process._process is not None
-        assert process._process.wait(_SECONDS) == 0
+        assert process._process.wait(PATIENCE) == 0
     assert capfd.readouterr() == ("", "")
 
 
@@ -256,9 +248,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_it_ends_with_the_daemon():
     """Also where that is killed."""
-    done = subprocess.run([sys.executable, "-c", _ORPHAN], stdout=subprocess.PIPE, check=False, timeout=_SECONDS)
+    done = subprocess.run([sys.executable, "-c", _ORPHAN], stdout=subprocess.PIPE, check=False, timeout=PATIENCE)
     assert done.returncode == -signal.SIGKILL
-    _until(lambda: not _runs(int(done.stdout)))
+    eventually(lambda: not _runs(int(done.stdout)))
 
 
 def _runs(pid: int) -> bool:

@@ -4,7 +4,6 @@ import asyncio
 import io
 import json
 import threading
-import time
 
 import pytest
 
@@ -23,6 +22,7 @@ from tests.support.shards import (
     process_in_batches,
     small_plan,
 )
+from tests.support.waiting import PATIENCE, until
 
 _ROWS = 16
 _COUNT = 30 * _ROWS  # a phase ends within
@@ -57,7 +57,7 @@ class _Store(MemoryStore):
     def save(self, snapshot):
         if self.rounds:
             self.begun.set()
-            self.go_on.wait(10)
+            assert self.go_on.wait(PATIENCE)
             if self.full:
                 raise StorageError("no space left on device")
         super().save(snapshot)
@@ -71,27 +71,32 @@ class _Bench:
         self.output = io.StringIO()
         self.watch = Watch(small_plan(), PublicLog(self.output, "json"))
         self.task = asyncio.create_task(
-            daemon_over(self.log, store, self.sink, batch_rows=_ROWS, snapshot_rounds=4 * _ROWS, watch=self.watch).run()
+            daemon_over(
+                self.log,
+                store,
+                self.sink,
+                batch_rows=_ROWS,
+                snapshot_rounds=4 * _ROWS,
+                watch=self.watch,
+                clock=lambda: 0.0,
+            ).run()
         )
 
     def events(self, name):
         return [line for line in map(json.loads, self.output.getvalue().splitlines()) if line["event"] == name]
 
-    async def settled(self):
-        """Wait until nothing more is being answered; return how many batches were begun."""
-        begun, since = -1, time.monotonic()
-        while time.monotonic() - since < 0.3:
-            await asyncio.sleep(0.01)
-            if self.watch.telemetry.begun != begun:
-                begun, since = self.watch.telemetry.begun, time.monotonic()
-        return begun
+    async def stands_at(self, batches):
+        """Wait until so many batches were begun; no more are."""
+        await until(lambda: self.watch.telemetry.begun >= batches)
+        await asyncio.sleep(0.3)
+        assert self.watch.telemetry.begun == batches
 
 
 async def test_answering_goes_on_while_a_snapshot_waits_for_its_commit():
     """It is due behind the fifth batch; one more is answered before the sink must go on, and then it is written."""
     store = _Store()
     bench = _Bench(store)
-    assert await bench.settled() == 6
+    await bench.stands_at(6)
     assert store.rounds == [_ROWS]
     bench.sink.go_on.set()
     assert await bench.task == _COUNT
@@ -111,7 +116,7 @@ async def test_a_snapshot_whose_commit_fails_is_never_written(failure):
     """What it holds may never have been answered."""
     store = _Store()
     bench = _Bench(store, {1: failure})
-    await bench.settled()
+    await bench.stands_at(6)
     bench.sink.go_on.set()
     with pytest.raises(Exception):  # noqa: B017, PT011 -- whatever the sink failed with
         await bench.task
@@ -134,9 +139,8 @@ async def test_a_slow_disk_holds_nobody_and_is_waited_for_at_the_end():
     store.go_on.clear()
     bench = _Bench(store)
     bench.sink.go_on.set()
-    assert await asyncio.to_thread(store.begun.wait, 5)
-    begun = await bench.settled()
-    assert begun == 9  # it waits when the next one is due
+    assert await asyncio.to_thread(store.begun.wait, PATIENCE)
+    await bench.stands_at(9)  # it waits when the next one is due
     assert store.rounds == [_ROWS]
     for _ in range(2):
         bench.task.cancel()

@@ -118,7 +118,8 @@ async def test_cancelled_while_waiting_for_room() -> None:
             await committing.close()
 
     serving = asyncio.ensure_future(serve())
-    await asyncio.sleep(0.01)
+    for _ in range(20):
+        await asyncio.sleep(0)
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from oracle.service.watch import Watch
 from oracle.state.store import MemoryStore
 from tests.support.shards import (
     MASTER_KEY,
+    CountingSource,
     bodies,
     daemon_over,
     deliveries_of,
@@ -30,6 +32,7 @@ from tests.support.shards import (
     small_plan,
     state_of,
 )
+from tests.support.waiting import limits_of, until
 
 _COUNT = 900  # two phases end within
 
@@ -199,29 +202,28 @@ def test_time_brings_a_snapshot_when_there_is_a_new_round():
     """After so many seconds an idle daemon saves once; nothing new, nothing saved."""
     now = 0.0
     log = MemoryLog.of(bodies(5), live=True)
-    store = _WatchedStore(log)
+    store, source = _WatchedStore(log), CountingSource(log)
 
     async def run():
         nonlocal now
         daemon = Daemon(
             plan=small_plan(),
             store=store,
-            source=_source(log),
+            source=source,
             sink=MemorySink(log),
             watch=Watch(small_plan(), PublicLog(io.StringIO())),
             settings=DaemonSettings(snapshot_seconds=30.0),
             clock=lambda: now,
         )
         task = asyncio.ensure_future(daemon.run())
-        await _first_commit(log)
-        await asyncio.sleep(0.3)
-        assert store.saved == [5]  # the first commit brings one at once
+        await until(lambda: store.saved == [5])  # the first commit brings one at once
         log.append(bodies(1)[0])
-        await asyncio.sleep(0.3)
+        await until(lambda: len(log.commits) == 2)
+        await source.asked_again()
         assert store.saved == [5]
         for seconds in (31.0, 62.0, 93.0):
             now = seconds
-            await asyncio.sleep(0.3)
+            await source.asked_again()
         daemon.stop()
         await task
 
@@ -230,12 +232,7 @@ def test_time_brings_a_snapshot_when_there_is_a_new_round():
 
 
 async def _first_commit(log):
-    while not log.commits:  # noqa: ASYNC110 -- the log has no event for it
-        await asyncio.sleep(0.01)
-
-
-def _source(log):
-    return MemorySource(log)
+    await until(lambda: log.commits)
 
 
 def _lines(output):
@@ -382,14 +379,18 @@ async def test_signal_drains(number):
 
 
 async def test_signal_ends_an_idle_daemon():
-    """A daemon that waits for messages stops within a second."""
+    """A daemon that waits for messages asks for none any more: it stops within the 0.2 seconds of its last wait."""
     log = MemoryLog.of(bodies(3), live=True)
-    daemon = daemon_over(log, new_store(), MemorySink(log))
+    source = CountingSource(log)
+    daemon = daemon_over(log, new_store(), MemorySink(log), source=source)
     daemon.install_signals(lambda _: None)
     task = asyncio.ensure_future(daemon.run())
     await _first_commit(log)
+    await source.asked_again()
+    before = source.fetches
     os.kill(os.getpid(), signal.SIGTERM)
-    assert await asyncio.wait_for(task, 1.0) == 3
+    assert await task == 3
+    assert source.fetches <= before + 1
 
 
 async def test_second_signal_exits_at_once():
@@ -405,7 +406,7 @@ async def test_second_signal_exits_at_once():
     await asyncio.sleep(0.05)
     assert exits == []
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.sleep(0.05)
+    await until(lambda: exits)
     assert exits == [128 + signal.SIGTERM]
     task.cancel()
     await asyncio.wait({task})
@@ -419,7 +420,7 @@ async def test_drain_has_a_limit():
     daemon = Daemon(
         plan=small_plan(),
         store=new_store(),
-        source=_source(log),
+        source=MemorySource(log),
         sink=sink,
         watch=Watch(small_plan(), PublicLog(io.StringIO())),
         settings=DaemonSettings(drain_seconds=0.1),
@@ -429,32 +430,24 @@ async def test_drain_has_a_limit():
     task = asyncio.ensure_future(daemon.run())
     await sink.reached.wait()
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.sleep(0.5)
+    await until(lambda: exits)
     assert exits == [124]
     task.cancel()
     await asyncio.wait({task})
 
 
-async def test_the_limit_ends_with_the_stop():
+async def test_the_limit_ends_with_the_stop(monkeypatch):
     """What a process does after a clean stop, as to close its web server, cannot make it exit with 124."""
     log = MemoryLog.of(bodies(3), live=True)
-    exits: list[int] = []
-    daemon = Daemon(
-        plan=small_plan(),
-        store=new_store(),
-        source=_source(log),
-        sink=MemorySink(log),
-        watch=Watch(small_plan(), PublicLog(io.StringIO())),
-        settings=DaemonSettings(drain_seconds=2.0),
-        clock=lambda: 0.0,
-    )
-    daemon.install_signals(exits.append)
+    limits = limits_of(monkeypatch)
+    daemon = daemon_over(log, new_store(), MemorySink(log))
+    daemon.install_signals(lambda _code: None)
     task = asyncio.ensure_future(daemon.run())
     await _first_commit(log)
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(task, 1.9)
-    await asyncio.sleep(2.1)
-    assert exits == []
+    await task
+    (limit,) = limits
+    assert limit.cancelled()
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -475,21 +468,23 @@ async def test_cancelled_commit_leaves_things_consistent(after):
 
 
 async def test_cancelled_at_any_moment():
-    """Cancelled after ever more turns of the loop, over and over, until one run gets to the end."""
+    """Cancelled after ever longer times, over and over, until one run gets to the end."""
     contents = _contents()
     log = MemoryLog.of(contents)
     store = _WatchedStore(log)
     cancelled = 0
-    for milliseconds in itertools.count():
-        task = asyncio.ensure_future(daemon_over(log, store, MemorySink(log), batch_rows=9, snapshot_rounds=40).run())
-        await asyncio.wait({task}, timeout=milliseconds / 1000)
-        if task.done():
-            assert task.exception() is None
-            break
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    for number in itertools.count():
+        with ThreadPoolExecutor() as threads:  # what they were doing for the cancelled run ends, as with the process
+            asyncio.get_running_loop().set_default_executor(threads)
+            run = daemon_over(log, store, MemorySink(log), batch_rows=9, snapshot_rounds=40).run()
+            task = asyncio.ensure_future(run)
+            await asyncio.wait({task}, timeout=0.001 * (1.1**number - 1))
+            if task.done():
+                assert task.exception() is None
+                break
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
         cancelled += 1
-        await asyncio.sleep(0.02)  # what a thread was doing for the cancelled run ends, as with the process
     assert cancelled > 3
     _assert_uninterrupted(log, contents)

@@ -14,7 +14,8 @@ from oracle.service.standing import standing
 from oracle.service.telemetry import ShardTelemetry
 from oracle.service.watch import Watch
 from oracle.state.store import MemoryStore
-from tests.support.shards import MASTER_KEY, bodies, first_snapshot, new_store, small_plan
+from tests.support.shards import MASTER_KEY, CountingSource, bodies, first_snapshot, new_store, small_plan
+from tests.support.waiting import PATIENCE, until
 
 _JUNK = 3
 
@@ -33,12 +34,12 @@ def _announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
     return standing("test", record, started=started)
 
 
-def _daemon(log, store, clock, announce=None):
+def _daemon(source, store, clock, announce=None):
     return Daemon(
         plan=small_plan(),
         store=store,
-        source=MemorySource(log),
-        sink=MemorySink(log),
+        source=source,
+        sink=MemorySink(source.log),
         watch=Watch(small_plan(), PublicLog(io.StringIO())),
         settings=DaemonSettings(snapshot_seconds=30.0),
         clock=clock,
@@ -46,18 +47,12 @@ def _daemon(log, store, clock, announce=None):
     )
 
 
-async def _until(reached):
-    async with asyncio.timeout(5):
-        while not reached():  # noqa: ASYNC110 -- neither log nor store has an event for it
-            await asyncio.sleep(0.01)
-
-
 async def _position(log, position):
-    await _until(lambda: log.committed is not None and log.committed.position >= position)
+    await until(lambda: log.committed is not None and log.committed.position >= position)
 
 
 async def _saved(store, position):
-    await _until(lambda: _saved_at(store) >= position)
+    await until(lambda: _saved_at(store) >= position)
 
 
 def _saved_at(store):
@@ -69,7 +64,7 @@ def _saved_at(store):
 async def test_rejected_messages_are_behind_the_snapshot_of_a_clean_stop():
     """The log may be deleted up to there: nothing of it is missed at the next start."""
     log, store = MemoryLog.of(bodies(5), live=True), new_store()
-    daemon = _daemon(log, store, _Clock())
+    daemon = _daemon(MemorySource(log), store, _Clock())
     task = asyncio.create_task(daemon.run())
     await _saved(store, 5)
     for _ in range(_JUNK):
@@ -84,18 +79,19 @@ async def test_rejected_messages_are_behind_the_snapshot_of_a_clean_stop():
 async def test_rejected_messages_bring_a_snapshot_when_it_is_time():
     """Also where no query ever comes: after so many seconds, once; and at once where there was none yet."""
     log, store, clock = MemoryLog.of([b"?"], live=True), new_store(), _Clock()
-    daemon = _daemon(log, store, clock)
+    source = CountingSource(log)
+    daemon = _daemon(source, store, clock)
     task = asyncio.create_task(daemon.run())
     await _saved(store, 1)
     log.append(b"?")
     await _position(log, 2)
-    await asyncio.sleep(0.3)
+    await source.asked_again()
     assert _saved_at(store) == 1
     clock.now = 31.0
     await _saved(store, 2)
     data = store.latest_bytes()
     clock.now = 62.0
-    await asyncio.sleep(0.5)
+    await source.asked_again()
     assert store.latest_bytes() == data
     daemon.stop()
     await task
@@ -105,13 +101,14 @@ async def test_rejected_messages_bring_a_snapshot_when_it_is_time():
 async def test_an_idle_daemon_commits_its_place_again_where_the_ledger_tells_of_starts(announced):
     """The sink of a bus keeps with it how far the source has looked; files depend on the queries only."""
     log, clock = MemoryLog.of(bodies(5), live=True), _Clock()
-    daemon = _daemon(log, new_store(), clock, _announce if announced else None)
+    source = CountingSource(log)
+    daemon = _daemon(source, new_store(), clock, _announce if announced else None)
     task = asyncio.create_task(daemon.run())
     await _position(log, 5)
-    await asyncio.sleep(0.3)
+    await source.asked_again()
     before = len(log.commits)
     clock.now = 31.0
-    await asyncio.sleep(0.7)
+    await source.asked_again()
     again = log.commits[before:]
     assert len(again) == int(announced)
     assert all((commit.position, commit.replies, commit.ledger) == (5, (), ()) for commit in again)
@@ -131,7 +128,7 @@ class _SlowStore(MemoryStore):
 
     def save(self, snapshot):
         self.begun.set()
-        self.go_on.wait(10)
+        assert self.go_on.wait(PATIENCE)
         super().save(snapshot)
         self.ended = True
 
@@ -139,8 +136,8 @@ class _SlowStore(MemoryStore):
 async def test_a_cancelled_daemon_ends_when_its_save_has_ended():
     """A thread goes on whatever becomes of its task; who closes the store must come after it."""
     store = _SlowStore()
-    task = asyncio.create_task(_daemon(MemoryLog.of(bodies(5), live=True), store, _Clock()).run())
-    assert await asyncio.to_thread(store.begun.wait, 5)
+    task = asyncio.create_task(_daemon(MemorySource(MemoryLog.of(bodies(5), live=True)), store, _Clock()).run())
+    assert await asyncio.to_thread(store.begun.wait, PATIENCE)
     for _ in range(2):
         task.cancel()
         await asyncio.wait({task}, timeout=0.1)

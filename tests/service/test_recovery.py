@@ -1,4 +1,5 @@
 import asyncio
+import threading
 import time
 
 import pytest
@@ -23,6 +24,7 @@ from tests.support.shards import (
     small_plan,
     state_of,
 )
+from tests.support.waiting import PATIENCE
 
 _SNAPSHOT, _COMMIT, _END = 100, 500, 600  # a phase ends in between
 
@@ -68,10 +70,12 @@ def test_progress_goes_up_to_the_commit():
 
 
 class _SlowShard(Shard):
-    """One whose work takes half a second of its thread."""
+    """One whose work takes until the event loop has gone on for a while."""
+
+    went_on = threading.Event()
 
     def _fitting(self, batch):
-        time.sleep(0.5)
+        assert self.went_on.wait(PATIENCE)
         return super()._fitting(batch)
 
 
@@ -92,13 +96,12 @@ async def test_the_event_loop_goes_on_while_it_is_re_executed(doubtful):
     """Probes are answered and the bus gets its signs of life during the shard's work, also for answers in doubt."""
     deliveries, snapshot, committed, original = _history()
     shard, source = _SlowShard(small_plan(), snapshot), MemorySource(deliveries)
-    ticks = 0
+    shard.went_on.clear()
 
     async def tick():
-        nonlocal ticks
-        while True:
+        for _ in range(5):
             await asyncio.sleep(0.01)
-            ticks += 1
+        shard.went_on.set()
 
     ticking = asyncio.create_task(tick())
     if doubtful:
@@ -108,8 +111,7 @@ async def test_the_event_loop_goes_on_while_it_is_re_executed(doubtful):
         await repeat_in_doubt(shard, source, sink, [])
     else:
         await catch_up(shard, source, committed)
-    ticking.cancel()
-    assert ticks >= 5
+    await ticking
     assert shard.mark == original.mark
 
 

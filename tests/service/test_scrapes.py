@@ -7,6 +7,7 @@ from typing import Any
 from oracle.service.metrics import Format
 from oracle.service.web import scrapes
 from oracle.service.web.scrapes import Scrapes
+from tests.support.waiting import PATIENCE, until
 
 
 class _Maker:
@@ -24,7 +25,7 @@ class _Maker:
     def encode(self, looked, wanted):
         assert looked == threading.main_thread().ident
         self.threads.append(threading.get_ident())
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(PATIENCE)
         return f"{wanted.name} {len(self.threads)}".encode()
 
 
@@ -63,7 +64,7 @@ async def test_who_goes_away_does_not_spoil_it(monkeypatch):
     maker, subject = _scrapes(monkeypatch)
     maker.go_on.clear()
     first = asyncio.create_task(subject.get(Format.TEXT))
-    await asyncio.sleep(0.05)
+    await until(lambda: maker.threads)
     first.cancel()
     maker.go_on.set()
-    assert await asyncio.wait_for(subject.get(Format.TEXT), 30) == b"TEXT 2"
+    assert await subject.get(Format.TEXT) == b"TEXT 2"

@@ -11,6 +11,7 @@ from oracle.errors import CorruptSnapshotError, StorageError
 from oracle.state.folder import FolderStore
 from oracle.state.patient import PatientStore
 from tests.support.shards import MASTER_KEY, first_snapshot, small_plan
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_the_folder_is_let_go_only_when_the_save_has_ended(folder, monkeypatch):
         fsync(descriptor)
         if threading.current_thread() is saving and _is_snapshot(descriptor):
             synced.set()
-            go_on.wait(10)
+            assert go_on.wait(PATIENCE)
 
     def renamed_first(descriptor, data):
         if threading.current_thread() is threading.main_thread() and _is_snapshot(descriptor) and not go_on.is_set():
@@ -51,7 +52,7 @@ def test_the_folder_is_let_go_only_when_the_save_has_ended(folder, monkeypatch):
     monkeypatch.setattr(os, "fsync", slow)
     monkeypatch.setattr(os, "write", renamed_first)
     saving.start()
-    assert synced.wait(10)
+    assert synced.wait(PATIENCE)
     closing = threading.Thread(target=store.close)
     closing.start()
     closing.join(0.2)
@@ -59,8 +60,8 @@ def test_the_folder_is_let_go_only_when_the_save_has_ended(folder, monkeypatch):
     with pytest.raises(StorageError, match="another process holds it"):
         other.save(_at(20))
     go_on.set()
-    closing.join(10)
-    saving.join(10)
+    closing.join(PATIENCE)
+    saving.join(PATIENCE)
     found = other.load_latest(small_plan().digest)
     assert found is not None
     assert found.position == 10

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,13 +21,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by t
     ResourceType,
 )
 
+from tests.support.waiting import PATIENCE, eventually
+
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 __all__ = ["TOOL", "Broker", "run_tool", "shared_broker"]
 
 TOOL = Path(__file__).resolve().parents[2] / "deploy" / "kafka" / "broker.py"
-_ADMIN_SECONDS = 30.0
 
 # What a broker does in the background every few minutes, or refuses as too quick for a wide network.
 _IMPATIENT = {
@@ -113,7 +113,7 @@ class Broker:
         """Stop its clock with SIGSTOP: connections stay open and nothing answers."""
         pid = self.pid
         os.kill(pid, signal.SIGSTOP)
-        _until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the broker is paused")
+        eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, what=lambda: "the broker is paused")
 
     def resume(self) -> None:
         """Let it go on after `pause`."""
@@ -159,19 +159,19 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Create a topic, wait until it is there, and return its name."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-        _wait(self.admin.create_topics([topic], operation_timeout=_ADMIN_SECONDS))
-        _until(lambda: self._leaders(name) == partitions, f"topic {name} is there")
+        _wait(self.admin.create_topics([topic], operation_timeout=PATIENCE))
+        eventually(lambda: self._leaders(name) == partitions, what=lambda: f"topic {name} is there")
         return name
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone."""
-        _wait(self.admin.delete_topics([name], operation_timeout=_ADMIN_SECONDS))
-        _until(lambda: name not in self.topics(), f"topic {name} is gone")
+        _wait(self.admin.delete_topics([name], operation_timeout=PATIENCE))
+        eventually(lambda: name not in self.topics(), what=lambda: f"topic {name} is gone")
 
     def add_partitions(self, name: str, total: int) -> None:
         """Raise a topic's number of partitions to `total`, and wait until they are there."""
-        _wait(self.admin.create_partitions([NewPartitions(name, total)], operation_timeout=_ADMIN_SECONDS))
-        _until(lambda: self._leaders(name) == total, f"topic {name} has {total} partitions")
+        _wait(self.admin.create_partitions([NewPartitions(name, total)], operation_timeout=PATIENCE))
+        eventually(lambda: self._leaders(name) == total, what=lambda: f"topic {name} has {total} partitions")
 
     def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
         """Set some of a topic's own configuration and leave the rest."""
@@ -183,11 +183,11 @@ class Broker:
 
     def topics(self) -> set[str]:
         """Return the names of all topics but Kafka's own."""
-        found = self.admin.list_topics(timeout=_ADMIN_SECONDS).topics
+        found = self.admin.list_topics(timeout=PATIENCE).topics
         return {name for name in found if not name.startswith("__")}
 
     def _leaders(self, name: str) -> int:
-        topic = self.admin.list_topics(timeout=_ADMIN_SECONDS).topics.get(name)
+        topic = self.admin.list_topics(timeout=PATIENCE).topics.get(name)
         return sum(part.leader >= 0 for part in topic.partitions.values()) if topic else 0
 
     def _java(self) -> list[str]:
@@ -240,15 +240,6 @@ def _users(folder: Path, change: int) -> Iterator[int]:
         file.write(str(users))
 
 
-def _until(condition: Callable[[], bool], name: str) -> None:
-    deadline = time.monotonic() + _ADMIN_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            message = f"not within {_ADMIN_SECONDS:g} s: {name}"
-            raise TimeoutError(message)
-        time.sleep(0.02)
-
-
 def _wait(futures: Mapping[Any, "Future[Any]"]) -> None:
     for future in futures.values():
-        future.result(timeout=_ADMIN_SECONDS)
+        future.result(timeout=PATIENCE)

@@ -20,6 +20,7 @@ from oracle.state.genesis import Genesis, write_genesis
 from oracle.state.keys import create_key_file
 from tests.predictors.examples import example
 from tests.support.shards import bodies, first_snapshot
+from tests.support.waiting import PATIENCE
 
 __all__ = [
     "command",
@@ -112,6 +113,6 @@ def perpetua(*arguments: str | Path, data: bytes | None = None, **variables: str
         input=data,
         capture_output=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE,
         env={**environment(), **variables},
     )

@@ -2,25 +2,24 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public by their documentation
 
 from oracle.planning.plan import Plan
 from tests.support.broker import Broker
 from tests.support.folders import command, long_plan, make_state
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE, eventually
 
 __all__ = ["Answer", "KafkaModelUnderTest", "wait_until"]
 
-_SECONDS = 60.0
-_ROOT = Path(__file__).resolve().parents[2]
+wait_until = eventually
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ log = "json"
     def serve(
         self, config: Path, log: str = "serve.log", *options: str, trap: tuple[str, int] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start a daemon; `trap` is a point of `kafka_launcher`, and the number of the commit."""
+        """Start a daemon; `trap` is a point of `kafka_launcher`, and the position that the commit reaches."""
         line = command("serve")
         if trap is not None:
             line = [sys.executable, "-m", "tests.support.kafka_launcher", trap[0], str(trap[1]), "serve"]
@@ -145,7 +144,7 @@ log = "json"
                     break
                 except BufferError:
                     producer.poll(0.05)
-        producer.flush(_SECONDS)
+        assert producer.flush(PATIENCE) == 0
         if transaction:
             if abort:
                 producer.abort_transaction()
@@ -161,7 +160,7 @@ log = "json"
     def read(self, topic: str | None = None, *, partitions: int | None = None) -> list[Answer]:
         """Return all committed records of a topic, partition by partition."""
         topic = topic or self.answers
-        count = partitions or len(self.broker.admin.list_topics(topic, timeout=20).topics[topic].partitions)
+        count = partitions or len(self.broker.admin.list_topics(topic, timeout=PATIENCE).topics[topic].partitions)
         consumer = Consumer(
             {
                 "bootstrap.servers": self.broker.servers,
@@ -175,13 +174,14 @@ log = "json"
         found: list[Answer] = []
         for partition in range(count):
             consumer.assign([TopicPartition(topic, partition, 0)])
-            deadline = time.monotonic() + _SECONDS
-            while time.monotonic() < deadline:
-                message = consumer.poll(1.0)
-                if message is None:
-                    continue
-                if message.error():
+            while True:
+                message = consumer.poll(PATIENCE)
+                assert message is not None, f"nothing comes of {topic}, partition {partition}, not even its end"
+                error = message.error()
+                if error and error.code() == KafkaError._PARTITION_EOF:
                     break
+                if error:  # the client tells of brokers that are away, and tries on
+                    continue
                 found.append(
                     Answer(
                         partition,
@@ -208,28 +208,15 @@ log = "json"
         """Return the answers of one partition, in order."""
         return [answer.value for answer in self.read() if answer.partition == partition]
 
-    def wait_for_answers(self, count: int, seconds: float = _SECONDS) -> list[Answer]:
-        """Read until there are so many answers."""
-        deadline = time.monotonic() + seconds
-        while True:
+    def wait_for_answers(self, count: int) -> list[Answer]:
+        """Read until there are so many answers; there is time as long as more of them come."""
+        found = self.read()
+        while len(found) < count:
+            before = len(found)
+            eventually(lambda: self.count() > before, what=lambda: (before, count, self.log()[-5:]))  # noqa: B023
             found = self.read()
-            if len(found) >= count:
-                return found
-            if time.monotonic() > deadline:
-                message = f"{len(found)} of {count} answers after {seconds} s; log: {self.log()[-5:]}"
-                raise AssertionError(message)
-            time.sleep(0.1)
+        return found
 
 
 def _headers(given: Any) -> tuple[tuple[str, bytes], ...]:
     return tuple((name, value or b"") for name, value in given or ())
-
-
-def wait_until(done: Any, seconds: float = _SECONDS) -> None:
-    """Wait until `done()` is true."""
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > deadline:
-            message = f"not within {seconds} s"
-            raise AssertionError(message)
-        time.sleep(0.05)

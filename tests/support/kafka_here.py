@@ -13,10 +13,10 @@ from oracle.service.board import Board
 from oracle.service.config import load_config
 from oracle.service.kafka_fleet import check_topics, make_fleet, open_model
 from oracle.service.log import PublicLog
+from tests.support.waiting import PATIENCE
 
 __all__ = ["serve_here"]
 
-_SECONDS = 30.0
 _POLL = 0.1
 
 Lines = list[dict[str, Any]]
@@ -47,11 +47,11 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
     fleet, membership = make_fleet(model, board, "test", log)
     serving = asyncio.create_task(fleet.run(membership))
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(PATIENCE):
             while not serving.done() and not await asyncio.to_thread(done, _lines(stream)):
                 await asyncio.wait({serving}, timeout=_POLL)
     except TimeoutError:
-        raise AssertionError(f"neither done nor ended after {_SECONDS} s; log: {_lines(stream)[-5:]}") from None
+        raise AssertionError(f"neither done nor ended after {PATIENCE} s; log: {_lines(stream)[-5:]}") from None
     finally:
         fleet.stop()
         await serving

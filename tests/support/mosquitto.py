@@ -5,16 +5,16 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.support.waiting import PATIENCE, eventually
+
 __all__ = ["Mosquitto", "free_port", "mosquitto_binary"]
 
 _PLACES: Final = "/usr/sbin:/usr/local/sbin"
-_SECONDS: Final = 20.0
 
 
 def mosquitto_binary() -> str:
@@ -108,7 +108,7 @@ class Mosquitto:
             return
         self._process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         self._process.send_signal(signal.SIGCONT)
-        self._process.wait(_SECONDS)
+        self._process.wait(PATIENCE)
         self._process = None
 
     def restart(self, *, kill: bool = False) -> None:
@@ -133,20 +133,19 @@ class Mosquitto:
         self.stop(kill=True)
 
     def _wait_until_it_listens(self) -> None:
-        deadline = time.monotonic() + _SECONDS
-        while True:
+        def listens() -> bool:
+            assert self._process is not None
+            assert self._process.poll() is None, f"mosquitto ended: {self._said()}"
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1.0).close()
+                socket.create_connection(("127.0.0.1", self.port), PATIENCE).close()
             except OSError:
-                ended = self._process is not None and self._process.poll() is not None
-                log = self.folder / "broker.log"
-                text = log.read_text() if log.exists() else ""
-                out = (self.folder / "broker.out").read_text()
-                assert not ended, f"mosquitto ended: {out} {text}"
-                assert time.monotonic() < deadline, f"mosquitto does not listen: {out} {text}"
-                time.sleep(0.02)
-            else:
-                return
+                return False
+            return True
+
+        eventually(listens, what=self._said)
+
+    def _said(self) -> str:
+        return "".join(path.read_text() for path in sorted(self.folder.glob("broker.[lo]*")))
 
 
 def _user() -> str:

@@ -4,7 +4,6 @@ import itertools
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,20 +20,11 @@ from oracle.planning.plan import Plan
 from tests.support.folders import command, long_plan, make_state
 from tests.support.mosquitto import Mosquitto
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE, eventually
 
 __all__ = ["Asker", "Heard", "MqttModelUnderTest", "eventually"]
 
-_SECONDS = 60.0
-_ROOT = Path(__file__).resolve().parents[2]
 _numbers = itertools.count()
-
-
-def eventually(done: Callable[[], Any], seconds: float = _SECONDS, what: Callable[[], object] = lambda: "") -> None:
-    """Wait until `done()` is true."""
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what()}"
-        time.sleep(0.02)
 
 
 @dataclass(frozen=True)
@@ -92,7 +82,7 @@ class Asker:
         self._client.connect(host, int(port), keepalive=10, clean_start=False, properties=properties)
         self._client.loop_start()
         if topics:
-            assert self._listens.wait(_SECONDS)
+            assert self._listens.wait(PATIENCE)
 
     def _on_connect(self, client: paho.Client, *_: Any) -> None:
         options = SubscribeOptions(qos=1, retainAsPublished=True)
@@ -237,7 +227,7 @@ log = "json"
     def stop(self, process: subprocess.Popen[bytes]) -> int:
         """Stop a daemon cleanly and return its exit code."""
         process.terminate()
-        return process.wait(_SECONDS)
+        return process.wait(PATIENCE)
 
     def end(self) -> None:
         """Kill what still runs."""

@@ -14,7 +14,8 @@ from connectors.mqtt.messages import Outgoing, Query, unpack
 from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.settings import MqttSettings
 from oracle.errors import BusError
-from tests.support.mqtt_script import ScriptedBroker, until
+from tests.support.mqtt_script import ScriptedBroker
+from tests.support.waiting import PATIENCE, until
 
 __all__ = ["SETTINGS", "WHILE", "LinkBench", "an_answer", "hold", "link_bench"]
 
@@ -100,7 +101,7 @@ def hold(journal: Journal) -> threading.Event:
     gate = threading.Event()
 
     def append(bodies: Any) -> int:
-        assert gate.wait(20)
+        assert gate.wait(PATIENCE)
         return Journal.append(journal, bodies)
 
     setattr(journal, "append", append)  # noqa: B010 -- to mypy, a method

@@ -2,26 +2,16 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-__all__ = ["ScriptedBroker", "length_of", "until"]
+__all__ = ["ScriptedBroker", "length_of"]
 
 _CONNECT: Final = 1
 _PUBLISH: Final = 3
 _PUBACK: Final = 4
 _SUBSCRIBE: Final = 8
 _PING: Final = 12
-_SECONDS: Final = 20.0
-
-
-async def until(done: Callable[[], object], what: Callable[[], object] = lambda: "") -> None:
-    """Wait until `done()` is true."""
-    deadline = asyncio.get_running_loop().time() + _SECONDS
-    while not done():
-        assert asyncio.get_running_loop().time() < deadline, f"not within {_SECONDS} s: {what()}"
-        await asyncio.sleep(0.005)
 
 
 def length_of(data: bytes) -> bytes:

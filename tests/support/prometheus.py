@@ -4,7 +4,6 @@ import json
 import shutil
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -15,14 +14,11 @@ from typing import Any, Final
 
 import yaml
 
+from tests.support.waiting import PATIENCE, eventually
+
 __all__ = ["DEPLOY", "Prometheus", "program", "prometheus"]
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
-_PATIENCE: Final = 90.0
-"""Most seconds for anything, on a machine whose disk others keep busy."""
-
-_REQUEST_SECONDS: Final = 60.0
-_POLL: Final = 0.1
 _INTERVAL: Final = "500ms"
 _HOLD: Final = "1s"
 """What every alert's `for` becomes."""
@@ -53,7 +49,7 @@ class Prometheus:
         """
         url = f"{self._address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(url, timeout=_REQUEST_SECONDS) as answer:  # noqa: S310 -- always http
+            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:  # noqa: S310 -- always http
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as exc:
             raise AssertionError(f"{path} {parameters}: {exc.read().decode()}") from exc
@@ -67,16 +63,13 @@ class Prometheus:
         """Return the names of the alerts that fire."""
         return {alert["labels"]["alertname"] for alert in self.get("alerts")["alerts"] if alert["state"] == "firing"}
 
-    def until(self, condition: Callable[[], object], what: str, seconds: float = _PATIENCE) -> None:
+    def until(self, condition: Callable[[], object], what: str) -> None:
         """Wait until something holds.
 
         Raises:
             AssertionError: It does not.
         """
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
-            time.sleep(_POLL)
+        eventually(condition, what=lambda: what)
 
 
 @contextmanager
@@ -126,7 +119,7 @@ def _write_files(folder: Path, target: str, bearer: str) -> None:
 def _answers(process: subprocess.Popen[bytes], address: str, log: Path) -> bool:
     assert process.poll() is None, f"Prometheus has ended: {log.read_text()}"
     try:
-        with urllib.request.urlopen(f"http://{address}/-/ready", timeout=5):
+        with urllib.request.urlopen(f"http://{address}/-/ready", timeout=PATIENCE):
             return True
     except OSError:
         return False

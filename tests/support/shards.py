@@ -28,10 +28,12 @@ from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
 from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.texts import as_rows
+from tests.support.waiting import until
 
 __all__ = [
     "MASTER_KEY",
     "SECRET",
+    "CountingSource",
     "Run",
     "arrow_body",
     "bodies",
@@ -151,11 +153,30 @@ def same_state(left: StateArrays, right: StateArrays) -> bool:
     )
 
 
+class CountingSource(MemorySource):
+    """Counts how often it was asked, so that a test need not guess how long a daemon takes to look at its clock."""
+
+    def __init__(self, log: MemoryLog | Sequence[Delivery | Abort]) -> None:
+        super().__init__(log)
+        self.fetches = 0
+
+    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+        """See `connectors.base.Source.fetch`."""
+        self.fetches += 1
+        return await super().fetch(limit, wait)
+
+    async def asked_again(self, times: int = 3) -> None:
+        """Wait until the daemon has asked so often more: it has then done all there was to do."""
+        before = self.fetches
+        await until(lambda: self.fetches >= before + times)
+
+
 def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     log: MemoryLog | Sequence[Delivery | Abort],
     store: MemoryStore,
     sink: MemorySink,
     *,
+    source: MemorySource | None = None,
     plan: Plan | None = None,
     batch_rows: int = 64,
     snapshot_rounds: int = 150,
@@ -170,7 +191,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     return Daemon(
         plan=plan,
         store=store,
-        source=MemorySource(log),
+        source=source or MemorySource(log),
         sink=sink,
         watch=watch or Watch(plan, PublicLog(output or io.StringIO(), "json", "tiny")),
         settings=DaemonSettings(

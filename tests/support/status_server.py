@@ -3,7 +3,6 @@
 import asyncio
 import hmac
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 import oracle.service
+from tests.support.waiting import PATIENCE, eventually
 
 __all__ = ["CONTENT_SECURITY_POLICY", "StatusServer"]
 
@@ -31,7 +31,6 @@ _HEADERS = {
 }
 _PAGE = Path(oracle.service.__file__).parent / "web" / "page"
 _FILES = {"/": "index.html", "/static/page.css": "page.css", "/static/page.js": "page.js"}
-_SECONDS = 10.0
 
 
 class StatusServer:
@@ -78,10 +77,8 @@ class StatusServer:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, name="status-server", daemon=True)
         self._thread.start()
-        deadline = time.monotonic() + _SECONDS
-        while not self._server.started:
-            assert time.monotonic() < deadline, "the test's web server does not start"
-            time.sleep(0.01)
+        running = self._server
+        eventually(lambda: running.started)
         self._port = self._server.servers[0].sockets[0].getsockname()[1]
 
     def stop(self) -> None:
@@ -89,7 +86,7 @@ class StatusServer:
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = True
-        self._thread.join(_SECONDS)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "the test's web server does not stop"
         self._server = None
 
