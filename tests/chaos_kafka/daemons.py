@@ -19,10 +19,10 @@ from connectors.kafka.sink import KafkaSink
 from oracle.cli import serve_kafka  # noqa: F401  # imported once, in the server that forks the daemons
 from oracle.cli.main import main
 from tests.support.mutants import draw_noise
+from tests.support.waiting import PATIENCE
 
 __all__ = ["MUTANTS", "Slot"]
 
-_END_SECONDS: Final = 60.0
 _WINDOW_SECONDS: Final = 2.0
 
 
@@ -121,7 +121,7 @@ class Slot:
     def stop(self) -> int | None:
         """Ask it to stop, and return how it ended; None if it had to be killed."""
         self._process.terminate()
-        self._process.join(_END_SECONDS)
+        self._process.join(PATIENCE)
         code = self._process.exitcode
         if code is None:
             self.kill()

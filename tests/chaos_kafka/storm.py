@@ -17,11 +17,11 @@ from tests.chaos_kafka.verdict import Verdict, judge
 from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.sharded import make_sharded_state
+from tests.support.waiting import PATIENCE
 
 __all__ = ["Row", "Wishes", "storm"]
 
 _DAEMONS: Final = 2
-_PATIENCE: Final = 120.0
 _SERVING_SECONDS: Final = 20.0
 _LOOK: Final = 0.01
 _HOPELESS: Final = 20
@@ -211,9 +211,9 @@ def _wait_for_the_rest(model: KafkaModelUnderTest, sent: list[int], slots: list[
             return False
 
     try:
-        if not _wait(all_committed, _PATIENCE, slots, row):
+        if not _wait(all_committed, PATIENCE, slots, row):
             row.stopped += 1
-            row.trouble.append(f"not all was answered within {_PATIENCE:.0f} s after the storm")
+            row.trouble.append(f"not all was answered within {PATIENCE:.0f} s after the storm")
     finally:
         reader.close()
 

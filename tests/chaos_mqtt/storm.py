@@ -14,11 +14,10 @@ from tests.chaos_mqtt.daemons import MqttSlot
 from tests.chaos_mqtt.load import Load
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import MqttModelUnderTest
+from tests.support.waiting import PATIENCE
 
 __all__ = ["Row", "Wishes", "storm"]
 
-_PATIENCE: Final = 90.0
-_SERVING_SECONDS: Final = 30.0
 _LOOK: Final = 0.01
 _HOPELESS: Final = 20
 """Daemons that ended by themselves, after which it is given up."""
@@ -49,7 +48,7 @@ class Wishes:
     rate: float = 200.0
     seed: int = 1
     mutant: str | None = None
-    patience: float = _PATIENCE
+    patience: float = PATIENCE
     predictor: str = "rectangles"
 
 
@@ -100,12 +99,12 @@ def storm(folder: Path, wishes: Wishes, on_blow: Callable[[], None] = lambda: No
         slot = MqttSlot(config, folder / "serve.log", wishes.mutant)
         load = Load(model, wishes.clients, wishes.queries, wishes.rate, wishes.seed)
         slot.start()
-        _wait(lambda: _connected(slot), _SERVING_SECONDS, slot, row)  # before that no broker keeps anything for us
+        _wait(lambda: _connected(slot), PATIENCE, slot, row)  # before that no broker keeps anything for us
         load.start()
         try:
             _rage(broker, slot, load, row, wishes, on_blow)
             _wait(lambda: load.done and len(load.answers()) >= wishes.queries, wishes.patience, slot, row)
-            _wait(lambda: _connected(slot) and _serves(slot), _SERVING_SECONDS, slot, row)
+            _wait(lambda: _connected(slot) and _serves(slot), PATIENCE, slot, row)
         finally:
             if slot.code is not None or slot.stop() != 0:
                 row.stopped += 1
@@ -133,10 +132,10 @@ def _rage(  # noqa: PLR0913, PLR0917 -- the parts of a storm
     rng.shuffle(blows)
     for number, blow in enumerate(blows):
         at = (number + rng.random()) / len(blows)
-        _wait(lambda at=at: load.part >= at, _SERVING_SECONDS, slot, row)  # type: ignore[misc]
+        _wait(lambda at=at: load.part >= at, PATIENCE, slot, row)  # type: ignore[misc]
         if blow == "kill":
             moment = rng.expovariate(2.0)
-            _wait(lambda moment=moment: slot.age >= moment, _SERVING_SECONDS, slot, row)  # type: ignore[misc]
+            _wait(lambda moment=moment: slot.age >= moment, PATIENCE, slot, row)  # type: ignore[misc]
             row.serving += _connected(slot)
             slot.kill()
             row.kills += 1

@@ -5,6 +5,7 @@ import pytest
 from oracle.cli.version import version
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.shards import deliveries_of, new_shard, process_in_batches
+from tests.support.waiting import PATIENCE
 
 _COMMANDS = ("plan", "init", "serve", "status", "check", "topics", "replay", "demo")
 
@@ -83,7 +84,7 @@ def _piped(arguments, reads):
         if reads:
             assert process.stdout.read(reads)
         process.stdout.close()
-        return process.wait(60), process.stderr.read().decode()
+        return process.wait(PATIENCE), process.stderr.read().decode()
 
 
 @pytest.mark.parametrize("reads", [0, 10])

@@ -20,8 +20,7 @@ from oracle.service.config_web import WebTable
 from oracle.service.log import PublicLog
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.shards import bodies
-
-_SECONDS = 30.0
+from tests.support.waiting import PATIENCE, eventually
 
 
 class _Served:
@@ -53,18 +52,18 @@ class _Served:
         return next(line["port"] for line in self.lines() if line["event"] == "web.listening")
 
     def ask(self, path, **headers):
-        return httpx.get(f"http://127.0.0.1:{self.port()}{path}", headers=headers, trust_env=False, timeout=_SECONDS)
+        return httpx.get(f"http://127.0.0.1:{self.port()}{path}", headers=headers, trust_env=False, timeout=PATIENCE)
 
     def until(self, done: Callable[[], bool]):
-        deadline = time.monotonic() + _SECONDS
-        while not done():
-            assert time.monotonic() < deadline, self._log.read_text()
+        def look():
             assert self.process.poll() is None, self._log.read_text()
-            time.sleep(0.05)
+            return done()
+
+        eventually(look, what=self._log.read_text)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(_SECONDS)
+        return self.process.wait(PATIENCE)
 
 
 def _config(folder, web=None, service=None, **tables):

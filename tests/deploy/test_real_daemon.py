@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.folders import command, environment, long_plan, make_state, write_config, write_log
 from tests.support.prometheus import DEPLOY, prometheus
+from tests.support.waiting import PATIENCE
 from tests.support.watched import METRICS
 
 _DASHBOARD = json.loads((DEPLOY / "grafana" / "perpetua.json").read_text())
@@ -44,7 +45,7 @@ def daemon(tmp_path, free_port):
 
 def _probe(variables):
     command = [sys.executable, "-I", "-S", str(DEPLOY / "probe.py"), "readyz"]
-    return subprocess.run(command, env=variables, capture_output=True, check=False, timeout=60).returncode
+    return subprocess.run(command, env=variables, capture_output=True, check=False, timeout=PATIENCE).returncode
 
 
 def test_the_real_daemon_fills_the_dashboard_and_raises_alerts(tmp_path, daemon):
@@ -76,6 +77,6 @@ def test_the_real_daemon_fills_the_dashboard_and_raises_alerts(tmp_path, daemon)
         alerts = server.firing()  # in the fifth of sixteen short phases, and of each 25 queries one is none
         assert alerts <= {"PerpetuaDeltaNearlySpent", "PerpetuaRejections"}  # the first only if it saw a level passed
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
         server.until(lambda: "PerpetuaDown" in server.firing(), "the alert fires")
         assert _probe(variables) == 1

@@ -23,6 +23,7 @@ from tests.support.folders import perpetua
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
 from tests.support.shards import bodies
+from tests.support.waiting import PATIENCE
 
 _RECIPE = Path(__file__).resolve().parents[2] / "deploy" / "kafka" / "acls.md"
 _KINDS = {
@@ -93,7 +94,7 @@ class Cluster:
             headers=list(headers),
             on_delivery=lambda error, _: codes.append(error.code() if error else 0),
         )
-        producer.flush(20)
+        producer.flush(PATIENCE)
         return codes[0] if codes else None
 
     def read(self, user, topic, count=1, *, group=None):
@@ -106,12 +107,12 @@ class Cluster:
         consumer = Consumer({**self.client(user), **settings})
         values: list[bytes | None] = []
         try:
-            hidden = consumer.list_topics(topic, timeout=20).topics[topic].error
+            hidden = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].error
             if hidden:
                 return hidden.code()
             consumer.assign([TopicPartition(topic, 0, 0)])
             while len(values) < count:
-                message = consumer.poll(20)
+                message = consumer.poll(PATIENCE)
                 if message is None:
                     return values
                 error = message.error()
@@ -154,8 +155,7 @@ def _allow(cluster, model, leave_out=lambda _binding: False):
         "perpetua-MODEL-": f"{model.group}-",
     }
     bindings = _bindings(_RECIPE.read_text(), names)
-    for future in cluster.broker.admin.create_acls([b for b in bindings if not leave_out(b)]).values():
-        future.result(timeout=30)
+    cluster.broker.allow([binding for binding in bindings if not leave_out(binding)])
     return bindings
 
 

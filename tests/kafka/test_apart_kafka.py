@@ -10,6 +10,7 @@ from tests.kafka.conftest import unique_name
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.kafka import KafkaModelUnderTest, wait_until
 from tests.support.shards import arrow_body
+from tests.support.waiting import PATIENCE
 
 _ARROW = (("content-type", ARROW_STREAM.encode()),)
 _ROWS = 1_000
@@ -70,13 +71,13 @@ def test_it_moves_and_its_end_costs_nothing(model):
     _engine_of(daemon).kill()
     asked += (more := _messages(1, 3))
     model.ask(more, headers=_ARROW)
-    assert daemon.wait(60) == 70
+    assert daemon.wait(PATIENCE) == 70
     assert "engine: its process has ended" in str(model.log("second.log"))
 
     daemon = model.serve(model.config(), "third.log")
     model.wait_for_answers(len(asked))
     daemon.terminate()
-    assert daemon.wait(60) == 0
+    assert daemon.wait(PATIENCE) == 0
     assert model.values() == model.expected(asked)
 
 
@@ -89,12 +90,12 @@ def test_a_stop_with_the_engine_moved_is_clean(model):
     _move(model, asked, "serve.log")
     engine = _engine_of(daemon)
     daemon.terminate()
-    assert daemon.wait(60) == 0
+    assert daemon.wait(PATIENCE) == 0
     assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
     assert "snapshot.written" in model.events()
     asked += (more := _messages(2, 5))
     model.ask(more, headers=_ARROW)
-    model.serve(model.config(service='drain_seconds = 5\nengine = "inside"'), "second.log")
+    model.serve(model.config(service='drain_seconds = 60\nengine = "inside"'), "second.log")
     model.wait_for_answers(len(asked))
     assert model.values() == model.expected(asked)
     assert "engine.apart" not in model.events("second.log")

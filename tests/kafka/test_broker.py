@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests.support.broker import Broker, run_tool, shared_broker
+from tests.support.waiting import PATIENCE
 
 SILENT = {"log_level": 0}
 
@@ -29,7 +30,7 @@ def write(broker, topic, *values):
     producer = Producer({"bootstrap.servers": broker.servers, **SILENT})
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=lambda error, _: outcomes.append(error))
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE) == 0
     assert outcomes == [None] * len(values)
 
 
@@ -38,12 +39,12 @@ def read(broker, topic, count):
     consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "reader", **SILENT})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        return [message.value() for message in consumer.consume(count, timeout=30)]
+        return [message.value() for message in consumer.consume(count, timeout=PATIENCE)]
     finally:
         consumer.close()
 
 
-def ended(pid, seconds=20.0):
+def ended(pid, seconds=PATIENCE):
     """Say whether a process ends within so many seconds."""
     deadline = time.monotonic() + seconds
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:

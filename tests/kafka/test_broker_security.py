@@ -13,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by t
 
 from tests.support.broker import Broker
 from tests.support.certificates import Authority
+from tests.support.waiting import PATIENCE
 
 MODULES = "org.apache.kafka.common.security"
 SCRAM_MODULE = f"{MODULES}.scram.ScramLoginModule required;"
@@ -51,16 +52,16 @@ def password(mechanism, user, secret=None):
 def visible(address, **settings):
     """Return the topics that a client with these settings is shown."""
     client = AdminClient({"bootstrap.servers": address, **SILENT, **settings})
-    return {name for name in client.list_topics(timeout=10).topics if not name.startswith("__")}
+    return {name for name in client.list_topics(timeout=PATIENCE).topics if not name.startswith("__")}
 
 
 def fails(address, expected, **settings):
-    """Say whether a client with these settings that writes a record meets this error within 30 s."""
+    """Say whether a client with these settings that writes a record meets this error in time."""
     codes: list[int] = []
     client = {"bootstrap.servers": address, "error_cb": lambda error: codes.append(error.code()), **SILENT, **settings}
     producer = Producer(client)
     producer.produce("open", b"x", on_delivery=lambda error, _: codes.append(error.code() if error else 0))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while expected not in codes and time.monotonic() < deadline:
         producer.poll(0.05)
     producer.purge()
@@ -79,8 +80,7 @@ def allow(broker, user, topic, operation):
         operation,
         AclPermissionType.ALLOW,
     )
-    for future in broker.admin.create_acls([rule]).values():
-        future.result(timeout=30)
+    broker.allow([rule])
 
 
 @pytest.mark.slow

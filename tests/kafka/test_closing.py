@@ -9,9 +9,9 @@ from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from oracle.errors import BusError
+from tests.support.waiting import PATIENCE
 
 _SOURCES = 20
-_SECONDS = 30.0
 
 
 async def opened(sink):
@@ -46,7 +46,7 @@ async def left_by(broker, settings):
     await asyncio.gather(*(source.close() for source in sources), sink.close(), member, return_exceptions=True)
     await asyncio.gather(*fetching, return_exceptions=True)
     if asyncio.all_tasks() - before:
-        await asyncio.wait(asyncio.all_tasks() - before, timeout=_SECONDS)
+        await asyncio.wait(asyncio.all_tasks() - before, timeout=PATIENCE)
     return sorted(str(task.get_coro()) for task in asyncio.all_tasks() - before)
 
 

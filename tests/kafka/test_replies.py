@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import time
 
 import msgspec
 import numpy as np
@@ -17,6 +16,7 @@ from oracle.service.codec.rejections import Reason
 from tests.support.kafka_here import serve_here
 from tests.support.kafka_records import batch, produce, record, sealed
 from tests.support.shards import bodies
+from tests.support.waiting import PATIENCE, eventually
 
 _ID = b"a correlation id \0\xff"
 
@@ -204,13 +204,13 @@ def _mutants(count):
         yield sealed(data)
 
 
-async def _offsets(servers, topic):
-    """Return the offsets of all records, as a shard's consumer reads them."""
+async def _offsets(servers, topic, count):
+    """Return the offsets of so many records, as a shard's consumer reads them, and of what comes behind."""
     settings = KafkaSettings(servers=(servers,), topic=topic, answers="answers", group="g", model="m")
-    source, found = KafkaSource(settings, 0), []
+    source, found = KafkaSource(settings, 0), list[int]()
     await source.open(None)
     try:
-        while part := await source.fetch(1000, 1.0):
+        while (part := await source.fetch(1000, 1.0)) or len(found) < count:
             found += [delivery.position - 1 for delivery in part]
         return found
     finally:
@@ -221,13 +221,13 @@ def test_whatever_a_broker_takes_is_read(model):
     """Of batches with a few bytes changed, those that the broker takes are read, every record at its offset."""
     taken = _write_raw(model, _mutants(400))
     assert 100 < taken < 300
-    assert asyncio.run(_offsets(model.broker.servers, model.queries)) == list(range(3 * taken))
+    assert asyncio.run(_offsets(model.broker.servers, model.queries, 3 * taken)) == list(range(3 * taken))
 
 
 def _write(model, topic, key, value):
     producer = Producer({"bootstrap.servers": model.broker.servers})
     producer.produce(topic, value, key=key)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE) == 0
 
 
 def _compacted(model, topic):
@@ -236,11 +236,12 @@ def _compacted(model, topic):
         topic, {"segment.ms": "100", "min.cleanable.dirty.ratio": "0.0", "max.compaction.lag.ms": "100"}
     )
     _write(model, topic, b"marker", b"first")
-    deadline = time.monotonic() + 60
-    while any(record.value == b"first" for record in model.read(topic)):
-        assert time.monotonic() < deadline, "the cleaner did not come"
-        time.sleep(0.2)  # the segment grows old, and the next record closes it
-        _write(model, topic, b"marker", b"later")
+
+    def cleaned():
+        _write(model, topic, b"marker", b"later")  # closes the segment when it has grown old
+        return all(record.value != b"first" for record in model.read(topic))
+
+    eventually(cleaned)
     return [record for record in model.read(topic) if record.key != b"marker"]
 
 

@@ -39,6 +39,7 @@ from tests.leaks.subjects import BAD, Message, leak_plan
 from tests.leaks.tokens import Tokens
 from tests.leaks.worlds import CHUNK, Pair, table_of, trained
 from tests.support.shards import arrow_body
+from tests.support.waiting import PATIENCE
 
 __all__ = ["Form", "sight"]
 
@@ -46,8 +47,6 @@ Form = Literal["json", "arrow"]
 
 _ROWS: Final = 4
 """Rows of an Arrow message: fewer than what Arrow pads to."""
-
-_PATIENCE: Final = 60.0
 
 
 def sight(pair: Pair, which: int, folder: Path, *, form: Form = "json", mutant: str | None = None) -> Sightings:
@@ -172,7 +171,7 @@ class _Run:
     async def _until_saved(self, serving: "asyncio.Task[int]", count: int) -> None:
         """Wait until the snapshot behind so many messages is told of in the log."""
         rounds = sum(message != BAD for message in self._world.messages[:count])
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while not any(
             (line["event"], line.get("round")) == ("snapshot.written", rounds)
             for line in map(json.loads, self._output.getvalue().splitlines())

@@ -15,6 +15,7 @@ from tests.leaks.subjects import leak_plan, model_file
 from tests.leaks.worlds import CHUNK, Pair
 from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest, wait_until
+from tests.support.waiting import PATIENCE
 
 __all__ = ["sight"]
 
@@ -23,8 +24,6 @@ _CLIENT: Final = "bus.client"
 
 _TIME: Final = re.compile(rb"(?<=/)[0-9]+(?=-[0-9]+$)")
 """Where a ledger event's key has the time of the last record before it."""
-
-_SECONDS: Final = 60.0
 
 
 def sight(pair: Pair, which: int, folder: Path, broker: Broker, name: str) -> Sightings:
@@ -58,7 +57,7 @@ class _Run:
         (self._folder / "model.toml").write_text(model_file(self._world.subject))
         write_rows(self._folder / "rows.parquet", self._world)
         init = self._start("init", "init", "model.toml", "--data", "rows.parquet", "--state", "state")
-        init.join(_SECONDS)
+        init.join(PATIENCE)
         assert init.exitcode == 0, self._err("init").read_text()
         config = self._model.config(state="state", extra="[web]\nport = 0\n")
         text = (
@@ -69,7 +68,7 @@ class _Run:
         try:
             self._stream()
             process.terminate()
-            process.join(_SECONDS)
+            process.join(PATIENCE)
         finally:
             if process.is_alive():
                 process.kill()
@@ -102,7 +101,7 @@ class _Run:
             chunk = [None if line == b"null" else line for line in lines[start : start + CHUNK]]
             self._model.ask(chunk, transaction=f"{self._model.name}.asker")
             wait_until(lambda end=start + CHUNK: self._said("snapshot.written", round=rounds_of(self._world, end)))
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=_SECONDS) as client:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=PATIENCE) as client:
                 wait_until(lambda: client.get("/status").json()["shards"][0]["lag_records"] == 0)
             see_pages(self.seen, f"http://127.0.0.1:{port}")
             self.seen.files(self._folder / "state")

@@ -17,10 +17,10 @@ from tests.leaks.subjects import BAD, leak_plan, model_file
 from tests.leaks.worlds import CHUNK, Pair
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, Heard, MqttModelUnderTest, eventually
+from tests.support.waiting import PATIENCE
 
 __all__ = ["sight"]
 
-_SECONDS: Final = 60.0
 _NAME: Final = "leaks"
 _SIZE: Final = re.compile(r" bytes=[0-9]+$")
 
@@ -59,7 +59,7 @@ class _Run:
         (self._folder / "model.toml").write_text(model_file(self._world.subject))
         write_rows(self._folder / "rows.parquet", self._world)
         init = self._start("init", "init", "model.toml", "--data", "rows.parquet", "--state", "state")
-        init.join(_SECONDS)
+        init.join(PATIENCE)
         assert init.exitcode == 0, (self._folder / "init.err").read_text()
         config = self._model.config(
             state=f"snapshot_rounds = {CHUNK // 4}\nsnapshot_seconds = 3600", extra="[web]\nport = 0\n"
@@ -69,7 +69,7 @@ class _Run:
         try:
             self._stream()
             process.terminate()
-            process.join(_SECONDS)
+            process.join(PATIENCE)
         finally:
             if process.is_alive():
                 process.kill()

@@ -24,6 +24,7 @@ from tests.leaks.spelling import as_column, as_values
 from tests.leaks.subjects import BAD, leak_plan, model_file
 from tests.leaks.worlds import CHUNK, Pair, World, table_of
 from tests.support.folders import write_config
+from tests.support.waiting import PATIENCE
 
 __all__ = ["KEPT_SECONDS", "Files", "line_of", "rounds_of", "see_pages", "sight", "start_in", "write_rows"]
 
@@ -40,7 +41,6 @@ _LINE: Final = 64
 """Bytes of every line of the log: so many lines fill a page."""
 
 _NULL: Final = b"null\n"
-_PATIENCE: Final = 60.0
 _POLL: Final = 0.02
 _ROWS: Final = 32
 """Rows of a message of a Parquet file."""
@@ -96,7 +96,7 @@ class _Run:
         return process
 
     def _end(self, process: BaseProcess, channel: str) -> None:
-        process.join(_PATIENCE)
+        process.join(PATIENCE)
         assert process.exitcode is not None, self._err.read_text()
         self.seen.add("exit codes", f"{channel}: {process.exitcode}")
 
@@ -137,7 +137,7 @@ class _Run:
 
     def _until(self, process: BaseProcess, event: str, **fields: object) -> dict[str, object]:
         """Wait for a line in the log, and return it."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             for text in self._err.read_text().splitlines() if self._err.exists() else []:
                 line = json.loads(text) if text.startswith("{") and text.endswith("}") else {}
@@ -234,7 +234,7 @@ class _Run:
 def see_pages(seen: Sightings, url: str) -> None:
     """Take note of all that a daemon's web server shows, when the metrics that were asked for last are stale."""
     time.sleep(KEPT_SECONDS)
-    with httpx.Client(base_url=url, trust_env=False, timeout=_PATIENCE) as client:
+    with httpx.Client(base_url=url, trust_env=False, timeout=PATIENCE) as client:
         for path, headers in PATHS:
             answer = client.get(path, headers=headers)
             seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)

@@ -23,19 +23,18 @@ from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.redeliveries import Redeliveries
 from oracle.errors import RefusedError, StorageError
 from tests.chaos_mqtt.daemons import MUTANTS
-from tests.support.mqtt_link import WHILE, LinkBench, an_answer, hold, link_bench
+from tests.support.mqtt_link import WHILE, LinkBench, an_answer, hold, link_bench, seen
 from tests.support.mqtt_script import ScriptedBroker
 from tests.support.waiting import PATIENCE, until
 
 
-async def _acknowledges_after_the_journal(folder: Path) -> None:
+async def _acknowledges_after_the_journal(folder: Path, seconds: float) -> None:
     async with link_bench(folder) as bench:
         await bench.connected()
         gate = hold(bench.journal)
         try:
             bench.broker.send(b"one", 1)
-            await asyncio.sleep(WHILE)
-            early = list(bench.broker.acked)
+            early = await seen(lambda: bench.broker.acked, seconds)
         finally:
             gate.set()
         await until(lambda: bench.broker.acked)
@@ -43,7 +42,7 @@ async def _acknowledges_after_the_journal(folder: Path) -> None:
         assert bench.queries() == [b"one"]
 
 
-async def _knows_what_is_repeated(folder: Path) -> None:
+async def _knows_what_is_repeated(folder: Path, _seconds: float) -> None:
     async with link_bench(folder) as bench:
         await bench.connected()
         bench.broker.send(b"one", 1)
@@ -58,7 +57,7 @@ async def _knows_what_is_repeated(folder: Path) -> None:
         assert bench.queries() == [b"one"] * 3
 
 
-async def _keeps_what_nobody_has_taken(folder: Path) -> None:
+async def _keeps_what_nobody_has_taken(folder: Path, _seconds: float) -> None:
     async with link_bench(folder) as bench:
         await bench.connected()
         bench.broker.takes = [None, None, None]
@@ -75,14 +74,13 @@ async def _keeps_what_nobody_has_taken(folder: Path) -> None:
             bench.broker.take(mid)
 
 
-async def _publishes_what_is_durable(folder: Path) -> None:
+async def _publishes_what_is_durable(folder: Path, seconds: float) -> None:
     async with link_bench(folder) as bench:
         await bench.connected()
         gate = hold(bench.outbox.journal)
         committing = asyncio.ensure_future(bench.outbox.commit([an_answer(1)], Committed(1, b"")))
         try:
-            await asyncio.sleep(WHILE)
-            early = list(bench.broker.published)
+            early = await seen(lambda: bench.broker.published, seconds)
         finally:
             gate.set()
         await committing
@@ -90,7 +88,7 @@ async def _publishes_what_is_durable(folder: Path) -> None:
         assert not early
 
 
-_STEPS: dict[str, Callable[[Path], Awaitable[None]]] = {
+_STEPS: dict[str, Callable[[Path, float], Awaitable[None]]] = {
     "acknowledge first": _acknowledges_after_the_journal,
     "no redeliveries": _knows_what_is_repeated,
     "forgetful outbox": _keeps_what_nobody_has_taken,
@@ -101,7 +99,7 @@ _STEPS: dict[str, Callable[[Path], Awaitable[None]]] = {
 @pytest.mark.parametrize("step", _STEPS)
 async def test_steps_are_in_their_order(tmp_path, step):
     """Journalled, then acknowledged; a redelivery known; committed, then published; out only when taken over."""
-    await _STEPS[step](tmp_path)
+    await _STEPS[step](tmp_path, WHILE)
 
 
 @pytest.mark.parametrize("mutant", _STEPS)
@@ -117,7 +115,7 @@ async def test_every_broken_daemon_fails_its_step(tmp_path, monkeypatch, mutant)
         monkeypatch.setattr(owner, name, getattr(owner, name))  # so that it is set back afterwards
     MUTANTS[mutant]()
     with pytest.raises(AssertionError, match=r"^(?!not within)"):
-        await _STEPS[mutant](tmp_path)
+        await _STEPS[mutant](tmp_path, PATIENCE)
 
 
 async def test_a_moment_after_the_last_answer_a_crash_repeats_nothing(tmp_path, monkeypatch):
@@ -135,10 +133,14 @@ async def test_a_moment_after_the_last_answer_a_crash_repeats_nothing(tmp_path, 
         assert bench.left_after_a_crash() == [b"answer 1", b"answer 2"]
         await until(lambda: not bench.left_after_a_crash())
         assert len(bench.broker.published) == 2
-        await asyncio.sleep(WHILE)
-        before = bench.outbox.journal.end, len(waits)
-        await asyncio.sleep(WHILE)
-        assert (bench.outbox.journal.end, len(waits)) == before
+
+        def done() -> tuple[int, int]:
+            return bench.outbox.journal.end, len(waits)
+
+        before, rests = done(), False
+        while not rests:
+            await asyncio.sleep(WHILE)
+            rests, before = done() == before, done()
         assert before[0] == 2
 
 

@@ -21,7 +21,7 @@ from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
 from tests.support.mqtt_script import ScriptedBroker
 from tests.support.shards import bodies
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 _SECRET = "opensesame-7Qx"  # noqa: S105 -- a password of the test's own
 _KEY_SECRET = "keypass-4Zw"  # noqa: S105 -- as above
@@ -79,7 +79,7 @@ def _probe(broker: Mosquitto, **settings: object) -> None:
         topic="q",
         answers="a",
         model="m",
-        request_seconds=5.0,
+        request_seconds=60.0,
         **settings,  # type: ignore[arg-type]
     )
     asyncio.run(probe(made))
@@ -208,7 +208,7 @@ password_file = "{tmp_path}/password"
             asker.ask(model.queries, bodies(1)[0])
             eventually(lambda: asker.heard, what=model.log)
             checked = subprocess.run(
-                command("check", config), capture_output=True, check=False, env=environment(), timeout=60
+                command("check", config), capture_output=True, check=False, env=environment(), timeout=PATIENCE
             )
             printed = (tmp_path / "serve.log").read_bytes() + checked.stdout + checked.stderr
     assert b"ok     broker lets us in" in checked.stdout

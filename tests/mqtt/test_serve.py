@@ -41,11 +41,11 @@ def test_what_an_answer_carries(served):
     """Correlation data and user properties come back as they were, the content type is JSON, the expiry is kept."""
     asker = served.asker()
     user = [("b", "1"), ("a", "\u00e9"), ("b", "")]
-    asker.ask(served.queries, bodies(1)[0], correlation=b"\0\xffx", user=user, expiry=500)
+    asker.ask(served.queries, bodies(1)[0], correlation=b"\0\xffx", user=user, expiry=50_000)
     asker.ask(served.queries, bodies(1)[0])
     full, plain = _wait(served, asker, 2)
     assert (full.correlation, full.user, full.content_type) == (b"\0\xffx", tuple(user), "application/json")
-    assert full.expiry in range(490, 501)
+    assert full.expiry in range(40_000, 50_001)
     assert (plain.correlation, plain.user, plain.expiry) == (None, (), None)
     assert not full.retained
 
@@ -151,15 +151,14 @@ def test_query_that_has_expired_at_the_broker_never_comes(model):
     model.stop(model.processes[0])
     asker = model.asker()
     asker.ask(model.queries, b'{"id":"late","x":[0.5,0.5]}', expiry=1)
-    asker.ask(model.queries, b'{"id":"fine","x":[0.5,0.5]}', expiry=600)
+    asker.ask(model.queries, b'{"id":"fine","x":[0.5,0.5]}', expiry=60_000)
     eventually(lambda: len(asker.taken) == 2)
-    over = time.monotonic() + 2.2
-    eventually(lambda: time.monotonic() > over)
+    time.sleep(2.2)
     model.serve(model.config())
     (answer,) = _wait(model, asker, 1)
     assert answer.json["id"] == "fine"
     assert answer.expiry is not None
-    assert answer.expiry < 600
+    assert answer.expiry < 60_000
 
 
 def test_status_topic_says_whether_it_is_there(served):
@@ -174,12 +173,12 @@ def test_status_topic_says_whether_it_is_there(served):
 
     assert latest() == {"model": served.plan.name, "online": True}
     served.stop(served.processes[0])
-    assert latest() == {"model": served.plan.name, "online": False}
+    eventually(lambda: latest() == {"model": served.plan.name, "online": False})
     served.serve(served.config())
     served.wait_for_event("bus.connected", 2)
-    eventually(lambda: latest() == {"model": served.plan.name, "online": True}, 10)
+    eventually(lambda: latest() == {"model": served.plan.name, "online": True})
     served.processes[1].kill()
-    eventually(lambda: latest() == {"model": served.plan.name, "online": False}, 10)
+    eventually(lambda: latest() == {"model": served.plan.name, "online": False})
 
 
 def test_ledger_events_are_published(model):
@@ -192,6 +191,7 @@ def test_ledger_events_are_published(model):
         sender.ask(model.queries, body)
     _wait(model, sender, 300)
     model.stop(model.processes[0])
+    eventually(lambda: "shard-stopped" in [one.json["kind"] for one in asker.heard])
     kinds = [one.json["kind"] for one in asker.heard]
     assert (kinds[0], kinds[-1]) == ("shard-started", "shard-stopped")
     assert "phase-started" in kinds

@@ -6,18 +6,23 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import psutil
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by their documentation
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
     NewTopic,
+    ResourcePatternType,
     ResourceType,
 )
 
@@ -174,17 +179,29 @@ class Broker:
         eventually(lambda: self._leaders(name) == total, what=lambda: f"topic {name} has {total} partitions")
 
     def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
-        """Set some of a topic's own configuration and leave the rest."""
+        """Set some of a topic's own configuration and leave the rest, and wait until the broker knows."""
         entries = [
             ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         _wait(self.admin.incremental_alter_configs([resource]))
+        eventually(lambda: config.items() <= self._configuration(name).items(), what=lambda: f"topic {name}: {config}")
+
+    def allow(self, rules: Sequence[AclBinding]) -> None:
+        """Add access rules, and wait until the broker's authorizer goes by them."""
+        _wait(self.admin.create_acls(list(rules)))
+        kinds = (AclOperation.ANY, AclPermissionType.ANY)
+        of_any = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, *kinds)  # type: ignore[arg-type]  # None is any, by its documentation
+        eventually(lambda: set(rules) <= set(self.admin.describe_acls(of_any).result(PATIENCE)), what=lambda: rules)
 
     def topics(self) -> set[str]:
         """Return the names of all topics but Kafka's own."""
         found = self.admin.list_topics(timeout=PATIENCE).topics
         return {name for name in found if not name.startswith("__")}
+
+    def _configuration(self, name: str) -> dict[str, str]:
+        (future,) = self.admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
+        return {entry.name: entry.value for entry in future.result(PATIENCE).values()}
 
     def _leaders(self, name: str) -> int:
         topic = self.admin.list_topics(timeout=PATIENCE).topics.get(name)

@@ -12,6 +12,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.support.status_server import StatusServer
+from tests.support.waiting import PATIENCE
 
 __all__ = ["Page", "chromium"]
 
@@ -31,7 +32,7 @@ _MISSING = (
     "Install them with `make browser`, or as root with: apt-get install chromium chromium-driver"
 )
 _SOON = 0.4
-_SECONDS = 10.0
+_LOAD_SECONDS = 10.0
 _PICTURES = Path(__file__).resolve().parents[2] / "build" / "page"
 
 _TOO_PALE = """
@@ -78,7 +79,7 @@ def chromium(profile: Path) -> Iterator[Chrome]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     running = Chrome(options=options, service=ChromeService(driver))
-    running.set_page_load_timeout(_SECONDS)
+    running.set_page_load_timeout(_LOAD_SECONDS)
     try:
         yield running
     finally:
@@ -118,7 +119,9 @@ class Page:
         with contextlib.suppress(TimeoutException):
             self.browser.get(self.server.address + path)
             return
+        self.browser.set_page_load_timeout(PATIENCE)
         self.browser.get(self.server.address + path)
+        self.browser.set_page_load_timeout(_LOAD_SECONDS)
 
     def show(self, document: Mapping[str, Any]) -> None:
         """Change the document, and wait until the page has asked for it and has shown it."""
@@ -155,12 +158,12 @@ class Page:
         """Wait until this is true, asking often at first and then less so, as each question costs the browser work.
 
         Raises:
-            TimeoutException: It has not been for ten seconds.
+            TimeoutException: It does not become so.
         """
         with contextlib.suppress(TimeoutException):
             WebDriverWait(self.browser, _SOON, poll_frequency=0.02).until(lambda _: true())
             return
-        WebDriverWait(self.browser, _SECONDS, poll_frequency=0.2).until(lambda _: true())
+        WebDriverWait(self.browser, PATIENCE, poll_frequency=0.2).until(lambda _: true())
 
     def until_link(self, link: str) -> None:
         """Wait until the connection is so."""

@@ -100,10 +100,10 @@ kind = "kafka"
 topic = "{self.answers}"
 ledger = "{self.name}.ledger"
 dead_letter = "{self.name}.dead"
-{sections.get("sink", "transaction_seconds = 10")}
+{sections.get("sink", "transaction_seconds = 30")}
 [service]
 log = "json"
-{sections.get("service", "drain_seconds = 5")}
+{sections.get("service", "drain_seconds = 60")}
 {extra}
 """
         path = self.folder / name
@@ -198,10 +198,13 @@ log = "json"
         """Return how many answers there are."""
         return len(self.read())
 
-    def written(self, level: IsolationLevel = IsolationLevel.READ_COMMITTED) -> int:
-        """Return the offset that the answers of partition 0 end at, markers of transactions counted; cheap to ask."""
-        part = TopicPartition(self.answers, 0)
-        (end,) = self.broker.admin.list_offsets({part: OffsetSpec.latest()}, isolation_level=level).values()
+    def written(self) -> int:
+        """Return the offset that the answers of partition 0 end at, before open transactions; cheap to ask.
+
+        Markers of transactions are counted.
+        """
+        ends = {TopicPartition(self.answers, 0): OffsetSpec.latest()}
+        (end,) = self.broker.admin.list_offsets(ends, isolation_level=IsolationLevel.READ_COMMITTED).values()
         return int(end.result().offset)
 
     def values(self, partition: int = 0) -> list[bytes]:

@@ -187,7 +187,7 @@ folder = "{self.folder / "state"}"
 [mqtt]
 server = "{self.broker.server}"
 client_id = "{self.name}"
-{sections.get("mqtt", "request_seconds = 3")}
+{sections.get("mqtt", "request_seconds = 10")}
 [source]
 kind = "mqtt"
 topic = "{self.queries}"
@@ -202,7 +202,7 @@ reply_topics = ["{self.name}/replies/#"]
 {sections.get("sink", "")}
 [service]
 log = "json"
-{sections.get("service", "drain_seconds = 20")}
+{sections.get("service", "drain_seconds = 60")}
 {extra}
 """
         path = self.folder / name

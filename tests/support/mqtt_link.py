@@ -3,7 +3,7 @@
 import contextlib
 import shutil
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from oracle.errors import BusError
 from tests.support.mqtt_script import ScriptedBroker
 from tests.support.waiting import PATIENCE, until
 
-__all__ = ["SETTINGS", "WHILE", "LinkBench", "an_answer", "hold", "link_bench"]
+__all__ = ["SETTINGS", "WHILE", "LinkBench", "an_answer", "hold", "link_bench", "seen"]
 
-SETTINGS = MqttSettings(host="127.0.0.1", port=0, client_id="c", topic="q", answers="a", model="m", request_seconds=5.0)
+SETTINGS = MqttSettings(
+    host="127.0.0.1", port=0, client_id="c", topic="q", answers="a", model="m", request_seconds=60.0
+)
 WHILE = 0.4
-"""Seconds in which nothing may happen: longer than the broken daemons of the storms take."""
+"""Seconds in which nothing may happen; where a daemon is broken on purpose, that may take longer to show."""
 
 
 class _Observer:
@@ -94,6 +96,13 @@ async def link_bench(folder: Path) -> AsyncIterator[LinkBench]:
             yield bench
         finally:
             await bench.end()
+
+
+async def seen(what: Callable[[], Any], seconds: float = WHILE) -> bool:
+    """Return whether something is seen that may not be, looking for so long."""
+    with contextlib.suppress(AssertionError):
+        await until(what, seconds=seconds)
+    return bool(what())
 
 
 def hold(journal: Journal) -> threading.Event:

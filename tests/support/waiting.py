@@ -20,7 +20,7 @@ _TURN: Final = 0.005
 """Seconds between two looks at what costs little; `eventually` looks more rarely the longer it takes."""
 
 
-def eventually(done: Callable[[], Any], seconds: float = PATIENCE, what: Callable[[], object] = lambda: "") -> None:
+def eventually(done: Callable[..., Any], seconds: float = PATIENCE, what: Callable[[], object] = lambda: "") -> None:
     """Wait until `done()` is true; `what` is told if it never is."""
     deadline, pause = time.monotonic() + seconds, _TURN
     while not done():
@@ -29,7 +29,7 @@ def eventually(done: Callable[[], Any], seconds: float = PATIENCE, what: Callabl
         pause = min(2 * pause, 0.1)
 
 
-async def until(done: Callable[[], Any], what: Callable[[], object] = lambda: "", seconds: float = PATIENCE) -> None:
+async def until(done: Callable[..., Any], what: Callable[[], object] = lambda: "", seconds: float = PATIENCE) -> None:
     """Wait until `done()` is true, while the event loop goes on; `what` is told if it never is."""
     deadline = time.monotonic() + seconds
     while not done():

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -14,8 +13,7 @@ from oracle.service.web.guard import HEADERS
 from tests.support.browser import Page, chromium
 from tests.support.folders import command, environment, long_plan, make_state, write_config, write_log
 from tests.support.status_server import CONTENT_SECURITY_POLICY, StatusServer
-
-_SECONDS = 30.0
+from tests.support.waiting import eventually
 
 
 class _Address:
@@ -27,14 +25,13 @@ class _Address:
 
 def _listening(log: Path, process: subprocess.Popen[bytes]) -> int:
     """Return the port that the daemon says it listens at."""
-    deadline = time.monotonic() + _SECONDS
-    while time.monotonic() < deadline:
+
+    def lines() -> list[str]:
         assert process.poll() is None, log.read_text()
-        for line in log.read_text().splitlines():
-            if '"web.listening"' in line:
-                return int(json.loads(line)["port"])
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
+        return [line for line in log.read_text().splitlines(keepends=True) if '"web.listening"' in line]
+
+    eventually(lambda: any(line.endswith("\n") for line in lines()), what=log.read_text)
+    return int(json.loads(lines()[0])["port"])
 
 
 @pytest.fixture
