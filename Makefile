@@ -9,7 +9,7 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test lint format adversaries \
+.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test test-slow lint format adversaries \
 	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare asyncapi lock clean
 
 help: ## list the targets
@@ -37,6 +37,16 @@ kafka-demo: $(VENV)/.installed broker ## run the demonstration over a Kafka brok
 test: lint broker browser bus watch ## run all checks, then all tests; the first failure stops
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
+
+# How much later a sync and a broker's answer come, in milliseconds; what else ARGS chooses (ARGS="tests/kafka -x").
+SLOW_DISK_MS ?= 100
+SLOW_BROKER_MS ?= 100
+
+test-slow: dev broker browser bus watch ## run tests with a slow disk and slow brokers (ARGS=tests/kafka SLOW_DISK_MS=100)
+	@mkdir -p build
+	@$(CC) -shared -fPIC -O1 -o build/slow.so tests/adversity/slow.c -ldl
+	@SLOW_DISK_MS=$(SLOW_DISK_MS) SLOW_BROKER_MS=$(SLOW_BROKER_MS) LD_PRELOAD=$(CURDIR)/build/slow.so \
+		$(BIN)/pytest -n $(WORKERS) $(ARGS)
 
 lint: dev ## run the linters, the type checker and the floor contracts
 	@echo "== ruff check"

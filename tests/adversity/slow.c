@@ -1,8 +1,8 @@
-/* Preloaded by `make test-slow`: syncs to disk and brokers' answers come late, in every process of a run.
+/* Preloaded by `make test-slow`: in every process of a run, syncs to disk return late, and brokers answer late.
 
    SLOW_DISK_MS: how much later fsync and fdatasync return.
-   SLOW_BROKER_MS: how much later a broker (Java, Mosquitto) sees what its sockets have for it; an answer that another
-   thread of a Kafka broker gives waits as long again. */
+   SLOW_BROKER_MS: how much later Mosquitto sees what its sockets have for it, and how much later still a sync of Java's
+   returns: tests then start Kafka so that it syncs each record (tests/support/broker.py). */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,23 +23,28 @@ static void wait_for(const char *setting)
     errno = kept;
 }
 
-static int is_broker(void)
+static int is(const char *program)
 {
-    return strcmp(program_invocation_short_name, "java") == 0 || strcmp(program_invocation_short_name, "mosquitto") == 0;
+    return strcmp(program_invocation_short_name, program) == 0;
+}
+
+static int sync_late(const char *name, int file)
+{
+    int (*next)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
+    wait_for("SLOW_DISK_MS");
+    if (is("java"))
+        wait_for("SLOW_BROKER_MS");
+    return next(file);
 }
 
 int fsync(int file)
 {
-    int (*next)(int) = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
-    wait_for("SLOW_DISK_MS");
-    return next(file);
+    return sync_late("fsync", file);
 }
 
 int fdatasync(int file)
 {
-    int (*next)(int) = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
-    wait_for("SLOW_DISK_MS");
-    return next(file);
+    return sync_late("fdatasync", file);
 }
 
 int epoll_wait(int queue, struct epoll_event *events, int most, int timeout)
@@ -47,7 +52,7 @@ int epoll_wait(int queue, struct epoll_event *events, int most, int timeout)
     int (*next)(int, struct epoll_event *, int, int) =
         (int (*)(int, struct epoll_event *, int, int))dlsym(RTLD_NEXT, "epoll_wait");
     int found = next(queue, events, most, timeout);
-    if (found > 0 && is_broker())
+    if (found > 0 && is("mosquitto"))
         wait_for("SLOW_BROKER_MS");
     return found;
 }

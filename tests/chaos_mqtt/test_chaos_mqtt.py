@@ -17,12 +17,12 @@ def test_small_storm_breaks_no_promise(tmp_path):
 def _storm(folder, mutant, seed):
     place = folder / f"storm-{seed}"
     place.mkdir()
-    wishes = Wishes(kills=14, clients=10, queries=1200, rate=150, mutant=mutant, patience=15, seed=seed)
+    wishes = Wishes(kills=14, clients=10, queries=1200, rate=150, mutant=mutant, patience=60, seed=seed)
     return storm(place, wishes)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_noise_drawn_anew_by_each_process_is_found(tmp_path):
     """It is told, as what it is or worse, by one of eight storms.
 
@@ -30,11 +30,8 @@ def test_noise_drawn_anew_by_each_process_is_found(tmp_path):
     `tests/mqtt/test_link.py` finds them all without chance.
     """
     mutant = "drawn noise"
-    row = _storm(tmp_path, mutant, seed=1)
-    for seed in range(2, 9):
-        row = row if row.broken else _storm(tmp_path, mutant, seed)
-    assert row.broken, row
-    assert row.renoised or row.doubled or row.stopped, row
+    rows = (_storm(tmp_path, mutant, seed) for seed in range(1, 9))
+    assert any(row.renoised or row.doubled or row.stopped for row in rows)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ def topics_gone(broker):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_every_command_does_what_the_pages_show(topics_gone, tmp_path):
     """From nothing to a watched daemon, then through backup, restore and all the rest, on files and a real broker."""
     with socket.socket() as held:

@@ -70,10 +70,10 @@ def test_a_shard_that_is_not_ready_raises_the_alert_in_a_real_prometheus(tmp_pat
     with watched(shards=2, bearer="opens-it-for-tests") as subject, run_prometheus(tmp_path, subject) as server:
         server.until(lambda: server.query("model:perpetua_shards:count"), "the first rules are evaluated")
         server.until(lambda: server.query("shard:perpetua_rounds:rate5m > 0"), "there are rates")
-        assert server.firing() == set()
+        server.until(lambda: server.firing() == set(), "nothing is wrong")
         subject.gauges["perpetua_ready"].labels("vfr", "1").set(0)
-        server.until(lambda: "PerpetuaNotReady" in server.firing(), "the alert fires")
-        (alert,) = server.get("alerts")["alerts"]
+        server.until(lambda: server.firing() == {"PerpetuaNotReady"}, "the alert fires")
+        (alert,) = [alert for alert in server.get("alerts")["alerts"] if alert["state"] == "firing"]
         assert alert["labels"] == {
             "alertname": "PerpetuaNotReady", "severity": "critical", "model": "vfr", "shard": "1"
         }  # fmt: skip

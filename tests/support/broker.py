@@ -45,6 +45,11 @@ _IMPATIENT = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 
+if os.environ.get(
+    "SLOW_BROKER_MS"
+):  # `make test-slow`: each record, and so each commit several times, waits for the disk
+    _IMPATIENT["log.flush.interval.messages"] = "1"
+
 
 def run_tool(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run deploy/kafka's tool to its end in a process of its own."""

@@ -15,7 +15,7 @@ from tests.support.folders import environment
 __all__ = ["ROOT", "Block", "Ran", "comparable", "read_blocks", "run_blocks"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-_SECONDS: Final = 540
+_SECONDS: Final = 1700
 _MARK: Final = "--- block"
 _BLOCK: Final = re.compile(
     r"^(?P<indent> *)```sh\n(?P<commands>.*?)^(?P=indent)```\n"
