@@ -24,6 +24,8 @@ from tests.support.waiting import PATIENCE
 __all__ = ["MUTANTS", "Slot"]
 
 _WINDOW_SECONDS: Final = 2.0
+_OPEN: Final = "between two commits"
+"""What a daemon logs that commits answers and offset apart: a kill now shows it."""
 
 
 def _two_commits(*, answers_first: bool) -> None:
@@ -42,6 +44,7 @@ def _two_commits(*, answers_first: bool) -> None:
             part = Commit(whole.replies, whole.ledger, offset.position, offset.metadata)
             nothing = Commit([], [], whole.position, whole.metadata)
             await real(self, part if answers_first else nothing)
+            print(f'{{"event": "{_OPEN}"}}', flush=True)  # noqa: T201  # to the log
             await asyncio.sleep(_WINDOW_SECONDS)
             await real(self, nothing if answers_first else part)
         else:
@@ -57,6 +60,9 @@ MUTANTS: Final[dict[str, Callable[[], None]]] = {
     "answers first": lambda: _two_commits(answers_first=True),
     "offsets first": lambda: _two_commits(answers_first=False),
 }
+
+
+_APART: Final = {"answers first", "offsets first"}
 
 
 def _serve(config: str, log: str, mutant: str | None) -> None:
@@ -135,8 +141,9 @@ class Slot:
         return [_event(line) for line in lines]
 
     def serves(self) -> bool:
-        """Return whether this daemon has begun to answer, for any shard."""
-        return any(event["event"] == "daemon.serving" for event in self.events())
+        """Return whether this daemon has begun to answer, for any shard; a broken one, whether a kill would show it."""
+        awaited = _OPEN if self._mutant in _APART else "daemon.serving"
+        return any(event["event"] == awaited for event in self.events())
 
 
 def _event(line: bytes) -> dict[str, Any]:

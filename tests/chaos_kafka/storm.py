@@ -22,7 +22,7 @@ from tests.support.waiting import PATIENCE
 __all__ = ["Row", "Wishes", "storm"]
 
 _DAEMONS: Final = 2
-_SERVING_SECONDS: Final = 20.0
+_SERVING_SECONDS: Final = 60.0
 _LOOK: Final = 0.01
 _HOPELESS: Final = 20
 """Daemons that ended by themselves, after which it is given up."""

@@ -45,9 +45,8 @@ _IMPATIENT = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 
-if os.environ.get(
-    "SLOW_BROKER_MS"
-):  # `make test-slow`: each record, and so each commit several times, waits for the disk
+# For `make test-slow`: each record waits for the disk, and a commit has several.
+if os.environ.get("SLOW_BROKER_MS"):
     _IMPATIENT["log.flush.interval.messages"] = "1"
 
 
