@@ -95,8 +95,10 @@ def test_a_watched_daemon(state):
         served.until(lambda: served.ask("/readyz").status_code == 200)
         assert served.ask("/livez").text == "alive\n"
         rejected = sum("error" in json.loads(line) for line in answers.read_text().splitlines())
-        found = _samples(served.ask("/metrics").text)  # the first time: later it may be a second old
-        assert found["perpetua_rounds_total", ""] == 1000 - rejected
+        served.until(
+            lambda: _samples(served.ask("/metrics").text).get(("perpetua_rounds_total", "")) == 1000 - rejected
+        )
+        found = _samples(served.ask("/metrics").text)
         assert found["perpetua_rejections_total", "wrong-dimension"] == rejected > 0
         assert found["perpetua_ready", ""] == 1
         assert 1 <= found["perpetua_commit_seconds_count", ""] <= found["perpetua_batches_total", ""]

@@ -2,13 +2,13 @@
 
 import json
 import re
-import socket
 import subprocess
 import sys
 
 import pytest
 
 from tests.support.folders import command, environment, long_plan, make_state, write_config, write_log
+from tests.support.mosquitto import free_port
 from tests.support.prometheus import DEPLOY, prometheus
 from tests.support.waiting import PATIENCE
 from tests.support.watched import METRICS
@@ -19,15 +19,7 @@ _ONLY_KAFKA = {"perpetua_lag_records", "perpetua_lag_seconds"}
 
 
 @pytest.fixture
-def free_port():
-    """A port of 127.0.0.1 that nobody holds just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-@pytest.fixture
-def daemon(tmp_path, free_port):
+def daemon(tmp_path):
     """A daemon that answers a growing log; its process, and the environment that its probe needs too."""
     make_state(tmp_path / "state", long_plan())
     write_log(tmp_path, 500)
@@ -35,7 +27,7 @@ def daemon(tmp_path, free_port):
     token = tmp_path / "token"
     token.write_text("opens-it-for-tests\n")
     token.chmod(0o400)
-    web = {"HOST": "0.0.0.0", "PORT": str(free_port), "TOKEN_FILE": str(token)}  # noqa: S104 -- as in a container
+    web = {"HOST": "0.0.0.0", "PORT": str(free_port()), "TOKEN_FILE": str(token)}  # noqa: S104 -- as in a container
     variables = environment() | {f"PERPETUA_WEB__{name}": value for name, value in web.items()}
     log = tmp_path / "serve.log"
     with log.open("wb") as stream, subprocess.Popen(command("serve", config), stderr=stream, env=variables) as process:

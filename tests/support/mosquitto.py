@@ -1,6 +1,8 @@
 """A real Mosquitto on loopback: own configuration, free port, own folder; killed by its process id."""
 
+import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -29,9 +31,13 @@ def mosquitto_binary() -> str:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody listens on just now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """Return a port of loopback that nobody listens on, and that no outgoing connection is given meanwhile."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    candidates = range(10_000, lowest) if lowest > 12_000 else range(61_000, 65_536)
+    while True:
+        port = secrets.choice(candidates)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Mosquitto:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.parse
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import yaml
 
+from tests.support.mosquitto import free_port
 from tests.support.waiting import PATIENCE, eventually
 
 __all__ = ["DEPLOY", "Prometheus", "program", "prometheus"]
@@ -82,7 +82,7 @@ def prometheus(folder: Path, target: str, bearer: str) -> Iterator[Prometheus]:
         bearer: The token that it shows.
     """
     binary = program("prometheus")
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     _write_files(folder, target, bearer)
     options = [
         f"--config.file={folder / 'prometheus.yml'}",
@@ -123,10 +123,3 @@ def _answers(process: subprocess.Popen[bytes], address: str, log: Path) -> bool:
             return True
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
