@@ -17,7 +17,7 @@ from tests.mqtt.conftest import unique_name
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, eventually
 from tests.support.mqtt_script import length_of
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, until
 
 
 class _Ears:
@@ -69,6 +69,14 @@ async def _connected(settings: MqttSettings, **options: object) -> AsyncIterator
         await connection.leave()
 
 
+async def _acknowledge(connection: Connection, ears: _Ears, *messages: Incoming) -> None:
+    """Acknowledge messages, and wait until the broker knows: what it reads behind that has had its answer."""
+    for message in messages:
+        connection.acknowledge(message.mid)
+    last = connection.send(Outgoing("behind-it", b"", "t"))
+    await until(lambda: last in ears.taken)
+
+
 async def _ask(settings: MqttSettings, *bodies: bytes, **options: object) -> None:
     asker = await asyncio.to_thread(Asker, f"{settings.host}:{settings.port}")
     for body in bodies:
@@ -96,9 +104,7 @@ async def test_only_what_we_acknowledge_is_acknowledged(settings):
         await _ask(settings, *(b"%d" % number for number in range(30)))
         first = list(await ears.wait_for(30))
         assert not any(message.dup for message in first)
-        for message in first[:5]:
-            connection.acknowledge(message.mid)
-        await asyncio.sleep(0)
+        await _acknowledge(connection, ears, *first[:5])
     async with _connected(settings) as (connection, ears):
         assert connection.session_present
         again = list(await ears.wait_for(25))
@@ -106,14 +112,13 @@ async def test_only_what_we_acknowledge_is_acknowledged(settings):
             (one.mid, one.body, one.digest) for one in first[5:]
         ]
         assert all(message.dup for message in again)
-        for message in again:
-            connection.acknowledge(message.mid)
+        await _acknowledge(connection, ears, *again)
     async with _connected(settings) as (connection, ears):
         assert connection.session_present
         await _ask(settings, b"new")
         (new,) = await ears.wait_for(1)
         assert (new.body, new.dup) == (b"new", False)
-        connection.acknowledge(new.mid)
+        await _acknowledge(connection, ears, new)
 
 
 async def test_receive_maximum_holds_the_broker_back(settings):
@@ -178,7 +183,7 @@ async def test_what_was_retained_before_is_not_asked_for(settings):
             await _ask(settings, b"live")
             (message,) = await ears.wait_for(1)
             assert message.body == b"live"
-            connection.acknowledge(message.mid)
+            await _acknowledge(connection, ears, message)
     await _ask(settings, b"", retain=True)
 
 
@@ -189,7 +194,7 @@ async def test_message_that_cannot_be_parsed_is_told_and_gone(settings):
         await _ask(settings, b"after")
         (message,) = await ears.wait_for(1)
         assert (message.body, ears.passed, connection.lost.done()) == (b"after", [UNREADABLE], False)
-        connection.acknowledge(message.mid)
+        await _acknowledge(connection, ears, message)
     async with _connected(settings) as (_, ears):
         await _ask(settings, b"later")
         await ears.wait_for(1)
@@ -203,7 +208,7 @@ async def test_message_of_too_many_properties_holds_nobody_up(settings):
         await _ask(settings, b"after", user=[("a", "b")] * 256)
         (message,) = await ears.wait_for(1)
         assert (message.body, len(message.user), ears.passed) == (b"after", 256, [UNREADABLE])
-        connection.acknowledge(message.mid)
+        await _acknowledge(connection, ears, message)
 
 
 async def test_topic_of_an_old_subscription_is_left(settings):
@@ -216,7 +221,7 @@ async def test_topic_of_an_old_subscription_is_left(settings):
         await _ask(settings, b"ours")
         (message,) = await ears.wait_for(1)
         assert (message.body, ears.passed) == (b"ours", [STRAY])
-        connection.acknowledge(message.mid)
+        await _acknowledge(connection, ears, message)
 
         async def comes(count: int) -> bool:
             before = len(ears.passed)
