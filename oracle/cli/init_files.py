@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
+from oracle import durable
 from oracle.errors import RefusedError, StateError, StorageError
-from oracle.state.files import erase, finish_exclusive
+from oracle.state.files import finish_exclusive
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot, encode
 from oracle.state.genesis import Genesis, read_genesis, write_genesis
@@ -48,7 +49,7 @@ def erase_left_over(genesis: Path, key_path: Path) -> bool:
     except StateError:
         return False
     if ours:
-        erase(genesis)
+        durable.erase(genesis)
     return ours
 
 
@@ -64,7 +65,7 @@ def check_place(state: Path) -> None:
 def make_folder(option: str, folder: Path) -> None:
     """Make a private folder, and those above it."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        durable.make_folder(folder, parents=True)
     except OSError as exc:
         msg = f"{option} = '{folder}': cannot be made: {exc.strerror}"
         raise StorageError(msg) from exc

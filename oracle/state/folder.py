@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from oracle import durable
 from oracle.errors import (
     CorruptSnapshotError,
     ForeignPlanError,
@@ -18,7 +19,7 @@ from oracle.errors import (
     StorageError,
     TruncatedSnapshotError,
 )
-from oracle.state.files import erase, replace_durably, sync_folder
+from oracle.state.files import replace_durably
 from oracle.state.format import PublicHeader, Snapshot, decode, encode, peek
 from oracle.state.header import HEADER_BYTES
 from oracle.state.store import check_generation, check_plan
@@ -110,7 +111,7 @@ class FolderStore:
         data = encode(snapshot, self._master_key)
         name = f"snapshot-{snapshot.generation:020d}.perp"
         # 1.-4. Temporary file, fsync, rename, fsync of the folder: a crash before the end leaves the older snapshot.
-        replace_durably(self._folder / f".{name}.tmp", self._folder / name, data)
+        replace_durably(self._folder / name, data)
         # 5. Only now, with the new one durable, the older ones, which hold keys of past rounds.
         self._erase_older()
 
@@ -131,7 +132,7 @@ class FolderStore:
         if present is not None:
             raise ForeignPlanError(f"state folder {self._folder}: holds another plan")
         check_plan(plan, self.peek())
-        replace_durably(self._folder / f".{_PLAN}.tmp", self._folder / _PLAN, plan)
+        replace_durably(self._folder / _PLAN, plan)
 
     def read_plan(self) -> bytes | None:
         """See `Store.read_plan`."""
@@ -155,8 +156,7 @@ class FolderStore:
             return
         try:
             for path in paths:
-                erase(path)
-            sync_folder(self._folder)
+                durable.erase(path)
         except OSError as exc:
             raise StorageError(f"state folder {self._folder}: old files cannot be erased: {exc.strerror}") from exc
 
@@ -285,22 +285,15 @@ def is_held(folder: Path) -> bool:
 
 def _make_folder(folder: Path) -> None:
     with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-        sync_folder(folder.parent)
+        durable.make_folder(folder)
     check_mode(folder)
 
 
 def _hold(folder: Path) -> int:
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return durable.hold(folder / _LOCK)
     except BlockingIOError as exc:
-        os.close(descriptor)
         raise StateBusyError(f"state folder {folder}: another process holds it") from exc
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _matching(folder: Path, pattern: re.Pattern[str]) -> list[Path]:

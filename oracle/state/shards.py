@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 
+from oracle import durable
 from oracle.errors import NewerVersionError, StateError, StorageError, beyond_us
-from oracle.state.files import erase, replace_durably, sync_folder
+from oracle.state.files import replace_durably
 from oracle.state.folder import peek_folder
 
 __all__ = [
@@ -127,9 +128,9 @@ def begin_shards(folder: Path, shards: int) -> None:
         StorageError: It could not be written, or the plan that an earlier try left not erased.
     """
     mark = msgspec.json.encode(_Mark(version=_VERSION, shards=shards))
-    replace_durably(folder / f".{_UNFINISHED}.tmp", folder / _UNFINISHED, mark)
+    replace_durably(folder / _UNFINISHED, mark)
     try:
-        erase(folder / _PLAN)
+        durable.erase(folder / _PLAN)
     except OSError as exc:
         raise StorageError(f"{folder / _PLAN}: cannot be erased: {exc.strerror}") from exc
 
@@ -141,8 +142,7 @@ def finish_shards(folder: Path) -> None:
         StorageError: It could not be written.
     """
     try:
-        (folder / _UNFINISHED).replace(folder / _MARK)
-        sync_folder(folder)
+        durable.rename(folder / _UNFINISHED, folder / _MARK)
     except OSError as exc:
         raise StorageError(f"{folder / _MARK}: cannot be written: {exc.strerror}") from exc
 
@@ -159,17 +159,15 @@ def discard_unfinished(folder: Path) -> None:
         StorageError: Something could not be erased.
     """
     try:
-        (folder / f".{_UNFINISHED}.tmp").unlink(missing_ok=True)
+        durable.erase(folder / f".{_UNFINISHED}.tmp")
         if not (folder / _UNFINISHED).exists():
             return
         for name in _present(folder):
             for path in (folder / name).iterdir():
-                erase(path)
-            (folder / name).rmdir()
-        erase(folder / _PLAN)
-        sync_folder(folder)  # 1. All is gone.  2. The word that something may be left.
-        erase(folder / _UNFINISHED)
-        sync_folder(folder)
+                durable.erase(path)
+            durable.remove_folder(folder / name)
+        durable.erase(folder / _PLAN)
+        durable.erase(folder / _UNFINISHED)  # last: all else is gone
     except OSError as exc:
         raise StorageError(f"{folder}: what was left unfinished cannot be erased: {exc.strerror}") from exc
 
