@@ -83,6 +83,7 @@ def make_key(key_path: Path) -> bytes:
 def write_state(store: FolderStore, master_key: bytes, plan: bytes, snapshot: Snapshot, genesis: Path | None) -> None:
     """Write the plan, the genesis file, and last the snapshot: without it a folder is no state yet."""
     store.write_plan(plan)
+    snapshot = store.bound(snapshot)
     if genesis is not None:
         write_genesis(genesis, Genesis(master_key, encode(snapshot, master_key), plan))
     store.save(snapshot)

@@ -14,14 +14,16 @@ from oracle import durable
 from oracle.errors import (
     CorruptSnapshotError,
     ForeignPlanError,
+    ForeignShardError,
     StateBusyError,
     StateError,
     StorageError,
     TruncatedSnapshotError,
 )
 from oracle.state.files import replace_durably
-from oracle.state.format import PublicHeader, Snapshot, decode, encode, peek
+from oracle.state.format import PublicHeader, Snapshot, check_place, decode, encode, peek
 from oracle.state.header import HEADER_BYTES
+from oracle.state.place import place_of
 from oracle.state.store import check_generation, check_plan
 
 _Read = TypeVar("_Read")
@@ -107,6 +109,7 @@ class FolderStore:
     def save(self, snapshot: Snapshot) -> None:
         """See `Store.save`."""
         self._check_held()
+        snapshot = self.bound(snapshot)
         check_generation(snapshot, self.peek())
         data = encode(snapshot, self._master_key)
         name = f"snapshot-{snapshot.generation:020d}.perp"
@@ -114,6 +117,14 @@ class FolderStore:
         replace_durably(self._folder / name, data)
         # 5. Only now, with the new one durable, the older ones, which hold keys of past rounds.
         self._erase_older()
+
+    def bound(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot bound to the folder's shard, as `save` writes it.
+
+        Raises:
+            ForeignShardError: It is another shard's.
+        """
+        return snapshot.bound(place_of(self._folder))
 
     def peek(self) -> PublicHeader | None:
         """See `Store.peek`."""
@@ -165,7 +176,7 @@ def peek_folder(folder: Path) -> PublicHeader | None:
     """Return the public header of a folder's newest snapshot, without its key or its lock; None if there is none.
 
     Raises:
-        StateError: The header is damaged, the file is too short, or a newer Perpetua wrote it.
+        StateError: The header is damaged, the file is too short, a newer Perpetua wrote it, or it is another shard's.
         StorageError: The folder cannot be read.
     """
     return _read_newest(folder, _peek_file)
@@ -184,7 +195,7 @@ def newest_bytes(folder: Path) -> bytes | None:
     """Return a folder's newest snapshot as it stands, encrypted, without holding the folder; None if there is none.
 
     Raises:
-        StateError: Its header is damaged, or a newer Perpetua wrote it.
+        StateError: Its header is damaged, a newer Perpetua wrote it, or it is another shard's.
         StorageError: It cannot be read.
     """
     return _read_newest(folder, _read_file)
@@ -321,5 +332,9 @@ def _peek_file(path: Path) -> PublicHeader:
 
 
 def _check_name(path: Path, header: PublicHeader) -> None:
+    try:
+        check_place(header.origin, place_of(path.parent))
+    except ForeignShardError as exc:
+        raise ForeignShardError(f"{path}: {exc}") from exc
     if path.name != f"snapshot-{header.generation:020d}.perp":
         raise CorruptSnapshotError(f"{path}: was not written under this name")
