@@ -149,6 +149,7 @@ def write_exclusive(path: Path, data: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)  # not erased: after a crash it may be the file itself, under its second name
+    sync_folder(path.parent)  # what a dead process named and did not sync is to be there wherever the new file is
     write_new(temporary, data)
     try:
         os.link(temporary, path)
@@ -204,8 +205,9 @@ def rename(path: Path, target: Path) -> None:
 
 def remove(path: Path) -> None:
     """Unlink a file, if it is there."""
-    path.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+        sync_folder(path.parent)
 
 
 def remove_folder(folder: Path) -> None:

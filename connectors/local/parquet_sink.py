@@ -202,7 +202,6 @@ class ParquetSink:
         for path in self._path.iterdir():
             if _TEMPORARY.fullmatch(path.name):
                 durable.remove(path)
-        durable.sync_folder(self._path)
 
     def _drop_parts(self, count: int) -> None:
         with contextlib.suppress(OSError, StorageError):

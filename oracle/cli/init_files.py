@@ -49,7 +49,10 @@ def erase_left_over(genesis: Path, key_path: Path) -> bool:
     except StateError:
         return False
     if ours:
-        durable.erase(genesis)
+        temporary = genesis.with_name(f".{genesis.name}.tmp")
+        durable.remove(temporary)  # else it may be the same file, and keep its first name
+        durable.rename(genesis, temporary)  # a crash while it is erased must not leave what looks like a genesis file
+        durable.erase(temporary)
     return ours
 
 

@@ -79,7 +79,7 @@ class FolderStore:
             raise StorageError(f"state folder {folder}: {exc.filename or folder}: {exc.strerror}") from exc
         store = cls(folder, master_key, lock)
         try:
-            store._erase(_matching(folder, _LEFTOVER))
+            store._settle()
         except BaseException:
             store.close()
             raise
@@ -158,6 +158,14 @@ class FolderStore:
     def _check_held(self) -> None:
         if self._lock is None:
             raise StateError(f"state folder {self._folder}: the store is closed")
+
+    def _settle(self) -> None:
+        """Make durable what a process that died has named and not synced, then erase what it left half-written."""
+        try:
+            durable.sync_folder(self._folder)
+        except OSError as exc:
+            raise StorageError(f"state folder {self._folder}: cannot be synced: {exc.strerror}") from exc
+        self._erase(_matching(self._folder, _LEFTOVER))
 
     def _erase_older(self) -> None:
         self._erase(_matching(self._folder, _SNAPSHOT)[:-1])

@@ -67,6 +67,7 @@ def record_fork(origin: Path, make: Callable[[int], ReplayForked]) -> ReplayFork
 
 
 def _append(path: Path, descriptor: int, make: Callable[[int], ReplayForked]) -> ReplayForked:
+    durable.sync(descriptor)  # a line that a process wrote and did not sync before it died comes before ours
     data = path.read_bytes()
     event = make(len(_parse(path, data)) + 1)
     whole = data.rfind(b"\n") + 1

@@ -26,7 +26,7 @@ def make_shards(folder, plan):
         (folder / shard_name(number)).mkdir(mode=0o700)
         with FolderStore.open(folder / shard_name(number), key) as store:
             store.write_plan(plan.encode())
-            store.save(first_snapshot(plan))
+            store.save(first_snapshot(plan, bytes([number]) * 32))
     (folder / "plan.json").write_bytes(plan.encode())
     finish_shards(folder)
 
