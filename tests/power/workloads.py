@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ClassVar, Final
 
 import numpy as np
@@ -63,6 +64,7 @@ class JournalLasts(Workload):
     """What was acknowledged is there; what was forgotten was forgotten from the beginning."""
 
     name = "journal"
+    stride = 3
 
     def _journal(self, root: Path) -> Journal:
         journal = Journal(root / "state" / "journal" / "queries", KEY, "power", limit=1 << 20)
@@ -207,9 +209,7 @@ class SinkLasts(Workload):
 
     @cache  # noqa: B019 -- there is one of each for ever
     def _whole(self) -> dict[str, bytes]:
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as folder:
+        with TemporaryDirectory() as folder:
             self.run(Path(folder), lambda _what: None)
             return self._content(Path(folder))
 
@@ -234,7 +234,7 @@ class PartsLast(SinkLasts):
         return ParquetSink(root / "answers.parquet", root / "ledger.jsonl", root / "dead.jsonl")
 
     def commits(self) -> Sequence[Commit]:
-        return arrow_commits()[:3]
+        return list(arrow_commits()[:3])
 
 
 class ArrowLasts(PartsLast):

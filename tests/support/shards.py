@@ -68,10 +68,10 @@ def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot
     return Snapshot.first(plan.digest, trainer.finish().export())
 
 
-def new_shard(plan: Plan | None = None) -> Shard:
+def new_shard(plan: Plan | None = None, secret: bytes = SECRET) -> Shard:
     """Return a shard at its beginning."""
     plan = plan or small_plan()
-    return Shard(plan, first_snapshot(plan))
+    return Shard(plan, first_snapshot(plan, secret))
 
 
 def new_store(plan: Plan | None = None) -> MemoryStore:
