@@ -96,6 +96,10 @@ class ForeignPlanError(StateError):
     """The snapshot belongs to another plan than the one at hand."""
 
 
+class ForeignShardError(StateError):
+    """The snapshot belongs to another shard, or is a copy of another's: answering from it would reuse noise."""
+
+
 class KeyFileError(StateError):
     """The key file is missing, malformed, or readable by others."""
 

@@ -1,11 +1,11 @@
 """A journal's folder: held by one process, closed to others, and what is durable in it."""
 
-import fcntl
 import os
 import stat
 from pathlib import Path
 from typing import Final
 
+from oracle import durable
 from oracle.errors import StorageError
 
 __all__ = ["check_mode", "hold", "make_durable", "path_of"]
@@ -25,13 +25,10 @@ def hold(folder: Path) -> int:
         StorageError: Another process has it.
         OSError: The lock cannot be made.
     """
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return durable.hold(folder / "lock")
     except BlockingIOError as exc:
-        os.close(lock)
         raise StorageError(f"{folder}: another process writes to this journal") from exc
-    return lock
 
 
 def check_mode(folder: Path) -> None:
@@ -53,7 +50,7 @@ def make_durable(path: Path, length: int) -> None:
     descriptor = os.open(path, os.O_WRONLY)
     try:
         if os.fstat(descriptor).st_size > length:
-            os.ftruncate(descriptor, length)
-        os.fsync(descriptor)
+            durable.cut(descriptor, length)
+        durable.sync(descriptor)
     finally:
         os.close(descriptor)

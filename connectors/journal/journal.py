@@ -12,6 +12,7 @@ from connectors.journal.folder import check_mode, hold, make_durable, path_of
 from connectors.journal.sealing import HEADER_BYTES, SegmentCipher, SegmentHeader
 from connectors.journal.segment import Found, Segment, SegmentWriter, read_header, records, survey
 from connectors.local.checks import check_at_least
+from oracle import durable
 from oracle.errors import StorageError
 
 __all__ = ["Journal", "JournalReader"]
@@ -97,7 +98,7 @@ class Journal:
             self.close()
             try:
                 for folder in (self.folder.parent, self.folder):
-                    folder.mkdir(mode=0o700, exist_ok=True)
+                    durable.make_folder(folder)
                 self._lock = hold(self.folder)
                 self._closed_segments = self._found(cut=True)
             except OSError as exc:
@@ -152,7 +153,7 @@ class Journal:
             self._closed_segments = tuple(kept)  # first: what is unlinked is not read any more
             try:
                 for segment in gone:
-                    segment.path.unlink(missing_ok=True)
+                    durable.remove(segment.path)
             except OSError as exc:
                 raise StorageError(f"{self.folder}: old segments cannot be dropped: {exc.strerror}") from exc
 
@@ -216,7 +217,7 @@ class Journal:
         if self._writer is None:
             before = self._closed_segments[-1].length if self._closed_segments else 0
             path = path_of(self.folder, self.end)
-            path.unlink(missing_ok=True)  # one without a record, which a failure left
+            durable.remove(path)  # one without a record, which a failure left
             self._writer = SegmentWriter(self.folder, self._key, self._purpose, self.end, before)
         return self._writer
 
@@ -252,7 +253,7 @@ class Journal:
             if header is not None:
                 headed.append((path, header))
             elif cut:
-                path.unlink()
+                durable.remove(path)
         whole = [
             Segment(path, header, after.before, after.base) for (path, header), (_, after) in itertools.pairwise(headed)
         ]
@@ -268,7 +269,7 @@ class Journal:
         """Return the last segment up to where it is whole; nothing if it holds no record."""
         segment = survey(path, header, self.cipher_of(Segment(path, header, 0, 0)))
         if cut and segment.empty:
-            path.unlink()
+            durable.remove(path)
         elif cut:
             make_durable(path, segment.length)  # also where nothing is torn: a process may have died before its fsync
         return [] if segment.empty else [segment]

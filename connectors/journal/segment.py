@@ -17,7 +17,7 @@ from connectors.journal.sealing import (
     SegmentCipher,
     SegmentHeader,
 )
-from connectors.local.commitfile import sync_folder, write_all
+from oracle import durable
 from oracle.errors import StorageError
 
 __all__ = ["Found", "Segment", "SegmentWriter", "read_header", "records", "survey"]
@@ -84,12 +84,12 @@ class SegmentWriter:
         header = SegmentHeader(salt, base, before, self._cipher.key_check)
         path = path_of(folder, base)
         self.extent = Segment(path, header, HEADER_BYTES, base)
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        self._descriptor = durable.open_new(path, os.O_APPEND)
         try:
             # The header is durable before the first record, so that records without a header are damage.
-            write_all(self._descriptor, header.pack())
-            os.fsync(self._descriptor)
-            sync_folder(folder)
+            durable.write_all(self._descriptor, header.pack())
+            durable.sync(self._descriptor)
+            durable.sync_folder(folder)
         except OSError:
             self.close()
             raise
@@ -103,8 +103,8 @@ class SegmentWriter:
         extent = self.extent
         first = extent.end + 1
         data = b"".join(self._cipher.seal(first + index, extent.length, body) for index, body in enumerate(bodies))
-        write_all(self._descriptor, data)
-        os.fsync(self._descriptor)
+        durable.write_all(self._descriptor, data)
+        durable.sync(self._descriptor)
         self.extent = replace(extent, length=extent.length + len(data), end=extent.end + len(bodies))
 
     def cut_back(self) -> None:
@@ -113,8 +113,8 @@ class SegmentWriter:
         Raises:
             OSError: It could not be taken away.
         """
-        os.ftruncate(self._descriptor, self.extent.length)
-        os.fsync(self._descriptor)
+        durable.cut(self._descriptor, self.extent.length)
+        durable.sync(self._descriptor)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -5,7 +5,7 @@ import os
 import stat
 from pathlib import Path
 
-from connectors.local.commitfile import write_all
+from oracle import durable
 
 __all__ = ["AppendFile"]
 
@@ -29,7 +29,7 @@ class AppendFile:
             OSError: It cannot be opened.
         """
         self.close()
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptor = durable.open_lasting(self.path)
         return os.fstat(self._descriptor).st_size
 
     def size(self) -> int:
@@ -55,7 +55,7 @@ class AppendFile:
             OSError: It cannot be cut.
         """
         descriptor = self._opened()
-        os.ftruncate(descriptor, length)
+        durable.cut(descriptor, length)
         os.lseek(descriptor, length, os.SEEK_SET)
         self.length = length
 
@@ -65,7 +65,7 @@ class AppendFile:
         Raises:
             OSError: It cannot be written; a part of it may have been.
         """
-        write_all(self._opened(), data)
+        durable.write_all(self._opened(), data)
 
     def sync(self) -> None:
         """Make what was appended durable.
@@ -73,7 +73,7 @@ class AppendFile:
         Raises:
             OSError: It cannot be synced.
         """
-        os.fsync(self._opened())
+        durable.sync(self._opened())
 
     def close(self) -> None:
         """Let go of the file."""

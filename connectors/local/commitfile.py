@@ -1,17 +1,16 @@
 """`DurableCommitFile`: the small record that decides what of the files beside it counts."""
 
 import base64
-import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from oracle import durable
 from oracle.errors import NewerVersionError, StorageError, beyond_us
 
-__all__ = ["CommitRecord", "DurableCommitFile", "InDoubtError", "sync_folder", "write_all"]
+__all__ = ["CommitRecord", "DurableCommitFile", "InDoubtError"]
 
 _VERSION = 1
 
@@ -73,50 +72,12 @@ class DurableCommitFile:
         """
         try:
             # 1. The new record, under a name that `read` does not know.  2. fsync it.
-            self._write_temporary(_encode(record))
-            # 3. The name: from here on it is the new record.
-            self._temporary.replace(self.path)
-        except OSError as exc:
-            with contextlib.suppress(OSError):
-                self._temporary.unlink(missing_ok=True)
-            raise StorageError(f"commit record {self.path}: cannot be written: {exc.strerror}") from exc
-        try:
-            # 4. fsync the folder: from here on a crash cannot bring the old one back.
-            sync_folder(self.path.parent)
-        except OSError as exc:
+            # 3. The name.  4. fsync the folder: from here on a crash cannot bring the old one back.
+            durable.replace(self.path, self._temporary, _encode(record))
+        except durable.UnsyncedError as exc:
             raise InDoubtError(f"commit record {self.path}: cannot be synced: {exc.strerror}") from exc
-
-    def _write_temporary(self, data: bytes) -> None:
-        descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            write_all(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`.
-
-    Raises:
-        OSError: It could not be written; a part of it may have been.
-    """
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the folder's names durable.
-
-    Raises:
-        OSError: The folder could not be synced.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        except OSError as exc:
+            raise StorageError(f"commit record {self.path}: cannot be written: {exc.strerror}") from exc
 
 
 _LAST_VERSION = 9999

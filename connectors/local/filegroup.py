@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -12,8 +11,9 @@ from pathlib import Path
 from connectors.base import Committed
 from connectors.local.appendfile import AppendFile
 from connectors.local.checks import check_metadata
-from connectors.local.commitfile import CommitRecord, DurableCommitFile, InDoubtError, sync_folder
+from connectors.local.commitfile import CommitRecord, DurableCommitFile, InDoubtError
 from connectors.local.paths import refuse_shared
+from oracle import durable
 from oracle.errors import InputError, StorageError
 
 __all__ = ["FileGroup"]
@@ -210,9 +210,8 @@ class FileGroup:
     def _hold(self) -> None:
         """Keep a second sink off the same files; the lock goes with the process."""
         path = self._record_file.path
-        self._lock = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = durable.hold(path.with_name(path.name + ".lock"))
         except BlockingIOError as exc:
             raise StorageError(f"{path}: another process writes to this sink") from exc
 
@@ -240,7 +239,6 @@ class FileGroup:
                 raise InputError(_setting(role), str(path), f"the file has content that {where} does not know")
 
     def _begin(self, sizes: Mapping[str, int]) -> None:
-        self._sync_folders()
         # The record comes before the first byte, so that after a crash the files are known to be ours.
         self._record_file.write(CommitRecord(None, b"", {**sizes, **self._counts}))
         for file in self._files.values():
@@ -250,11 +248,8 @@ class FileGroup:
         self._counts = {role: record.lengths.get(role, count) for role, count in self._counts.items()}
         for role, file in self._files.items():
             file.cut(record.lengths.get(role, 0))
-        self._sync_folders()
-
-    def _sync_folders(self) -> None:
-        for folder in {file.path.parent for file in self._files.values()}:
-            sync_folder(folder)
+        # A process that died before it could sync may have left the record; what follows relies on it.
+        durable.sync_folder(self._record_file.path.parent)
 
     def _cut_back(self) -> None:
         with contextlib.suppress(OSError):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +12,9 @@ import pyarrow.parquet as pq
 from connectors.base import ARROW_STREAM, Commit, Committed, Reply
 from connectors.local.arrowfiles import check_suffix, plain
 from connectors.local.checks import check_metadata
-from connectors.local.commitfile import sync_folder, write_all
 from connectors.local.filegroup import FileGroup
 from connectors.local.jsonl import join_lines
+from oracle import durable
 from oracle.errors import InputError, StorageError
 
 __all__ = ["ParquetSink", "parquet_bytes"]
@@ -154,10 +153,11 @@ class ParquetSink:
         try:
             # 1.-3. Each part: temporary file, fsync, rename.
             for number, table in enumerate(tables, first):
-                self._write_part(number, parquet_bytes(table))
+                part = self._path / f"part-{number:08d}.parquet"
+                durable.place(part, part.with_name(f".{part.name}.tmp"), parquet_bytes(table))
             # 4. fsync the folder: a record must never speak of parts that a crash could take away.
             if tables:
-                sync_folder(self._path)
+                durable.sync_folder(self._path)
         except OSError as exc:
             self._drop_parts(first)
             raise StorageError(f"{self._path}: cannot commit: {exc.strerror}") from exc
@@ -170,22 +170,9 @@ class ParquetSink:
                 self._drop_parts(first)
             raise
 
-    def _write_part(self, number: int, data: bytes) -> None:
-        name = f"part-{number:08d}.parquet"
-        temporary = self._path / f".{name}.tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            write_all(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(self._path / name)
-
     def _make_folder(self) -> None:
         try:
-            with contextlib.suppress(FileExistsError):
-                self._path.mkdir(mode=0o700)
-                sync_folder(self._path.parent)
+            durable.make_folder(self._path)
         except OSError as exc:
             raise StorageError(f"{self._path}: cannot be opened: {exc.strerror}") from exc
 
@@ -211,11 +198,10 @@ class ParquetSink:
         self._refuse_missing_parts(count)
         for number, path in self._parts().items():
             if number >= count:
-                path.unlink()
+                durable.remove(path)
         for path in self._path.iterdir():
             if _TEMPORARY.fullmatch(path.name):
-                path.unlink()
-        sync_folder(self._path)
+                durable.remove(path)
 
     def _drop_parts(self, count: int) -> None:
         with contextlib.suppress(OSError, StorageError):

@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol
 
 import msgspec
 
+from oracle import durable
 from oracle.audit.cells import Cell, run_cell
 from oracle.audit.crash import play_daemon
 from oracle.audit.findings import Check, Finding
@@ -238,7 +239,7 @@ def kept_seed(kept: Path, reports: Sequence[str] = ()) -> str | None:
         return settings.seed
     for path in (kept, *map(kept.with_name, reports)):
         try:
-            path.replace(path.with_name(path.name + ".old"))
+            durable.rename(path, path.with_name(path.name + ".old"))
         except FileNotFoundError:
             continue
         except OSError as exc:
@@ -292,10 +293,12 @@ def _read(kept: Path, lines: list[bytes]) -> tuple[Settings, dict[str, tuple[Res
 
 def _append(kept: Path, line: bytes) -> None:
     try:
-        with kept.open("ab") as file:
-            torn = file.tell() > 0 and kept.read_bytes()[-1:] != b"\n"
-            file.write((b"\n" if torn else b"") + line + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        descriptor = durable.open_lasting(kept, os.O_APPEND)
+        try:
+            torn = kept.read_bytes()[-1:] not in {b"", b"\n"}
+            durable.write_all(descriptor, (b"\n" if torn else b"") + line + b"\n")
+            durable.sync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as exc:
         raise StorageError(f"{kept}: {exc.strerror}") from exc

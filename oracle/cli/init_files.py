@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
+from oracle import durable
 from oracle.errors import RefusedError, StateError, StorageError
-from oracle.state.files import erase, finish_exclusive
+from oracle.state.files import finish_exclusive
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot, encode
 from oracle.state.genesis import Genesis, read_genesis, write_genesis
@@ -48,7 +49,10 @@ def erase_left_over(genesis: Path, key_path: Path) -> bool:
     except StateError:
         return False
     if ours:
-        erase(genesis)
+        temporary = genesis.with_name(f".{genesis.name}.tmp")
+        durable.remove(temporary)  # else it may be the same file, and keep its first name
+        durable.rename(genesis, temporary)  # a crash while it is erased must not leave what looks like a genesis file
+        durable.erase(temporary)
     return ours
 
 
@@ -64,7 +68,7 @@ def check_place(state: Path) -> None:
 def make_folder(option: str, folder: Path) -> None:
     """Make a private folder, and those above it."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        durable.make_folder(folder, parents=True)
     except OSError as exc:
         msg = f"{option} = '{folder}': cannot be made: {exc.strerror}"
         raise StorageError(msg) from exc
@@ -82,6 +86,7 @@ def make_key(key_path: Path) -> bytes:
 def write_state(store: FolderStore, master_key: bytes, plan: bytes, snapshot: Snapshot, genesis: Path | None) -> None:
     """Write the plan, the genesis file, and last the snapshot: without it a folder is no state yet."""
     store.write_plan(plan)
+    snapshot = store.bound(snapshot)
     if genesis is not None:
         write_genesis(genesis, Genesis(master_key, encode(snapshot, master_key), plan))
     store.save(snapshot)

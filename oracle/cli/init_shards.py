@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle import durable
 from oracle.cli.init_files import (
     erase_left_over,
     make_folder,
@@ -26,7 +27,6 @@ from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
 from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
 from oracle.predictors.split import SplitTrainer
-from oracle.state.files import erase
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot
 from oracle.state.shards import begin_shards, discard_unfinished, finish_shards, shard_name
@@ -85,7 +85,7 @@ def _clear_left_over(genesis: Path, key_path: Path) -> bool:
         return False
     ours = all(erase_left_over(path, key_path) for path in whole)
     for path in temporary if ours else ():
-        erase(path)
+        durable.erase(path)
     return ours
 
 

@@ -19,7 +19,7 @@ from oracle.service.overlaps import refuse_overlap
 from oracle.service.recovery import Placed, check_order
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.keys import read_key_file
-from oracle.state.shards import refuse_sharded
+from oracle.state.shards import refuse_copies, refuse_sharded
 
 _STDOUT = "stdout"
 """Name of the commit record that goes with standard output, in the state folder."""
@@ -59,7 +59,9 @@ def open_store(table: StateTable) -> tuple[FolderStore, Plan]:
     """
     check_mode(table.folder)  # else opening it would make a folder where a path is misspelt
     refuse_sharded(table.folder)
-    store = FolderStore.open(table.folder, read_key_file(table.key_path))
+    master_key = read_key_file(table.key_path)
+    refuse_copies(table.folder, master_key)
+    store = FolderStore.open(table.folder, master_key)
     data = store.read_plan()
     if data is None:
         store.close()

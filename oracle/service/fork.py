@@ -5,20 +5,16 @@ Nothing here writes. Who publishes a fork's answers first makes its ledger event
 
 import dataclasses
 import math
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from oracle.accounting.ledger import ReplayForked
-from oracle.errors import CorruptSnapshotError, RefusedError
-from oracle.mechanisms.keys import PhaseKey
+from oracle.errors import RefusedError
 from oracle.planning.plan import Plan
-from oracle.state.format import Snapshot
+from oracle.state.format import KEY, Snapshot, phase_key
 
 __all__ = ["ForkCost", "fork_cost", "fork_event", "fork_snapshot"]
-
-_KEY: Final = "key"
-"""Name of the phase key among a predictor's arrays; whatever else is keyed is derived from it when it is restored."""
 
 
 class ForkCost(NamedTuple):
@@ -127,8 +123,6 @@ def fork_snapshot(snapshot: Snapshot, salt: bytes) -> Snapshot:
     Raises:
         CorruptSnapshotError: The snapshot has no phase key.
     """
-    if _KEY not in snapshot.arrays:
-        raise CorruptSnapshotError("snapshot: it has no phase key")
-    key = PhaseKey(snapshot.arrays[_KEY].tobytes()).fork(salt)
-    arrays = {**snapshot.arrays, _KEY: np.frombuffer(key.secret, dtype=np.uint8).copy()}
-    return dataclasses.replace(snapshot, position=0, tag=bytes(len(snapshot.tag)), arrays=arrays)
+    key = phase_key(snapshot.arrays).fork(salt)
+    arrays = {**snapshot.arrays, KEY: np.frombuffer(key.secret, dtype=np.uint8).copy()}
+    return dataclasses.replace(snapshot, position=0, tag=bytes(len(snapshot.tag)), arrays=arrays, origin=None)

@@ -28,7 +28,7 @@ from oracle.service.watch import Watch
 from oracle.state.folder import read_plan
 from oracle.state.keys import read_key_file
 from oracle.state.patient import PatientStore
-from oracle.state.shards import shard_count, shard_folder
+from oracle.state.shards import refuse_copies, shard_count, shard_folder
 
 __all__ = ["KafkaModel", "check_topics", "make_fleet", "open_model"]
 
@@ -76,7 +76,9 @@ def open_model(config: Config) -> KafkaModel:
                 raise InputError(
                     f"source.first_offset.{partition}", "...", f"must be below {shards}, the state's shards"
                 )
-    return KafkaModel(config, plan, shards, read_key_file(config.state.key_path), settings)
+    master_key = read_key_file(config.state.key_path)
+    refuse_copies(folder, master_key)
+    return KafkaModel(config, plan, shards, master_key, settings)
 
 
 async def check_topics(model: KafkaModel) -> KafkaModel:

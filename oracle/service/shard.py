@@ -100,6 +100,7 @@ class Shard:
         self._tag = np.frombuffer(snapshot.tag, dtype="<u8").copy()
         self._position = snapshot.position
         self._generation = snapshot.generation
+        self._origin = snapshot.origin
         facts = self._predictor.facts()
         if (facts.round, facts.phase, facts.rearms) != (snapshot.round, snapshot.phase, snapshot.rearms):
             msg = "snapshot: its header and its state disagree"
@@ -220,4 +221,5 @@ class Shard:
             rearms=facts.rearms,
             tag=self._tag.tobytes(),
             arrays=self._predictor.export(),
+            origin=self._origin,
         )

@@ -10,17 +10,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from oracle import durable
 from oracle.errors import (
     CorruptSnapshotError,
     ForeignPlanError,
+    ForeignShardError,
     StateBusyError,
     StateError,
     StorageError,
     TruncatedSnapshotError,
 )
-from oracle.state.files import erase, replace_durably, sync_folder
-from oracle.state.format import PublicHeader, Snapshot, decode, encode, peek
+from oracle.state.files import replace_durably
+from oracle.state.format import PublicHeader, Snapshot, check_place, decode, encode, peek
 from oracle.state.header import HEADER_BYTES
+from oracle.state.place import place_of
 from oracle.state.store import check_generation, check_plan
 
 _Read = TypeVar("_Read")
@@ -76,7 +79,7 @@ class FolderStore:
             raise StorageError(f"state folder {folder}: {exc.filename or folder}: {exc.strerror}") from exc
         store = cls(folder, master_key, lock)
         try:
-            store._erase(_matching(folder, _LEFTOVER))
+            store._settle()
         except BaseException:
             store.close()
             raise
@@ -106,13 +109,22 @@ class FolderStore:
     def save(self, snapshot: Snapshot) -> None:
         """See `Store.save`."""
         self._check_held()
+        snapshot = self.bound(snapshot)
         check_generation(snapshot, self.peek())
         data = encode(snapshot, self._master_key)
         name = f"snapshot-{snapshot.generation:020d}.perp"
         # 1.-4. Temporary file, fsync, rename, fsync of the folder: a crash before the end leaves the older snapshot.
-        replace_durably(self._folder / f".{name}.tmp", self._folder / name, data)
+        replace_durably(self._folder / name, data)
         # 5. Only now, with the new one durable, the older ones, which hold keys of past rounds.
         self._erase_older()
+
+    def bound(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot bound to the folder's shard, as `save` writes it.
+
+        Raises:
+            ForeignShardError: It is another shard's.
+        """
+        return snapshot.bound(place_of(self._folder))
 
     def peek(self) -> PublicHeader | None:
         """See `Store.peek`."""
@@ -131,7 +143,7 @@ class FolderStore:
         if present is not None:
             raise ForeignPlanError(f"state folder {self._folder}: holds another plan")
         check_plan(plan, self.peek())
-        replace_durably(self._folder / f".{_PLAN}.tmp", self._folder / _PLAN, plan)
+        replace_durably(self._folder / _PLAN, plan)
 
     def read_plan(self) -> bytes | None:
         """See `Store.read_plan`."""
@@ -147,6 +159,14 @@ class FolderStore:
         if self._lock is None:
             raise StateError(f"state folder {self._folder}: the store is closed")
 
+    def _settle(self) -> None:
+        """Make durable what a process that died has named and not synced, then erase what it left half-written."""
+        try:
+            durable.sync_folder(self._folder)
+        except OSError as exc:
+            raise StorageError(f"state folder {self._folder}: cannot be synced: {exc.strerror}") from exc
+        self._erase(_matching(self._folder, _LEFTOVER))
+
     def _erase_older(self) -> None:
         self._erase(_matching(self._folder, _SNAPSHOT)[:-1])
 
@@ -155,8 +175,7 @@ class FolderStore:
             return
         try:
             for path in paths:
-                erase(path)
-            sync_folder(self._folder)
+                durable.erase(path)
         except OSError as exc:
             raise StorageError(f"state folder {self._folder}: old files cannot be erased: {exc.strerror}") from exc
 
@@ -165,7 +184,7 @@ def peek_folder(folder: Path) -> PublicHeader | None:
     """Return the public header of a folder's newest snapshot, without its key or its lock; None if there is none.
 
     Raises:
-        StateError: The header is damaged, the file is too short, or a newer Perpetua wrote it.
+        StateError: The header is damaged, the file is too short, a newer Perpetua wrote it, or it is another shard's.
         StorageError: The folder cannot be read.
     """
     return _read_newest(folder, _peek_file)
@@ -184,7 +203,7 @@ def newest_bytes(folder: Path) -> bytes | None:
     """Return a folder's newest snapshot as it stands, encrypted, without holding the folder; None if there is none.
 
     Raises:
-        StateError: Its header is damaged, or a newer Perpetua wrote it.
+        StateError: Its header is damaged, a newer Perpetua wrote it, or it is another shard's.
         StorageError: It cannot be read.
     """
     return _read_newest(folder, _read_file)
@@ -285,22 +304,15 @@ def is_held(folder: Path) -> bool:
 
 def _make_folder(folder: Path) -> None:
     with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-        sync_folder(folder.parent)
+        durable.make_folder(folder)
     check_mode(folder)
 
 
 def _hold(folder: Path) -> int:
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return durable.hold(folder / _LOCK)
     except BlockingIOError as exc:
-        os.close(descriptor)
         raise StateBusyError(f"state folder {folder}: another process holds it") from exc
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _matching(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
@@ -328,5 +340,9 @@ def _peek_file(path: Path) -> PublicHeader:
 
 
 def _check_name(path: Path, header: PublicHeader) -> None:
+    try:
+        check_place(header.origin, place_of(path.parent))
+    except ForeignShardError as exc:
+        raise ForeignShardError(f"{path}: {exc}") from exc
     if path.name != f"snapshot-{header.generation:020d}.perp":
         raise CorruptSnapshotError(f"{path}: was not written under this name")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from oracle import durable
 from oracle.accounting.ledger import ReplayForked, decode, encode
 from oracle.errors import StateError, StorageError
-from oracle.state.files import sync_folder
 
 __all__ = ["forks_path", "read_forks", "record_fork"]
 
@@ -55,7 +55,8 @@ def record_fork(origin: Path, make: Callable[[int], ReplayForked]) -> ReplayFork
     """
     path = forks_path(origin)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        # 1. The file, and its name: from here on no crash can take it away.
+        descriptor = durable.open_lasting(path, os.O_APPEND)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # two replays at once are two forks
             return _append(path, descriptor, make)
@@ -66,22 +67,19 @@ def record_fork(origin: Path, make: Callable[[int], ReplayForked]) -> ReplayFork
 
 
 def _append(path: Path, descriptor: int, make: Callable[[int], ReplayForked]) -> ReplayForked:
+    durable.sync(descriptor)  # a line that a process wrote and did not sync before it died comes before ours
     data = path.read_bytes()
     event = make(len(_parse(path, data)) + 1)
     whole = data.rfind(b"\n") + 1
     try:
-        # 1. Cut off what a crash left of a line: nothing of that fork was shown.  2. The line.  3. fsync it.
+        # 2. Cut off what a crash left of a line: nothing of that fork was shown.  3. The line.  4. fsync it.
         if whole < len(data):
-            os.ftruncate(descriptor, whole)
-        view = memoryview(encode(event) + b"\n")
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-        # 4. fsync the folder: from here on no crash can take it away.
-        sync_folder(path.parent)
+            durable.cut(descriptor, whole)
+        durable.write_all(descriptor, encode(event) + b"\n")
+        durable.sync(descriptor)
     except OSError:
         with suppress(OSError):
-            os.ftruncate(descriptor, whole)
+            durable.cut(descriptor, whole)
         raise
     return event
 

@@ -1,17 +1,17 @@
 """Snapshots as bytes: a clear public header, then AES-256-GCM over the private arrays.
 
-Layout, version 1 (`header.py`, `payload.py`):
+Layout, version 2 (`header.py`, `payload.py`); version 1 has no shard, shards and genesis:
 
     magic, version, header length, CRC of these | plan digest, generation, phase, round, position, rearms |
-    key id, nonce, payload length | SHA-256 of all before | ciphertext and its GCM tag
+    key id, nonce, payload length | shard, shards, genesis | SHA-256 of all before | ciphertext and its GCM tag
 
 The header is the associated data of the encryption, so none of it can be exchanged. Nonces are random; NIST
 SP 800-38D allows 2**32 snapshots under one key for them, and each plan has a key of its own.
 """
 
 import secrets
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -21,16 +21,32 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from oracle.errors import (
     CorruptSnapshotError,
     ForeignPlanError,
+    ForeignShardError,
     InputError,
     KeyFileError,
     TruncatedSnapshotError,
     WrongKeyError,
 )
+from oracle.mechanisms.keys import PhaseKey
 from oracle.predictors.base import StateArrays
-from oracle.state.header import HEADER_BYTES, KEY_ID_BYTES, NONCE_BYTES, PublicHeader
+from oracle.state.header import KEY_ID_BYTES, NONCE_BYTES, Origin, PublicHeader
 from oracle.state.payload import TAG_BYTES, decode_payload, encode_payload
+from oracle.state.place import Place
 
-__all__ = ["MASTER_KEY_BYTES", "PublicHeader", "Snapshot", "decode", "encode", "peek"]
+__all__ = [
+    "KEY",
+    "MASTER_KEY_BYTES",
+    "PublicHeader",
+    "Snapshot",
+    "check_place",
+    "decode",
+    "encode",
+    "peek",
+    "phase_key",
+]
+
+KEY: Final = "key"
+"""Name of the phase key among a predictor's arrays; whatever else is keyed is derived from it when it is restored."""
 
 MASTER_KEY_BYTES = 32
 """Length of the master key."""
@@ -54,6 +70,7 @@ class Snapshot:
         rearms: Times that any side was armed afresh (>= 0).
         tag: The shard's running tag, 16 bytes: a keyed MAC, which the sink's commits carry too.
         arrays: The predictor's state. Private, and so encrypted.
+        origin: The shard that it is bound to (`bound`); None if it is not yet.
     """
 
     plan_digest: bytes
@@ -64,6 +81,7 @@ class Snapshot:
     rearms: int
     tag: bytes
     arrays: StateArrays
+    origin: Origin | None = None
 
     @classmethod
     def first(cls, plan_digest: bytes, arrays: StateArrays) -> Self:
@@ -83,6 +101,42 @@ class Snapshot:
             tag=bytes(TAG_BYTES),
             arrays=arrays,
         )
+
+    def bound(self, place: Place) -> Self:
+        """Return it as a snapshot of that shard, and of no other: what it is bound to is encrypted with it.
+
+        Raises:
+            ForeignShardError: It is bound to another one.
+            CorruptSnapshotError: It has no phase key.
+        """
+        if self.origin is None:
+            commitment = phase_key(self.arrays).subkey(b"genesis commitment")
+            return replace(self, origin=Origin(place, commitment))
+        check_place(self.origin, place)
+        return self
+
+
+def check_place(origin: Origin | None, place: Place) -> None:
+    """Refuse a snapshot of another shard; one that is not bound is not refused.
+
+    Raises:
+        ForeignShardError: It is bound to another one.
+    """
+    if origin is not None and origin.place != place:
+        raise ForeignShardError(
+            f"snapshot: it is of {origin.place}, and here {place} belongs; put each shard's own snapshot back"
+        )
+
+
+def phase_key(arrays: StateArrays) -> PhaseKey:
+    """Return the key that a predictor's state holds.
+
+    Raises:
+        CorruptSnapshotError: It holds none.
+    """
+    if KEY not in arrays:
+        raise CorruptSnapshotError("snapshot: it has no phase key")
+    return PhaseKey(arrays[KEY].tobytes())
 
 
 def encode(snapshot: Snapshot, master_key: bytes) -> bytes:
@@ -112,6 +166,7 @@ def encode(snapshot: Snapshot, master_key: bytes) -> bytes:
         key_id=_derive(master_key, _KEY_ID_PURPOSE, snapshot.plan_digest, KEY_ID_BYTES),
         nonce=secrets.token_bytes(NONCE_BYTES),
         payload_bytes=len(payload) + _GCM_TAG_BYTES,
+        origin=snapshot.origin,
     )
     clear = header.pack()
     return clear + _cipher(master_key, snapshot.plan_digest).encrypt(header.nonce, payload, clear)
@@ -144,7 +199,7 @@ def decode(data: bytes, master_key: bytes, plan_digest: bytes) -> Snapshot:
         raise WrongKeyError("snapshot: was encrypted with another key than the one at hand")
     try:
         payload = _cipher(master_key, plan_digest).decrypt(
-            header.nonce, memoryview(data)[HEADER_BYTES:], data[:HEADER_BYTES]
+            header.nonce, memoryview(data)[header.header_bytes :], data[: header.header_bytes]
         )
     except InvalidTag as exc:
         raise CorruptSnapshotError("snapshot: the encrypted part is not the one that was written") from exc
@@ -158,6 +213,7 @@ def decode(data: bytes, master_key: bytes, plan_digest: bytes) -> Snapshot:
         rearms=header.rearms,
         tag=tag,
         arrays=arrays,
+        origin=header.origin,
     )
 
 

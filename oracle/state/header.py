@@ -8,29 +8,50 @@ import hashlib
 import struct
 import zlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oracle.errors import CorruptSnapshotError, InputError, NewerVersionError, TruncatedSnapshotError, beyond_us
+from oracle.state.place import Place
 
-__all__ = ["HEADER_BYTES", "KEY_ID_BYTES", "NONCE_BYTES", "PLAN_DIGEST_BYTES", "VERSION", "PublicHeader"]
+__all__ = ["HEADER_BYTES", "KEY_ID_BYTES", "NONCE_BYTES", "PLAN_DIGEST_BYTES", "VERSION", "Origin", "PublicHeader"]
 
 MAGIC = b"PERPSNAP"
-VERSION = 1
-"""Format version that this code writes, and the highest it reads."""
+VERSION = 2
+"""The highest format version that is read; that of a snapshot that is bound to its shard. Version 1 says no origin."""
 
 PLAN_DIGEST_BYTES = 32
 KEY_ID_BYTES = 16
 NONCE_BYTES = 12
+GENESIS_BYTES = 32
 
 _PREFIX = struct.Struct("<8sHH")
 _CRC = struct.Struct("<I")
 _FIELDS = struct.Struct(f"<{PLAN_DIGEST_BYTES}s5Q{KEY_ID_BYTES}s{NONCE_BYTES}sQ")
+_ORIGIN = struct.Struct(f"<II{GENESIS_BYTES}s")
 _PREFIX_BYTES = _PREFIX.size + _CRC.size
 _CHECKSUM_BYTES = 32
 
-HEADER_BYTES = _PREFIX_BYTES + _FIELDS.size + _CHECKSUM_BYTES
-"""Length of the whole header."""
+_UNBOUND_BYTES = _PREFIX_BYTES + _FIELDS.size + _CHECKSUM_BYTES
+_LENGTHS = {1: _UNBOUND_BYTES, 2: _UNBOUND_BYTES + _ORIGIN.size}
+
+HEADER_BYTES = max(_LENGTHS.values())
+"""Length of the longest header."""
 
 _WORD = 1 << 64
+_SHARDS = 1 << 32
+
+
+class Origin(NamedTuple):
+    """Which shard's noise a snapshot goes on with.
+
+    Attributes:
+        place: The shard.
+        genesis: Commitment to the key that the shard began with, 32 bytes; of a snapshot of version 1, to the key of
+            the phase in which it was first bound. Two states have the same noise if they have the same one.
+    """
+
+    place: Place
+    genesis: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +68,7 @@ class PublicHeader:
         key_id: Check value of the key, 16 bytes.
         nonce: AES-GCM nonce, 12 bytes.
         payload_bytes: Length of the encrypted part.
+        origin: The shard that it is bound to; None in version 1.
     """
 
     plan_digest: bytes
@@ -58,6 +80,7 @@ class PublicHeader:
     key_id: bytes
     nonce: bytes
     payload_bytes: int
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         """Check the widths.
@@ -72,15 +95,23 @@ class PublicHeader:
         for name in ("generation", "phase", "round", "position", "rearms", "payload_bytes"):
             if not 0 <= getattr(self, name) < _WORD:
                 raise InputError(f"snapshot.{name}", getattr(self, name), "must be at least 0 and below 2**64")
+        if self.origin is not None and not 0 <= self.origin.place.shard < self.origin.place.shards < _SHARDS:
+            raise InputError("snapshot.origin", str(self.origin.place), "must be a shard below their number")
+
+    @property
+    def header_bytes(self) -> int:
+        """Length of the header."""
+        return _LENGTHS[1 if self.origin is None else 2]
 
     @property
     def total_bytes(self) -> int:
         """Length of the whole snapshot."""
-        return HEADER_BYTES + self.payload_bytes
+        return self.header_bytes + self.payload_bytes
 
     def pack(self) -> bytes:
         """Return the header's bytes."""
-        prefix = _PREFIX.pack(MAGIC, VERSION, HEADER_BYTES)
+        prefix = _PREFIX.pack(MAGIC, 1 if self.origin is None else 2, self.header_bytes)
+        origin = b"" if self.origin is None else _ORIGIN.pack(*self.origin.place, self.origin.genesis)
         fields = _FIELDS.pack(
             self.plan_digest,
             self.generation,
@@ -92,7 +123,7 @@ class PublicHeader:
             self.nonce,
             self.payload_bytes,
         )
-        body = prefix + _CRC.pack(zlib.crc32(prefix)) + fields
+        body = prefix + _CRC.pack(zlib.crc32(prefix)) + fields + origin
         return body + hashlib.sha256(body).digest()
 
     @classmethod
@@ -104,19 +135,24 @@ class PublicHeader:
             TruncatedSnapshotError: It ends within the header.
             CorruptSnapshotError: It is damaged, or not a snapshot at all.
         """
-        _check_prefix(data)
-        if len(data) < HEADER_BYTES:
+        length = _LENGTHS[_check_prefix(data)]
+        if len(data) < length:
             raise TruncatedSnapshotError("snapshot: ends within its header")
-        body, checksum = data[: HEADER_BYTES - _CHECKSUM_BYTES], data[HEADER_BYTES - _CHECKSUM_BYTES : HEADER_BYTES]
+        body, checksum = data[: length - _CHECKSUM_BYTES], data[length - _CHECKSUM_BYTES : length]
         if hashlib.sha256(body).digest() != checksum:
             raise CorruptSnapshotError("snapshot: the header's checksum does not match")
         digest, generation, phase, rounds, position, rearms, key_id, nonce, payload_bytes = _FIELDS.unpack_from(
             body, _PREFIX_BYTES
         )
-        return cls(digest, generation, phase, rounds, position, rearms, key_id, nonce, payload_bytes)
+        origin = None
+        if len(body) > _PREFIX_BYTES + _FIELDS.size:
+            shard, shards, genesis = _ORIGIN.unpack_from(body, _PREFIX_BYTES + _FIELDS.size)
+            origin = Origin(Place(shard, shards), genesis)
+        return cls(digest, generation, phase, rounds, position, rearms, key_id, nonce, payload_bytes, origin)
 
 
-def _check_prefix(data: bytes) -> None:
+def _check_prefix(data: bytes) -> int:
+    """Return the version."""
     if not data.startswith(MAGIC[: len(data)]):
         raise CorruptSnapshotError("snapshot: this is not a snapshot of Perpetua")
     if len(data) < _PREFIX_BYTES:
@@ -126,5 +162,6 @@ def _check_prefix(data: bytes) -> None:
         raise CorruptSnapshotError("snapshot: the version's checksum does not match")
     if version > VERSION:
         raise NewerVersionError(f"snapshot: {beyond_us(version, VERSION)}")
-    if version < 1 or length != HEADER_BYTES:
+    if version < 1 or length != _LENGTHS[version]:
         raise CorruptSnapshotError("snapshot: no version has such a header")
+    return int(version)

@@ -1,74 +1,64 @@
-"""A state of several shards: a folder of complete state folders, and the mark that says that all of them are there.
+"""A state of several shards: a folder of complete state folders, and the mark that says that all of them are there."""
 
-    plan.json, key             one plan for each shard, one key for all
-    shard-0000, shard-0001     a folder as `FolderStore` keeps it, each
-    shards.json                how many there are; renamed from unfinished.json once all are written
-
-The state of a model with one shard is that shard's folder itself, without a mark.
-"""
-
-import re
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from oracle.errors import NewerVersionError, StateError, StorageError, beyond_us
-from oracle.state.files import erase, replace_durably, sync_folder
-from oracle.state.folder import peek_folder
+from oracle import durable
+from oracle.errors import ForeignShardError, StateError, StorageError
+from oracle.state.files import replace_durably
+from oracle.state.folder import newest_bytes, peek_folder
+from oracle.state.format import decode, peek, phase_key
+from oracle.state.place import MARK, SHARD, UNFINISHED, Mark, place_of, read_mark, shard_name
 
 __all__ = [
     "begin_shards",
     "discard_unfinished",
     "finish_shards",
     "holds_state",
+    "refuse_copies",
     "refuse_sharded",
     "shard_count",
     "shard_folder",
     "shard_name",
 ]
 
-_VERSION = 1
-_MARK = "shards.json"
-_UNFINISHED = "unfinished.json"
 _PLAN = "plan.json"
-_SHARD = re.compile(r"shard-\d+")
-
-
-class _Mark(msgspec.Struct, frozen=True, kw_only=True):
-    version: int
-    shards: int
-
-
-def shard_name(number: int) -> str:
-    """Return the name of a shard's folder."""
-    return f"shard-{number:04d}"
 
 
 def shard_count(folder: Path) -> int:
     """Return how many shards a state has.
 
     Raises:
-        StateError: There is no state, `init` has not finished it, or mark and folders disagree.
+        StateError: There is no state, `init` has not finished it, mark and folders disagree, or a shard is not where it
+            belongs, or a copy of another.
         StorageError: The folder cannot be read.
     """
-    if (folder / _UNFINISHED).exists():
+    count = _count(folder)
+    if count > 1:
+        _refuse_equal_origins(folder)
+    return count
+
+
+def _count(folder: Path) -> int:
+    if (folder / UNFINISHED).exists():
         raise StateError(f"{folder}: `perpetua init --shards` has not finished this state; run the same command again")
-    mark, present = _read_mark(folder), _present(folder)
+    mark, present = read_mark(folder / MARK), _present(folder)
     if mark is None:
         if present:
-            raise StateError(f"{folder}: holds {present[0]}, but {_MARK} is missing; put back what was taken away")
+            raise StateError(f"{folder}: holds {present[0]}, but {MARK} is missing; put back what was taken away")
         if peek_folder(folder) is None:
             raise StateError(f"{folder}: holds no state; make one with `perpetua init`")
         return 1
     expected = {shard_name(number) for number in range(mark.shards)}
     missing, extra = sorted(expected.difference(present)), sorted(set(present) - expected)
     if missing:
-        raise StateError(f"{folder}: {_MARK} says {mark.shards} shards, and {missing[0]} is missing")
+        raise StateError(f"{folder}: {MARK} says {mark.shards} shards, and {missing[0]} is missing")
     if extra:
-        raise StateError(f"{folder}: {_MARK} says {mark.shards} shards, and there is {extra[0]}")
+        raise StateError(f"{folder}: {MARK} says {mark.shards} shards, and there is {extra[0]}")
     if peek_folder(folder) is not None:
-        raise StateError(f"{folder}: {_MARK} says {mark.shards} shards, and there is a snapshot beside it")
+        raise StateError(f"{folder}: {MARK} says {mark.shards} shards, and there is a snapshot beside it")
     return mark.shards
 
 
@@ -80,10 +70,10 @@ def shard_folder(folder: Path, number: int) -> Path:
         number: From 0.
 
     Raises:
-        StateError: There is no such shard, or `shard_count` raises it.
+        StateError: There is no such shard or state, `init` has not finished it, or mark and folders disagree.
         StorageError: The folder cannot be read.
     """
-    count = shard_count(folder)
+    count = _count(folder)
     if not 0 <= number < count:
         raise StateError(f"{folder}: has {count} shards, numbered from 0, and none is number {number}")
     return folder if count == 1 else folder / shard_name(number)
@@ -95,25 +85,60 @@ def holds_state(folder: Path) -> bool:
     Raises:
         StorageError: The folder cannot be read.
     """
-    if any(folder.glob("snapshot-*.perp")) or (folder / _MARK).exists():
+    if any(folder.glob("snapshot-*.perp")) or (folder / MARK).exists():
         return True
-    return bool(_present(folder)) and not (folder / _UNFINISHED).exists()
+    return bool(_present(folder)) and not (folder / UNFINISHED).exists()
 
 
 def refuse_sharded(folder: Path) -> None:
     """Refuse a folder that is not one shard's: what works on files takes one shard at a time.
 
     Raises:
-        StateError: It holds several shards, or `perpetua init` has not finished it.
+        StateError: It holds several shards, or `perpetua init` has not finished it, or it is a shard that is not where
+            it belongs, or a copy of another.
     """
-    if (folder / _UNFINISHED).exists() or (folder / _MARK).exists():
+    if (folder / UNFINISHED).exists() or (folder / MARK).exists():
         count = shard_count(folder)
         raise StateError(
             f"{folder}: is a state of {count} shards, which is served from Kafka; for one shard on files name its "
             f"folder, such as {folder / shard_name(0)}, and the key file (by default {folder / 'key'})"
         )
-    if _SHARD.fullmatch(folder.name) and (folder.parent / _UNFINISHED).exists():
+    if SHARD.fullmatch(folder.name) and (folder.parent / UNFINISHED).exists():
         shard_count(folder.parent)
+    if place_of(folder).shards > 1:
+        _refuse_equal_origins(folder.resolve().parent)
+
+
+def refuse_copies(folder: Path, master_key: bytes) -> None:
+    """Refuse shards of one state that would draw the same noise on two streams, as one is a copy of another.
+
+    `shard_count` and `refuse_sharded` see that without the key, but not of snapshots that an earlier Perpetua wrote,
+    which say nothing of their shard; those are opened here, and their keys brought forward to one phase.
+
+    Args:
+        folder: The state, or the folder of one shard of it.
+        master_key: Opens the snapshots.
+
+    Raises:
+        ForeignShardError: Two shards have the same key.
+        StateError: A snapshot cannot be opened.
+        StorageError: It cannot be read.
+    """
+    whole = folder.resolve().parent if place_of(folder).shards > 1 else folder
+    headers = [peek_folder(whole / name) for name in _present(whole)]
+    if all(header is None or header.origin is not None for header in headers):
+        return
+    last = max(header.phase for header in headers if header is not None)
+    keys = []
+    for name in _present(whole):
+        data = newest_bytes(whole / name)
+        if data is not None:
+            header = peek(data)
+            key = phase_key(decode(data, master_key, header.plan_digest).arrays)
+            for _ in range(header.phase, last):
+                key = key.ratchet()
+            keys.append((name, key.secret))
+    _refuse_equal(whole, keys)
 
 
 def begin_shards(folder: Path, shards: int) -> None:
@@ -126,10 +151,10 @@ def begin_shards(folder: Path, shards: int) -> None:
     Raises:
         StorageError: It could not be written, or the plan that an earlier try left not erased.
     """
-    mark = msgspec.json.encode(_Mark(version=_VERSION, shards=shards))
-    replace_durably(folder / f".{_UNFINISHED}.tmp", folder / _UNFINISHED, mark)
+    mark = msgspec.json.encode(Mark(shards=shards))
+    replace_durably(folder / UNFINISHED, mark)
     try:
-        erase(folder / _PLAN)
+        durable.erase(folder / _PLAN)
     except OSError as exc:
         raise StorageError(f"{folder / _PLAN}: cannot be erased: {exc.strerror}") from exc
 
@@ -138,13 +163,14 @@ def finish_shards(folder: Path) -> None:
     """Say durably that all shards are there: the one step that makes the folder a state.
 
     Raises:
+        ForeignShardError: Two shards have the same key: what drew them is broken.
         StorageError: It could not be written.
     """
+    _refuse_equal_origins(folder)
     try:
-        (folder / _UNFINISHED).replace(folder / _MARK)
-        sync_folder(folder)
+        durable.rename(folder / UNFINISHED, folder / MARK)
     except OSError as exc:
-        raise StorageError(f"{folder / _MARK}: cannot be written: {exc.strerror}") from exc
+        raise StorageError(f"{folder / MARK}: cannot be written: {exc.strerror}") from exc
 
 
 def discard_unfinished(folder: Path) -> None:
@@ -159,43 +185,41 @@ def discard_unfinished(folder: Path) -> None:
         StorageError: Something could not be erased.
     """
     try:
-        (folder / f".{_UNFINISHED}.tmp").unlink(missing_ok=True)
-        if not (folder / _UNFINISHED).exists():
+        durable.erase(folder / f".{UNFINISHED}.tmp")
+        if not (folder / UNFINISHED).exists():
             return
         for name in _present(folder):
             for path in (folder / name).iterdir():
-                erase(path)
-            (folder / name).rmdir()
-        erase(folder / _PLAN)
-        sync_folder(folder)  # 1. All is gone.  2. The word that something may be left.
-        erase(folder / _UNFINISHED)
-        sync_folder(folder)
+                durable.erase(path)
+            durable.remove_folder(folder / name)
+        durable.erase(folder / _PLAN)
+        durable.erase(folder / UNFINISHED)  # last: all else is gone
     except OSError as exc:
         raise StorageError(f"{folder}: what was left unfinished cannot be erased: {exc.strerror}") from exc
 
 
-def _read_mark(folder: Path) -> _Mark | None:
-    path = folder / _MARK
-    try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
-    mark = None
-    with suppress(msgspec.MsgspecError):
-        mark = msgspec.json.decode(data, type=_Mark)
-    if mark is not None and mark.version > _VERSION:
-        raise NewerVersionError(f"{path}: {beyond_us(mark.version, _VERSION)}")
-    if mark is None or mark.version < 1 or mark.shards < 2:  # noqa: PLR2004 -- one shard has no mark
-        raise StateError(f"{path}: its bytes are not the ones that were written")
-    return mark
+def _refuse_equal_origins(folder: Path) -> None:
+    headers = ((name, peek_folder(folder / name)) for name in _present(folder))
+    _refuse_equal(
+        folder, ((name, header.origin.genesis) for name, header in headers if header is not None and header.origin)
+    )
+
+
+def _refuse_equal(folder: Path, keyed: Iterable[tuple[str, bytes]]) -> None:
+    seen: dict[bytes, str] = {}
+    for name, key in keyed:
+        if key in seen:
+            raise ForeignShardError(
+                f"{folder}: {name} is a copy of {seen[key]}: both would draw the same noise, for different queries; "
+                "put each shard's own snapshot back"
+            )
+        seen[key] = name
 
 
 def _present(folder: Path) -> list[str]:
     """Return the names of all folders that are named as shards are, sorted."""
     try:
-        return sorted(path.name for path in folder.iterdir() if _SHARD.fullmatch(path.name) and path.is_dir())
+        return sorted(path.name for path in folder.iterdir() if SHARD.fullmatch(path.name) and path.is_dir())
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as exc:

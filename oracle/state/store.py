@@ -4,7 +4,7 @@ import hashlib
 import time
 from typing import Protocol
 
-from oracle.errors import ForeignPlanError, InputError
+from oracle.errors import ForeignPlanError, ForeignShardError, InputError
 from oracle.state.format import PublicHeader, Snapshot, decode, encode, peek
 
 __all__ = ["MemoryStore", "Store", "check_generation", "check_plan"]
@@ -129,11 +129,14 @@ class MemoryStore:
 
 
 def check_generation(snapshot: Snapshot, newest: PublicHeader | None) -> None:
-    """Refuse a snapshot that is not newer than the newest one.
+    """Refuse a snapshot that is not newer than the newest one, or of a run with other noise.
 
     Raises:
-        InputError: It is not.
+        InputError: It is not newer.
+        ForeignShardError: It is of another run.
     """
+    if newest is not None and newest.origin and snapshot.origin and newest.origin != snapshot.origin:
+        raise ForeignShardError("snapshot: the one that is there is of another run, or of another shard")
     if newest is not None and snapshot.generation <= newest.generation:
         raise InputError("snapshot.generation", snapshot.generation, f"must be above {newest.generation}")
 

@@ -273,7 +273,7 @@ def test_fork_is_recorded_before_anything_is_shown(folder, fault):
     _write(folder / "other.jsonl", bodies(20, seed=5))
     with Faults() as faults:
         _publish(folder, "whole.jsonl")
-    assert faults.calls[:4] == ["open", "write", "fsync", "fsync"]
+    assert faults.calls[:5] == ["open", "fsync", "fsync", "write", "fsync"]
     shown = 0
     for index in range(len(faults.calls)):
         before = _recorded(folder)
@@ -289,7 +289,7 @@ def test_fork_is_recorded_before_anything_is_shown(folder, fault):
         if ledger.exists() and ledger.stat().st_size:
             line = encode(new[0]) + b"\n"
             assert line.startswith(ledger.read_bytes()[: len(line)])  # torn where it crashed
-        if index > 4 or (fault == "crash_at" and index > 2):
+        if index > 5 or (fault == "crash_at" and index > 4):
             assert len(new) == 1
     assert shown
     assert [fork.number for fork in read_forks(folder / "state")] == list(range(1, len(_recorded(folder)) + 1))

@@ -14,7 +14,7 @@ def sharded(tmp_path, cli):
     folder.mkdir(mode=0o700)
     begin_shards(folder, 3)
     for number in range(3):
-        make_state(folder / f"shard-000{number}", long_plan())
+        make_state(folder / f"shard-000{number}", long_plan(), bytes([number]) * 32)
     finish_shards(folder)
     write_log(tmp_path, 300)
     assert cli("serve", write_config(tmp_path, state={"folder": str(folder / "shard-0001")})).code == 0
@@ -100,7 +100,7 @@ def test_shards_have_the_words_of_their_predictor(cli, tmp_path, predictor):
     folder.mkdir(mode=0o700)
     begin_shards(folder, 2)
     for number in range(2):
-        make_state(folder / f"shard-000{number}", long_plan(predictor))
+        make_state(folder / f"shard-000{number}", long_plan(predictor), bytes([number]) * 32)
     finish_shards(folder)
     lines = cli("status", folder).out.splitlines()
     headings = re.split(r"  +", lines[0].strip())

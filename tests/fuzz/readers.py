@@ -28,9 +28,10 @@ from oracle.service.codec.batches import BatchCodec
 from oracle.service.config import load_config
 from oracle.state.format import decode, encode, peek
 from oracle.state.genesis import Genesis, read_genesis, write_genesis
-from oracle.state.header import HEADER_BYTES
+from oracle.state.header import HEADER_BYTES, Origin
 from oracle.state.keys import read_key_file
 from oracle.state.payload import decode_payload, encode_payload
+from oracle.state.place import Place
 from oracle.state.store import check_plan
 from tests.fuzz.mutate import mutated
 from tests.fuzz.verdicts import BrokenPromiseError
@@ -116,7 +117,7 @@ def fuzz_reader(  # noqa: PLR0913, PLR0917 -- what, how, how often, and where to
 
 @cache
 def _snapshot() -> bytes:
-    return encode(first_snapshot(), MASTER_KEY)
+    return encode(first_snapshot().bound(Place(1, 3)), MASTER_KEY)
 
 
 @cache
@@ -186,7 +187,15 @@ def _try_header(rng: random.Random, _folder: Path) -> str:
     header = peek(_snapshot())
     field = rng.choice([field.name for field in dataclasses.fields(header)])
     value = getattr(header, field)
-    new: Any = rng.choice((0, 1, 2**31, 2**63, 2**64 - 1)) if isinstance(value, int) else rng.randbytes(len(value))
+    new: Any
+    if isinstance(value, int):
+        new = rng.choice((0, 1, 2**31, 2**63, 2**64 - 1))
+    elif isinstance(value, bytes):
+        new = rng.randbytes(len(value))
+    else:
+        new = rng.choice(
+            (None, Origin(Place(rng.choice((0, 1, 2)), 3), rng.choice((value.genesis, rng.randbytes(32)))))
+        )
     data = dataclasses.replace(header, **{field: new}).pack() + _snapshot()[HEADER_BYTES:]
     if rng.random() < 0.3:
         data = data[: rng.randrange(len(data))]

@@ -136,7 +136,8 @@ def _init(work: Path, plan: Plan) -> None:
     with nonces(), FolderStore.open(work / "state", MASTER_KEY) as store:
         store.write_plan(plan.encode())
         store.save(snapshot)
-        write_genesis(work / "genesis", Genesis(MASTER_KEY, encode(snapshot, MASTER_KEY), plan.encode()))
+        genesis = encode(store.bound(snapshot), MASTER_KEY)
+        write_genesis(work / "genesis", Genesis(MASTER_KEY, genesis, plan.encode()))
     (work / "state" / "key").write_text(f"perpetua-key 1\n{MASTER_KEY.hex()}\n")
 
 

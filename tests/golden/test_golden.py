@@ -28,7 +28,7 @@ from tests.golden.make import COMMIT, make_golden, nonces, plans, serve, version
 
 FOLDERS: Final = sorted(path for version in range(1, VERSION + 1) for path in version_folder(version).iterdir())
 NEWEST: Final = sorted(version_folder(VERSION).iterdir())
-WHAT_TO_DO: Final = "this Perpetua reads versions up to 1; use the Perpetua that wrote it, or a newer one"
+WHAT_TO_DO: Final = "this Perpetua reads versions up to {}; use the Perpetua that wrote it, or a newer one"
 
 
 def _named(path: Path) -> str:
@@ -175,7 +175,8 @@ def test_a_later_version_is_refused_by_name(left, make):
     kind: type[PerpetuaError] = PlanError if make is _later_plan else NewerVersionError
     with pytest.raises(kind) as caught:
         make(left)
-    assert f"version = 2: {WHAT_TO_DO}" in str(caught.value)
+    newest = VERSION if make is _later_snapshot else 1
+    assert f"version = {newest + 1}: {WHAT_TO_DO.format(newest)}" in str(caught.value)
 
 
 @pytest.mark.parametrize("version", [0, -1])

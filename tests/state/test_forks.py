@@ -66,7 +66,7 @@ def _calls(origin):
 def test_failure_at_any_call_records_nothing(origin, before):
     """The error says so; what was recorded before stands, and the next fork is recorded."""
     calls = _calls(origin)
-    assert calls == ["open", "write", "fsync", "fsync"]
+    assert calls == ["open", "fsync", "fsync", "write", "fsync"]
     for index in range(len(calls)):
         forks_path(origin).unlink(missing_ok=True)
         for _ in range(before):

@@ -20,7 +20,7 @@ from oracle.errors import (
     WrongKeyError,
 )
 from oracle.state.format import Snapshot, decode, encode, peek
-from oracle.state.header import HEADER_BYTES
+from oracle.state.header import HEADER_BYTES, VERSION
 from oracle.state.payload import decode_payload, encode_payload
 from tests.state.suite import DIGEST, KEY, OTHER_PLAN, assert_same, make_snapshot
 
@@ -208,9 +208,9 @@ def test_damaged_payloads_raise_named_errors(data):
 @pytest.mark.parametrize("length", [0, 148, 2000])
 def test_newer_version_is_told_before_anything_else(length):
     """A newer version is named whatever its header's length and content are."""
-    prefix = struct.pack("<8sHH", b"PERPSNAP", 2, length)
+    prefix = struct.pack("<8sHH", b"PERPSNAP", VERSION + 1, length)
     data = prefix + struct.pack("<I", zlib.crc32(prefix)) + b"?" * 50
-    with pytest.raises(NewerVersionError, match="version = 2"):
+    with pytest.raises(NewerVersionError, match=f"version = {VERSION + 1}"):
         decode(data, b"no key at all", b"")
     with pytest.raises(NewerVersionError):
         peek(data[:16])

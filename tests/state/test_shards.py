@@ -1,6 +1,9 @@
 import contextlib
+import hashlib
 import stat
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from oracle.errors import NewerVersionError, StateError, StorageError
@@ -20,9 +23,11 @@ from tests.state.suite import KEY, PLAN, make_snapshot
 
 
 def _fill(folder):
+    snapshot = make_snapshot()
+    key = np.frombuffer(hashlib.sha256(folder.name.encode()).digest(), dtype=np.uint8)
     with FolderStore.open(folder, KEY) as store:
         store.write_plan(PLAN)
-        store.save(make_snapshot())
+        store.save(replace(snapshot, arrays={**snapshot.arrays, "key": key}, origin=None))
 
 
 def _begun(folder, count=3):

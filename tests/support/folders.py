@@ -19,7 +19,7 @@ from oracle.state.format import encode
 from oracle.state.genesis import Genesis, write_genesis
 from oracle.state.keys import create_key_file
 from tests.predictors.examples import example
-from tests.support.shards import bodies, first_snapshot
+from tests.support.shards import SECRET, bodies, first_snapshot
 from tests.support.waiting import PATIENCE
 
 __all__ = [
@@ -40,9 +40,9 @@ def long_plan(predictor: str = "rectangles") -> Plan:
     return example(predictor, phases=16, rounds=60)
 
 
-def make_state(folder: Path, plan: Plan) -> Path:
+def make_state(folder: Path, plan: Plan, secret: bytes = SECRET) -> Path:
     """Make what `perpetua init --keep-genesis` makes, at `folder` and beside it; return the genesis file."""
-    snapshot = first_snapshot(plan)
+    snapshot = first_snapshot(plan, secret)
     folder.mkdir(mode=0o700)
     key = create_key_file(folder / "key")
     with FolderStore.open(folder, key) as store:

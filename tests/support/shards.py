@@ -61,19 +61,19 @@ def small_plan() -> BoxPlan:
 
 
 @cache
-def first_snapshot(plan: Plan | None = None) -> Snapshot:
+def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot:
     """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive."""
     plan = plan or small_plan()
     rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
-    trainer = new_trainer(plan, SECRET)
+    trainer = new_trainer(plan, secret)
     trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
     return Snapshot.first(plan.digest, trainer.finish().export())
 
 
-def new_shard(plan: Plan | None = None) -> Shard:
+def new_shard(plan: Plan | None = None, secret: bytes = SECRET) -> Shard:
     """Return a shard at its beginning."""
     plan = plan or small_plan()
-    return Shard(plan, first_snapshot(plan))
+    return Shard(plan, first_snapshot(plan, secret))
 
 
 def new_store(plan: Plan | None = None) -> MemoryStore:
