@@ -22,9 +22,10 @@ from tests.predictors.texts import text
 from tests.support.arrow_types import any_array, any_type
 from tests.support.flatbuffers import END, Table, Vector, batch, field, schema
 
-__all__ = ["fuzz_arrow", "message", "replies_of", "same_alone"]
+__all__ = ["fuzz_arrow", "replies_of", "same_alone"]
 
-_POOL: Final = 60
+_POOL: Final = 30
+_FAMILY: Final = 3
 _RUN: Final = 12
 _NUMBERS: Final = (pa.float64(), pa.float64(), pa.float64(), pa.float32(), pa.float16(), pa.int64(), pa.uint8())
 _KINDS: Final = {
@@ -40,6 +41,7 @@ _KINDS: Final = {
     ),
 }
 _IDS: Final = (pa.string(), pa.large_string(), pa.int8(), pa.int64(), pa.uint8())
+_OTHER_NAMES: Final = ("n", "a", "", "\ufeff")
 _SPAN: Final = 32_767
 """Rows of a batch that run ends of int16 can count."""
 
@@ -59,7 +61,7 @@ def fuzz_arrow(seed: int, run: int, counts: Counter[tuple[str, str]], messages: 
     """
     rng = random.Random(f"{seed} arrow {run}")  # noqa: S311  # test data
     plan = _plans()[run % len(_plans())]
-    pool = [(_by_hand if rng.random() < 0.1 else message)(rng, plan.features) for _ in range(_POOL)]
+    pool = [(_by_hand if rng.random() < 0.1 else _messages)(rng, plan.features) for _ in range(_POOL)]
     codec = BatchCodec(plan)
     done = 0
     while done < messages:
@@ -69,13 +71,14 @@ def fuzz_arrow(seed: int, run: int, counts: Counter[tuple[str, str]], messages: 
         done += len(bodies)
 
 
-def _some(rng: random.Random, pool: Sequence[bytes]) -> list[bytes]:
+def _some(rng: random.Random, pool: Sequence[Sequence[bytes]]) -> list[bytes]:
     """Return messages that come one behind the other: of one schema or of several, some of them changed."""
-    one = rng.choice(pool)
+    family = rng.choice(pool)
     alike = rng.random() < 0.6
-    bodies = [one if alike else rng.choice(pool) for _ in range(rng.randint(1, _RUN))]
-    share = rng.choice((0.0, 0.15, 1.0))
-    return [mutated(rng, body, [*pool[:9]]) if rng.random() < share else body for body in bodies]
+    bodies = [rng.choice(family if alike else rng.choice(pool)) for _ in range(rng.randint(1, _RUN))]
+    share = rng.choice((0.0, 0.0, 0.15, 1.0))
+    others = [one[0] for one in pool[:9]]
+    return [mutated(rng, body, others) if rng.random() < share else body for body in bodies]
 
 
 def same_alone(plan: BoxPlan, codec: BatchCodec, bodies: Sequence[bytes]) -> list[Reply]:
@@ -119,26 +122,41 @@ def _rounds(reply: Reply) -> int:
         return reader.read_all()["error"].null_count
 
 
-def message(rng: random.Random, features: Sequence[Feature]) -> bytes:
-    """Return a stream of any number of batches, whose columns are of any type: mostly a feature's of its own."""
+def _messages(rng: random.Random, features: Sequence[Feature]) -> list[bytes]:
+    """Return streams of one schema, of any number of batches: mostly of columns that the features take."""
+    plain = rng.random() < 0.2
+    whole = pa.schema([(one.name, pa.float64()) for one in features]) if plain else _schema(rng, features)
+    sizes = [1, 20][rng.randrange(2) :][:1] if plain else _sizes(rng)
+    same = plain or rng.random() < 0.3
+    return [_stream(rng, whole, sizes if same else _sizes(rng), plain=plain) for _ in range(_FAMILY)]
+
+
+def _sizes(rng: random.Random) -> list[int]:
+    return rng.choices((0, 1, 3, 20, _SPAN), (2, 4, 4, 4, 0.03), k=rng.choice((0, 1, 1, 1, 2, 3)))
+
+
+def _schema(rng: random.Random, features: Sequence[Feature]) -> pa.Schema:
     usual = rng.random() < 0.5
     fields = [pa.field(one.name, rng.choice(_KINDS[one.kind])) for one in features]
     if not usual:
         fields = [field if rng.random() < 0.6 else field.with_type(any_type(rng)) for field in fields]
-        fields += [
-            pa.field(rng.choice(("n", "a", "", "\ufeff")), any_type(rng)) for _ in range(rng.choice((0, 0, 1, 2)))
-        ]
+        fields += [pa.field(rng.choice(_OTHER_NAMES), any_type(rng)) for _ in range(rng.choice((0, 0, 1, 2)))]
     if rng.random() < 0.4:
         fields.append(pa.field("id", rng.choice(_IDS) if usual or rng.random() < 0.7 else any_type(rng)))
     if rng.random() < 0.05:
         del fields[0]
-    metadata = {"k\ufeff": "v"} if rng.random() < 0.1 else None
+    return pa.schema(fields, {"k\ufeff": "v"} if rng.random() < 0.1 else None)
+
+
+def _stream(rng: random.Random, whole: pa.Schema, sizes: Sequence[int], *, plain: bool) -> bytes:
     sink = pa.BufferOutputStream()
-    whole = pa.schema(fields, metadata)
     with pa.ipc.new_stream(sink, whole) as writer:
-        for rows in rng.choices((0, 1, 3, 20, _SPAN), (2, 4, 4, 4, 0.1), k=rng.choice((0, 1, 1, 1, 2, 3))):
+        for rows in sizes:
             try:
-                columns = [any_array(rng, field.type, rows) for field in whole]
+                columns = [
+                    pa.array([rng.random() for _ in range(rows)]) if plain else any_array(rng, field.type, rows)
+                    for field in whole
+                ]
                 batch = pa.RecordBatch.from_arrays(columns, schema=whole)
                 batch.validate(full=True)  # a writer that is given an unsound one ends the process
             except (pa.ArrowException, ValueError):
@@ -147,13 +165,13 @@ def message(rng: random.Random, features: Sequence[Feature]) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _by_hand(rng: random.Random, features: Sequence[Feature]) -> bytes:
+def _by_hand(rng: random.Random, features: Sequence[Feature]) -> list[bytes]:
     """Return a stream of types that no writer writes: of every number, of any size and unit, with any children."""
     fields = [_any_field(rng, one.name.encode(), 2) for one in features]
     rows = rng.choice((0, 2, 2**31 - 1, 2**63 - 1))
     nodes, buffers = rng.randrange(2 * len(fields) + 1), rng.randrange(4 * len(fields) + 1)
     one = batch(rng.choice((rows, 2)), [(rows, 0)] * nodes, [(0, 0 if rng.random() < 0.5 else 8)] * buffers, bytes(64))
-    return schema(*fields) + one * rng.randrange(3) + END
+    return [schema(*fields) + one * rng.randrange(3) + END]
 
 
 def _any_field(rng: random.Random, name: bytes, depth: int) -> Table:

@@ -2,14 +2,15 @@
 
 import random
 from collections.abc import Callable
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Any, Final
 
 import pyarrow as pa
 
-__all__ = ["LEAVES", "NESTS", "any_array", "any_type"]
+__all__ = ["LEAVES", "NESTS", "any_array", "any_type", "unjoinable"]
 
 _LONGEST: Final = 2**31 - 1
+_SPAN: Final = 2**15 - 1
 _MILLISECONDS: Final = 86_400_000
 _ZONES: Final = (None, "UTC", "Europe/Vienna", "+27:63", "no zone", "", "\u00e9\ufeff")
 _UNITS: Final = ("s", "ms", "us", "ns")
@@ -138,7 +139,8 @@ def _unions(rng: random.Random, kind: pa.DataType, rows: int) -> pa.Array:
     codes = [rng.randrange(kind.num_fields) for _ in range(rows)]
     buffers = [None, pa.py_buffer(bytes(kind.type_codes[code] for code in codes))]
     if kind.mode == "dense":
-        buffers.append(_words([codes[:row].count(code) for row, code in enumerate(codes)], wide=False))
+        turns = [count() for _ in range(kind.num_fields)]
+        buffers.append(_words([next(turns[code]) for code in codes], wide=False))
     counts = [codes.count(code) if kind.mode == "dense" else rows for code in range(kind.num_fields)]
     children = [any_array(rng, kind.field(index).type, count) for index, count in enumerate(counts)]
     return pa.Array.from_buffers(kind, rows, buffers, children=children)
@@ -178,3 +180,29 @@ _MAKERS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[..., pa.Array
     (pa.types.is_dictionary, _dictionaries),
     (_is_text, _texts),
 )
+
+
+def unjoinable() -> dict[str, bytes]:
+    """Return messages with a column `a` whose chunks Arrow cannot put together, by name: each once stopped a shard."""
+    union = pa.field("a", pa.sparse_union([pa.field("x", pa.int8())]))
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([_SPAN], pa.int16()), pa.array([0.5]))
+    found = {
+        "union without batches": (union, []),
+        "dense union without batches": (union.with_type(pa.dense_union([])), []),
+        "uuid without batches": (union.with_type(pa.uuid()), []),
+        "runs in two batches": (union.with_type(runs.type), [runs] * 2),
+        "runs in one batch": (union.with_type(runs.type), [runs]),
+    }
+    for kind in (pa.list_(pa.null()), pa.list_view(pa.null())):
+        buffers = [None, _words([0, _LONGEST], wide=False)] + [_words([_LONGEST], wide=False)] * ("view" in str(kind))
+        one = pa.Array.from_buffers(kind, 1, buffers, children=[pa.nulls(_LONGEST)])
+        found |= {f"{kind} in {count}": (union.with_type(kind), [one] * count) for count in (1, 2)}
+    return {name: _stream(field, chunks) for name, (field, chunks) in found.items()}
+
+
+def _stream(field: pa.Field, chunks: list[pa.Array]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([field])) as writer:
+        for chunk in chunks:
+            writer.write_batch(pa.record_batch([chunk], schema=pa.schema([field])))
+    return sink.getvalue().to_pybytes()
