@@ -119,7 +119,7 @@ def _rounds(reply: Reply) -> int:
     if reply.rejected:
         return 0
     with pa.ipc.open_stream(reply.body) as reader:
-        return reader.read_all()["error"].null_count
+        return int(reader.read_all()["error"].null_count)
 
 
 def _messages(rng: random.Random, features: Sequence[Feature]) -> list[bytes]:
@@ -162,7 +162,7 @@ def _stream(rng: random.Random, whole: pa.Schema, sizes: Sequence[int], *, plain
             except (pa.ArrowException, ValueError):
                 break  # of such a type there is no column of so many rows
             writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def _by_hand(rng: random.Random, features: Sequence[Feature]) -> list[bytes]:
@@ -177,4 +177,5 @@ def _by_hand(rng: random.Random, features: Sequence[Feature]) -> list[bytes]:
 def _any_field(rng: random.Random, name: bytes, depth: int) -> Table:
     detail = Table(**{f"_{slot}": rng.choice((0, 1, 2, 3, 32, 128, 2**31 - 1)) for slot in range(rng.randrange(4))})
     children = [_any_field(rng, b"c", depth - 1) for _ in range(rng.randrange(3) if depth else 0)]
-    return field(name, rng.randrange(29), _3=detail, _5=Vector(children))
+    made: Table = field(name, rng.randrange(29), _3=detail, _5=Vector(children))
+    return made

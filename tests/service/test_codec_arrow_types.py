@@ -1,6 +1,7 @@
 """Arrow columns of every type: what a feature does not take is rejected by name, whatever comes beside or behind it."""
 
 import random
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +25,12 @@ _WRONG = Rejection(Reason.WRONG_TYPE, "a", "one column of numbers")
 _GOOD = arrow_body(pa.table({"a": [0.5, 0.25]}))
 
 
+def _made(make, kinds):
+    return make(*kinds)
+
+
 def _nested(inner):
-    return st.one_of([st.tuples(*[inner] * count).map(lambda kinds, make=make: make(*kinds)) for count, make in NESTS])
+    return st.one_of([st.tuples(*[inner] * count).map(partial(_made, make)) for count, make in NESTS])
 
 
 _TYPES = st.recursive(st.sampled_from(LEAVES), _nested, max_leaves=5)
@@ -107,6 +112,7 @@ def test_decimals_of_every_scale(make, scale):
     column = _decimals(kind, units)
     body = arrow_body(pa.table({"a": column}))
     found = ArrowCodec(_DECIMAL).decode(body)
+    assert isinstance(found, ArrowQueries)
     exact = [unit * 10 ** max(-scale, 0) for unit in units]
     wanted = [number * 100 % 10 ** max(scale, 0) == 0 and abs(number) < 10 ** (13 + max(scale, 0)) for number in exact]
     assert (found.rejected == 0).tolist() == wanted

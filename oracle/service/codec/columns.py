@@ -1,7 +1,8 @@
 """One column of an Arrow table as what a predictor takes: exactly, and vectorised."""
 
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Context, Decimal
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -48,7 +49,7 @@ def takes(feature: Feature, kind: pa.DataType) -> bool:
     if feature.kind == "date":
         return bool(pa.types.is_date(kind))
     if feature.kind == "decimal" and pa.types.is_decimal(kind):
-        return abs(kind.scale) <= _LARGEST_SCALE
+        return bool(abs(kind.scale) <= _LARGEST_SCALE)
     return bool(pa.types.is_integer(kind) or (pa.types.is_floating(kind) and feature.kind == "number"))
 
 
@@ -127,8 +128,8 @@ def _decimals(places: int, column: pa.Array) -> Column:
 
 def _decimal_values(column: pa.Array) -> Iterator[Decimal | None]:
     """Yield decimals of any width as they are; pyarrow itself fails where a scale is beyond a width's digits."""
-    width, scale = column.type.byte_width, column.type.scale
-    units = _values(column, 1, np.dtype(f"V{width}")).tobytes()
-    for index, null in enumerate(column.is_null().to_numpy(zero_copy_only=False).tolist()):
-        unit = int.from_bytes(units[width * index : width * (index + 1)], "little", signed=True)
-        yield None if null else Decimal(f"{unit}e{-scale}")
+    units = _values(column, 1, np.dtype(f"V{column.type.byte_width}")).tolist()
+    nulls = column.is_null().to_numpy(zero_copy_only=False).tolist()
+    scaled = partial(Context(prec=_LARGEST_SCALE).multiply, Decimal((0, (1,), -column.type.scale)))
+    for unit, null in zip(units, nulls, strict=True):
+        yield None if null else scaled(int.from_bytes(unit, "little", signed=True))
