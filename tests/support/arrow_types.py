@@ -205,4 +205,4 @@ def _stream(field: pa.Field, chunks: list[pa.Array]) -> bytes:
     with pa.ipc.new_stream(sink, pa.schema([field])) as writer:
         for chunk in chunks:
             writer.write_batch(pa.record_batch([chunk], schema=pa.schema([field])))
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
