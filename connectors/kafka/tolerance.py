@@ -12,8 +12,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchPy
+from aiokafka.errors import CorruptRecordException, KafkaError, UnsupportedForMessageFormatError
+from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 from crc32c import crc32c
 
@@ -22,6 +22,8 @@ __all__ = ["Record", "RecordBatch", "TolerantRecords"]
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_AT: Final = 8
 _BEFORE_LENGTH_ENDS: Final = _LENGTH_AT + _LENGTH.size
+_FORMAT_AT: Final = 16
+_FORMAT: Final = b"\2"
 _CHECKSUM: Final = struct.Struct(">I")
 _CHECKSUM_AT: Final = 17
 _CHECKED_AT: Final = 21
@@ -29,6 +31,8 @@ _COUNT_AT: Final = 57
 _RECORDS_AT: Final = 61
 _CONTINUES: Final = 0x80
 _offset = attrgetter("offset")
+_FAST_FAILS: Final = (CorruptRecordException, UnicodeDecodeError, OverflowError, MemoryError)
+"""What the fast reader raises; the last two where a size of 64 bits and its place add up to more than 64."""
 
 
 class TolerantRecords:
@@ -57,14 +61,18 @@ class TolerantRecords:
         return bool(self._records.has_next())
 
     def next_batch(self) -> Any:  # noqa: ANN401 -- the client has no types
-        """See the client's."""
+        """See the client's.
+
+        Raises:
+            UnsupportedForMessageFormatError: The batch is of another format than Kafka has since 0.11.
+        """
+        start = self._at
+        if self.has_next() and self._data[start + _FORMAT_AT : start + _FORMAT_AT + 1] != _FORMAT:
+            raise UnsupportedForMessageFormatError("records in another format than Kafka's since 0.11")
         batch = self._records.next_batch()
         if batch is None:
             return None
-        start = self._at
         self._at = start + _BEFORE_LENGTH_ENDS + _LENGTH.unpack_from(self._data, start + _LENGTH_AT)[0]
-        if not isinstance(batch, DefaultRecordBatch):
-            return batch  # of a format that brokers no longer take
         return _Batch(batch, memoryview(self._data)[start : self._at], whole=self.whole)
 
 
@@ -110,7 +118,7 @@ class _Batch:
         if self._is_plain():
             try:
                 records = list(self._fast)
-            except (CorruptRecordException, UnicodeDecodeError):
+            except _FAST_FAILS:
                 records = []
             if records and _follow(map(_offset, records), first):
                 return records
@@ -184,8 +192,7 @@ def _read(data: memoryview) -> Iterator[Record]:
     Raises:
         CorruptRecordException: No broker takes it.
     """
-    batch = _DefaultRecordBatchPy(data)
-    iter(batch)  # unpacks it
+    batch = _unpacked(data)
     (count,) = _LENGTH.unpack_from(data, _COUNT_AT)
     found = _Reader(bytes(batch._buffer), batch._pos).records(count)  # noqa: SLF001 -- there is no other way to it
     offsets = _offsets([fields.offset_delta for fields in found], batch.last_offset_delta)
@@ -193,6 +200,16 @@ def _read(data: memoryview) -> Iterator[Record]:
     for offset, fields in zip(offsets, found, strict=True):
         time = batch.max_timestamp if kind == batch.LOG_APPEND_TIME else batch.first_timestamp + fields.timestamp_delta
         yield Record(batch.base_offset + offset, _wrapped(time), kind, fields.key, fields.value, fields.headers)
+
+
+def _unpacked(data: memoryview) -> _DefaultRecordBatchPy:
+    batch = _DefaultRecordBatchPy(data)
+    try:
+        return iter(batch)  # unpacks it
+    except KafkaError:
+        raise
+    except Exception as exc:  # of four libraries
+        raise CorruptRecordException("compressed records that cannot be unpacked") from exc
 
 
 def _offsets(deltas: Sequence[int], last: int) -> Sequence[int]:

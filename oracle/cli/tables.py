@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from oracle.errors import DataError, InputError, SourceError
 from oracle.planning.features import Feature
-from oracle.service.codec.columns import COLUMNS, read_column
+from oracle.service.codec.columns import COLUMNS, read_column, takes
 
 __all__ = ["check_table", "labelled_batches"]
 
@@ -107,9 +107,7 @@ def _unlike(path: Path, number: int, features: Sequence[Feature], label: str) ->
 
 def _may_be(feature: Feature, kind: pa.DataType) -> bool:
     """Return whether texts that Arrow reads as this type can be values of a feature."""
-    return read_column(feature, pa.nulls(0, kind)) is not None or (
-        feature.kind == "decimal" and pa.types.is_floating(kind)
-    )
+    return takes(feature, kind) or (feature.kind == "decimal" and pa.types.is_floating(kind))
 
 
 def _type_name(kind: pa.DataType) -> str:
@@ -171,6 +169,10 @@ def _check_columns(path: Path, schema: pa.Schema, wanted: list[str]) -> None:
 
 def _values(batch: pa.RecordBatch, feature: Feature) -> NDArray[np.float64]:
     name, column = feature.name, batch.column(feature.name)
+    if not takes(feature, column.type):
+        wanted = COLUMNS[feature.kind].removeprefix("one column of ")
+        msg = f"data: column {name}: must hold {wanted}, not {_type_name(column.type)}"
+        raise DataError(msg)
     if feature.kind != "number":
         try:
             column.validate(full=True)
@@ -178,10 +180,6 @@ def _values(batch: pa.RecordBatch, feature: Feature) -> NDArray[np.float64]:
             msg = f"data: column {name}: every value must be {feature.accepts}"
             raise DataError(msg) from exc
     read = read_column(feature, column)
-    if read is None:
-        wanted = COLUMNS[feature.kind].removeprefix("one column of ")
-        msg = f"data: column {name}: must hold {wanted}, not {_type_name(column.type)}"
-        raise DataError(msg)
     if column.null_count:
         more = " (NaN counts as none)" if feature.kind == "number" else ""
         msg = f"data: column {name}: every row must have a value{more}"

@@ -1,15 +1,16 @@
 """Batches that a broker takes and the client cannot read are read as the broker does."""
 
+import contextlib
 import struct
 
 import pytest
-from aiokafka.errors import CorruptRecordException
+from aiokafka.errors import CorruptRecordException, KafkaError
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.kafka.tolerance import TolerantRecords
-from tests.support.kafka_records import batch, record, sealed
+from tests.support.kafka_records import batch, record, sealed, varint
 
 _TIME = 1_700_000_000_000
 
@@ -106,6 +107,56 @@ def test_brokers_own_times_are_kept():
 
 
 _GOOD = record(0, b"v", headers=[(b"\xff", b"")])
+
+
+_EDGES = [edge + step for edge in (2**31, 2**32, 2**62, 2**63 - 60, 2**63 - 2) for step in (-1, 0, 1)]
+
+
+@pytest.mark.parametrize("part", ["length", "offset", "key", "value", "headers", "name", "content"])
+@pytest.mark.parametrize("before", [0, 100])
+def test_sizes_beyond_the_format(part, before):
+    """Numbers of 64 bits where the format has 32 are nothing, or cut as brokers cut them, or an error by name."""
+    for size in [*_EDGES, *(-edge for edge in _EDGES), -(2**63)]:
+        usual = {"length": 0, "offset": 1, "key": -1, "value": 1, "headers": 1, "name": 1, "content": -1}
+        number = {name: varint(size if name == part else one, bits=64) for name, one in usual.items()}
+        body = b"\0\0" + number["offset"] + number["key"] + number["value"] + b"v" + number["headers"]
+        body += number["name"] + b"n" + number["content"]
+        length = number["length"] if part == "length" else varint(len(body))
+        try:
+            found = _read(batch([record(0, bytes(before)), length + body]))
+        except CorruptRecordException:
+            continue
+        assert found[0] == (0, _TIME, None, bytes(before), [])
+        assert found[1][:2] == (1, _TIME)
+        assert part in {"offset", "key", "content"} or abs(size) <= 2**32 + 1
+
+
+@given(
+    st.lists(_records(), min_size=1, max_size=3),
+    st.integers(0, 2**32),
+    st.integers(-(2**63), 2**63 - 1),
+    st.sampled_from(["b", "h", "i", "q"]),
+)
+def test_any_bytes_are_records_or_an_error(parts, place, number, width):
+    """A number of any width anywhere behind the batch's length gives records, or an error of the client's."""
+    data = bytearray(batch([record(**part) for part in parts]))
+    size = struct.calcsize(width)
+    first = 16  # behind what says where the batch ends
+    place = first + place % (len(data) - first - size + 1)
+    struct.pack_into(f">{width}", data, place, (number + 2 ** (8 * size - 1)) % 2 ** (8 * size) - 2 ** (8 * size - 1))
+    with contextlib.suppress(KafkaError):
+        for offset, time, *_ in _read(sealed(data)):
+            assert -(2**63) <= time < 2**63
+            assert 0 <= offset < 2**31
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3, 4, 5, 7])
+def test_what_cannot_be_unpacked_is_an_error(kind):
+    """Bytes that are not compressed in the way that their batch says, or in one that there is not."""
+    data = bytearray(batch([record(0, b"v" * 50)]))
+    struct.pack_into(">h", data, 21, kind)
+    with pytest.raises(KafkaError):
+        _read(sealed(data))
 
 
 @pytest.mark.parametrize(

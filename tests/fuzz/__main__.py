@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz`: a million changed messages through the codecs, as many changed files before their readers."""
+"""`python -m tests.fuzz`: two million changed messages through the codecs, as many files before their readers."""
 
 import argparse
 import functools
@@ -14,20 +14,23 @@ from tests.fuzz.workers import Counts, Job, run_jobs
 
 __all__ = ["main"]
 
+_CODECS: Final = ("codecs", "arrow")
 _OTHERS: Final = 10  # the snapshot reader gets as many tries as there are messages; other readers a tenth
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the fuzzers, print a table, and return 1 if something broke."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--messages", type=int, default=1_000_000, help="through the codecs, in thousands")
+    parser.add_argument(
+        "--messages", type=int, default=1_000_000, help="through the codecs, and as many of Arrow alone"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the changes")
     parser.add_argument("--workers", type=int, default=2, help="processes")
-    parser.add_argument("--only", choices=["codecs", *readers.READERS], action="append", help="may be repeated")
+    parser.add_argument("--only", choices=[*_CODECS, *readers.READERS], action="append", help="may be repeated")
     options = parser.parse_args(arguments)
     for name in [name for name in os.environ if name.startswith("PERPETUA_")]:
         del os.environ[name]
-    jobs = _jobs(options.messages, options.only or ["codecs", *readers.READERS])
+    jobs = _jobs(options.messages, options.only or [*_CODECS, *readers.READERS])
     started = time.monotonic()
     with Progress("fuzz", len(jobs) * codecs.RUN, "tries") as progress:
         counts, broken = run_jobs(jobs, options.seed, options.workers, progress.at)
@@ -38,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _jobs(messages: int, targets: Sequence[str]) -> list[Job]:
     jobs = []
     for target in targets:
-        tries = messages if target in {"codecs", "snapshot"} else messages // _OTHERS
+        tries = messages if target in {*_CODECS, "snapshot"} else messages // _OTHERS
         jobs += [Job(target, run) for run in range(max(1, tries // codecs.RUN))]
     return jobs
 

@@ -13,6 +13,7 @@ from connectors.base import ARROW_STREAM, JSON, Delivery
 from oracle.planning.features import Feature
 from tests.fuzz.mutate import mutated
 from tests.fuzz.ordered import arrow_column, json_value
+from tests.support.arrow_types import any_array, any_type
 
 __all__ = ["delivery"]
 
@@ -161,6 +162,7 @@ def _spoil_columns(rng: np.random.Generator, columns: list[pa.Array], labels: li
             pa.array(["s"] * rows, pa.string()).dictionary_encode(),
             pa.array([None] * rows, pa.float64()),
             pa.array([1] * rows, pa.decimal128(5, 2)),
+            *_any_columns(rng, rows),
         ]
         columns[0] = odd[int(rng.integers(len(odd)))]
     if rng.random() < 0.1:
@@ -168,6 +170,20 @@ def _spoil_columns(rng: np.random.Generator, columns: list[pa.Array], labels: li
         labels.append(labels[0] if rng.random() < 0.5 else "note")
     if rng.random() < 0.05:
         del columns[0], labels[0]
+
+
+def _any_columns(rng: np.random.Generator, rows: int) -> list[pa.Array]:
+    """Return some columns of any type; of such as can have so many rows."""
+    draws = random.Random(int(rng.integers(2**32)))  # noqa: S311  # test data
+    columns = []
+    for _ in range(9):
+        try:
+            column = any_array(draws, any_type(draws), rows)
+            column.validate(full=True)
+            columns.append(column)
+        except (pa.ArrowException, ValueError):
+            pass
+    return columns
 
 
 def _stream(table: pa.Table, rng: np.random.Generator, number: int) -> bytes:

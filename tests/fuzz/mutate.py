@@ -32,7 +32,7 @@ _PIECES: Final = (
     b" " * 20,
 )
 _BYTES: Final = (0, 1, 10, 34, 44, 48, 57, 91, 92, 93, 123, 125, 127, 128, 192, 237, 255)
-_WORDS: Final = (0, 1, -1, 2**31 - 1, -(2**31), 2**24, 2**16, 255)
+_WORDS: Final = (0, 1, -1, 2**31 - 1, -(2**31), 2**24, 2**16, 255, 2**32, 2**62, 2**63 - 1)
 
 
 def mutated(rng: random.Random, data: bytes, others: list[bytes]) -> bytes:

@@ -1,4 +1,4 @@
-"""Fuzzing what reads files: snapshots, genesis, commit record, key, plan, model file, configuration.
+"""Fuzzing what reads files: snapshots, genesis, commit record, key, plan, model file, configuration; Kafka's records.
 
 Whatever the bytes are, a reader gives what was written, or one of Perpetua's own errors.
 """
@@ -6,17 +6,20 @@ Whatever the bytes are, a reader gives what was written, or one of Perpetua's ow
 import dataclasses
 import hashlib
 import random
+import struct
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from aiokafka.errors import KafkaError
+
+from connectors.kafka.tolerance import TolerantRecords
 from connectors.local.commitfile import CommitRecord, DurableCommitFile
 from oracle.cli.models import read_model
 from oracle.errors import (
     NewerVersionError,
-    PerpetuaError,
     RefusedError,
     SourceError,
     StateError,
@@ -36,6 +39,7 @@ from oracle.state.store import check_plan
 from tests.fuzz.mutate import mutated
 from tests.fuzz.verdicts import BrokenPromiseError
 from tests.predictors.plans import feature, tiny_plan
+from tests.support.kafka_records import batch, record, sealed, varint
 from tests.support.shards import MASTER_KEY, first_snapshot, small_plan
 
 __all__ = ["READERS", "RUN", "fuzz_reader"]
@@ -99,6 +103,10 @@ _DEEP: Final = (
     b"nan",
 )
 
+_FRAMED: Final = 12  # what stands before the part of a batch that its length counts
+_SHORTEST: Final = 49
+_WORDS: Final = 2**63
+
 Try = Callable[[random.Random, Path], str]
 
 
@@ -147,7 +155,7 @@ def _changed(rng: random.Random, data: bytes) -> bytes:
     return mutated(rng, data, [data])
 
 
-def _guarded(read: Callable[[], str], families: tuple[type[PerpetuaError], ...], data: bytes) -> str:
+def _guarded(read: Callable[[], str], families: tuple[type[Exception], ...], data: bytes) -> str:
     """Return what was read, or the name of the documented error."""
     try:
         return read()
@@ -307,6 +315,40 @@ def _spoilt(rng: random.Random, document: bytes) -> bytes:
     return b"\n".join(lines)
 
 
+@cache
+def _batch() -> bytes:
+    parts = [
+        record(0, b"v" * 200, key=b"k", headers=[(b"content-type", b"x"), (b"", None)]),
+        record(1, None, time=2**63 - 1),
+        record(2, b"w", size=5, beyond=7, attributes=0xFF, headers=[(b"\xff", b"")]),
+        record(3, b"x"),
+    ]
+    return batch(parts)
+
+
+def _try_records(rng: random.Random, _folder: Path) -> str:
+    """Change a batch behind its length, which is made right again, and mostly its checksum; or a size in it."""
+    whole = _batch() if rng.random() < 0.5 else batch([record(index, b"v" * 40) for index in range(3)])
+    data = bytearray(whole[:_FRAMED] + mutated(rng, whole[_FRAMED:], [whole]))
+    if rng.random() < 0.5:
+        place = rng.randrange(_FRAMED, len(data) + 1)
+        data[place:place] = varint(rng.choice((2**31, 2**35, 2**62, 2**63 - 1)) - rng.randrange(300), bits=64)
+    struct.pack_into(">i", data, 8, len(data) - _FRAMED)
+    if len(data) >= _FRAMED + _SHORTEST:
+        data = bytearray(sealed(data))
+
+    def read() -> str:
+        records = TolerantRecords(bytes(data))
+        while records.has_next():
+            one = records.next_batch()
+            if one.validate_crc():
+                found = [(part.offset, part.timestamp, part.key, part.value) for part in one]
+                _same(all(-_WORDS <= time < _WORDS for _, time, _, _ in found))
+        return "accepted"
+
+    return _guarded(read, (KafkaError,), bytes(data))
+
+
 READERS: Final[dict[str, Try]] = {
     "snapshot": _try_snapshot,
     "snapshot header": _try_header,
@@ -317,5 +359,6 @@ READERS: Final[dict[str, Try]] = {
     "plan": _try_plan,
     "model file": _try_model,
     "configuration": _try_config,
+    "record batch": _try_records,
 }
 """What is fuzzed, by name."""

@@ -12,10 +12,12 @@ from connectors.base import Delivery
 from oracle.mechanisms.orders import text_digits
 from oracle.mechanisms.scalars import day_of, decimal_of
 from oracle.service.codec import columns, json_messages, json_values
+from oracle.service.codec.arrow_messages import ArrowCodec
 from oracle.service.codec.batches import BatchCodec
 from oracle.service.codec.json_messages import JsonCodec
 from oracle.service.codec.rejections import Reason, Rejection
 from tests.fuzz import readers
+from tests.fuzz.arrow import fuzz_arrow
 from tests.fuzz.codecs import fuzz_codecs
 from tests.fuzz.verdicts import BrokenPromiseError, judge
 from tests.support.shards import new_shard, small_plan
@@ -42,6 +44,15 @@ def test_codecs(run):
     assert sum(counts.values()) == 2_000
     assert counts["JSON", "accepted"] > 300
     assert counts["Arrow", "accepted"] > 25
+
+
+@pytest.mark.parametrize("run", range(3))
+def test_arrow(run):
+    """Of 3,000 messages with columns of all types each is told what it is told alone."""
+    counts: Counter[tuple[str, str]] = Counter()
+    fuzz_arrow(5, run, counts)
+    assert sum(counts.values()) == 1_000
+    assert min(counts["Arrow, all types", outcome] for outcome in ("accepted", "malformed", "wrong-type")) > 20
 
 
 @settings(max_examples=400, deadline=None, derandomize=True, database=None)
@@ -133,6 +144,29 @@ def test_broken_types_are_found(monkeypatch, owner, name, broken, found):
     monkeypatch.setattr(owner, name, broken)
     with pytest.raises(BrokenPromiseError, match=found):
         fuzz_codecs(5, 3, Counter(), 6_000)
+
+
+_real_run = ArrowCodec._run
+
+
+def _forgets(self, bodies):
+    run = _real_run(self, bodies)
+    return run and run._replace(parts=run.parts[::-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "found"),
+    [
+        ("_wrong", lambda _self, schema: schema.empty_table().combine_chunks() and None, "Error"),
+        ("_run", _forgets, "together, other replies"),
+        ("_table", _raises, "KeyError"),
+    ],
+)
+def test_broken_arrow_codecs_are_found(monkeypatch, name, broken, found):
+    """A codec that touches what it cannot read, mixes messages up, or raises is found."""
+    monkeypatch.setattr(ArrowCodec, name, broken)
+    with pytest.raises(BrokenPromiseError, match=found):
+        fuzz_arrow(5, 0, Counter(), 3_000)
 
 
 def test_broken_reader_is_found(tmp_path, monkeypatch):

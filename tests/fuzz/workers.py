@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.fuzz import codecs, readers
+from tests.fuzz import arrow, codecs, readers
 from tests.fuzz.verdicts import BrokenPromiseError
 
 __all__ = ["Counts", "Job", "run_jobs"]
@@ -82,6 +82,8 @@ def _work(end: Connection, seed: int) -> None:
             try:
                 if job.target == "codecs":
                     codecs.fuzz_codecs(seed, job.run, counts)
+                elif job.target == "arrow":
+                    arrow.fuzz_arrow(seed, job.run, counts)
                 else:
                     readers.fuzz_reader(job.target, seed, job.run, counts, Path(folder))
             except BrokenPromiseError as exc:

@@ -18,6 +18,7 @@ from oracle.service.codec.batches import BatchCodec
 from oracle.service.kafka import largest_reply
 from tests.kafka.conftest import unique_name
 from tests.predictors.plans import feature, tiny_plan
+from tests.support.arrow_types import unjoinable
 from tests.support.folders import long_plan
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
@@ -100,6 +101,31 @@ def test_rows_that_are_no_query_are_told_in_their_row(model):
     assert table["round"].to_pylist() == [0, -1, -1, 1]
     assert table["label"].to_pylist()[1:] == [-1, -1, -1]
     assert table["id"].to_pylist() == [4, 5, 6, 7]
+
+
+def test_columns_of_any_type_do_not_stop_a_shard(model):
+    """Each is told what is wrong with it, also after a restart, and what comes behind them is answered."""
+    hostile, good = [*unjoinable().values()] * 2, bodies(40)
+    model.ask(good[:1])
+    for body in hostile:
+        _ask(model, body, ARROW_STREAM)
+    model.ask(good[1:20])
+    first = model.serve(model.config())
+    model.wait_for_answers(20 + len(hostile))
+    for body in hostile:
+        _ask(model, body, ARROW_STREAM)
+    model.ask(good[20:])
+    answers = model.wait_for_answers(40 + 2 * len(hostile))
+    first.terminate()
+    assert first.wait(60) == 0
+    _ask(model, hostile[0], ARROW_STREAM)
+    model.ask(bodies(1, seed=2))
+    model.serve(model.config())
+    answers = model.wait_for_answers(42 + 2 * len(hostile))
+    told = [answer.value for answer in answers if b'"error"' not in answer.value]
+    rejected = [answer.body for answer in answers if b'"error"' in answer.value]
+    assert told == model.expected([*good, *bodies(1, seed=2)])
+    assert [(one["error"], one["field"]) for one in rejected] == [("wrong-type", "a")] * (2 * len(hostile) + 1)
 
 
 def test_content_types_of_another_kind_and_oversized_messages_are_rejected(model):

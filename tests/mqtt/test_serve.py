@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from connectors.base import ARROW_STREAM
+from tests.support.arrow_types import unjoinable
 from tests.support.mqtt import Heard, MqttModelUnderTest, eventually
 from tests.support.shards import arrow_body, bodies
 
@@ -82,6 +83,27 @@ def test_arrow_messages_are_answered_as_such(served):
     assert rows["id"].to_pylist() == ["p", "q"]
     assert set(rows["label"].to_pylist()) <= {0, 1}
     assert (rejection.json["error"], rejection.content_type) == ("unsupported-content", "application/json")
+
+
+def test_columns_of_any_type_do_not_stop_the_daemon(served):
+    """Each is told what is wrong with it, also after a restart, and what comes behind them is answered."""
+    asker = served.asker()
+    hostile, good = [*unjoinable().values()] * 2, bodies(30)
+    for body in hostile:
+        asker.ask(served.queries, body, content_type=ARROW_STREAM)
+    for body in good[:20]:
+        asker.ask(served.queries, body)
+    _wait(served, asker, 20 + len(hostile))
+    assert served.stop(served.processes[0]) == 0
+    for body in hostile:
+        asker.ask(served.queries, body, content_type=ARROW_STREAM)
+    for body in good[20:]:
+        asker.ask(served.queries, body)
+    served.serve(served.config())
+    heard = _wait(served, asker, 30 + 2 * len(hostile))
+    rejected = [one.json for one in heard if b'"error"' in one.body]
+    assert [one.body for one in heard if b'"error"' not in one.body] == served.expected(good)
+    assert [(one["error"], one["field"]) for one in rejected] == [("wrong-type", "a")] * (2 * len(hostile))
 
 
 def test_no_query_oversized_and_malformed(served):

@@ -81,7 +81,6 @@ def run(epsilon: float, alpha: float) -> Figures:
     plan = plan_model(parse_model({"model": model}))
     trainer = new_trainer(plan, _SECRET)
     read = read_column(plan.features[0], rows["model"].combine_chunks())
-    assert read is not None
     trainer.add(read.values, _truth(rows))
     predictor = trainer.finish()
     sink = pa.BufferOutputStream()

@@ -7,7 +7,7 @@ import pyarrow.compute
 
 from oracle.service.codec.rejections import Reason, Rejection
 
-__all__ = ["read_identifiers"]
+__all__ = ["given_back_as", "read_identifiers"]
 
 
 def read_identifiers(
@@ -18,16 +18,16 @@ def read_identifiers(
     They are copied, so that no message's are padded with what stands beside them, the ids of somebody else.
 
     Args:
-        table: Messages, one behind the other.
+        table: Messages, one behind the other; a column `id` is of a type that `given_back_as` names.
         batches: How many chunks of a column each message has.
         longest: Most bytes of an id.
     """
     if table.schema.get_field_index("id") < 0:
         return [None] * len(batches)
     column = table.column("id")
-    wanted = _given_back(column, longest)
-    if isinstance(wanted, Rejection):
-        return wanted
+    wanted = given_back_as(column.type)
+    if wanted == pa.string() and (pa.compute.max(pa.compute.binary_length(column)).as_py() or 0) > longest:
+        return Rejection(Reason.BAD_ID, "id", f"at most {longest} bytes of UTF-8")
     chunks, kind = column.chunks, column.type
     identifiers = []
     stop = 0
@@ -38,13 +38,8 @@ def read_identifiers(
     return identifiers
 
 
-def _given_back(column: pa.ChunkedArray, longest: int) -> pa.DataType | Rejection:
-    """Return as what type ids are given back, or why they are not."""
-    kind = column.type
+def given_back_as(kind: pa.DataType) -> pa.DataType | None:
+    """Return as what type ids of a type are given back; None of all types that are not named here."""
     if pa.types.is_signed_integer(kind):
         return pa.int64()
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        if (pa.compute.max(pa.compute.binary_length(column)).as_py() or 0) > longest:
-            return Rejection(Reason.BAD_ID, "id", f"at most {longest} bytes of UTF-8")
-        return pa.string()
-    return Rejection(Reason.BAD_ID, "id", "a column of strings or signed integers")
+    return pa.string() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oracle.service.codec.arrow_frames import UnsupportedFrameError, read_frames
+from oracle.service.codec.arrow_frames import read_frames
 from oracle.service.codec.arrow_streams import MALFORMED, read_stream
 
 __all__ = ["Layouts"]
@@ -94,7 +94,7 @@ class Layouts:
             if batches != 1 or not flat or not 0 < rows <= self._most_rows or marker != _MARKER:
                 return None
             table = read_stream(body)
-        except (*MALFORMED, UnsupportedFrameError):
+        except MALFORMED:
             return None
         begin = first + _HEAD.size + size
         names = table.column_names

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
 from oracle.service.codec.arrow_frames import UnsupportedFrameError, read_frames
-from oracle.service.codec.arrow_identifiers import read_identifiers
+from oracle.service.codec.arrow_identifiers import given_back_as, read_identifiers
 from oracle.service.codec.arrow_layouts import Layouts
 from oracle.service.codec.arrow_streams import END, MALFORMED, Joined, read_joined, read_stream
 from oracle.service.codec.arrow_templates import AnswerTemplates, Numbers
-from oracle.service.codec.columns import COLUMNS, read_column
+from oracle.service.codec.columns import COLUMNS, read_column, takes
 from oracle.service.codec.rejections import Reason, Rejection
 
 __all__ = ["ArrowCodec", "ArrowQueries", "ArrowRun"]
@@ -58,6 +58,7 @@ class ArrowRun(NamedTuple):
 
 
 _REASONS = (Reason.NOT_FINITE, Reason.MISSING_FEATURE, Reason.WRONG_TYPE)
+_NO_STREAM: Final = Rejection(Reason.MALFORMED, "body", "one Arrow IPC stream")
 _Number = TypeVar("_Number", bound=np.generic)
 _KINDS: Final = {
     np.dtype(kind.to_pandas_dtype()).char: kind for kind in (pa.int8(), pa.int32(), pa.int64(), pa.float64())
@@ -85,21 +86,35 @@ class ArrowCodec:
         self._templates = AnswerTemplates(self._write)
 
     def decode(self, body: bytes) -> ArrowQueries | Rejection:
-        """Return the rows of a message, or why the whole of it is rejected."""
+        """Return the rows of a message, or why the whole of it is rejected: no error of Arrow's comes out of here."""
         table = self._table(body)
         if isinstance(table, Rejection):
             return table
+        try:
+            return self._queries(table)
+        except pa.ArrowException:
+            return _NO_STREAM
+
+    def _queries(self, table: pa.Table) -> ArrowQueries | Rejection:
+        wrong = self._wrong(table.schema)
+        if wrong is not None:
+            return wrong
         rows = self._rows(table)
-        if isinstance(rows, Rejection):
-            return rows
         identifiers = read_identifiers(table, [table.column(0).num_chunks], self._limits.id_bytes)
         return identifiers if isinstance(identifiers, Rejection) else rows._replace(identifiers=identifiers[0])
 
     def decode_run(self, bodies: Sequence[bytes]) -> ArrowRun | None:
         """Return the rows of many messages, as `decode` would, if all have the same columns and none is rejected.
 
-        None if not, or if they are so long that little is saved; then `decode` tells.
+        None if not, or if they are so long that little is saved, or if anything goes wrong; then `decode` tells: what
+        one of them is must never depend on the others.
         """
+        try:
+            return self._run(bodies)
+        except MALFORMED:
+            return None
+
+    def _run(self, bodies: Sequence[bytes]) -> ArrowRun | None:
         if sum(map(len, bodies)) > _LONGEST_RUN:
             return None
         found = None if self._layouts is None else self._layouts.read(bodies)
@@ -112,9 +127,9 @@ class ArrowCodec:
         joined = read_joined(bodies, self._most_rows, self._limits.batch_bytes) or self._concatenated(bodies)
         if joined is None or 8 * self._starts[-1] * joined.table.num_rows > _LONGEST_RUN:
             return None
-        whole = self._rows(joined.table)
-        if isinstance(whole, Rejection):
+        if self._wrong(joined.table.schema) is not None:
             return None
+        whole = self._rows(joined.table)
         identifiers = read_identifiers(joined.table, joined.batches, self._limits.id_bytes)
         if isinstance(identifiers, Rejection):
             return None
@@ -128,10 +143,7 @@ class ArrowCodec:
             if isinstance(table, Rejection):
                 return None
             tables.append(table)
-        try:
-            whole = pa.concat_tables(tables)
-        except pa.ArrowException:
-            return None
+        whole = pa.concat_tables(tables)
         chunks = [table.column(0).num_chunks if table.num_columns else 0 for table in tables]
         return Joined(whole, [table.num_rows for table in tables], chunks)
 
@@ -145,20 +157,29 @@ class ArrowCodec:
         except UnsupportedFrameError as exc:
             return Rejection(Reason.UNSUPPORTED_CONTENT, "body", str(exc))
         except MALFORMED:
-            return Rejection(Reason.MALFORMED, "body", "one Arrow IPC stream")
+            return _NO_STREAM
 
-    def _rows(self, table: pa.Table) -> ArrowQueries | Rejection:
+    def _wrong(self, schema: pa.Schema) -> Rejection | None:
+        """Return what columns of these types are rejected for: Arrow cannot even join chunks of every type."""
+        for feature in self._features:
+            index = schema.get_field_index(feature.name)
+            if index < 0:
+                return Rejection(Reason.MISSING_FEATURE, feature.name, COLUMNS[feature.kind])
+            if not takes(feature, schema.field(index).type):
+                return Rejection(Reason.WRONG_TYPE, feature.name, COLUMNS[feature.kind])
+        index = schema.get_field_index("id")
+        if index >= 0 and given_back_as(schema.field(index).type) is None:
+            return Rejection(Reason.BAD_ID, "id", "a column of strings or signed integers")
+        return None
+
+    def _rows(self, table: pa.Table) -> ArrowQueries:
+        """Return the rows of columns that have the right types."""
         features = np.empty((table.num_rows, self._starts[-1]))
         rejected = np.zeros(table.num_rows, dtype=np.int8)
         nulls: list[NDArray[np.bool_]] = []  # of columns that have some
         for index, feature in enumerate(self._features):
-            name, wanted = feature.name, COLUMNS[feature.kind]
-            if table.schema.get_field_index(name) < 0:
-                return Rejection(Reason.MISSING_FEATURE, name, wanted)
-            column = table.column(name).combine_chunks()
+            column = table.column(feature.name).combine_chunks()
             read = read_column(feature, column)
-            if read is None:
-                return Rejection(Reason.WRONG_TYPE, name, wanted)
             if column.null_count:
                 nulls.append(column.is_null().to_numpy(zero_copy_only=False))
             features[:, self._starts[index] : self._starts[index + 1]] = read.values

@@ -1,20 +1,19 @@
 """Arrow streams to tables: one stream, or the frames of many behind one schema, as if they had come as one."""
 
-import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from oracle.service.codec.arrow_frames import UnsupportedFrameError, read_frames
+from oracle.service.codec.arrow_frames import read_frames
 
 __all__ = ["END", "MALFORMED", "Joined", "read_joined", "read_stream"]
 
 END: Final = b"\xff\xff\xff\xff\0\0\0\0"
 """What a stream ends with."""
 
-MALFORMED: Final = (pa.ArrowException, OSError, ValueError, IndexError, struct.error)
-"""What is raised where bytes are no stream."""
+MALFORMED: Final = Exception
+"""What is raised where bytes are no stream: pyarrow's errors are of many families, and no list of them is complete."""
 
 
 class Joined(NamedTuple):
@@ -35,7 +34,7 @@ def read_stream(body: bytes) -> pa.Table:
     """Read a message that is one stream and nothing behind it: queries of a second one would get no answer.
 
     Raises:
-        ValueError: It is not (pyarrow's errors are of this kind, or OSError).
+        ValueError: It is not. pyarrow raises other errors too: see `MALFORMED`.
     """
     with pa.BufferReader(body) as stream, pa.ipc.open_stream(stream) as reader:
         table = reader.read_all()
@@ -77,7 +76,7 @@ def read_joined(bodies: Sequence[bytes], most_rows: int, most_bytes: int) -> Joi
             rows.append(count)
             batches.append(chunks)
         table = read_stream(b"".join([head, *frames, END]))
-    except (*MALFORMED, UnsupportedFrameError):
+    except MALFORMED:
         return None
     whole = table.num_rows == sum(rows) and table.num_columns and table.column(0).num_chunks == sum(batches)
     return Joined(table, rows, batches) if whole else None

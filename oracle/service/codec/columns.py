@@ -1,5 +1,8 @@
 """One column of an Arrow table as what a predictor takes: exactly, and vectorised."""
 
+from collections.abc import Iterator
+from decimal import Context, Decimal
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -10,7 +13,7 @@ from oracle.mechanisms.orders import texts_digits
 from oracle.mechanisms.scalars import FIRST_DAY, LAST_DAY, decimal_number, largest_decimal
 from oracle.planning.features import Feature
 
-__all__ = ["COLUMNS", "Column", "read_column"]
+__all__ = ["COLUMNS", "Column", "read_column", "takes"]
 
 COLUMNS: Final = {
     "number": "one column of numbers",
@@ -21,7 +24,7 @@ COLUMNS: Final = {
 """What a feature's column must be, in words, by its type."""
 
 _LARGEST_SCALE: Final = 76
-"""Digits of the longest decimals of Arrow; a scale beyond, which a schema can name, is not read by pyarrow itself."""
+"""Digits of the longest decimals of Arrow; a schema can name a scale beyond."""
 
 _DAY: Final = 86_400_000
 """Milliseconds."""
@@ -39,22 +42,30 @@ class Column(NamedTuple):
     fit: NDArray[np.bool_] | None
 
 
-def read_column(feature: Feature, column: pa.Array) -> Column | None:
-    """Return a feature's values, or None if the column has another type than `COLUMNS` says.
+def takes(feature: Feature, kind: pa.DataType) -> bool:
+    """Return whether a column of a type is what `COLUMNS` says. All types that are not named here are refused."""
+    if feature.kind == "string":
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    if feature.kind == "date":
+        return bool(pa.types.is_date(kind))
+    if feature.kind == "decimal" and pa.types.is_decimal(kind):
+        return bool(abs(kind.scale) <= _LARGEST_SCALE)
+    return bool(pa.types.is_integer(kind) or (pa.types.is_floating(kind) and feature.kind == "number"))
+
+
+def read_column(feature: Feature, column: pa.Array) -> Column:
+    """Return a feature's values.
 
     Args:
         feature: The feature.
-        column: The column, fully validated but for numbers.
+        column: The column, of a type that the feature takes, fully validated but for numbers.
     """
-    kind = column.type
     if feature.kind == "string":
-        return _strings(feature, column) if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
+        return _strings(feature, column)
     if feature.kind == "date":
-        return _dates(column) if pa.types.is_date(kind) else None
-    if feature.kind == "decimal" and pa.types.is_decimal(kind):
-        return _decimals(feature.decimals, column) if abs(kind.scale) <= _LARGEST_SCALE else None
-    if not (pa.types.is_integer(kind) or (pa.types.is_floating(kind) and feature.kind == "number")):
-        return None
+        return _dates(column)
+    if pa.types.is_decimal(column.type):
+        return _decimals(feature.decimals, column)
     values = _filled(column.cast(pa.float64(), safe=False), 0.0)
     numbers = _doubles(values)
     fit = np.abs(numbers) < largest_decimal(feature.decimals) if feature.kind == "decimal" else None
@@ -110,6 +121,15 @@ def _decimals(places: int, column: pa.Array) -> Column:
         if column.null_count:
             fit |= column.is_null().to_numpy(zero_copy_only=False)
         return Column((low / 10.0**scale)[:, None], fit)
-    numbers = [0.0 if value is None else decimal_number(value, places) for value in column.to_pylist()]
+    numbers = [0.0 if value is None else decimal_number(value, places) for value in _decimal_values(column)]
     fit = np.array([number is not None for number in numbers], dtype=np.bool_)
     return Column(np.array([number or 0.0 for number in numbers], dtype=np.float64).reshape(-1, 1), fit)
+
+
+def _decimal_values(column: pa.Array) -> Iterator[Decimal | None]:
+    """Yield decimals of any width as they are; pyarrow itself fails where a scale is beyond a width's digits."""
+    units = _values(column, 1, np.dtype(f"V{column.type.byte_width}")).tolist()
+    nulls = column.is_null().to_numpy(zero_copy_only=False).tolist()
+    scaled = partial(Context(prec=_LARGEST_SCALE).multiply, Decimal((0, (1,), -column.type.scale)))
+    for unit, null in zip(units, nulls, strict=True):
+        yield None if null else scaled(int.from_bytes(unit, "little", signed=True))
