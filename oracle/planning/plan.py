@@ -34,7 +34,7 @@ PLAN_VERSION = 1
 SEGMENT_ROWS = 16_384
 """Rows that a predictor works on at once at most: few enough to stay in cache."""
 
-SEGMENT_BYTES = 64 << 20
+SEGMENT_BYTES = 80 << 20
 """Bytes that these take at most, however wide they are."""
 
 

@@ -14,6 +14,7 @@ from connectors.columns import Deliveries, Replies
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
 from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
+from oracle.service.codec.cuts import Cuts
 from oracle.service.codec.json_messages import Identifier, JsonCodec
 from oracle.service.codec.rejections import Reason, Rejection
 
@@ -41,6 +42,7 @@ class DecodedBatch:
         parts: For each delivery: the id of its one row, the rows of an Arrow message, or a rejection.
         ends: For each delivery: how many rows there are up to and with it.
         plain: Whether each delivery is known to be one row of JSON.
+        size: Bytes of the deliveries as they came, where these were counted.
     """
 
     features: NDArray[np.float64]
@@ -49,6 +51,7 @@ class DecodedBatch:
     parts: list[Part] = field(repr=False)
     ends: list[int] = field(repr=False)
     plain: bool
+    size: int = 0
 
     @property
     def rejections(self) -> list[Reason]:
@@ -69,6 +72,14 @@ class BatchCodec:
         self._dimension = plan.width
         self._json = JsonCodec(plan)
         self._arrow = ArrowCodec(plan)
+        self._cuts = Cuts(plan)
+
+    def decode_leading(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+        """Decode as many of the leading deliveries as may be held together: at least one, if there is any."""
+        count, size = self._cuts.leading(deliveries)
+        batch = self.decode(deliveries[:count])
+        batch.size = size
+        return batch
 
     def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
         """Decode deliveries in order. A rejected one has no row."""
