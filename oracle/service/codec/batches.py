@@ -126,8 +126,9 @@ class BatchCodec:
         if run is None:
             return None
         block = _asked(run.whole)
-        some_rejected = len(block[0]) < len(run.whole.rejected)  # else there is nothing to count
-        return run.parts, block, map(_rows_of, run.parts) if some_rejected else [len(one.rejected) for one in run.parts]
+        if len(block[0]) == len(run.whole.rejected):  # then there is nothing to count, and all share the block's rows
+            return run.parts, block, [len(one.rejected) for one in run.parts]
+        return [_without_rows(one) for one in run.parts], block, map(_rows_of, run.parts)
 
     def _decode_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block] | None:
         """Decode deliveries that are all JSON queries or tombstones, many of them together; else return None."""
@@ -182,9 +183,10 @@ class BatchCodec:
             elif delivery.content_type == ARROW_STREAM:
                 flush()
                 message = self._arrow.decode(body)
-                parts.append(message)
                 if isinstance(message, ArrowQueries):
                     blocks.append(_asked(message))
+                    message = _without_rows(message)
+                parts.append(message)
             elif delivery.content_type == RETAINED:
                 parts.append(Rejection(Reason.RETAINED, "retain flag", "not set"))
             else:
@@ -263,6 +265,11 @@ def _asked(message: ArrowQueries) -> _Block:
     """Return the rows that were not rejected."""
     asked = message.rejected == 0
     return (message.features, message.present) if asked.all() else (message.features[asked], message.present[asked])
+
+
+def _without_rows(message: ArrowQueries) -> ArrowQueries:
+    """Return a message without what a batch has of it by now."""
+    return message._replace(features=message.features[:0].copy(), present=message.present[:0].copy())
 
 
 def _outcomes(answers: Answers) -> NDArray[np.int8] | NDArray[np.float64]:

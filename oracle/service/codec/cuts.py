@@ -8,7 +8,7 @@ from typing import Final
 from connectors.base import ARROW_STREAM, Delivery
 from connectors.columns import Deliveries
 from oracle.planning.plan import Plan
-from oracle.planning.serving import BATCH_BYTES, DELIVERY_BYTES, densest
+from oracle.planning.serving import BATCH_BYTES, DELIVERY_BYTES, least_bytes, row_bytes
 from oracle.service.codec.arrow_frames import UnsupportedFrameError, read_frames
 
 __all__ = ["Cuts"]
@@ -28,8 +28,8 @@ class Cuts:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._row = 8 * plan.width
-        self._densest = densest(plan)
+        self._row = row_bytes(plan)
+        self._densest = -(-self._row // least_bytes(plan))  # bytes of rows for a byte of an Arrow message
 
     def leading(self, deliveries: Sequence[Delivery]) -> tuple[int, int]:
         """Return how many of the leading deliveries are one batch (at least one, if there is any), and their bytes."""
