@@ -45,7 +45,7 @@ class Serving(NamedTuple):
     Attributes:
         daemon: Of the daemon's process.
         engine: Of the engine's, which a shard has from its first large batch on.
-        shard: Of both what each further shard of one daemon takes.
+        shard: What each further shard of one daemon takes, in both.
     """
 
     daemon: int
@@ -83,7 +83,7 @@ def serving(plan: Plan) -> Serving:
     >>> table = {"name": "m", "predictor": "classical", "epsilon": 1.0, "examples": 10**6, "concept": "stump"}
     >>> plan = wish_for(parse_model({"model": {**table, "features": [{"name": "a"}]}}))
     >>> serving(plan).whole >> 20
-    0
+    1072
     """
     fits = max(min(most_rows(plan), plan.limits.batch_bytes // least_bytes(plan)), 1)
     rows = max(BATCH_BYTES, fits * row_bytes(plan))
