@@ -15,6 +15,9 @@ __all__ = ["ROWS", "arrow_reader", "batches_from", "check_suffix", "plain", "spl
 ROWS = 65_536
 """Rows that are read at once."""
 
+_VALUES = 1 << 20
+"""Values that are read at once of a file with many columns; each takes far more memory there than in a message."""
+
 _FILE_MAGIC = b"ARROW1"
 
 
@@ -35,7 +38,8 @@ def batches_from(path: Path, start: int) -> Iterator[pa.RecordBatch]:
             groups = list(range(file.num_row_groups))
             while groups and start >= (rows := file.metadata.row_group(groups[0]).num_rows):
                 groups, start = groups[1:], start - rows
-            yield from _drop(file.iter_batches(batch_size=ROWS, row_groups=groups), start)
+            rows = min(ROWS, max(_VALUES // max(file.metadata.num_columns, 1), 1))
+            yield from _drop(file.iter_batches(batch_size=rows, row_groups=groups), start)
     else:
         with pa.OSFile(str(path)) as file:
             yield from _drop(_arrow_batches(file), start)

@@ -130,6 +130,12 @@ class Outgoing(msgspec.Struct, frozen=True, array_like=True):
     expiry: int | None = None
     ours: bool = True
 
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that it takes."""
+        texts = sum(map(len, itertools.chain.from_iterable(self.user))) if self.user else 0
+        return _OBJECT_BYTES + len(self.body) + len(self.correlation or b"") + texts
+
 
 def pack(message: Stored) -> bytes:
     """Return a journal record's body."""

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,10 @@ from connectors.mqtt.messages import Outgoing
 from oracle.errors import StorageError
 
 __all__ = ["Outbox", "Parcel"]
+
+
+_MOST_HELD: Final = 64 << 20
+"""Bytes of unpublished messages, in memory, from which on no commit is taken, however much the journal may hold."""
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True):
@@ -65,6 +69,7 @@ class Outbox:
         self.journal = journal
         self.queue: deque[Parcel] = deque()
         self._left: dict[int, int] = {}
+        self._held = 0
         self._done = self._said = self._newest = 0
         self._last: Committed | None = None
         self._ready = False
@@ -123,7 +128,7 @@ class Outbox:
             StorageError: It could not be written; or, and the message says so, the sink must be opened first.
         """
         self.check_ready()
-        while self.journal.full and not self.settled:
+        while (self.journal.full or self._held > _MOST_HELD) and not self.settled:
             self._news.clear()
             await self._news.wait()
         async with self._order:
@@ -157,14 +162,14 @@ class Outbox:
             raise
         self._said, self._last, self._newest = done, committed, number
         if messages:
-            self._left[number] = len(messages)
-            self.queue.extend(Parcel(number, message) for message in messages)
+            self._hold(number, messages)
         elif not self._left:
             self._done = self._said = number
         self.wake()
 
     def published(self, parcel: Parcel) -> None:
         """The broker has taken a message over."""
+        self._held -= parcel.message.size
         self._left[parcel.commit] -= 1
         if not self._left[parcel.commit]:
             del self._left[parcel.commit]
@@ -207,12 +212,19 @@ class Outbox:
             self._ready = False
             self.journal.close()
 
+    def _hold(self, number: int, messages: Sequence[Outgoing]) -> None:
+        """Queue a commit's messages."""
+        self._left[number] = len(messages)
+        self._held += sum(message.size for message in messages)
+        self.queue.extend(Parcel(number, message) for message in messages)
+
     def _advance(self) -> None:
         self._done = min(self._left) - 1 if self._left else self._newest
 
     def _load(self) -> Committed | None:
         self.queue.clear()
         self._left.clear()
+        self._held = 0
         self._last, last = None, None
         reader = self.journal.reader(max(self.journal.end - 1, 0))
         for found in reader.read(1):
@@ -225,8 +237,7 @@ class Outbox:
             for found in some:
                 messages = _decoder.decode(found.body).messages
                 if messages:
-                    self._left[found.position] = len(messages)
-                    self.queue.extend(Parcel(found.position, message) for message in messages)
+                    self._hold(found.position, messages)
         self._said, self._newest = last.done, self.journal.end
         self._advance()
         self._last = Committed(last.position, last.metadata)

@@ -125,18 +125,17 @@ def texts_digits(
         lengths: int64[n], how many bytes it has: at most what the digits hold.
         count: How many digits.
     """
-    texts = len(starts)
-    digits = np.empty((texts, count))
-    places = np.arange(count * DIGIT_BYTES)
-    words = np.zeros((min(_ROWS, texts), count, NUMBER_BYTES), dtype=np.uint8)
-    for start in range(0, texts, _ROWS):
-        stop = min(start + _ROWS, texts)
-        there = places < lengths[start:stop, None]
+    digits = np.zeros((len(starts), count))
+    for start in range(0, len(starts), _ROWS):
+        rows = slice(start, start + _ROWS)
+        used = digit_count(int(lengths[rows].max()))  # most texts are far shorter than they may be
+        places = np.arange(used * DIGIT_BYTES)
+        there = places < lengths[rows, None]
         raised = np.zeros(there.shape, dtype=np.uint8)
-        raised[there] = data[(starts[start:stop, None] + places)[there]] + np.uint8(1)
-        some = words[: stop - start]
-        some[:, :, NUMBER_BYTES - DIGIT_BYTES :] = raised.reshape(stop - start, count, DIGIT_BYTES)
-        digits[start:stop] = some.view(">u8")[:, :, 0]
+        raised[there] = data[(starts[rows, None] + places)[there]] + np.uint8(1)
+        words = np.zeros((len(raised), used, NUMBER_BYTES), dtype=np.uint8)
+        words[:, :, NUMBER_BYTES - DIGIT_BYTES :] = raised.reshape(len(raised), used, DIGIT_BYTES)
+        digits[rows, :used] = words.view(">u8")[:, :, 0]
     return digits
 
 

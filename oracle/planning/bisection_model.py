@@ -100,6 +100,11 @@ class BisectionPlan(Plan, frozen=True, kw_only=True):
         """Numbers."""
         return "value"
 
+    @property
+    def working_bytes(self) -> int:
+        """Beside what every plan counts, coordinates along the directions and their products, several times."""
+        return super().working_bytes + 64 * self.directions * (self.directions // 2 + 2)
+
     def delta_spent(self, phase: int, rounds: int) -> float:  # noqa: ARG002 -- the signature is every plan's
         """Return the sum of delta over the training rows: all of it is spent from the start."""
         return self.declared * self.phases[0].delta

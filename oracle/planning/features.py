@@ -116,10 +116,11 @@ def key_bytes(features: Sequence[Feature]) -> int:
 
 
 def batch_bytes(features: Sequence[Feature], sides: int) -> int:
-    """Return the bytes that are held for a batch between its answers and their bookkeeping, in a model with strings.
+    """Return the bytes that a plan counts for a batch between its answers and their bookkeeping, where it has strings.
 
-    Of each query its key and a flag for each side, its round, its hash and its label. 0 where keys are numbers: plans
-    of these have never counted the batch, and their figures stay.
+    Of each query its key and a flag for each side, its round, its hash and its label: more than is held today
+    (`Plan.waiting_bytes`), but plans are bound to their figures. 0 where keys are numbers: plans of these have never
+    counted the batch.
 
     >>> batch_bytes([Feature(name="a", type="string")], 2), batch_bytes([Feature(name="a")], 2)
     (1523712, 0)

@@ -13,13 +13,29 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from oracle.errors import PlanError
-from oracle.planning.features import Feature, columns_of
+from oracle.planning.features import Feature, columns_of, key_bytes
 from oracle.planning.model import Limits, Model
 
-__all__ = ["PLAN_VERSION", "BoxPlan", "InstancePlan", "Phase", "PhasePlan", "Plan", "StopperPlan", "refuse_too_few"]
+__all__ = [
+    "PLAN_VERSION",
+    "SEGMENT_BYTES",
+    "BoxPlan",
+    "InstancePlan",
+    "Phase",
+    "PhasePlan",
+    "Plan",
+    "StopperPlan",
+    "refuse_too_few",
+]
 
 PLAN_VERSION = 1
 """Format version of `Plan`; a plan of a higher version is refused."""
+
+SEGMENT_ROWS = 16_384
+"""Rows that a predictor works on at once at most: few enough to stay in cache."""
+
+SEGMENT_BYTES = 80 << 20
+"""Bytes that these take at most, however wide they are."""
 
 
 class InstancePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +211,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Bytes that the trainer of a state holds, about."""
         return self.memory_bytes
 
+    @property
+    def working_bytes(self) -> int:
+        """Bytes that a row takes while it is answered, at most: its copies, and the blocks that it is hashed by."""
+        return 64 * self.width + 128
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that a row takes between its answer and the bookkeeping."""
+        return 0
+
+    @property
+    def segment_rows(self) -> int:
+        """Rows that a predictor works on at once: enough to pay for NumPy's calls, few enough for a bound on memory."""
+        return max(min(SEGMENT_ROWS, SEGMENT_BYTES // self.working_bytes), 1)
+
     def first_round(self, phase: int) -> int:
         """Return the first round of a phase, in [1, number of phases]: the sum of the rounds of those before."""
         return sum(part.rounds for part in self.phases[: phase - 1])
@@ -262,6 +293,21 @@ class BoxPlan(Plan, frozen=True, kw_only=True):
     def training_bytes(self) -> int:
         """Bytes of the first phase's arrays and tables: the trainer fills these."""
         return self.phases[0].memory_bytes
+
+    @property
+    def working_bytes(self) -> int:
+        """Beside what every plan counts, for each side: keys, and two blocks of noise with what they are made of."""
+        return super().working_bytes + (len(self.sides) + 2) * (2 * key_bytes(self.features) + 64)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The numbers of the features that sides look at, a round, a hash, and which side decided."""
+        return 8 * sum(self._looked_at) + 18
+
+    @property
+    def _looked_at(self) -> list[int]:
+        """How many numbers each feature takes that may have a side."""
+        return [feature.width for feature in self.features if feature.sides != "none"]
 
 
 def refuse_too_few(model: Model, plan: Plan) -> None:

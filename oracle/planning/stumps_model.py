@@ -69,6 +69,11 @@ class StumpsPlan(BoxPlan, frozen=True, kw_only=True):
         sorting = 3 * key_bytes(self.features) + 32
         return super().training_bytes + self.declared * (8 * self.width + sorting)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """As of any box, but of one feature alone."""
+        return 8 * max(self._looked_at) + 18
+
 
 def check_stumps_model(model: StumpsModel) -> None:
     """Check the values of a model file's table.

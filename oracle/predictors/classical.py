@@ -26,9 +26,6 @@ from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, 
 
 __all__ = ["ClassicalPredictor", "ClassicalTrainer", "Hypothesis"]
 
-_SEGMENT: Final = 16_384
-"""Rows worked on at once: few enough to stay in cache."""
-
 _ONE_SIDE: Final = np.zeros(1, dtype=np.uint64)
 
 
@@ -218,8 +215,9 @@ class ClassicalPredictor:
             raise PlanExhaustedError(msg)
         labels = np.empty(count, dtype=np.int8)
         tag = np.zeros(2, dtype=np.uint64)
-        for start in range(0, count, _SEGMENT):
-            rows = slice(start, min(start + _SEGMENT, count))
+        step = self._plan.segment_rows
+        for start in range(0, count, step):
+            rows = slice(start, min(start + step, count))
             tag ^= self._segment(features[rows], present[rows], labels[rows])
         events: list[LedgerEvent] = []
         if count and self._round == self._plan.rounds:

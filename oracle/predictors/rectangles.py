@@ -24,8 +24,9 @@ from oracle.predictors.sides import Geometry, Harvest, SideBank
 
 __all__ = ["RectanglesPERP", "RectanglesTrainer"]
 
-_SEGMENT: Final = 16_384
-"""Rows worked on at once: enough to pay for NumPy's calls, few enough to stay in cache."""
+_POSITIVE: Final = -1
+_NOWHERE: Final = -2
+"""In place of the side that decided: none, as every side said "high"; and where a query leaves no mark."""
 
 
 class RectanglesTrainer:
@@ -91,21 +92,19 @@ class RectanglesTrainer:
 
 
 class _Decided(NamedTuple):
-    """Answered rows whose bookkeeping is still to be done.
+    """Answered rows whose bookkeeping is still to be done, without their keys: these are made again of few.
 
     Attributes:
-        keys: [S, n] keys.
+        numbers: float64[n, ...], what `Geometry.looked_at` returned.
         rounds: uint64[n], rounds of the phase.
         hashes: uint64[n].
-        mediums: bool[S, n], where each side decided "medium".
-        positive: bool[n], where every side said "high".
+        sides: int16[n], the side that decided "medium", `_POSITIVE` or `_NOWHERE`.
     """
 
-    keys: Keys
+    numbers: NDArray[np.float64]
     rounds: NDArray[np.uint64]
     hashes: NDArray[np.uint64]
-    mediums: NDArray[np.bool_]
-    positive: NDArray[np.bool_]
+    sides: NDArray[np.int16]
 
 
 class RectanglesPERP:
@@ -134,6 +133,7 @@ class RectanglesPERP:
         self._rearms = 0
         self._phase_rearms = 0
         self._pending: list[_Decided] = []
+        self._segment_rows = plan.segment_rows
         self._enter(key, phase)
 
     def _enter(self, key: PhaseKey, phase: int) -> None:
@@ -170,7 +170,7 @@ class RectanglesPERP:
         first = self._round
         start = 0
         while start < count:
-            stop = min(count, start + _SEGMENT, start + self._current.rounds - self._phase_round)
+            stop = min(count, start + self._segment_rows, start + self._current.rounds - self._phase_round)
             rows = slice(start, stop)
             phases[rows] = self._phase
             tag ^= self._segment(features[rows], present[rows], labels[rows], events)
@@ -197,7 +197,8 @@ class RectanglesPERP:
         features[~present] = 0.0
         rounds = np.arange(self._phase_round, self._phase_round + count, dtype=np.uint64)
         hashes = self._addresses.hashes(features, present)
-        keys = self._geometry.keys(features)
+        numbers = self._geometry.looked_at(features)
+        keys = self._geometry.keys_of_numbers(numbers)
         depth_words = self._addresses.words(Purpose.DEPTH, rounds, self._side_numbers, hashes)
         stop_words = self._addresses.words(Purpose.STOPPER, rounds, self._side_numbers, None)
         outcomes = np.empty((self._geometry.sides, count), dtype=np.int8)
@@ -215,7 +216,8 @@ class RectanglesPERP:
             stop = start + reached
             rows = slice(start, stop)
             labels[rows] = np.where(present[rows], positive[:reached], np.int8(NO_LABEL))
-            self._keep(_Decided(keys[:, rows], rounds[rows], hashes[rows], mediums[:, :reached], positive[:reached]))
+            sides = _deciding(mediums[:, :reached], positive[:reached])
+            self._keep(_Decided(numbers[rows], rounds[rows], hashes[rows], sides))
             if stop == count:
                 break
             self.settle()
@@ -230,18 +232,22 @@ class RectanglesPERP:
 
     def _keep(self, decided: "_Decided") -> None:
         """Count the mediums, and remember what `settle` has to put where it belongs."""
-        for armed, mediums in zip(self._bank.armed, decided.mediums, strict=True):
-            armed.mediums += int(np.count_nonzero(mediums))
+        for side, armed in enumerate(self._bank.armed):
+            armed.mediums += int(np.count_nonzero(decided.sides == side))
         self._pending.append(decided)
 
     def settle(self) -> None:
         """Put every answered query where it belongs: one side's mediums, or the harvest, or nowhere (steps f, h)."""
         for decided in self._pending:
-            for window, keys, mine in zip(self._bank.collected, decided.keys, decided.mediums, strict=True):
-                rows = np.flatnonzero(mine & window.near(keys))
-                window.add(keys[rows], decided.rounds[rows].astype(np.int64))
-            won = np.flatnonzero(decided.positive & self._harvest.near(decided.keys))
-            self._harvest.add(self._addresses, decided.keys.take(won, axis=1), decided.rounds[won], decided.hashes[won])
+            marked = np.flatnonzero(decided.sides != _NOWHERE)
+            keys, sides = self._geometry.keys_of_numbers(decided.numbers[marked]), decided.sides[marked]
+            rounds, hashes = decided.rounds[marked], decided.hashes[marked]
+            for side, window in enumerate(self._bank.collected):
+                mine = np.flatnonzero(sides == side)
+                mine = mine[window.near(keys[side, mine])]
+                window.add(keys[side, mine], rounds[mine].astype(np.int64))
+            won = np.flatnonzero((sides == _POSITIVE) & self._harvest.near(keys))
+            self._harvest.add(self._addresses, keys.take(won, axis=1), rounds[won], hashes[won])
         self._pending.clear()
 
     def _rearm(self, side: int, phase_round: int, events: list[LedgerEvent], *, count_before: int) -> None:
@@ -338,3 +344,11 @@ def _decide(outcomes: NDArray[np.int8], present: NDArray[np.bool_]) -> tuple[NDA
         mediums[side] = undecided & (outcome == MEDIUM)
         undecided &= outcome == HIGH
     return mediums, undecided
+
+
+def _deciding(mediums: NDArray[np.bool_], positive: NDArray[np.bool_]) -> NDArray[np.int16]:
+    """Return what `_Decided.sides` is, by arithmetic that takes as long whoever decided."""
+    sides = positive * np.int16(_POSITIVE - _NOWHERE) + np.int16(_NOWHERE)
+    for side, mine in enumerate(mediums):
+        sides += mine * np.int16(side - _NOWHERE)
+    return sides

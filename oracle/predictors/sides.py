@@ -16,6 +16,7 @@ from oracle.mechanisms.orders import NUMBERS, Keys, mirrored
 from oracle.mechanisms.slicing import Faces, cut_window, noisy_slices, sequential_slices
 from oracle.mechanisms.stopper import Stopper
 from oracle.mechanisms.windows import Window
+from oracle.planning.features import columns_of, key_bytes
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
 from oracle.predictors.values import Values
 
@@ -45,16 +46,28 @@ class Geometry:
         names = [feature.name for feature in plan.features]
         split = [side.rsplit(":", 1) for side in (plan.sides if sides is None else sides)]
         numbers = [names.index(name) for name, _ in split]
-        self._values = Values(plan.features)
+        used = sorted(set(numbers))
+        starts = columns_of(plan.features)
+        self._used = np.concatenate([np.arange(starts[number], starts[number + 1]) for number in used])
+        self._uses_all = len(self._used) == plan.width
+        self._values = Values([plan.features[number] for number in used], key_bytes(plan.features))
         self.kind = self._values.kind
-        self._columns = np.array([self._values.starts[number] for number in numbers], dtype=np.intp)
-        self._features = numbers
+        self._features = [used.index(number) for number in numbers]
+        self._columns = np.array([self._values.starts[number] for number in self._features], dtype=np.intp)
         self._signs = np.array([1.0 if side == "lower" else -1.0 for _, side in split])
         self.sides = len(split)
         bounds = [plan.features[number].bounds or (-1.0, 1.0) for number in numbers]
         centers = np.array([(low + high) / 2.0 for low, high in bounds])
         scales = np.array([(high - low) / 2.0 for low, high in bounds])
         self.faces = Faces(centers * self._signs, scales, plan.coin)
+
+    def looked_at(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the numbers of the features that sides look at: all that their keys are made of, and less than these.
+
+        Args:
+            features: float64[n, D].
+        """
+        return features if self._uses_all else features[:, self._used]
 
     def keys(self, features: NDArray[np.float64]) -> Keys:
         """Return [S, n] keys: x_j for a lower side, -x_j for an upper one; never -0.0; outermost is smallest.
@@ -64,13 +77,17 @@ class Geometry:
         Args:
             features: float64[n, D], without -0.0.
         """
+        return self.keys_of_numbers(self.looked_at(features))
+
+    def keys_of_numbers(self, numbers: NDArray[np.float64]) -> Keys:
+        """Return what `keys` does, of what `looked_at` returned."""
         if self.kind == NUMBERS:
-            columns = features.T[self._columns]
+            columns = numbers.T[self._columns]
             columns *= self._signs[:, None]
             columns += 0.0
             return columns
-        codes = {number: self._values.codes(features, number) for number in set(self._features)}
-        return self._oriented([codes[number] for number in self._features], len(features))
+        codes = {number: self._values.codes(numbers, number) for number in set(self._features)}
+        return self._oriented([codes[number] for number in self._features], len(numbers))
 
     def keys_of(self, values: Keys) -> Keys:
         """Return [S, n] keys as `keys` does, where all sides look at one feature, of its `Values.column`."""

@@ -16,15 +16,16 @@ class Values:
 
     Args:
         features: The features.
+        size: Bytes of a key; of the longest among these features, if it is not given.
 
     Attributes:
         starts: Where each feature's numbers begin.
         kind: Type of the keys of all sides.
     """
 
-    def __init__(self, features: Sequence[Feature]) -> None:
+    def __init__(self, features: Sequence[Feature], size: int | None = None) -> None:
         self._features = features
-        self._size = key_bytes(features)
+        self._size = key_bytes(features) if size is None else size
         self.starts = columns_of(features)
         self.kind = key_type(self._size)
 

@@ -65,5 +65,8 @@ class Ahead:
     async def _fetch(self) -> DecodedBatch | None:
         if not self._waiting:
             self._waiting = await self._source.fetch(self._rows, self._wait)
-        deliveries, self._waiting = self._waiting[: self._rows], self._waiting[self._rows :]
-        return await asyncio.to_thread(self._shard.decode, deliveries) if deliveries else None
+        if not self._waiting:
+            return None
+        batch = await asyncio.to_thread(self._shard.decode_leading, self._waiting[: self._rows])
+        self._waiting = self._waiting[len(batch.deliveries) :]
+        return batch

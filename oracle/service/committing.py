@@ -11,16 +11,20 @@ from typing import Final
 
 from connectors.base import Commit, Sink
 from connectors.columns import joined_replies
+from oracle.planning.serving import BATCH_BYTES
 from oracle.predictors.base import PublicFacts
 from oracle.service.shard import Outcome
 
-__all__ = ["Committing", "Done"]
+__all__ = ["Committing", "Done", "joined_commit"]
 
 _MOST_WAITING: Final = 3
 """Batches."""
 
 _MOST_ROUNDS: Final = 1 << 18
 """Of all that wait, where they are more than one batch: their answers take some 50 bytes each."""
+
+_MOST_BYTES: Final = BATCH_BYTES
+"""Of the messages that they answer, in the same case: replies hold their headers, rejections the messages too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +121,9 @@ class Committing:
 
     def _fits(self, outcome: Outcome) -> bool:
         """Return whether one more batch may wait."""
-        rounds = outcome.rounds + sum(one.outcome.rounds for one in self._waiting)
-        return not self._waiting or (len(self._waiting) < _MOST_WAITING and rounds <= _MOST_ROUNDS)
+        outcomes = [outcome, *(one.outcome for one in self._waiting)]
+        few = sum(one.rounds for one in outcomes) <= _MOST_ROUNDS and sum(one.size for one in outcomes) <= _MOST_BYTES
+        return not self._waiting or (len(self._waiting) < _MOST_WAITING and few)
 
     def _look(self) -> None:
         """Forget a task that has ended; raise what it ended with."""
@@ -132,12 +137,13 @@ class Committing:
             self._waiting.clear()
             self._began.set()
             started = time.perf_counter()
-            await self._sink.commit(_merged([one.outcome.commit for one in together]))
+            await self._sink.commit(joined_commit([one.outcome.commit for one in together]))
             together[-1] = replace(together[-1], seconds=time.perf_counter() - started)
             self._done += together
 
 
-def _merged(commits: Sequence[Commit]) -> Commit:
+def joined_commit(commits: Sequence[Commit]) -> Commit:
+    """Return what makes all of some commits durable together; at least one."""
     if len(commits) == 1:
         return commits[0]
     last = commits[-1]

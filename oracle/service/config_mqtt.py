@@ -88,7 +88,8 @@ class MqttSink(BaseModel):
         dead_letter: Notes on rejected messages.
         dead_letter_bodies: Whether these hold the messages themselves, which are private.
         status: Retained: whether the daemon is connected.
-        outbox_bytes: Size of unpublished answers from which on nothing more is answered.
+        outbox_bytes: Size of unpublished answers from which on nothing more is answered; what of them is in memory must
+            not be above 64 MiB either.
     """
 
     model_config = _Table

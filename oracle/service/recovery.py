@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from connectors.base import Committed, Delivery, Sink, Source
+from connectors.base import Commit, Committed, Delivery, Sink, Source
 from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
 from oracle.service.codec.batches import DecodedBatch
+from oracle.service.committing import joined_commit
 from oracle.service.shard import CommitMark, Shard
 
 __all__ = ["Placed", "catch_up", "check_order", "repeat_in_doubt"]
@@ -94,7 +95,10 @@ async def catch_up(
                 msg = f"source: it ends before position {committed.position}, up to which answers were committed"
                 raise SourceError(msg)
             reached = deliveries[-1].position
-            await repeating.add(await asyncio.to_thread(shard.decode, deliveries))
+            while deliveries:
+                batch = await asyncio.to_thread(shard.decode_leading, deliveries)
+                await repeating.add(batch)
+                deliveries = deliveries[len(batch.deliveries) :]
         rounds = await repeating.finish()
     if shard.position != committed.position:
         msg = f"log diverged: no record ends at position {committed.position}"
@@ -185,7 +189,13 @@ async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Seq
     if not again or again[-1].position != doubt.position:
         msg = f"log diverged: no record ends at position {doubt.position}, up to which answers may have left"
         raise LogDivergedError(msg)
-    outcome = await asyncio.to_thread(shard.process, again)
+    commits: list[Commit] = []
+    waiting = again
+    while waiting:
+        batch = await asyncio.to_thread(shard.decode_leading, waiting)
+        outcome = await asyncio.to_thread(shard.process, batch)
+        commits.append(outcome.commit)
+        waiting = waiting[len(outcome.commit.replies) :]
     shard.check(CommitMark.unpack(doubt.metadata))
-    await sink.commit(outcome.commit)
+    await sink.commit(joined_commit(commits))
     return ahead[len(again) :]

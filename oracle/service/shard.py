@@ -68,12 +68,14 @@ class Outcome:
         rounds: How many rounds it took.
         rejections: Reason of each wholly rejected delivery.
         phase_ended: True if a phase ended in it: snapshot soon, so that the old key can go.
+        size: Bytes of what it answers, as that came (`DecodedBatch.size`).
     """
 
     commit: Commit
     rounds: int
     rejections: Sequence[Reason]
     phase_ended: bool
+    size: int = 0
 
 
 class Shard:
@@ -124,6 +126,10 @@ class Shard:
         """Decode deliveries for `process`. It looks at no state: it may be done ahead, and in another thread."""
         return self._codec.decode(deliveries)
 
+    def decode_leading(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+        """Decode as many of the leading deliveries as one batch may have (at least one), as `decode` would."""
+        return self._codec.decode_leading(deliveries)
+
     def process(self, deliveries: Sequence[Delivery] | DecodedBatch) -> Outcome:
         """Answer deliveries in order.
 
@@ -142,7 +148,7 @@ class Shard:
         commit = Commit(
             self._codec.encode(batch, answers), [encode(event) for event in events], self._position, self.mark.pack()
         )
-        return Outcome(commit, len(batch.features), batch.rejections, after.phase != before.phase)
+        return Outcome(commit, len(batch.features), batch.rejections, after.phase != before.phase, batch.size)
 
     def repeat(self, deliveries: Sequence[Delivery] | DecodedBatch) -> int:
         """Answer again deliveries whose answers are durable already, and make no replies of them; return the rounds.

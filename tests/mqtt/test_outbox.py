@@ -140,6 +140,21 @@ async def test_full_outbox_waits_for_the_broker(tmp_path):
     outbox.close()
 
 
+async def test_outbox_with_much_in_memory_waits_for_the_broker(tmp_path):
+    """What is unpublished is held in memory too: more than 64 MiB wait for the broker, and for no more than that."""
+    outbox = _outbox(tmp_path, 1 << 30)
+    outbox.open()
+    large = [Outgoing("a", bytes(1 << 20), "t") for _ in range(65)]
+    await outbox.commit(large, Committed(1, b""))
+    waiting = asyncio.create_task(outbox.commit(_MESSAGES, Committed(2, b"")))
+    assert not (await asyncio.wait({waiting}, timeout=0.5))[0]
+    assert outbox.last == Committed(1, b"")
+    await _taken(outbox, 2)
+    await asyncio.wait_for(waiting, 30.0)
+    assert outbox.last == Committed(2, b"")
+    outbox.close()
+
+
 async def test_returned_parcels_go_first(tmp_path):
     """What was sent and not taken over is sent again before all else, in its order."""
     outbox = _outbox(tmp_path)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oracle.planning.features import batch_bytes, key_bytes
+from oracle.planning.features import batch_bytes
 from oracle.planning.model_file import parse_model
 from oracle.planning.planner import wish_for
 from oracle.predictors.kinds import new_trainer
@@ -74,9 +74,9 @@ def test_arrays_are_within_what_the_plan_states(predictor, features, examples):
     held.append(_held(served))
     served.settle()
     held.append(_held(served))
-    waiting = held[1] - held[2]
-    assert waiting > count * key_bytes(plan.features)
-    assert max(held) <= first.memory_bytes <= max(held) + waiting * (_BATCH - count) // count + 50_000
+    assert 0 < held[1] - held[2] <= count * plan.waiting_bytes
+    between = max(held[0], held[2])
+    assert max(held) <= first.memory_bytes <= between + batch_bytes(plan.features, len(plan.sides)) + 50_000
     left = first.rounds - count
     for start in range(0, left, _BATCH):
         some = min(_BATCH, left - start)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
 from oracle.errors import DataError
 from oracle.planning.plan import BoxPlan
-from oracle.predictors import rectangles
 from oracle.predictors.base import NO_LABEL, StateArrays, phase_started
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.sides import Geometry
@@ -174,8 +173,8 @@ def test_long_batches_are_cut_into_segments():
     expected = answer_in_batches(one, features, present)
     assert sum(isinstance(event, SideRearmed) for event in expected.events) >= 2
     assert sum(isinstance(event, PhaseEnded) for event in expected.events) == 1
-    assert plan.phases[0].rounds % rectangles._SEGMENT != 0
-    assert rounds > rectangles._SEGMENT
+    assert plan.phases[0].rounds % plan.segment_rows != 0
+    assert rounds > plan.segment_rows
     for step in (997, 16_384):
         other = train(plan)
         assert answer_in_batches(other, features, present, range(step, rounds, step)) == expected
@@ -189,7 +188,7 @@ def test_segments_do_not_matter(segment, monkeypatch):
     features, present = TestBox().whole()
     one, other = train(plan), train(plan)
     expected = answer_in_batches(one, features, present)
-    monkeypatch.setattr(rectangles, "_SEGMENT", segment)
+    monkeypatch.setattr(BoxPlan, "segment_rows", segment)
     assert answer_in_batches(other, features, present) == expected
     assert_same_state(other.export(), one.export())
 

@@ -23,7 +23,6 @@ from oracle.predictors.bisection.window import new_learner
 
 __all__ = ["Bisection"]
 
-_SEGMENT: Final = 16_384
 _LARGEST: Final = float(np.finfo(np.float64).max)
 _ONE: Final = np.zeros(1, dtype=np.uint64)
 
@@ -97,7 +96,6 @@ class Bisection:
         if self._round + count > self._plan.rounds:
             msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
             raise PlanExhaustedError(msg)
-        features = np.where(present[:, None], features, 0.0) + 0.0  # -0.0 becomes 0.0, before the hash
         values = np.empty(count)
         phases = np.empty(count, dtype=np.int64)
         tag = np.zeros(2, dtype=np.uint64)
@@ -105,7 +103,7 @@ class Bisection:
         first, start = self._round, 0
         while start < count:
             rounds = self._plan.phases[self._phase - 1].rounds
-            rows = slice(start, min(count, start + _SEGMENT, start + rounds - self._phase_round))
+            rows = slice(start, min(count, start + self._plan.segment_rows, start + rounds - self._phase_round))
             phases[rows] = self._phase
             tag ^= self._segment(features[rows], present[rows], values[rows])
             start = rows.stop
@@ -118,6 +116,7 @@ class Bisection:
         self, features: NDArray[np.float64], present: NDArray[np.bool_], values: NDArray[np.float64]
     ) -> NDArray[np.uint64]:
         """Answer rows that all belong to the current phase, into `values`; return their tag."""
+        features = np.where(present[:, None], features, 0.0) + 0.0  # -0.0 becomes 0.0, before the hash
         rounds = np.arange(self._phase_round, self._phase_round + len(features), dtype=np.uint64)
         hashes = self._addresses.hashes(features, present)
         with np.errstate(over="ignore", invalid="ignore"):  # queries that are never asked may be as large as they like

@@ -38,7 +38,7 @@ class SharedRows:
     def make_room(self, rows: int) -> int:
         """Grow to at least so many rows, and return the room there is then. What was there before is gone."""
         if rows > self.room:
-            room = max(_LEAST, rows + rows // 4)
+            room = max(_LEAST, rows + min(rows // 4, _LEAST))
             room += -room % _ALIGNED
             os.ftruncate(self._descriptor, self._bytes(room))
             self.look_at(room)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
+from oracle.planning.serving import most_rows
 from oracle.service.codec.arrow_frames import UnsupportedFrameError, read_frames
 from oracle.service.codec.arrow_identifiers import given_back_as, read_identifiers
 from oracle.service.codec.arrow_layouts import Layouts
@@ -77,7 +78,7 @@ class ArrowCodec:
         self._features = plan.features
         self._starts = columns_of(plan.features)
         self._limits = plan.limits
-        self._most_rows = _most_rows(plan)
+        self._most_rows = most_rows(plan)
         schemas = {kind: _answers_schema(kind, plan) for kind in (None, pa.string(), pa.int64())}
         numbers = all(feature.kind == "number" for feature in plan.features)
         names = [feature.name for feature in plan.features]
@@ -258,13 +259,6 @@ def _written(
 def _column(values: NDArray[np.generic]) -> pa.Array:
     """Return numbers as they are, without the look that `pa.array` has at what they might be."""
     return pa.Array.from_buffers(_KINDS[values.dtype.char], len(values), [None, pa.py_buffer(values)])
-
-
-def _most_rows(plan: Plan) -> int:
-    """Return the most rows of a message: short strings are unpacked to long ones, so these count at full length."""
-    if all(feature.kind != "string" for feature in plan.features):
-        return plan.limits.rows
-    return max(min(plan.limits.rows, plan.limits.batch_bytes // (8 * plan.width)), 1)
 
 
 def _answers_schema(identifier: pa.DataType | None, plan: Plan) -> pa.Schema:

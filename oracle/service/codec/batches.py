@@ -14,6 +14,7 @@ from connectors.columns import Deliveries, Replies
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
 from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
+from oracle.service.codec.cuts import Cuts
 from oracle.service.codec.json_messages import Identifier, JsonCodec
 from oracle.service.codec.rejections import Reason, Rejection
 
@@ -41,6 +42,7 @@ class DecodedBatch:
         parts: For each delivery: the id of its one row, the rows of an Arrow message, or a rejection.
         ends: For each delivery: how many rows there are up to and with it.
         plain: Whether each delivery is known to be one row of JSON.
+        size: Bytes of the deliveries as they came, where these were counted.
     """
 
     features: NDArray[np.float64]
@@ -49,6 +51,7 @@ class DecodedBatch:
     parts: list[Part] = field(repr=False)
     ends: list[int] = field(repr=False)
     plain: bool
+    size: int = 0
 
     @property
     def rejections(self) -> list[Reason]:
@@ -69,6 +72,14 @@ class BatchCodec:
         self._dimension = plan.width
         self._json = JsonCodec(plan)
         self._arrow = ArrowCodec(plan)
+        self._cuts = Cuts(plan)
+
+    def decode_leading(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+        """Decode as many of the leading deliveries as may be held together: at least one, if there is any."""
+        count, size = self._cuts.leading(deliveries)
+        batch = self.decode(deliveries[:count])
+        batch.size = size
+        return batch
 
     def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
         """Decode deliveries in order. A rejected one has no row."""
@@ -115,8 +126,9 @@ class BatchCodec:
         if run is None:
             return None
         block = _asked(run.whole)
-        some_rejected = len(block[0]) < len(run.whole.rejected)  # else there is nothing to count
-        return run.parts, block, map(_rows_of, run.parts) if some_rejected else [len(one.rejected) for one in run.parts]
+        if len(block[0]) == len(run.whole.rejected):  # then there is nothing to count, and all share the block's rows
+            return run.parts, block, [len(one.rejected) for one in run.parts]
+        return [_without_rows(one) for one in run.parts], block, map(_rows_of, run.parts)
 
     def _decode_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block] | None:
         """Decode deliveries that are all JSON queries or tombstones, many of them together; else return None."""
@@ -171,9 +183,10 @@ class BatchCodec:
             elif delivery.content_type == ARROW_STREAM:
                 flush()
                 message = self._arrow.decode(body)
-                parts.append(message)
                 if isinstance(message, ArrowQueries):
                     blocks.append(_asked(message))
+                    message = _without_rows(message)
+                parts.append(message)
             elif delivery.content_type == RETAINED:
                 parts.append(Rejection(Reason.RETAINED, "retain flag", "not set"))
             else:
@@ -252,6 +265,11 @@ def _asked(message: ArrowQueries) -> _Block:
     """Return the rows that were not rejected."""
     asked = message.rejected == 0
     return (message.features, message.present) if asked.all() else (message.features[asked], message.present[asked])
+
+
+def _without_rows(message: ArrowQueries) -> ArrowQueries:
+    """Return a message without what a batch has of it by now."""
+    return message._replace(features=message.features[:0].copy(), present=message.present[:0].copy())
 
 
 def _outcomes(answers: Answers) -> NDArray[np.int8] | NDArray[np.float64]:

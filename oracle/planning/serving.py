@@ -1,0 +1,94 @@
+"""What a daemon that serves a plan takes in memory at most: what one batch may be, and how many are held at once.
+
+Everything follows from the plan, whose limits bound a single message, and from settings left as they are. The factors
+are counted from the code and measured with the worst input there is (`tests/service/test_peaks.py`).
+"""
+
+from typing import Final, NamedTuple
+
+from oracle.planning.plan import SEGMENT_BYTES, Plan
+
+__all__ = ["BATCH_BYTES", "DELIVERY_BYTES", "Serving", "least_bytes", "most_rows", "row_bytes", "serving"]
+
+BATCH_BYTES: Final = 32 << 20
+"""Most bytes of the rows of a batch, and most of its messages as they came; a message that is larger stands alone."""
+
+DELIVERY_BYTES: Final = 256
+"""What a message takes beside its bytes, and a header: the objects that it is held in, and its answer."""
+
+_ANSWER_BYTES: Final = 64
+"""What a row takes beside its numbers: label, value, round, phase, and its answer."""
+
+_OFFSET: Final = 4
+"""Bytes of a string of no bytes, and least of any, in an Arrow message; of any other value one is the least."""
+
+_DAEMON: Final = 192 << 20
+_ENGINE: Final = 80 << 20
+"""Of a process that has done nothing: the interpreter and its libraries."""
+
+_BUS: Final = 128 << 20
+"""What connectors hold: messages received and not journalled, answers not yet published, what is read at once."""
+
+_RAW_COPIES: Final = 5
+"""Messages as they came: fetched, being decoded (they are joined, and read), being answered, being committed."""
+
+_ROW_COPIES: Final = 5
+"""Rows: being decoded (a column, the whole, what is left of it), being answered, given to the engine."""
+
+_STATE_COPIES: Final = 4
+"""The state: in use, taken, encoded, sealed."""
+
+
+class Serving(NamedTuple):
+    """What serving one shard takes, in bytes, at most.
+
+    Attributes:
+        daemon: Of the daemon's process.
+        engine: Of the engine's, which a shard has from its first large batch on.
+        shard: What each further shard of one daemon takes, in both.
+    """
+
+    daemon: int
+    engine: int
+    shard: int
+
+    @property
+    def whole(self) -> int:
+        """Both processes together, with one shard."""
+        return self.daemon + self.engine
+
+
+def row_bytes(plan: Plan) -> int:
+    """Return what a row takes once it is decoded: D numbers, and what is said of it."""
+    return 8 * plan.width + _ANSWER_BYTES
+
+
+def least_bytes(plan: Plan) -> int:
+    """Return the bytes that a row of an Arrow message has at least."""
+    return sum(_OFFSET if feature.kind == "string" else 1 for feature in plan.features)
+
+
+def most_rows(plan: Plan) -> int:
+    """Return the most rows of an Arrow message: short strings are unpacked to long ones, so these count in full."""
+    if all(feature.kind != "string" for feature in plan.features):
+        return plan.limits.rows
+    return max(min(plan.limits.rows, plan.limits.batch_bytes // (8 * plan.width)), 1)
+
+
+def serving(plan: Plan) -> Serving:
+    """Return what a daemon takes that serves a plan, whatever it is asked.
+
+    >>> from oracle.planning.model_file import parse_model
+    >>> from oracle.planning.planner import wish_for
+    >>> table = {"name": "m", "predictor": "classical", "epsilon": 1.0, "examples": 10**6, "concept": "stump"}
+    >>> plan = wish_for(parse_model({"model": {**table, "features": [{"name": "a"}]}}))
+    >>> serving(plan).whole >> 20
+    1072
+    """
+    fits = max(min(most_rows(plan), plan.limits.batch_bytes // least_bytes(plan)), 1)
+    rows = max(BATCH_BYTES, fits * row_bytes(plan))
+    raw = max(BATCH_BYTES, plan.limits.batch_bytes, plan.limits.body_bytes)
+    held = plan.memory_bytes + SEGMENT_BYTES + rows // row_bytes(plan) * plan.waiting_bytes
+    own = _BUS + _RAW_COPIES * raw + _ROW_COPIES * rows + _STATE_COPIES * plan.memory_bytes + held
+    engine = _ENGINE + rows + 2 * plan.memory_bytes + held
+    return Serving(_DAEMON + own, engine, own + engine)
