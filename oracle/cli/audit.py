@@ -50,7 +50,12 @@ _GAMES_NOTE: Final = (
     "world could prove at most, were there no privacy at all."
 )
 
-app = typer.Typer(invoke_without_command=True, no_args_is_help=False, help="Attack Perpetua; sign and check receipts.")
+app = typer.Typer(
+    invoke_without_command=True,
+    no_args_is_help=False,
+    add_completion=False,
+    help="Attack Perpetua; sign and check receipts.",
+)
 app.command("receipt")(audit_receipt.check)
 app.command("sign")(audit_receipt.sign)
 

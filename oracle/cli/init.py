@@ -19,7 +19,7 @@ from oracle.cli.init_files import (
 from oracle.cli.init_shards import Rows, Targets, make_shards, refuse_genesis_folder
 from oracle.cli.models import read_model
 from oracle.cli.progress import Progress
-from oracle.cli.tables import check_table, labelled_batches
+from oracle.cli.tables import BothLabels, check_table, labelled_batches
 from oracle.errors import RefusedError
 from oracle.mechanisms.keys import KEY_BYTES
 from oracle.planning.model import Model
@@ -36,7 +36,12 @@ __all__ = ["run"]
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
     model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
-    data: Annotated[Path, typer.Option("--data", help="Labelled rows: .csv with a header, or .parquet.")],
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data", help="Labelled rows: a .csv, .tsv, .parquet, .jsonl or .arrow file; - reads standard input."
+        ),
+    ],
     state: Annotated[Path, typer.Option("--state", help="The state folder to make.")],
     label: Annotated[str, typer.Option("--label", help="The label column.")] = "label",
     key: Annotated[Path | None, typer.Option("--key", help="The key file to make; by default DIR/key.")] = None,
@@ -98,13 +103,18 @@ def _make_one(plan: Plan, data: Path, label: str, targets: Targets) -> None:
 
 def _train(plan: Plan, data: Path, label: str) -> Snapshot:
     trainer = new_trainer(plan, secrets.token_bytes(KEY_BYTES))
+    both = BothLabels(label)
     with Progress("reading", plan.declared, "rows") as progress:
         for features, labels in labelled_batches(data, plan.features, label):
+            both.look(labels[: trainer.missing])
             trainer.add(np.ascontiguousarray(features), labels)
             progress.at(plan.declared - trainer.missing)
             if trainer.missing <= 0:
                 break
-    return Snapshot.first(plan.digest, trainer.finish().export())
+    predictor = trainer.finish()
+    if plan.answers == "label":
+        both.check()
+    return Snapshot.first(plan.digest, predictor.export())
 
 
 def _say_what_was_made(model: Model, plan: Plan, shards: int, targets: Targets) -> None:

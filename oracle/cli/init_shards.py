@@ -20,7 +20,7 @@ from oracle.cli.init_files import (
     write_state,
 )
 from oracle.cli.progress import Progress
-from oracle.cli.tables import labelled_batches
+from oracle.cli.tables import BothLabels, labelled_batches
 from oracle.errors import DataError
 from oracle.mechanisms.dealing import Deal
 from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
@@ -157,10 +157,14 @@ class _Readings:
         """
         trainer = SplitTrainer(plan, deal, {shard: secrets.token_bytes(KEY_BYTES) for shard in group})
         digests = hashlib.sha256(), hashlib.sha256()
+        both = BothLabels(self._rows.label)
         for features, labels in self._batches():
             digests[0].update(np.ascontiguousarray(features).data)
             digests[1].update(np.ascontiguousarray(labels).data)
+            both.look(labels)
             trainer.add(features, labels)
+        if plan.answers == "label":
+            both.check()
         digest = digests[0].digest() + digests[1].digest()
         self._first = self._first or digest
         if digest != self._first:

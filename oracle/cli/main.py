@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from oracle.cli import audit, check, demo, hypothesis, init, plan, replay, serve, status, topics
-from oracle.cli.version import version
+from oracle.cli.commands import LazyCommands, register
 from oracle.errors import BusError, EngineLostError, PerpetuaError, RefusedError, SourceError, StateError, StorageError
 
 __all__ = ["app", "main"]
@@ -17,21 +16,12 @@ app = typer.Typer(
     name="perpetua",
     help="A private, everlasting prediction oracle: it answers an endless stream of queries and protects both the "
     "training examples and every query with differential privacy.",
+    cls=LazyCommands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("plan")(plan.run)
-app.command("init")(init.run)
-app.command("serve")(serve.run)
-app.command("status")(status.run)
-app.command("check")(check.run)
-app.command("topics")(topics.run)
-app.command("replay")(replay.run)
-app.command("hypothesis")(hypothesis.run)
-app.command("demo")(demo.run)
-app.add_typer(audit.app, name="audit")
+register(app)
 
 _EXIT_CODES: tuple[tuple[type[PerpetuaError], int], ...] = (
     (RefusedError, 2),
@@ -48,6 +38,8 @@ def _root(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if show_version:
+        from oracle.cli.version import version
+
         typer.echo(f"perpetua {version()}")
         raise typer.Exit
 

@@ -13,7 +13,7 @@ from oracle.cli.models import read_model
 from oracle.cli.plan_bisection import bisection_phases, bisection_rows, compare_bisection
 from oracle.cli.plan_boxes import box_phases, box_rows, compare_boxes
 from oracle.cli.plan_classical import ADVICE, beside, classical_choices, classical_rows
-from oracle.cli.plan_page import Row, mebibytes
+from oracle.cli.plan_page import Row, mebibytes, promise_rows
 from oracle.cli.plan_stumps import stump_rows
 from oracle.cli.progress import Progress
 from oracle.errors import RefusedError
@@ -21,6 +21,7 @@ from oracle.planning.features import Feature
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.planner import as_classical, as_paper, wish_for
+from oracle.planning.promise import promise_of
 from oracle.planning.serving import serving
 from oracle.planning.sharding import refuse_small_parts, shard_model
 from oracle.planning.tight import SEARCH_STEPS
@@ -110,8 +111,8 @@ def _paper(model: Model) -> Plan:
 
 def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> str:
     """Return a plan, with the classical one within it, or both profiles' plans."""
-    said = serving(plan)
-    data = b'%b,"serving":%b}' % (plan.encode()[:-1], msgspec.json.encode(said._asdict()))
+    promise, memory = msgspec.json.encode(promise_of(plan)), msgspec.json.encode(serving(plan)._asdict())
+    data = b'%b,"promise":%b,"serving":%b}' % (plan.encode()[:-1], promise, memory)
     if classical is not None:
         data = b'%b,"classical":%b}' % (data[:-1], classical.encode())
     if paper is not None:
@@ -133,6 +134,7 @@ def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) 
         ("privacy", privacy),
         *([] if plan.released else [("honest share", f"at least {plan.gamma:g} of the stream")]),
         *page.rows(plan),
+        *promise_rows(promise_of(plan)),
         ("serving", _serving(plan)),
         ("lasts", f"{plan.rounds:.3g} rounds in {_phases(len(plan.phases))}: {_years(plan.rounds)}"),
         *_beside(plan, classical),

@@ -15,14 +15,13 @@ __all__ = ["bisection_phases", "bisection_rows", "compare_bisection"]
 
 def bisection_rows(plan: BisectionPlan) -> Iterator[Row]:
     """Yield what is said of a plan in one line each."""
-    learning, dimension = plan.phases[0].rounds, len(plan.features)
+    dimension = len(plan.features)
     yield "", "queries are not protected: what one of them taught decides later answers"
     yield "answers", "numbers: the dot product of a query in [0, 1]^D with the rows' mean"
     where = f"{plan.directions} directions, given"
     if plan.warmup:
         where = f"{plan.directions} directions, found by PCA of the first {plan.warmup:,} queries"
     yield "basis", where
-    yield "error", f"{plan.expected_error:.4g} D on average over {learning:,} rounds, D = {dimension}: {_why(plan)}"
     yield "noise", f"D times {plan.noise} of scale {plan.scale:.4g}, keyed"
     row = row_event(plan)
     one = ThresholdBitsEvent(row.law, row.scale, 1.0 / dimension, row.bits, dimension)
@@ -34,12 +33,6 @@ def bisection_rows(plan: BisectionPlan) -> Iterator[Row]:
         ),
     )
     yield "memory", mebibytes(plan.memory_bytes)
-
-
-def _why(plan: BisectionPlan) -> str:
-    if plan.profile == "paper":
-        return f"Theorem 2.1's bound if 1/{plan.directions} of the queries is in each cone, else more"
-    return "an estimate that simulations support, for honest queries"
 
 
 def bisection_phases(plan: BisectionPlan) -> Table:

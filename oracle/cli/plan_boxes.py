@@ -17,15 +17,7 @@ _SHOWN = 6
 def box_rows(plan: BoxPlan) -> Iterator[Row]:
     """Yield what is said of a plan in one line each."""
     yield "sides", f"{', '.join(plan.sides)}; {plan.slicing}, each side gets {plan.share:.0%} of its stripe"
-    yield "error", error_text(plan)
     yield from noise_rows(plan)
-
-
-def error_text(plan: BoxPlan) -> str:
-    """Return what the plan promises of its error."""
-    if plan.nominal:
-        return f"{plan.expected_error:g} on honest queries, by Lemma 4.13 of the paper"
-    return f"at most {plan.expected_error:.4f} on honest queries, but with probability {plan.beta:g}"
 
 
 def noise_rows(plan: BoxPlan) -> Iterator[Row]:

@@ -11,22 +11,17 @@ from oracle.planning.plan import Plan
 __all__ = ["ADVICE", "beside", "classical_choices", "classical_rows"]
 
 ADVICE = """\
-Take the everlasting predictor where no hypothesis may ever be released, where a
-feature has no finite grid, or where the stream drifts and its queries must stay
-private while the predictor learns from them. Otherwise predictor = "classical" does
-with far less."""
+Take the everlasting predictor where no hypothesis may ever be released, or where a
+feature has no finite grid. Otherwise predictor = "classical" does with far less."""
 
 
 def classical_rows(plan: ClassicalPlan) -> Iterator[Row]:
     """Yield what is said of a plan in one line each."""
     if plan.concept == "stump":
         yield "learns", f"the best stump on {', '.join(plan.sides)}"
-        beyond = " beyond the best stump's"
     else:
         shown = f"each side gets {plan.share:.0%} of its stripe" if plan.slicing == "faces" else "each side sees all"
         yield "learns", f"a box with sides {', '.join(plan.sides)}; {plan.slicing}, {shown}"
-        beyond = ""
-    yield "error", f"at most {plan.expected_error:.4f}{beyond}, but with probability {plan.beta:g}"
     yield "queries", "cost nothing and are not kept; what is learned is released for ever"
     yield "releases", _hypothesis(plan)
     yield "memory", f"{mebibytes(plan.training_bytes)} while it learns, {mebibytes(plan.memory_bytes)} after"

@@ -1,8 +1,12 @@
 """What all pages of `perpetua plan` are made of."""
 
+from collections.abc import Iterator
+
 from rich.table import Table
 
-__all__ = ["Row", "figure_table", "mebibytes"]
+from oracle.planning.promise import Promise
+
+__all__ = ["Row", "figure_table", "mebibytes", "promise_rows"]
 
 Row = tuple[str, str]
 """What a line is about, and what it says."""
@@ -19,3 +23,14 @@ def figure_table(*columns: str) -> Table:
 def mebibytes(count: int) -> str:
     """Return a number of bytes in words."""
     return f"{count / 2**20:.1f} MiB"
+
+
+def promise_rows(promise: Promise) -> Iterator[Row]:
+    """Yield a promise whole: the bound, how it is known, and what it rests on."""
+    beyond = f" beyond {promise.beyond}" if promise.beyond else ""
+    missed = "" if promise.missed is None else f", missed with probability {promise.missed:g} at most"
+    yield "error", f"at most {promise.bound:.4f}{beyond} on honest queries{missed}"
+    how = {"theorem": "a theorem", "estimate": "an estimate", "nominal": "nominal"}[promise.kind]
+    yield "", f"{how}: {promise.basis}"
+    for number, condition in enumerate(promise.conditions):
+        yield "" if number else "rests on", condition

@@ -1,7 +1,6 @@
-"""Labelled rows from CSV or Parquet, in batches."""
+"""Labelled rows from files, in batches of what a predictor takes."""
 
 import contextlib
-import errno
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -10,17 +9,17 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 from numpy.typing import NDArray
 
-from oracle.errors import DataError, InputError, SourceError
+from oracle.cli.table_files import TableFile
+from oracle.errors import DataError, SourceError
 from oracle.planning.features import Feature
 from oracle.service.codec.columns import COLUMNS, read_column, takes
 
-__all__ = ["check_table", "labelled_batches"]
+__all__ = ["BothLabels", "check_table", "labelled_batches"]
 
-_CSV_TYPES: Final = {"number": pa.float64(), "string": pa.string(), "date": pa.date32()}
+_TEXT_TYPES: Final = {"number": pa.float64(), "string": pa.string(), "date": pa.date32()}
+_COLUMN: Final = re.compile(r"In CSV column #(\d+): |Column\(/(.*?)\) (?:was|changed)")
 _LABELS: Final = "booleans, or the numbers 0 and 1"
 
 
@@ -39,15 +38,41 @@ def check_table(path: Path, features: Sequence[Feature], label: str) -> None:
         SourceError: The file cannot be read.
         DataError: A column is missing or does not hold what it should. No value is ever quoted.
     """
-    with _told(path, features, label):
-        schema = _schema(path, features, label)
+    with _opened(path, features, label) as table:
+        schema = table.schema()
         wanted = [field for field in schema if not pa.types.is_null(field.type)]  # in a file without rows it may be
         empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in wanted], schema=pa.schema(wanted))
         for feature in features:
-            if feature.name in empty.schema.names:
+            if feature.source in empty.schema.names:
                 _values(empty, feature)
         if label in empty.schema.names:
             _labels(empty, label)
+
+
+class BothLabels:
+    """Looks whether there are rows of both labels; without them there is nothing to learn.
+
+    Args:
+        label: The label column.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._seen: set[bool] = set()
+
+    def look(self, labels: NDArray[np.bool_]) -> None:
+        """Take the labels of some rows that are used."""
+        self._seen.update(np.unique(labels).tolist())
+
+    def check(self) -> None:
+        """Refuse rows that all have the same label.
+
+        Raises:
+            DataError: They have.
+        """
+        if len(self._seen) == 1:
+            msg = f"data: column {self._label}: all rows have the same label, so there is nothing to learn"
+            raise DataError(msg)
 
 
 def labelled_batches(
@@ -56,7 +81,7 @@ def labelled_batches(
     """Yield (features float64[n, D], labels bool[n]) in the file's order.
 
     Args:
-        path: A .csv file with a header, or a .parquet file.
+        path: A file that `TableFile` reads; "-" is standard input.
         features: The features, each a column of its name, in the model's order. An empty field of a .csv file is a
             string of no bytes, and no value of any other type.
         label: The label column: booleans, or the numbers 0 and 1.
@@ -65,44 +90,56 @@ def labelled_batches(
         SourceError: The file cannot be read.
         DataError: A column is missing or does not hold what it should. No value is ever quoted.
     """
-    with _told(path, features, label):
-        for batch in _batches(path, features, label):
+    with _opened(path, features, label) as table:
+        for batch in table.batches():
             columns = [_values(batch, feature) for feature in features]
             yield np.column_stack(columns), _labels(batch, label)
 
 
 @contextlib.contextmanager
-def _told(path: Path, features: Sequence[Feature], label: str) -> Iterator[None]:
-    """Turn errors of the system and of Arrow into ours: a file that is none, or a column that holds something else.
+def _opened(path: Path, features: Sequence[Feature], label: str) -> Iterator[TableFile]:
+    """Lend a table; turn errors of the system and of Arrow into ours: a file or a column that holds something else.
 
-    They never quote the file's content, which is private; a name is told only if the model declares it.
+    They never quote the file's content, which is private.
     """
-    if path.suffix not in {".csv", ".parquet"}:
-        raise InputError("--data", str(path), "must end in .csv or .parquet")
+    table = None
     try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        yield
+        advice = dict.fromkeys((one.source for one in features), '; column = "..." in the model file names another')
+        advice[label] = "; --label names another"
+        table = TableFile(path, [*(feature.source for feature in features), label], _types(features), advice)
+        yield table
     except (OSError, pa.ArrowException) as exc:
+        shown = "standard input" if str(path) == "-" else str(path)
         if isinstance(exc, OSError) and exc.errno:
-            msg = f"{path}: cannot be read: {os.strerror(exc.errno)}"  # Arrow's own text has the path again
+            msg = f"{shown}: cannot be read: {os.strerror(exc.errno)}"  # Arrow's own text has the path again
             raise SourceError(msg) from exc
-        column = re.match(r"In CSV column #(\d+): ", str(exc))
-        if column:
-            raise DataError(_unlike(path, int(column[1]), features, label)) from exc
-        msg = f"{path}: cannot be read as {path.suffix.removeprefix('.')}: not a well-formed file"
+        column = _COLUMN.search(str(exc))
+        if table is not None and column:
+            raise DataError(_unlike(table, features, label, column)) from exc
+        kind = path.suffix.removeprefix(".") if table is None else table.format
+        msg = f"{shown}: cannot be read as {kind}: not a well-formed file"
         raise SourceError(msg) from exc
 
 
-def _unlike(path: Path, number: int, features: Sequence[Feature], label: str) -> str:
-    """Return what to say of a column of a .csv file that has a value of another type somewhere."""
-    with pyarrow.csv.open_csv(path) as reader:
-        column = reader.schema.field(number)
-    if column.name == label:
+def _types(features: Sequence[Feature]) -> dict[str, pa.DataType]:
+    """Return the types of the features' columns in files of text."""
+    return {
+        feature.source: _TEXT_TYPES.get(feature.kind) or pa.decimal128(38, feature.decimals) for feature in features
+    }
+
+
+def _unlike(table: TableFile, features: Sequence[Feature], label: str, found: "re.Match[str]") -> str:
+    """Return what to say of a column of a text file that has a value of another type somewhere."""
+    named = {feature.source: feature for feature in features}
+    number, name = found.groups()
+    field = table.untyped(int(number)) if number is not None else None
+    feature = named.get(field.name if field is not None else name)
+    if feature is None:
         return f"data: column {label}: must hold {_LABELS} in every row"
-    feature = next(feature for feature in features if feature.name == column.name)
-    found = "" if _may_be(feature, column.type) else f"; its first rows have type {_type_name(column.type)}"
-    return f"data: column {feature.name}: holds something that is not {feature.accepts}{found}"
+    looks = (
+        "" if field is None or _may_be(feature, field.type) else f"; its first rows have type {_type_name(field.type)}"
+    )
+    return f"data: column {feature.source}: holds something that is not {feature.accepts}{looks}"
 
 
 def _may_be(feature: Feature, kind: pa.DataType) -> bool:
@@ -119,63 +156,17 @@ def _type_name(kind: pa.DataType) -> str:
     return str(kind).partition("<")[0]
 
 
-def _batches(path: Path, features: Sequence[Feature], label: str) -> Iterator[pa.RecordBatch]:
-    if path.suffix == ".csv":
-        with _open_csv(path, features, label) as reader:
-            yield from reader
-    else:
-        with _open_parquet(path, features, label) as file:
-            yield from file.iter_batches(batch_size=65_536, columns=_wanted(features, label))
-
-
-def _schema(path: Path, features: Sequence[Feature], label: str) -> pa.Schema:
-    """Return the fields of the columns in use."""
-    opened = _open_csv(path, features, label) if path.suffix == ".csv" else _open_parquet(path, features, label)
-    with opened as reader:
-        schema = reader.schema if path.suffix == ".csv" else reader.schema_arrow
-        return pa.schema([schema.field(name) for name in _wanted(features, label)])
-
-
-def _wanted(features: Sequence[Feature], label: str) -> list[str]:
-    return [*(feature.name for feature in features), label]
-
-
-def _open_csv(path: Path, features: Sequence[Feature], label: str) -> pyarrow.csv.CSVStreamingReader:
-    wanted = _wanted(features, label)
-    with pyarrow.csv.open_csv(path) as reader:
-        _check_columns(path, reader.schema, wanted)
-    types = {feature.name: _CSV_TYPES.get(feature.kind) or pa.decimal128(38, feature.decimals) for feature in features}
-    options = pyarrow.csv.ConvertOptions(column_types=types, include_columns=wanted)
-    return pyarrow.csv.open_csv(path, convert_options=options)
-
-
-def _open_parquet(path: Path, features: Sequence[Feature], label: str) -> pyarrow.parquet.ParquetFile:
-    file = pyarrow.parquet.ParquetFile(path)
-    try:
-        _check_columns(path, file.schema_arrow, _wanted(features, label))
-    except DataError:
-        file.close()
-        raise
-    return file
-
-
-def _check_columns(path: Path, schema: pa.Schema, wanted: list[str]) -> None:
-    for name in wanted:
-        found = len(schema.get_all_field_indices(name))
-        if found != 1:
-            msg = f"{path}: column {name} {'is there twice or more' if found else 'is missing'}"
-            raise DataError(msg)
-
-
 def _values(batch: pa.RecordBatch, feature: Feature) -> NDArray[np.float64]:
-    name, column = feature.name, batch.column(feature.name)
-    if not takes(feature, column.type):
+    name, column = feature.source, batch.column(feature.source)
+    dated = feature.kind == "date" and pa.types.is_string(column.type)  # JSON has no dates
+    if not dated and not takes(feature, column.type):
         wanted = COLUMNS[feature.kind].removeprefix("one column of ")
         msg = f"data: column {name}: must hold {wanted}, not {_type_name(column.type)}"
         raise DataError(msg)
     if feature.kind != "number":
         try:
             column.validate(full=True)
+            column = column.cast(pa.date32()) if dated else column
         except pa.ArrowInvalid as exc:
             msg = f"data: column {name}: every value must be {feature.accepts}"
             raise DataError(msg) from exc

@@ -50,6 +50,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             point.
         max_bytes: Most bytes of a string, UTF-8; 32 where it is not set.
         places: Digits that a decimal may have after the point.
+        column: The training data's column, where it is not the name.
     """
 
     name: str
@@ -58,6 +59,12 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     type: Literal["number", "string", "date", "decimal"] | msgspec.UnsetType = msgspec.UNSET
     max_bytes: int | msgspec.UnsetType = msgspec.UNSET
     places: int | msgspec.UnsetType = msgspec.UNSET
+    column: str | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def source(self) -> str:
+        """The training data's column."""
+        return self.name if self.column is msgspec.UNSET else self.column
 
     @property
     def kind(self) -> Literal["number", "string", "date", "decimal"]:

@@ -107,7 +107,12 @@ def check_promises(model: Model) -> None:
 
 def _check_name(where: str, name: str) -> None:
     if not name or len(name) > _NAME_LIMIT or name in _RESERVED:
-        raise InputError(f"{where}.name", name, f"must be 1 to {_NAME_LIMIT} characters, not id, x or label")
+        raise InputError(
+            f"{where}.name",
+            name,
+            f"must be 1 to {_NAME_LIMIT} characters, not id, x or label"
+            '; column = "..." names the data\'s column where it is another',
+        )
     if not name.isprintable() or '"' in name or "\\" in name:  # the JSON decoder takes no such name
         raise InputError(f"{where}.name", name, "must have printable characters only, no quote and no backslash")
 

@@ -136,6 +136,8 @@ def _clear(text: str, table: object, model: type[Model]) -> InputError:
         return InputError(path, shown, f"must be one of {', '.join(choices)}{did_you_mean(shown, choices)}")
     if isinstance(feature, dict) and feature.get("type") == "string":
         return InputError(path, shown, NO_SCALE)
+    if what == "Expected `int`, got `float`" and isinstance(shown, float) and shown.is_integer():
+        return InputError(path, shown, f"must be a whole number, written without a point or an exponent: {shown:.0f}")
     how = _how_to_bound(feature) if isinstance(feature, dict) else ""
     return InputError(path, shown, f"{_in_words(what)}{how}")
 

@@ -199,7 +199,9 @@ def test_missing_column(refused, model, tmp_path, suffix, label, missing):  # no
         columns["b"] = columns.pop("a")
     rows = _write(tmp_path / f"rows{suffix}", columns)
     message = refused(2, "init", model(), "--data", rows, "--state", tmp_path / "state", "--label", label)
-    assert f"column {missing} is missing" in message
+    there = ", ".join(columns)
+    advice = '; column = "..." in the model file names another' if missing == "a" else "; --label names another"
+    assert f"column {missing} is missing: there are {there}{advice}" in message
 
 
 @pytest.mark.parametrize(
@@ -257,7 +259,7 @@ def test_label_must_not_be_a_feature(refused, model, tmp_path, rows):
         ("late.csv", b"a,label\n" + b"0.5,1\n" * 200_000 + b"0.5,secret77\n", 2, f"{_LABELS} in every row"),
         ("short.csv", b"a,label\n", 2, "data: fewer rows than model.examples = 400000 declares"),
         ("twice.csv", b"a,label,a\n0.5,true,0.5\n", 2, "column a is there twice or more"),
-        ("rows.txt", b"", 2, "must end in .csv or .parquet"),
+        ("rows.txt", b"", 2, "must end in one of .csv, .tsv, .parquet, .jsonl, .arrow"),
         ("folder.csv", "folder", 4, "cannot be read: Is a directory"),
     ],
 )

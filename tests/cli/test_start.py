@@ -2,8 +2,24 @@
 
 import subprocess
 import sys
+from importlib import import_module
 
-_HEAVY = {"pandas", "scipy.stats", "scipy.optimize", "matplotlib", "aiokafka", "uvicorn"}
+import pytest
+
+from oracle.cli.commands import COMMANDS
+
+_HEAVY = {
+    "numpy",
+    "pyarrow",
+    "pydantic",
+    "structlog",
+    "pandas",
+    "scipy.stats",
+    "scipy.optimize",
+    "matplotlib",
+    "aiokafka",
+    "uvicorn",
+}
 
 
 def test_commands_load_what_they_need_when_they_need_it():
@@ -11,3 +27,22 @@ def test_commands_load_what_they_need_when_they_need_it():
     script = f"import sys, oracle.cli.main; print(*sorted({_HEAVY!r} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
     assert found.stdout.split() == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_of_a_command_what_it_says_of_itself(name):
+    """The sentence in the table is the command's own."""
+    module = import_module(f"oracle.cli.{name}")
+    says = module.app.info.help if hasattr(module, "app") else module.run.__doc__
+    assert " ".join(says.partition("\n\n")[0].split()) == COMMANDS[name]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell):
+    """The script for a shell is printed, and completion names the commands and their options."""
+    words = {"bash": "COMP_WORDS", "zsh": "_TYPER_COMPLETE_ARGS", "fish": "_TYPER_COMPLETE_ARGS"}[shell]
+    setting = {"_PERPETUA_COMPLETE": f"complete_{shell}", words: "perpetua ", "COMP_CWORD": "1"}
+    setting["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+    script = [sys.executable, "-c", "from oracle.cli.main import app; app(prog_name='perpetua')"]
+    found = subprocess.run(script, env=setting, capture_output=True, check=False, text=True)
+    assert "replay" in found.stdout

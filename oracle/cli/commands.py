@@ -1,0 +1,59 @@
+"""The table of commands; each is imported when it is called, so that `--help` and completion are quick."""
+
+from importlib import import_module
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+__all__ = ["COMMANDS", "LazyCommands", "register"]
+
+COMMANDS: Final = {
+    "plan": "Print the plan of a model: examples wanted, expected error, phases, delta schedule, memory. "
+    "Reads no data.",
+    "evaluate": "Show the error on rows of yours before anything is released. What it prints is not private.",
+    "init": "Make the state of a model: plan it, read the labelled rows, write the first snapshot and the key file.",
+    "serve": "Answer queries until the source ends or a signal comes (the second one exits at once).",
+    "status": "Print a state's public facts, as of its newest snapshot. Needs no key; --json leaves none out.",
+    "check": "Check a configuration, its state, source and sink; change nothing. Exits 1 if something would stop "
+    "`serve`.",
+    "topics": "Check a model's Kafka topics, or make the missing ones. Exits 1 if something would stop `serve`.",
+    "replay": "Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded "
+    "answers.",
+    "hypothesis": "Print the vector w by which a bisection model answers, as of its newest snapshot: one weight a "
+    "feature, as JSON.",
+    "demo": "Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out.",
+    "audit": "Attack Perpetua; sign and check receipts.",
+}
+"""What `--help` says of each: the first sentence of what the command says of itself. `oracle.cli.NAME` holds it, as the
+function `run`, or, where it has commands of its own, as `app`."""
+
+
+class LazyCommands(TyperGroup):
+    """A group whose commands are imported when one is called; until then they are a name and a sentence."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 -- typer's own types are private
+        """Import the command that is called, then do as any group does."""
+        if args and args[0] in COMMANDS:
+            self.commands[args[0]] = _load(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def register(app: typer.Typer) -> None:
+    """Give an app whose class is `LazyCommands` a stand-in for each command."""
+    for name, summary in COMMANDS.items():
+        app.command(name, help=summary)(_stand_in)
+
+
+def _stand_in() -> None:
+    """Never called: `LazyCommands` has put the command itself in its place."""
+
+
+def _load(name: str) -> Any:  # noqa: ANN401 -- as above
+    module = import_module(f"oracle.cli.{name}")
+    app = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False)
+        app.command(name)(module.run)
+    return get_command(app)

@@ -1,0 +1,194 @@
+"""Files of labelled rows as Arrow record batches: CSV (also with tabs or semicolons), Parquet, JSON lines, Arrow."""
+
+import errno
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from oracle.errors import DataError, InputError
+
+__all__ = ["FORMATS", "TableFile"]
+
+FORMATS: Final = ("csv", "tsv", "parquet", "jsonl", "arrow")
+"""What a file's name may end in."""
+
+_STANDARD_INPUT: Final = Path("-")
+_MAGIC: Final = ((b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"{", "jsonl"))
+_ARROW_FILE: Final = b"ARROW1"
+_BATCH_ROWS: Final = 65_536
+_HEADER_BYTES: Final = 1 << 20
+
+
+class TableFile:
+    """A file of rows, opened anew for each reading.
+
+    Args:
+        path: The file; "-" is standard input, which is kept in memory, as it may be read more than once.
+        columns: Names of the columns that are wanted, in this order.
+        types: Types of some of them, for formats whose texts have none.
+        advice_for: What to do where one of them is missing.
+
+    Raises:
+        InputError: Its name ends in none of `FORMATS`.
+        DataError: A wanted column is missing, or there twice.
+        OSError: It cannot be read.
+        pyarrow.ArrowException: It is not what its name says.
+    """
+
+    def __init__(
+        self, path: Path, columns: Sequence[str], types: Mapping[str, pa.DataType], advice_for: Mapping[str, str]
+    ) -> None:
+        self._path = path
+        self._columns = list(columns)
+        self._types = dict(types)
+        self._format = _format_of(path)
+        names = self._names()
+        for name in columns:
+            if names.count(name) != 1:
+                found = "is there twice or more" if name in names else f"is missing: {_there_are(names)}"
+                advice = advice_for.get(name, "") if name not in names else ""
+                msg = f"{_shown(path)}: column {name} {found}{advice}"
+                raise DataError(msg)
+
+    @property
+    def format(self) -> str:
+        """One of `FORMATS`."""
+        return self._format
+
+    def schema(self) -> pa.Schema:
+        """Return the wanted columns' fields: those of the first rows, where types are found by looking at values."""
+        with self._reader(typed=True) as reader:
+            return pa.schema([_schema_of(reader).field(name) for name in self._columns])
+
+    def untyped(self, number: int) -> pa.Field:
+        """Return the field of a wanted column as its first rows look, whatever type it should have."""
+        with self._reader(typed=False) as reader:
+            field: pa.Field = _schema_of(reader).field(self._columns[number])
+            return field
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted columns, in the file's order of rows."""
+        with self._reader(typed=True) as reader:
+            if isinstance(reader, pyarrow.parquet.ParquetFile):
+                yield from reader.iter_batches(batch_size=_BATCH_ROWS, columns=self._columns)
+            elif isinstance(reader, pa.ipc.RecordBatchFileReader):
+                yield from (reader.get_batch(index).select(self._columns) for index in range(reader.num_record_batches))
+            else:
+                yield from (batch.select(self._columns) for batch in reader)
+
+    def _names(self) -> list[str]:
+        if self._format == "jsonl":
+            return list(self._first_object())
+        with self._reader(typed=False) as reader:
+            return list(_schema_of(reader).names)
+
+    def _reader(self, *, typed: bool) -> Any:  # noqa: ANN401 -- pyarrow has no types
+        source = self._source()
+        if self._format == "parquet":
+            return pyarrow.parquet.ParquetFile(source)
+        if self._format == "arrow":
+            file = source.read(len(_ARROW_FILE)) == _ARROW_FILE
+            source.seek(0)
+            return pa.ipc.open_file(source) if file else pa.ipc.open_stream(source)
+        if self._format == "jsonl":
+            return pyarrow.json.open_json(source, parse_options=self._json_options())
+        columns = {"include_columns": self._columns, "column_types": self._types} if typed else {}
+        return pyarrow.csv.open_csv(
+            source,
+            parse_options=pyarrow.csv.ParseOptions(delimiter=_delimiter(source, self._format)),
+            convert_options=pyarrow.csv.ConvertOptions(**columns),
+        )
+
+    def _first_object(self) -> dict[str, object]:
+        """Return the first line of JSON; columns that nobody wants may hold anything."""
+        line = self._source().read(_HEADER_BYTES).partition(b"\n")[0]
+        try:
+            return msgspec.json.decode(line, type=dict[str, object])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+            msg = "the first line is no JSON object"
+            raise pa.ArrowInvalid(msg) from exc
+
+    def _json_options(self) -> pyarrow.json.ParseOptions:
+        first = self._first_object()
+        kinds = {name: self._types.get(name) or _inferred(first.get(name)) for name in self._columns}
+        fields = [(name, pa.string() if pa.types.is_date(kind) else kind) for name, kind in kinds.items()]
+        return pyarrow.json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
+
+    def _source(self) -> pa.NativeFile:
+        if self._path == _STANDARD_INPUT:
+            return pa.BufferReader(_standard_input())
+        if self._path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        return pa.OSFile(str(self._path))
+
+
+def _schema_of(reader: Any) -> pa.Schema:  # noqa: ANN401 -- pyarrow has no types
+    return reader.schema_arrow if isinstance(reader, pyarrow.parquet.ParquetFile) else reader.schema
+
+
+def _inferred(value: object) -> pa.DataType:
+    """Return the type of a column of JSON by its first value."""
+    if isinstance(value, bool):
+        return pa.bool_()
+    return pa.string() if isinstance(value, str) else pa.float64()
+
+
+def _format_of(path: Path) -> str:
+    if path == _STANDARD_INPUT:
+        start = bytes(_standard_input()[:8])
+        return next((name for magic, name in _MAGIC if start.startswith(magic)), "csv")
+    name = path.suffix.removeprefix(".").lower()
+    if name not in FORMATS:
+        endings = ", ".join(f".{one}" for one in FORMATS)
+        raise InputError("--data", str(path), f"must end in one of {endings}, or be - for standard input")
+    return name
+
+
+@cache
+def _standard_input() -> memoryview:
+    return memoryview(sys.stdin.buffer.read())
+
+
+def _delimiter(source: pa.NativeFile, kind: str) -> str:
+    """Return what parts the fields: a tab in .tsv, and else what the header has most of, quoted text apart."""
+    if kind == "tsv":
+        return "\t"
+    header = source.read(_HEADER_BYTES).partition(b"\n")[0].decode(errors="replace")
+    source.seek(0)
+    bare = "".join(header.split('"')[::2])
+    return max(",;\t", key=bare.count)
+
+
+def _shown(path: Path) -> str:
+    return "standard input" if path == _STANDARD_INPUT else str(path)
+
+
+def _there_are(names: Sequence[str], most: int = 20) -> str:
+    """Return the names of the columns there are; of a file without a header they would be a private row's values.
+
+    >>> _there_are(["age", "income"])
+    'there are age, income'
+    >>> _there_are(["39", "State-gov"])
+    'its first line looks like a row, not like a header'
+    """
+    if any(map(_is_number, names)):
+        return "its first line looks like a row, not like a header"
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"there are {', '.join(names[:most])}{more}" if names else "there are none"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return not text.strip()
+    return True

@@ -1,0 +1,190 @@
+"""What others make of the same rows: of no privacy but where it says so, and only for the owner to compare with."""
+
+import importlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from oracle.evaluation.trial import Labels, Rows, Table, run_trial
+from oracle.planning.model import Model
+from oracle.planning.planner import as_classical, wish_for
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Baseline", "baselines", "best_box", "best_stump"]
+
+_MOST_TURNS: Final = 20
+"""Times that all sides of the best box are moved; it settles after three or four."""
+
+_INSTALL: Final = "needs scikit-learn: pip install 'perpetua[evaluate]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """One learner's error on the test rows.
+
+    Attributes:
+        name: Of the learner.
+        error: Part of the test rows that it gets wrong; None where it could not be tried.
+        note: Why not, or what there is to know.
+    """
+
+    name: str
+    error: float | None
+    note: str = ""
+
+
+def baselines(model: Model, train: Table, test: Table, secret: bytes) -> Iterator[Baseline]:
+    """Yield the error of each learner, trained on the training rows.
+
+    Args:
+        model: Its features and sides say what a box may look like; the private ones get its epsilon.
+        train: The training rows.
+        test: The test rows.
+        secret: 32 bytes that the private ones' noise follows from.
+    """
+    most = bool(train.labels.mean() >= 0.5)  # noqa: PLR2004 -- the more frequent label
+    yield Baseline(f"always {int(most)}", float((test.labels != most).mean()), "the more frequent label")
+    numbers = [feature.kind != "string" for feature in model.features]
+    if all(numbers):
+        ways = [feature.sides for feature in model.features]
+        yield Baseline("best stump", _error(best_stump(train, ways), test), "of these features and sides; not private")
+        yield Baseline(
+            "best box", _error(best_box(train, ways), test), "found by moving one side at a time; not private"
+        )
+    yield _classical(model, train, test, secret)
+    for name, make in _SCIKIT.items():
+        yield _scikit(name, make, train, test, "not private")
+    yield _scikit(
+        "logistic regression of diffprivlib",
+        partial(_diffprivlib, model.epsilon, train.features.shape[1], secret),
+        train,
+        test,
+        f"epsilon {model.epsilon:g} for the rows, but scaled by their true range, which is not private",
+    )
+
+
+Rule = Callable[[Rows], Labels]
+
+
+def _error(rule: Rule, test: Table) -> float:
+    return float((rule(test.features) != test.labels).mean())
+
+
+def best_stump(train: Table, sides: Sequence[str]) -> Rule:
+    """Return the stump that gets the fewest training rows wrong.
+
+    Args:
+        train: The rows.
+        sides: Of each feature: "lower" says 1 at and above an edge, "upper" at and below, "both" either, "none" none.
+    """
+    found: tuple[int, int, float, float] | None = None
+    for column, ways in enumerate(sides):
+        for sign in _signs(ways):
+            edge, wrong = _best_edge(
+                sign * train.features[:, column], train.labels, np.ones(len(train.labels), dtype=np.bool_)
+            )
+            if found is None or wrong < found[0]:
+                found = wrong, column, sign, edge
+    if found is None:
+        return lambda rows: np.zeros(len(rows), dtype=np.bool_)
+    _, column, sign, edge = found
+    return lambda rows: sign * rows[:, column] >= edge
+
+
+def best_box(train: Table, sides: Sequence[str]) -> Rule:
+    """Return a box that gets few training rows wrong: each side in turn is put where it errs least, until none moves.
+
+    Args:
+        train: The rows.
+        sides: Of each feature, those that the box may have.
+    """
+    edges: dict[tuple[int, float], float] = {(c, s): -np.inf for c, ways in enumerate(sides) for s in _signs(ways)}
+    for _ in range(_MOST_TURNS):
+        before = dict(edges)
+        for column, sign in edges:
+            others = _inside(train.features, {side: edge for side, edge in edges.items() if side != (column, sign)})
+            edges[column, sign], _wrong = _best_edge(sign * train.features[:, column], train.labels, others)
+        if edges == before:
+            break
+    return lambda rows: _inside(rows, edges)
+
+
+def _signs(ways: str) -> tuple[float, ...]:
+    return {"lower": (1.0,), "upper": (-1.0,), "both": (1.0, -1.0), "none": ()}[ways]
+
+
+def _inside(rows: Rows, edges: dict[tuple[int, float], float]) -> Labels:
+    inside = np.ones(len(rows), dtype=np.bool_)
+    for (column, sign), edge in edges.items():
+        inside &= sign * rows[:, column] >= edge
+    return inside
+
+
+def _best_edge(keys: Rows, labels: Labels, allowed: Labels) -> tuple[float, int]:
+    """Return the edge at and above which to say 1, of rows that are allowed it, and how many rows are wrong then."""
+    order = np.argsort(keys[allowed], kind="stable")
+    ascending, positive = keys[allowed][order], labels[allowed][order]
+    gains = np.concatenate([[0], np.cumsum(np.where(positive, 1, -1))])  # wrong rows more than with all of them in
+    first = np.concatenate([[True], ascending[1:] != ascending[:-1], [True]]) if len(order) else np.array([True])
+    candidates = np.flatnonzero(first)
+    best = int(candidates[gains[candidates].argmin()])
+    edge = (
+        np.inf if best == len(order) else -np.inf if best == 0 else float((ascending[best - 1] + ascending[best]) / 2)
+    )
+    wrong = int(labels[~allowed].sum()) + int((~positive).sum()) + int(gains[best])
+    return edge, wrong
+
+
+def _classical(model: Model, train: Table, test: Table, secret: bytes) -> Baseline:
+    name = "classical, same epsilon"
+    other = as_classical(model)
+    if model.predictor == "classical" or other is None:
+        return Baseline(name, None, "is this model" if model.predictor == "classical" else "there is none of strings")
+    plan = wish_for(other)
+    if plan.declared > len(train.labels):
+        return Baseline(name, None, f"wants {plan.declared:,} rows")
+    trial = run_trial(plan, secret, (train, test), np.arange(len(test.labels)))
+    return Baseline(name, trial.error, "releases what it learned; private")
+
+
+def _logistic() -> Any:  # noqa: ANN401 -- scikit-learn has no types
+    linear = importlib.import_module("sklearn.linear_model")
+    pipeline = importlib.import_module("sklearn.pipeline")
+    scaling = importlib.import_module("sklearn.preprocessing")
+    return pipeline.make_pipeline(scaling.StandardScaler(), linear.LogisticRegression(max_iter=1000))
+
+
+def _boosting() -> Any:  # noqa: ANN401 -- as above
+    return importlib.import_module("sklearn.ensemble").HistGradientBoostingClassifier()
+
+
+_SCIKIT: Final[dict[str, Callable[[], Any]]] = {"logistic regression": _logistic, "gradient boosting": _boosting}
+
+
+def _diffprivlib(epsilon: float, width: int, secret: bytes) -> Any:  # noqa: ANN401 -- diffprivlib has no types
+    models = importlib.import_module("diffprivlib.models")
+    pipeline = importlib.import_module("sklearn.pipeline")
+    scaling = importlib.import_module("sklearn.preprocessing")
+    learner = models.LogisticRegression(
+        epsilon=epsilon, data_norm=float(width) ** 0.5, random_state=int.from_bytes(secret[:4], "big")
+    )
+    return pipeline.make_pipeline(scaling.MinMaxScaler((-1.0, 1.0), clip=True), learner)
+
+
+def _scikit(name: str, make: Callable[[], Any], train: Table, test: Table, note: str) -> Baseline:
+    try:
+        learner = make()
+    except ModuleNotFoundError:
+        return Baseline(name, None, _INSTALL)
+    if len(np.unique(train.labels)) == 1:
+        return Baseline(name, None, "all training rows have one label")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a solver that has not converged, among others
+        said: NDArray[np.bool_] = learner.fit(train.features, train.labels).predict(test.features)
+    return Baseline(name, float((said != test.labels).mean()), note)

@@ -1,0 +1,188 @@
+"""One trial: the real predictor under a throw-away key, trained and asked as a daemon would be."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from oracle.errors import DataError
+from oracle.mechanisms.orders import last_key, load_keys
+from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.stumps_model import StumpsPlan
+from oracle.predictors.base import Predictor
+from oracle.predictors.kinds import new_trainer
+from oracle.predictors.sides import Geometry
+
+__all__ = ["Side", "Table", "Trial", "interval", "order_of", "run_trial"]
+
+_BATCH: Final = 16_384
+_WORD: Final = 8
+_COVERED: Final = 0.95
+
+Rows = NDArray[np.float64]
+Labels = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Labelled rows. Private: nothing of them is to be published.
+
+    Attributes:
+        features: float64[n, D].
+        labels: bool[n].
+    """
+
+    features: Rows
+    labels: Labels
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one side of a box was armed with.
+
+    Attributes:
+        name: "NAME:lower" or "NAME:upper".
+        held: Training rows that it was given.
+        needed: Those that it is planned for.
+        outside: Part of all training rows that are labelled 1 and lie no further in than the innermost of these: what
+            the side may get wrong.
+        stripe: What the plan allows it.
+    """
+
+    name: str
+    held: int
+    needed: int
+    outside: float
+    stripe: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Answers beside the truth, in the order of rounds.
+
+    Attributes:
+        labels: bool[n], the answers.
+        truth: bool[n].
+        phases: int64[n], the phase that gave each.
+        distinct: Test rows that the queries were made of: what the error's interval goes by.
+        sides: Of boxes, what each side was armed with at the start; else empty.
+    """
+
+    labels: Labels
+    truth: Labels
+    phases: NDArray[np.int64]
+    distinct: int
+    sides: tuple[Side, ...]
+
+    @property
+    def error(self) -> float:
+        """Part of the answers that is wrong."""
+        return float((self.labels != self.truth).mean())
+
+    @property
+    def false_positives(self) -> float:
+        """Part of the answers that say 1 and should say 0."""
+        return float((self.labels & ~self.truth).mean())
+
+    @property
+    def false_negatives(self) -> float:
+        """Part of the answers that say 0 and should say 1."""
+        return float((~self.labels & self.truth).mean())
+
+    @property
+    def by_phase(self) -> dict[int, tuple[int, float]]:
+        """How many rounds each phase answered, and the error of them."""
+        wrong = self.labels != self.truth
+        return {
+            int(phase): (int((self.phases == phase).sum()), float(wrong[self.phases == phase].mean()))
+            for phase in np.unique(self.phases)
+        }
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The interval of the error, see `interval`."""
+        return interval(self.error, min(self.distinct, len(self.labels)))
+
+
+def interval(error: float, count: int) -> tuple[float, float]:
+    """Return the 95 % interval of Clopper and Pearson (1934) for a share that was seen in so many independent rows."""
+    wrong, miss = error * count, (1.0 - _COVERED) / 2.0
+    low = float(scipy.stats.beta.ppf(miss, wrong, count - wrong + 1.0)) if wrong > 0.0 else 0.0
+    high = float(scipy.stats.beta.isf(miss, wrong + 1.0, count - wrong)) if wrong < count else 1.0
+    return low, high
+
+
+def order_of(count: int, rounds: int, seed: bytes, *, resampled: bool) -> NDArray[np.int64]:
+    """Return which test row is asked in each round: intp[rounds].
+
+    Args:
+        count: Test rows.
+        rounds: Rounds.
+        seed: What resampling follows from.
+        resampled: Drawn with replacement; otherwise in the file's order, and again from its beginning.
+    """
+    if not resampled:
+        return np.arange(rounds, dtype=np.int64) % count
+    words = hashlib.shake_256(b"evaluate: resample" + seed).digest(_WORD * rounds)
+    return (np.frombuffer(words, dtype="<u8") % np.uint64(count)).astype(np.int64)
+
+
+def run_trial(
+    plan: Plan,
+    secret: bytes,
+    tables: tuple[Table, Table],
+    order: NDArray[np.int64],
+    *,
+    progress: Callable[[int], None] = lambda _rounds: None,
+) -> Trial:
+    """Train and ask.
+
+    Args:
+        plan: Of a predictor whose answers are labels.
+        secret: 32 bytes, the genesis key; it must never be a state's.
+        tables: The training rows, of which those beyond the declared number are not used, and the test rows.
+        order: intp[rounds], the test row that is asked in each round.
+        progress: Called with the rounds done.
+
+    Raises:
+        DataError: There are too few training rows, no test row, or a value is not finite.
+        PlanExhaustedError: The plan has fewer rounds.
+    """
+    train, test = tables
+    if not len(test.labels):
+        msg = "data: there is no test row"
+        raise DataError(msg)
+    trainer = new_trainer(plan, secret)
+    for start in range(0, len(train.labels), _BATCH):
+        rows = slice(start, start + _BATCH)
+        trainer.add(np.ascontiguousarray(train.features[rows]), train.labels[rows])
+    predictor = trainer.finish()
+    sides = _sides(plan, predictor, train)
+    labels, phases = np.empty(len(order), dtype=np.bool_), np.empty(len(order), dtype=np.int64)
+    for start in range(0, len(order), _BATCH):
+        asked = order[start : start + _BATCH]
+        answers = predictor.answer(test.features[asked], np.ones(len(asked), dtype=np.bool_))
+        labels[start : start + _BATCH] = answers.labels == 1
+        phases[start : start + _BATCH] = answers.phases
+        predictor.settle()
+        progress(start + len(asked))
+    return Trial(labels, test.labels[order], phases, len(np.unique(order)), sides)
+
+
+def _sides(plan: Plan, predictor: Predictor, train: Table) -> tuple[Side, ...]:
+    if not isinstance(plan, BoxPlan) or isinstance(plan, StumpsPlan):
+        return ()
+    geometry = Geometry(plan)
+    keys = geometry.keys(train.features[train.labels] + 0.0)
+    first = plan.phases[0]
+    points = load_keys(predictor.export()["points"][:, : first.start.points], geometry.kind)
+    sides = []
+    for name, mine, all_of_it in zip(plan.sides, points, keys, strict=True):
+        held = int(np.count_nonzero(mine != last_key(geometry.kind)))
+        outside = int(np.count_nonzero(all_of_it <= mine[held - 1])) if held else 0
+        sides.append(Side(name, held, first.start.points, outside / len(train.labels), first.alpha / len(plan.sides)))
+    return tuple(sides)

@@ -1,0 +1,151 @@
+"""What a plan promises of the error: a bound, how it is known, and what it rests on, in plain words."""
+
+from typing import Literal
+
+import msgspec
+
+from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.classical_model import ClassicalPlan
+from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.stumps_model import StumpsPlan
+
+__all__ = ["Promise", "promise_of"]
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """A bound on the error of honest queries, and all that it rests on.
+
+    Attributes:
+        bound: The error that the answers stay below: a share of wrong answers, or of values the average distance.
+        beyond: Whose error it comes on top of; "" where it is the whole error.
+        missed: Probability of missing it although every condition holds; None where no such probability is known.
+        kind: "theorem" (proved under the conditions), "estimate" (some figure in it comes from experiments), or
+            "nominal" (constants that a paper's proof hides, solved for).
+        basis: The proof or the experiment, in words.
+        conditions: What must be true of data and stream. Where one is not, the error may be anything.
+    """
+
+    bound: float
+    beyond: str
+    missed: float | None
+    kind: Literal["theorem", "estimate", "nominal"]
+    basis: str
+    conditions: tuple[str, ...]
+
+
+_SAME: tuple[str, ...] = ("the training rows are independent draws, and honest queries are drawn as they are",)
+_SIMULATED = (
+    "a side loses at most 0.9 of its stripe: the worst of the simulated adversaries took 0.40 to 0.67 of it "
+    "(`make adversaries`)"
+)
+_CLASSICAL_BOX = (
+    "the exponential mechanism's tail and exact binomial tails (`planning.classical.box_error`); of all boxes it "
+    "learns one that cuts off few rows labelled 1, which is the best one only where a box fits every label"
+)
+_BOX_FITS = "a box on these sides fits every label; labels that no such box fits add an error of their own, or more"
+
+
+def promise_of(plan: Plan) -> Promise:
+    """Return what a plan promises of its answers' error."""
+    if isinstance(plan, ClassicalPlan):
+        return _classical(plan)
+    if isinstance(plan, BisectionPlan):
+        return _bisection(plan)
+    if isinstance(plan, StumpsPlan):
+        return _stump(plan)
+    if isinstance(plan, BoxPlan):
+        return _box(plan)
+    msg = f"plan: no promise is known of predictor {plan.predictor}"
+    raise TypeError(msg)
+
+
+def _honest(plan: BoxPlan) -> tuple[str, ...]:
+    if plan.gamma == 1.0:
+        return (*_SAME, "nobody else asks: gamma = 1")
+    return (*_SAME, f"at least {plan.gamma:g} of the stream is honest; anybody may have chosen the rest")
+
+
+def _not_rare(plan: BoxPlan | ClassicalPlan) -> str:
+    """Return when a promise is worth something."""
+    return (
+        f"either label is right for more than {plan.expected_error:.4f} of the queries; where one is rarer, giving "
+        "everybody the other one keeps the promise too"
+    )
+
+
+def _share(share: float, sides: int, slicing: str) -> tuple[str, ...]:
+    """Return what `faces` takes for granted; with one side, or in another order, there is nothing to share."""
+    if slicing != "faces" or sides == 1:
+        return ()
+    wide = "`bounds` are about as wide as the rows labelled 1 lie on each feature"
+    return (
+        f"no side gets less than {share:.0%} of its stripe: {wide}, and no two features depend strongly on each other",
+    )
+
+
+def _box(plan: BoxPlan) -> Promise:
+    if plan.nominal:
+        basis, kind = "Lemma 4.13 of Stemmer (2024), with constants that its proof asserts", "nominal"
+    else:
+        basis, kind = _SIMULATED, "estimate"
+    return Promise(
+        bound=plan.expected_error,
+        beyond="",
+        missed=plan.beta,
+        kind="nominal" if kind == "nominal" else "estimate",
+        basis=basis,
+        conditions=(_BOX_FITS, *_share(plan.share, len(plan.sides), plan.slicing), *_honest(plan), _not_rare(plan)),
+    )
+
+
+def _stump(plan: StumpsPlan) -> Promise:
+    if plan.nominal:
+        basis = "Theorem 4.17 of Stemmer (2024), with constants that its proof asserts"
+        conditions: tuple[str, ...] = ("a stump on these features fits every label", *_honest(plan))
+        return Promise(
+            bound=plan.expected_error, beyond="", missed=plan.beta, kind="nominal", basis=basis, conditions=conditions
+        )
+    return Promise(
+        bound=plan.expected_error,
+        beyond="the best stump's",
+        missed=plan.beta,
+        kind="estimate",
+        basis=f"the choice of the stump is proved; of the rest, {_SIMULATED}",
+        conditions=(*_honest(plan), _not_rare(plan)),
+    )
+
+
+def _classical(plan: ClassicalPlan) -> Promise:
+    if plan.concept == "stump":
+        return Promise(
+            bound=plan.expected_error,
+            beyond="the best stump's",
+            missed=plan.beta,
+            kind="theorem",
+            basis="the exponential mechanism's tail, and uniform convergence over all stumps (`planning.classical`)",
+            conditions=(*_SAME, _not_rare(plan)),
+        )
+    shared = _share(plan.share, len(plan.sides), plan.slicing)
+    return Promise(
+        bound=plan.expected_error,
+        beyond="",
+        missed=plan.beta,
+        kind="estimate" if shared else "theorem",
+        basis=_CLASSICAL_BOX,
+        conditions=(_BOX_FITS, *shared, *_SAME, _not_rare(plan)),
+    )
+
+
+def _bisection(plan: BisectionPlan) -> Promise:
+    paper = plan.profile == "paper"
+    return Promise(
+        bound=plan.expected_error * len(plan.features),
+        beyond="",
+        missed=None,
+        kind="theorem" if paper else "estimate",
+        basis="Theorem 2.1 of Choromanski et al. (2015)" if paper else "simulations (`make bisection`)",
+        conditions=(
+            f"1/{plan.directions} of the queries is in each cone" if paper else "nobody else asks",
+            "queries lie in the span of the directions it learns in, and come in all of them from the beginning",
+        ),
+    )

@@ -1,0 +1,126 @@
+import datetime as dt
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from oracle.cli import table_files
+from oracle.cli.tables import labelled_batches
+from oracle.planning.features import Feature
+
+pytestmark = pytest.mark.usefixtures("planned_once")
+
+_COUNT = 70_000
+_FEATURES = (
+    Feature(name="length", column="Sepal length"),
+    Feature(name="name", type="string", sides="none", max_bytes=10),
+    Feature(name="day", type="date", sides="none"),
+    Feature(name="price", type="decimal", places=2, sides="none"),
+)
+
+
+def _table():
+    generator = np.random.default_rng(3)
+    return pa.table(
+        {
+            "note": ['a;"b",\tc'] * _COUNT,
+            "label": generator.random(_COUNT) < 0.3,
+            "price": pa.array(generator.integers(-999, 999, _COUNT))
+            .cast(pa.decimal128(19, 0))
+            .cast(pa.decimal128(21, 2)),
+            "day": pa.array([dt.date(2013, 1, 1 + number % 28) for number in range(_COUNT)]),
+            "Sepal length": generator.normal(size=_COUNT).round(6),
+            "name": [f"2013-01-{number % 90:02}" for number in range(_COUNT)],
+        }
+    )
+
+
+def _write(path, kind):
+    table = _table()
+    delimiters = {"csv": ",", "semicolon.csv": ";", "tab.csv": "\t", "tsv": "\t"}
+    if kind in delimiters:
+        pyarrow.csv.write_csv(table, path, pyarrow.csv.WriteOptions(delimiter=delimiters[kind]))
+    elif kind == "parquet":
+        pyarrow.parquet.write_table(table, path)
+    elif kind == "jsonl":
+        rows = [{**row, "note": number % 2 or "a"} for number, row in enumerate(table.to_pylist())]
+        path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
+    else:
+        make = pa.ipc.new_stream if kind == "stream.arrow" else pa.ipc.new_file
+        with pa.OSFile(str(path), "wb") as file, make(file, table.schema) as writer:
+            writer.write_table(table)
+    return path
+
+
+_KINDS = ["csv", "semicolon.csv", "tab.csv", "tsv", "parquet", "jsonl", "arrow", "stream.arrow"]
+
+
+@pytest.mark.parametrize("piped", [False, True])
+@pytest.mark.parametrize("kind", _KINDS)
+def test_every_format_holds_the_same_rows(tmp_path, monkeypatch, kind, piped):
+    """As a file or through standard input, read twice: the same features and labels in the same order."""
+    path = _write(tmp_path / f"rows.{kind}", kind)
+    if piped:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+        table_files._standard_input.cache_clear()
+    source = type(path)("-") if piped else path
+    expected = _table()
+    for _ in range(2):
+        batches = list(labelled_batches(source, _FEATURES, "label"))
+        rows = np.concatenate([rows for rows, _ in batches])
+        labels = np.concatenate([labels for _, labels in batches])
+        np.testing.assert_array_equal(labels, expected["label"].to_numpy())
+        np.testing.assert_array_equal(rows[:, 0], expected["Sepal length"].to_numpy())
+        np.testing.assert_array_equal(rows[:, -1], [float(price) for price in expected["price"].to_pylist()])
+        days = expected["day"].combine_chunks().cast(pa.int32()).to_numpy()
+        np.testing.assert_array_equal(rows[:, -2], days)
+        assert len(np.unique(rows[:, 1:-2], axis=0)) == 90
+    table_files._standard_input.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("rows.jsonl", '{"a": 1, "label": true}\n{"a": "secret77", "label": true}\n', "column a: holds something"),
+        ("rows.jsonl", '{"a": 1, "label": true}\n{"label": true}\n', "column a: every row must have a value"),
+        ("rows.jsonl", '{"a": 1, "label": true}\nsecret77\n', "not a well-formed file"),
+        ("rows.jsonl", '{"a": 1, "label": "secret77"}\n', "column label: must hold booleans"),
+        ("rows.jsonl", '{"a": 1, "label": 1}\n{"a": 1, "label": "secret77"}\n', "column label: must hold booleans"),
+        ("rows.arrow", "secret77", "not a well-formed file"),
+        ("rows.tsv", "a\tlabel\n1\t1\nsecret77\t1\n", "column a: holds something that is not a number"),
+        ("rows.csv", "77,State-gov\n1,0\n", "its first line looks like a row, not like a header; column"),
+        ("rows.csv", "a,label\n" + "0.5,1\n" * 6_001, "column label: all rows have the same label"),
+        ("rows.csv", "a,label\n" + "0.5,0\n" * 6_001 + "0.5,1\n", "column label: all rows have the same label"),
+    ],
+)
+def test_what_is_wrong_is_named_and_not_quoted(refused, model, tmp_path, name, content, message):  # noqa: PLR0913, PLR0917
+    """One line, exit 2 for rows that do not do and 4 for a file that is none; nothing is made, no value is shown."""
+    path = tmp_path / name
+    path.write_text(content)
+    code = 4 if "well-formed" in message else 2
+    command = ["init", model(), "--data", path, "--state", tmp_path / "state"]
+    line = refused(code, *command)
+    assert message in line
+    assert "secret77" not in line
+    assert "State-gov" not in line
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_whole_number_is_asked_for_as_such(refused, model):
+    """A number of examples with a point: the error says how to write it."""
+    path = model()
+    path.write_text(path.read_text().replace("examples = 6000", "examples = 6000.0"))
+    line = refused(2, "plan", path)
+    assert "model.examples = 6000.0: must be a whole number, written without a point or an exponent: 6000" in line
+
+
+def test_shards_need_both_labels_too(refused, model, tmp_path):
+    """The rows of all shards together must have both."""
+    path = tmp_path / "rows.csv"
+    path.write_text("a,label\n" + "0.5,1\n" * 16_000)
+    line = refused(2, "init", model(16_000), "--data", path, "--state", tmp_path / "state", "--shards", "2")
+    assert "column label: all rows have the same label" in line
