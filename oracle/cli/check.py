@@ -18,8 +18,9 @@ from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
 from oracle.service.assembly import inspect_sink, last_commit, open_sink, open_source
 from oracle.service.config import Config, FileSink, StdoutSink, load_config
+from oracle.service.marks import CommitMark
 from oracle.service.recovery import catch_up
-from oracle.service.shard import CommitMark, Shard
+from oracle.service.shard import Shard
 from oracle.state.folder import check_mode, is_held, newest_bytes, read_plan
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file

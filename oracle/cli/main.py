@@ -9,7 +9,16 @@ from typer.exceptions import Abort, TyperException
 
 from oracle.cli import audit, check, demo, hypothesis, init, plan, replay, serve, status, topics
 from oracle.cli.version import version
-from oracle.errors import BusError, EngineLostError, PerpetuaError, RefusedError, SourceError, StateError, StorageError
+from oracle.errors import (
+    BusError,
+    EngineLostError,
+    PerpetuaError,
+    RefusedError,
+    ResourceError,
+    SourceError,
+    StateError,
+    StorageError,
+)
 
 __all__ = ["app", "main"]
 
@@ -40,6 +49,7 @@ _EXIT_CODES: tuple[tuple[type[PerpetuaError], int], ...] = (
     (SourceError, 4),
     (BusError, 5),
     (EngineLostError, 70),
+    (ResourceError, 70),
 )
 
 

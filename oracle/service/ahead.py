@@ -23,12 +23,22 @@ class Ahead:
         rows: Most deliveries of a batch.
         wait: Seconds to wait for a batch's first delivery.
         waiting: Deliveries that were fetched already.
+        first: Most deliveries of the first batch; each may have twice as many as the last, up to `rows`.
     """
 
-    def __init__(self, source: Source, shard: Shard, rows: int, wait: float, waiting: Sequence[Delivery] = ()) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 -- its parts
+        self,
+        source: Source,
+        shard: Shard,
+        rows: int,
+        wait: float,
+        waiting: Sequence[Delivery] = (),
+        first: int | None = None,
+    ) -> None:
         self._source = source
         self._shard = shard
         self._rows = rows
+        self._now = first or rows
         self._wait = wait
         self._waiting = waiting
         self._task: asyncio.Task[DecodedBatch | None] | None = None
@@ -45,6 +55,11 @@ class Ahead:
             await asyncio.wait({task})
             if not task.cancelled():
                 task.exception()  # an error of what nobody waits for any more; the next run will meet it
+
+    @property
+    def growing(self) -> bool:
+        """Whether batches are not as large yet as they may be: let each be durable before the next is answered."""
+        return self._now < self._rows
 
     def begin(self) -> asyncio.Task[DecodedBatch | None]:
         """Begin to fetch the next batch, if that was not begun, and return the task that does."""
@@ -65,5 +80,6 @@ class Ahead:
     async def _fetch(self) -> DecodedBatch | None:
         if not self._waiting:
             self._waiting = await self._source.fetch(self._rows, self._wait)
-        deliveries, self._waiting = self._waiting[: self._rows], self._waiting[self._rows :]
+        rows, self._now = self._now, min(2 * self._now, self._rows)
+        deliveries, self._waiting = self._waiting[:rows], self._waiting[rows:]
         return await asyncio.to_thread(self._shard.decode, deliveries) if deliveries else None

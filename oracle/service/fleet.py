@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from oracle.errors import BusError, EngineLostError, FencedError, StorageError
+from oracle.errors import BusError, EngineLostError, FencedError, ResourceError, StorageError
 from oracle.service.board import Board
 from oracle.service.signals import install_signals
 
@@ -179,7 +179,7 @@ class Fleet:
         self._failed[partition] = error
         if ours:
             del self._tasks[partition]
-        if not self._tasks or isinstance(error, EngineLostError):  # a restart mends that, for this shard too
+        if not self._tasks or isinstance(error, EngineLostError | ResourceError):  # a restart mends it
             self._over.set()
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:

@@ -22,7 +22,8 @@ from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
-from oracle.service.shard import CommitMark, Restore, Shard
+from oracle.service.marks import CommitMark
+from oracle.service.shard import Restore, Shard
 from oracle.service.watch import Watch
 from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
