@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from oracle.cli import audit, check, demo, hypothesis, init, plan, replay, serve, status, topics
+from oracle.cli import audit, check, demo, hypothesis, init, plan, replay, serve, skip, status, topics
 from oracle.cli.version import version
 from oracle.errors import (
     BusError,
@@ -36,6 +36,7 @@ app.command("init")(init.run)
 app.command("serve")(serve.run)
 app.command("status")(status.run)
 app.command("check")(check.run)
+app.command("skip")(skip.run)
 app.command("topics")(topics.run)
 app.command("replay")(replay.run)
 app.command("hypothesis")(hypothesis.run)

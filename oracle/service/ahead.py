@@ -57,9 +57,12 @@ class Ahead:
                 task.exception()  # an error of what nobody waits for any more; the next run will meet it
 
     @property
-    def growing(self) -> bool:
-        """Whether batches are not as large yet as they may be: let each be durable before the next is answered."""
-        return self._now < self._rows
+    def careful(self) -> bool:
+        """Whether each batch is to be durable before the next is answered, so that what a batch ends on can be found.
+
+        That is so while batches are not as large yet as they may be, and where they are to have one message each.
+        """
+        return self._now < self._rows or self._rows == 1
 
     def begin(self) -> asyncio.Task[DecodedBatch | None]:
         """Begin to fetch the next batch, if that was not begun, and return the task that does."""

@@ -10,9 +10,6 @@ The order in which things become durable, and why a kill -9 between any two of t
 Before 1, re-execution gives the same answers. Between 1 and 2 the older snapshot is re-executed up to the commit. The
 snapshot is never ahead of the commits.
 
-After a run that did not stop cleanly the first batch is one message, and each one after it twice as large as the last,
-and durable before the next: a message that ends the process is after a few restarts the first one behind the commits.
-
 What is answered while a commit is under way goes into the next one together. The predictor's bookkeeping of a batch's
 answers keeps none of them waiting: under load it runs while their commit, or the one before it, is under way, as part
 of answering the next batch; with nothing waiting, when they are durable.
@@ -205,9 +202,7 @@ class Daemon:
         shard = await asyncio.to_thread(self._make_shard, snapshot)
         self._watch.snapshot_read(shard.facts(), *await asyncio.to_thread(self._checkpoints.newest))
         self._checkpoints.begin(snapshot)
-        committed = await self._sink.open()
-        self._small_first = committed is not None and not 0 < committed.position == snapshot.position
-        rounds, waiting = await catch_up(shard, self._source, committed, self._on_progress)
+        rounds, waiting = await catch_up(shard, self._source, await self._sink.open(), self._on_progress)
         waiting = await repeat_in_doubt(shard, self._source, self._sink, waiting)
         self._checkpoints.reached(shard.position)
         facts = shard.facts()
@@ -268,7 +263,7 @@ class Daemon:
                 break
             exhausted = len(outcome.commit.replies) < len(batch.deliveries)  # the plan ends within the batch
             self._report(await committing.add(outcome, shard.facts()))
-            if ahead.growing:
+            if ahead.careful:
                 await self._finish(shard, committing)
         await self._finish(shard, committing)
         return exhausted
