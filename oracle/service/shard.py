@@ -244,7 +244,8 @@ class Shard:
                     "stands, and a restart goes on"
                 )
                 raise ResourceError(msg) from exc
-            raise MessageError(f"{where}: {self._advice(done, last, count, kind)}", alone=count == 1) from exc
+            alone = count == 1 or done in _COMMITTED  # nothing is gained by smaller steps
+            raise MessageError(f"{where}: {self._advice(done, last, count, kind)}", alone=alone) from exc
 
     def _where(self, first: int, last: int) -> str:
         return f"partition {self._number}, position{f's {first} to' if first < last else ''} {last}"

@@ -5,15 +5,16 @@ copy of the state, and then rejects the message as it rejects others: reply, dea
 commit that has the message behind it. So a kill between any two steps leaves the message named, or not.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from connectors.base import Commit, Sink, Source
+from connectors.base import Commit, Delivery, Sink, Source
 from oracle.errors import InputError, StateError
 from oracle.service.marks import CommitMark
 from oracle.service.recovery import check_order
 from oracle.state.format import Snapshot
 
-__all__ = ["skip_message"]
+__all__ = ["skip_message", "standing_place"]
 
 _WAIT: Final = 30.0
 """Seconds to wait for the message."""
@@ -55,6 +56,11 @@ async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, po
         await sink.commit(Commit([], [], stands, mark.pack()))
     finally:
         await sink.close()
+
+
+def standing_place(position: int, behind: Sequence[Delivery]) -> str:
+    """Return in words where a shard's last commit is, and the first of the messages behind it."""
+    return f"last commit is at position {position}; the next message ends at {behind[0].position}"
 
 
 async def _next(source: Source | None, stands: int) -> int | None:

@@ -20,6 +20,8 @@ from connectors.local.memory import Abort, MemoryLog, MemorySink, MemorySource
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
+from oracle.service.codec.batches import BatchCodec
+from oracle.service.codec.guarded import Codec
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
 from oracle.service.marks import CommitMark
@@ -165,6 +167,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     clock: Callable[[], float] = time.monotonic,
     watch: Watch | None = None,
     restore: Restore = restore_predictor,
+    codec: Callable[[Plan], Codec] = BatchCodec,
 ) -> Daemon:
     """Return a daemon over memory connectors."""
     plan = plan or small_plan()
@@ -179,6 +182,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
         ),
         clock=clock,
         restore=restore,
+        codec=codec,
     )
 
 
