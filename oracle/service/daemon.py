@@ -231,10 +231,18 @@ class Daemon:
             finally:
                 await self._checkpoints.close()
         await self._say(shard, started=False)
-        await self._checkpoints.write_last(shard)
+        await self._write_last(shard)
         if exhausted:
             msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
             raise PlanExhaustedError(msg)
+
+    async def _write_last(self, shard: Shard) -> None:
+        try:
+            await self._checkpoints.write_last(shard)
+        except StorageError as exc:
+            self._watch.snapshot_failed(exc)
+            msg = f"{exc}; every answer stands, but not the last snapshot: a restart re-executes from the one before"
+            raise StorageError(msg) from exc
 
     async def _answer(self, shard: Shard, ahead: Ahead, committing: Committing) -> bool:
         """Answer until the stream ends, a stop is asked for, or the plan has ended; return whether that was it.
