@@ -17,11 +17,13 @@ __all__ = [
     "InputError",
     "KeyFileError",
     "LogDivergedError",
+    "MessageError",
     "NewerVersionError",
     "PerpetuaError",
     "PlanError",
     "PlanExhaustedError",
     "RefusedError",
+    "ResourceError",
     "SourceError",
     "StateBusyError",
     "StateError",
@@ -114,6 +116,23 @@ class LogDivergedError(StateError):
 
 class PlanExhaustedError(StateError):
     """The last planned phase has ended; no further round can be answered under this plan."""
+
+
+class MessageError(StateError):
+    """A message cannot be processed, for a reason that nobody foresaw; `perpetua skip` passes it over.
+
+    Args:
+        text: What to say, with the position.
+        alone: Whether it is known which message it is; else it is one of several.
+    """
+
+    def __init__(self, text: str, *, alone: bool = True) -> None:
+        super().__init__(text)
+        self.alone = alone
+
+
+class ResourceError(PerpetuaError):
+    """Memory, threads or files ran out while messages were processed; what was committed stands, a restart goes on."""
 
 
 class StorageError(PerpetuaError):

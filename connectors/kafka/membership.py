@@ -7,6 +7,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 
 from connectors.kafka.client import close_quietly, make_member, start, still_answered
 from connectors.kafka.errors import translated
+from connectors.kafka.instance import is_replaced, place_in_group
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import other_partitions
 from oracle.errors import BusError, RefusedError
@@ -63,7 +64,7 @@ class KafkaMembership:
 
     async def _join(self, on_trouble: Callable[[BusError], None]) -> None:
         consumer = make_member(self._settings)
-        listener = _Listener(consumer, self._assigned_of(consumer), self._revoked)
+        listener = _Listener(consumer, self._assigned_of(consumer), self._revoked, self._settings.instance)
         try:
             with translated(f"group {self._settings.group}"):
                 await start(consumer, self._settings, f"group {self._settings.group}")
@@ -73,6 +74,7 @@ class KafkaMembership:
                 while True:
                     await consumer.getmany(timeout_ms=_POLL_MS)  # all are paused: it only shows that we are alive
                     self._check_partitions(consumer)
+                    self._check_instance(listener)
                     if clock() - looked >= _LOOK_SECONDS:
                         before, answered = answered, await still_answered(consumer, self._settings)
                         if not answered:
@@ -101,6 +103,13 @@ class KafkaMembership:
         given: Collection[TopicPartition] = consumer.assignment()
         return max(len(known), *(int(part.partition) + 1 for part in given), 0)
 
+    def _check_instance(self, listener: "_Listener") -> None:
+        if listener.replaced.is_set():
+            raise RefusedError(
+                f"group {self._settings.group}: another process has joined as source.instance = "
+                f"{self._settings.instance!r} and taken our place; give each process an instance of its own, or none"
+            )
+
     def _check_partitions(self, consumer: AIOKafkaConsumer) -> None:
         partitions = self._partitions(consumer)
         if partitions not in {0, self._shards}:
@@ -108,14 +117,29 @@ class KafkaMembership:
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the client has no types
-    def __init__(self, consumer: AIOKafkaConsumer, assigned: Assigned, revoked: Revoked) -> None:
+    """Passes on what the group says, but for a place that another process of our name has taken.
+
+    The client would join again then, and take it back, and so would the other one, for ever.
+
+    Attributes:
+        replaced: Set where that is so.
+    """
+
+    def __init__(self, consumer: AIOKafkaConsumer, assigned: Assigned, revoked: Revoked, instance: str | None) -> None:
         self._consumer = consumer
         self._assigned = assigned
         self._revoked = revoked
+        self._instance = instance
+        self._place: tuple[str, int] | None = None
+        self.replaced = asyncio.Event()
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        if self._instance and self._place and await is_replaced(self._consumer, self._instance, self._place):
+            self.replaced.set()
+            await asyncio.Event().wait()  # until the consumer is stopped
         await self._revoked(frozenset(part.partition for part in revoked))
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self._place = place_in_group(self._consumer)
         self._consumer.pause(*assigned)
         self._assigned(frozenset(part.partition for part in assigned))

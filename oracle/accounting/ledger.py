@@ -10,6 +10,7 @@ import msgspec
 
 __all__ = [
     "LedgerEvent",
+    "MessageSkipped",
     "PhaseEnded",
     "PhaseStarted",
     "PlanEnded",
@@ -109,6 +110,18 @@ class ReplayForked(msgspec.Struct, frozen=True, tag_field="kind", tag="replay-fo
     delta_sum: float
 
 
+class MessageSkipped(msgspec.Struct, frozen=True, tag_field="kind", tag="message-skipped"):
+    """An operator has passed over a message that could not be answered; it took no round.
+
+    Attributes:
+        round: Rounds answered before it.
+        position: Position in the log just after it.
+    """
+
+    round: int
+    position: int
+
+
 class _Standing(msgspec.Struct, frozen=True, tag_field="kind"):
     """Where a shard stands.
 
@@ -145,7 +158,9 @@ class ShardStopped(_Standing, frozen=True, tag="shard-stopped"):
     """It has stopped cleanly, or handed the shard over. After a crash this event is missing."""
 
 
-LedgerEvent = PhaseStarted | PhaseEnded | SideRearmed | PlanEnded | ReplayForked | ShardStarted | ShardStopped
+LedgerEvent = (
+    PhaseStarted | PhaseEnded | SideRearmed | PlanEnded | ReplayForked | MessageSkipped | ShardStarted | ShardStopped
+)
 
 
 def encode(event: LedgerEvent) -> bytes:

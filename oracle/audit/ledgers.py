@@ -15,6 +15,7 @@ import msgspec
 
 from oracle.accounting.ledger import (
     LedgerEvent,
+    MessageSkipped,
     PhaseEnded,
     PhaseStarted,
     PlanEnded,
@@ -134,13 +135,17 @@ def _name(event: LedgerEvent) -> str:
 
 
 def _place(event: LedgerEvent) -> str:
-    return f"round {event.round}" if isinstance(event, PlanEnded) else f"phase {event.phase}, round {event.round}"
+    if isinstance(event, PlanEnded | MessageSkipped):
+        return f"round {event.round}"
+    return f"phase {event.phase}, round {event.round}"
 
 
-def _possible(plan: Plan, event: LedgerEvent) -> bool:
+def _possible(plan: Plan, event: LedgerEvent) -> bool:  # noqa: PLR0911 -- one for each kind
     """Return whether a run of the plan can have the event."""
     if isinstance(event, PlanEnded):
         return event.round == plan.rounds
+    if isinstance(event, MessageSkipped):
+        return 0 <= event.round <= plan.rounds and event.position > 0
     if not 1 <= event.phase <= len(plan.phases):
         return False
     first, rounds = plan.first_round(event.phase), plan.phases[event.phase - 1].rounds

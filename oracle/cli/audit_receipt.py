@@ -156,7 +156,7 @@ def check(  # noqa: PLR0913, PLR0917 -- the command's options
         raise typer.Exit(1) from exc
     wrong = verify_statement(statement)
     events = _events(ledger, shard)
-    of_log = _check_log(statement, log, genesis, rows_per_message, partition)
+    of_log = _check_log(statement, (log, rows_per_message, partition), genesis, events)
     checks = [_check_ledger(statement, events, answered=bool(of_log.found) and not of_log.wrong), of_log]
     wrong += [problem for done in checks for problem in done.wrong]
     if wanted:
@@ -224,13 +224,19 @@ def _check_ledger(statement: "Statement", events: "list[LedgerEvent] | None", *,
 
 
 def _check_log(
-    statement: "Statement", log: Path | None, genesis: Path | None, rows_per_message: int | None, partition: int
+    statement: "Statement",
+    given: tuple[Path | None, int | None, int],
+    genesis: Path | None,
+    events: "list[LedgerEvent] | None",
 ) -> _Check:
+    log, rows_per_message, partition = given
     if log is None or genesis is None:
         return _Check(open="which log was answered (whoever keeps the genesis file can: --log and --genesis)")
+    from oracle.accounting.ledger import MessageSkipped
     from oracle.cli.receipt_log import QueryLog, against_log
 
-    wrong = against_log(statement, QueryLog(log, rows_per_message, partition), genesis)
+    skipped = [event.position for event in events or () if isinstance(event, MessageSkipped)]
+    wrong = against_log(statement, QueryLog(log, rows_per_message, partition), genesis, skipped)
     if statement.round == 0:
         return _Check(wrong, open="which log will be answered: no round was, so the receipt stands for none")
     found = f"the log is the one that was answered, up to round {statement.round:,}, and leads to as many re-arms"

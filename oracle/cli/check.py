@@ -1,14 +1,14 @@
 """`perpetua check`: find what would stop the daemon before a restart does."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from connectors.base import Committed, Source
+from connectors.base import Committed, Delivery, Source
 from oracle.cli.check_web import web_findings
 from oracle.cli.findings import Finding, attempt, room_finding
 from oracle.cli.progress import Progress
@@ -18,8 +18,10 @@ from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
 from oracle.service.assembly import inspect_sink, last_commit, open_sink, open_source
 from oracle.service.config import Config, FileSink, StdoutSink, load_config
+from oracle.service.marks import CommitMark
 from oracle.service.recovery import catch_up
-from oracle.service.shard import CommitMark, Shard
+from oracle.service.shard import Shard
+from oracle.service.skipping import standing_place
 from oracle.state.folder import check_mode, is_held, newest_bytes, read_plan
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file
@@ -83,6 +85,7 @@ def _findings(config_file: Path) -> Iterator[Finding]:
             "log is the one that was answered since the snapshot", lambda: _again(config, plan, shard, committed)
         )
         yield finding
+        yield from () if finding.problem else _standing(config, plan, committed.position)
     if is_held(config.state.folder):
         yield Finding("a daemon is serving this state now; a second one would be refused", None)
 
@@ -162,6 +165,20 @@ async def _catch_up(shard: Shard, source: Source, committed: Committed) -> None:
             await catch_up(shard, source, committed, progress.at)
         finally:
             await source.close()
+
+
+def _standing(config: Config, plan: Plan, position: int) -> Iterator[Finding]:
+    """Say what comes next, if anything does: so a message is found at which the daemon ends."""
+    if config.source.kind != "stdin" and (behind := asyncio.run(_behind(open_source(config, plan), position))):
+        yield Finding(standing_place(position, behind), None)
+
+
+async def _behind(source: Source, position: int) -> Sequence[Delivery]:
+    try:
+        await source.open(position or None)
+        return await source.fetch(1, 0.0)
+    finally:
+        await source.close()
 
 
 async def _open(source: Source, position: int) -> None:

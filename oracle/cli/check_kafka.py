@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from typing import Final
 
 from connectors.base import Committed
 from connectors.kafka.rights import check_rights
@@ -17,11 +18,15 @@ from oracle.service.config import Config
 from oracle.service.kafka_fleet import KafkaModel, check_topics, open_model
 from oracle.service.recovery import catch_up
 from oracle.service.shard import Shard
+from oracle.service.skipping import standing_place
 from oracle.state.folder import check_mode, is_held, newest_bytes
 from oracle.state.format import decode
 from oracle.state.shards import shard_folder
 
 __all__ = ["kafka_findings"]
+
+_WAIT: Final = 1.0
+"""Seconds to wait for a message behind the last commit."""
 
 
 def kafka_findings(config: Config) -> Iterator[Finding]:
@@ -47,25 +52,28 @@ def kafka_findings(config: Config) -> Iterator[Finding]:
         yield finding
     for partition in range(model.shards):
         what = f"shard {partition}: snapshot opens, and goes with the group's offset and the topic's records"
-        finding, _ = attempt(what, lambda number=partition: _check_shard(model, number))  # type: ignore[misc]
+        finding, stands = attempt(what, lambda number=partition: _check_shard(model, number))  # type: ignore[misc]
         yield finding
+        if stands:
+            yield Finding(f"shard {partition}: {stands}", None)
 
 
 async def _check_rights(model: KafkaModel) -> None:
     await check_rights(model.settings, model.shards)
 
 
-def _check_shard(model: KafkaModel, partition: int) -> None:
+def _check_shard(model: KafkaModel, partition: int) -> str:
     folder = shard_folder(model.config.state.folder, partition)
     data = newest_bytes(folder)
     if data is None:
         msg = f"{folder}: holds no snapshot; make one with `perpetua init`"
         raise StateError(msg)
     shard = Shard(model.plan, decode(data, model.master_key, model.plan.digest))
-    asyncio.run(_check_place(model, partition, shard))
+    return asyncio.run(_check_place(model, partition, shard))
 
 
-async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> None:
+async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> str:
+    """Return in words where the shard stands, if something is behind its last commit."""
     source = KafkaSource(model.settings, partition)
     found = await committed_offset(model.settings, partition)
     committed = None
@@ -73,6 +81,8 @@ async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> None:
         committed = Committed(found[0], found[1].mark)
         source.expect(found[0], found[1].timestamp)
     try:
-        await catch_up(shard, source, committed)
+        _, behind = await catch_up(shard, source, committed)
+        behind = behind or await source.fetch(1, _WAIT)
+        return standing_place(shard.position, behind) if behind else ""
     finally:
         await source.close()

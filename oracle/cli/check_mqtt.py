@@ -18,6 +18,7 @@ from oracle.service.config import Config
 from oracle.service.mqtt import last_commit, mqtt_settings, open_journals
 from oracle.service.recovery import catch_up, check_order
 from oracle.service.shard import Shard
+from oracle.service.skipping import standing_place
 from oracle.state.folder import check_mode, is_held, newest_bytes, read_plan
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file
@@ -44,10 +45,12 @@ def mqtt_findings(config: Config) -> Iterator[Finding]:
     finding, shard = attempt("snapshot opens under this key and plan", lambda: _shard(config, plan))
     yield finding
     if shard is not None:
-        finding, _ = attempt(
+        finding, stands = attempt(
             "journal and outbox are whole, and go with the state", lambda: asyncio.run(_again(config, plan, shard))
         )
         yield finding
+        if stands:
+            yield Finding(stands, None)
     finding, settings = attempt("settings and secrets", lambda: mqtt_settings(config, plan))
     yield finding
     if settings is not None:
@@ -78,14 +81,16 @@ def _shard(config: Config, plan: Plan) -> Shard:
     return Shard(plan, decode(data, read_key_file(config.state.key_path), plan.digest))
 
 
-async def _again(config: Config, plan: Plan, shard: Shard) -> None:
-    """Re-execute, in memory, what a restart would."""
+async def _again(config: Config, plan: Plan, shard: Shard) -> str:
+    """Re-execute, in memory, what a restart would; return where the shard stands, if something is behind that."""
     committed = last_commit(config, plan)
     check_order(shard, committed)
     journal, _ = open_journals(config, plan)
     journal.inspect()
     source = JournalSource(journal, delivery, live=False)
     try:
-        await catch_up(shard, source, committed)
+        _, behind = await catch_up(shard, source, committed)
+        behind = behind or await source.fetch(1, 0.0)
+        return standing_place(shard.position, behind) if behind else ""
     finally:
         await source.close()

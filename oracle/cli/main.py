@@ -8,7 +8,16 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from oracle.cli.commands import LazyCommands, register
-from oracle.errors import BusError, EngineLostError, PerpetuaError, RefusedError, SourceError, StateError, StorageError
+from oracle.errors import (
+    BusError,
+    EngineLostError,
+    PerpetuaError,
+    RefusedError,
+    ResourceError,
+    SourceError,
+    StateError,
+    StorageError,
+)
 
 __all__ = ["app", "main"]
 
@@ -30,6 +39,7 @@ _EXIT_CODES: tuple[tuple[type[PerpetuaError], int], ...] = (
     (SourceError, 4),
     (BusError, 5),
     (EngineLostError, 70),
+    (ResourceError, 70),
 )
 
 

@@ -8,6 +8,7 @@ features and tombstones in the order of their rounds: ids and rejected messages 
 import asyncio
 import hashlib
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from oracle.cli.query_log import ROWS, check_log, has_rows, open_log
 from oracle.errors import ForeignPlanError, InputError, SourceError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
+from oracle.service.marks import Passed
 from oracle.service.messages import MessageSettings
 from oracle.service.shard import Shard
 from oracle.state.format import decode
@@ -59,7 +61,7 @@ class QueryLog:
         return open_log(self.path, plan, rows)
 
 
-def against_log(statement: Statement, log: QueryLog, genesis_file: Path) -> list[str]:
+def against_log(statement: Statement, log: QueryLog, genesis_file: Path, skipped: Sequence[int] = ()) -> list[str]:
     """Answer a log again up to a statement's round, and compare running tags and re-arms.
 
     What does not hold is returned, in words.
@@ -68,6 +70,7 @@ def against_log(statement: Statement, log: QueryLog, genesis_file: Path) -> list
         statement: Whose plan can be read.
         log: The log.
         genesis_file: Of the run.
+        skipped: Positions of messages that took no round because an operator passed them over.
 
     Raises:
         ForeignPlanError: The genesis file is of another plan.
@@ -85,6 +88,7 @@ def against_log(statement: Statement, log: QueryLog, genesis_file: Path) -> list
     if not 0 <= statement.round <= plan.rounds:
         return [f"no log leads to round {statement.round:,}: the plan has {plan.rounds:,}"]
     shard = Shard(plan, decode(genesis.snapshot, genesis.master_key, plan.digest))
+    shard.learn(Passed(skipped=tuple(sorted(skipped))))
     ended = asyncio.run(_answer_again(shard, log.source(plan), statement.round))
     mark = shard.mark
     if mark.round < statement.round and ended:

@@ -14,6 +14,7 @@ from oracle.cli.replay_verify import Verdict, last_commit_of, verify
 from oracle.errors import InputError, LogDivergedError, PlanExhaustedError, RefusedError, StateError, WrongKeyError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
+from oracle.service.marks import Passed
 from oracle.service.messages import MessageSettings
 from oracle.service.shard import Shard
 from oracle.state.folder import newest_bytes, read_plan
@@ -67,6 +68,9 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
             help="Offsets of a Kafka topic, the last one not in it; all by default, and to --verify.",
         ),
     ] = None,
+    skip: Annotated[
+        list[int] | None, typer.Option(help="Pass over the message that ends at this position; may come several times.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded answers.
@@ -81,6 +85,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     publishing = out is not None or ledger is not None or accept_cost
     on_kafka = log.suffix == ".toml"
     _check_options(verifying=check, answers=answers, publishing=publishing, on_kafka=on_kafka)
+    if check and skip:
+        raise InputError("--skip", skip[0], "a verification goes by the commit, which names what was passed over")
     plan, snapshot = _origin(origin, key)
     topic: KafkaLog | None = None
     if on_kafka:
@@ -112,11 +118,12 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     outputs = Outputs(origin, out, ledger)
     check_outputs(outputs, log)
     rows = rows_per_message or ROWS
+    passed = Passed(skipped=tuple(sorted(skip or ())))
     if topic is not None:
-        done = asyncio.run(publish(plan, snapshot, topic.source(offsets), outputs, None, topic.announce))
+        done = asyncio.run(publish(plan, snapshot, topic.source(offsets), outputs, None, passed, topic.announce))
     else:
         check_log(plan, log, rows, MessageSettings("LOG", "--rows-per-message"))
-        done = asyncio.run(publish(plan, snapshot, open_log(log, plan, rows), outputs, size))
+        done = asyncio.run(publish(plan, snapshot, open_log(log, plan, rows), outputs, size, passed))
     _show_published(done, out, as_json=as_json)
 
 

@@ -18,6 +18,7 @@ from oracle.errors import InputError, PlanExhaustedError, RefusedError, SourceEr
 from oracle.mechanisms.keys import FORK_BYTES
 from oracle.planning.plan import Plan
 from oracle.service.fork import fork_cost, fork_event, fork_snapshot
+from oracle.service.marks import Passed
 from oracle.service.shard import Shard
 from oracle.state.forks import forks_path, read_forks, record_fork
 from oracle.state.format import Snapshot
@@ -136,6 +137,7 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
     source: Source,
     outputs: Outputs,
     size: int | None,
+    passed: Passed = Passed(),  # noqa: B008 -- it is never changed
     announce: Callable[[bytes], Awaitable[None]] | None = None,
 ) -> Published:
     """Answer a log from its beginning, in an order that a crash can cut anywhere.
@@ -150,6 +152,7 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
         source: The log, not yet open.
         outputs: Checked by `check_outputs`.
         size: The log's size in bytes, where it is known: for progress only.
+        passed: Messages to pass over.
         announce: Makes the fork's event known elsewhere too, before the first answer.
 
     Raises:
@@ -170,6 +173,7 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
             raise RefusedError(msg)
         salt = secrets.token_bytes(FORK_BYTES)
         shard = Shard(plan, fork_snapshot(snapshot, salt))
+        shard.learn(passed)
         event = record_fork(outputs.origin, partial(fork_event, plan, snapshot, salt))  # 2.
         sink = _sink(outputs)
         try:

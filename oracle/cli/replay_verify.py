@@ -15,7 +15,8 @@ from connectors.local.commitfile import DurableCommitFile
 from oracle.cli.answers import AnswerFile, open_answers
 from oracle.cli.progress import Progress
 from oracle.errors import LogDivergedError, PlanExhaustedError, RefusedError, SourceError, StateError
-from oracle.service.shard import CommitMark, Shard
+from oracle.service.marks import CommitMark
+from oracle.service.shard import Shard
 
 __all__ = ["Verdict", "last_commit_of", "verify"]
 
@@ -96,6 +97,7 @@ async def verify(  # noqa: PLR0913, PLR0917 -- its parts
         )
         raise RefusedError(msg)
     mark = CommitMark.unpack(committed.metadata)
+    shard.learn(mark.passed)
     skipped = await _messages_before(source, shard.position)
     difference: int | None = None
     await source.open(shard.position or None)

@@ -23,12 +23,22 @@ class Ahead:
         rows: Most deliveries of a batch.
         wait: Seconds to wait for a batch's first delivery.
         waiting: Deliveries that were fetched already.
+        first: Most deliveries of the first batch; each may have twice as many as the last, up to `rows`.
     """
 
-    def __init__(self, source: Source, shard: Shard, rows: int, wait: float, waiting: Sequence[Delivery] = ()) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 -- its parts
+        self,
+        source: Source,
+        shard: Shard,
+        rows: int,
+        wait: float,
+        waiting: Sequence[Delivery] = (),
+        first: int | None = None,
+    ) -> None:
         self._source = source
         self._shard = shard
         self._rows = rows
+        self._now = first or rows
         self._wait = wait
         self._waiting = waiting
         self._task: asyncio.Task[DecodedBatch | None] | None = None
@@ -45,6 +55,14 @@ class Ahead:
             await asyncio.wait({task})
             if not task.cancelled():
                 task.exception()  # an error of what nobody waits for any more; the next run will meet it
+
+    @property
+    def careful(self) -> bool:
+        """Whether each batch is to be durable before the next is answered, so that what a batch ends on can be found.
+
+        That is so while batches are not as large yet as they may be, and where they are to have one message each.
+        """
+        return self._now < self._rows or self._rows == 1
 
     def begin(self) -> asyncio.Task[DecodedBatch | None]:
         """Begin to fetch the next batch, if that was not begun, and return the task that does."""
@@ -67,6 +85,7 @@ class Ahead:
             self._waiting = await self._source.fetch(self._rows, self._wait)
         if not self._waiting:
             return None
-        batch = await asyncio.to_thread(self._shard.decode_leading, self._waiting[: self._rows])
+        rows, self._now = self._now, min(2 * self._now, self._rows)
+        batch = await asyncio.to_thread(self._shard.decode_leading, self._waiting[:rows])
         self._waiting = self._waiting[len(batch.deliveries) :]
         return batch

@@ -23,18 +23,20 @@ from typing import Final, Protocol
 
 from connectors.base import Commit, Delivery, Sink, Source
 from oracle.accounting.ledger import LedgerEvent, encode
-from oracle.errors import PlanExhaustedError, StorageError
+from oracle.errors import MessageError, PlanExhaustedError, SourceError, StorageError
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import restore_predictor
 from oracle.service.ahead import Ahead
 from oracle.service.checkpoints import Checkpoints, Retention
-from oracle.service.codec.batches import DecodedBatch
+from oracle.service.codec.batches import BatchCodec, DecodedBatch
+from oracle.service.codec.guarded import Codec
 from oracle.service.committing import Committing, Done
 from oracle.service.recovery import catch_up, repeat_in_doubt
 from oracle.service.shard import Outcome, Restore, Shard
 from oracle.service.signals import install_signals
 from oracle.service.telemetry import ShardTelemetry, Work
 from oracle.service.watch import Watch
+from oracle.state.format import Snapshot
 from oracle.state.store import Store
 
 __all__ = ["Announce", "Daemon", "DaemonSettings"]
@@ -89,6 +91,7 @@ class Daemon:
             queries only.
         retention: Told of each snapshot; None where the bus keeps deliveries by itself.
         restore: Makes the predictor of the plan and a snapshot's arrays.
+        codec: Makes what decodes and encodes.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts
@@ -105,6 +108,7 @@ class Daemon:
         announce: Announce | None = None,
         retention: Retention | None = None,
         restore: Restore = restore_predictor,
+        codec: Callable[[Plan], Codec] = BatchCodec,
     ) -> None:
         self._plan = plan
         self._store = store
@@ -124,8 +128,10 @@ class Daemon:
             retention=retention,
         )
         self._restore = restore
+        self._codec = codec
         self._stopping = asyncio.Event()
         self._serving = False
+        self._small_first = False
         self._drained: Callable[[], None] = lambda: None
         self._committed_at = 0.0
 
@@ -146,7 +152,8 @@ class Daemon:
         """
         try:
             shard, waiting = await self._recover()
-            await self._serve(shard, waiting)
+            while (failed := await self._until_failed(shard, waiting)) is not None:
+                shard, waiting = await self._recover_after(failed)
         finally:
             try:
                 await self._source.close()
@@ -156,6 +163,35 @@ class Daemon:
         self._watch.stopped()
         return shard.facts().round
 
+    async def _until_failed(self, shard: Shard, waiting: Sequence[Delivery]) -> MessageError | None:
+        """Serve; return the error of a batch of which some message, nobody knows which, could not be processed."""
+        try:
+            await self._serve(shard, waiting)
+        except MessageError as exc:
+            if exc.alone or self._stopping.is_set():
+                raise
+            return exc
+        return None
+
+    async def _recover_after(self, failed: MessageError) -> tuple[Shard, Sequence[Delivery]]:
+        """Go back to the last commit, from where batches are small at first: the first is one message.
+
+        So each time at least one message more is answered, until the one that cannot be is alone in its batch.
+
+        Raises:
+            MessageError: The source cannot be opened again.
+        """
+        self._serving = False
+        self._watch.message_failed(failed)
+        await self._source.close()
+        await self._sink.close()
+        try:
+            shard, waiting = await self._recover()
+        except SourceError as exc:
+            raise failed from exc
+        self._small_first = True
+        return shard, waiting
+
     async def _recover(self) -> tuple[Shard, Sequence[Delivery]]:
         started = self._clock()
         self._watch.restoring(self._source.lag)
@@ -163,17 +199,21 @@ class Daemon:
         if snapshot is None:
             msg = "state: it holds no snapshot; make one with `perpetua init`"
             raise StorageError(msg)
-        shard = await asyncio.to_thread(Shard, self._plan, snapshot, self._restore)
+        shard = await asyncio.to_thread(self._make_shard, snapshot)
         self._watch.snapshot_read(shard.facts(), *await asyncio.to_thread(self._checkpoints.newest))
         self._checkpoints.begin(snapshot)
         rounds, waiting = await catch_up(shard, self._source, await self._sink.open(), self._on_progress)
         waiting = await repeat_in_doubt(shard, self._source, self._sink, waiting)
         self._checkpoints.reached(shard.position)
         facts = shard.facts()
-        self._watch.restored(facts, rounds, self._clock() - started)
+        self._watch.restored(facts, rounds, self._clock() - started, shard.position)
         if facts.phase != snapshot.phase:
             await self._checkpoints.write(shard)  # a crash came between the commit that ended a phase and its snapshot
         return shard, waiting
+
+    def _make_shard(self, snapshot: Snapshot) -> Shard:
+        number = self._watch.telemetry.shard
+        return Shard(self._plan, snapshot, self._restore, self._codec, number=number)
 
     async def _serve(self, shard: Shard, waiting: Sequence[Delivery]) -> None:
         self._serving = True  # before it is said: who has read it may ask for a clean stop
@@ -181,7 +221,8 @@ class Daemon:
         await self._say(shard, started=True)
         committing = Committing(self._sink)
         try:
-            async with Ahead(self._source, shard, self._settings.batch_rows, _IDLE, waiting) as ahead:
+            first = 1 if self._small_first else None
+            async with Ahead(self._source, shard, self._settings.batch_rows, _IDLE, waiting, first) as ahead:
                 exhausted = await self._answer(shard, ahead, committing)
             await self._checkpoints.finish()
         finally:
@@ -190,10 +231,18 @@ class Daemon:
             finally:
                 await self._checkpoints.close()
         await self._say(shard, started=False)
-        await self._checkpoints.write_last(shard)
+        await self._write_last(shard)
         if exhausted:
             msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
             raise PlanExhaustedError(msg)
+
+    async def _write_last(self, shard: Shard) -> None:
+        try:
+            await self._checkpoints.write_last(shard)
+        except StorageError as exc:
+            self._watch.snapshot_failed(exc)
+            msg = f"{exc}; every answer stands, but not the last snapshot: a restart re-executes from the one before"
+            raise StorageError(msg) from exc
 
     async def _answer(self, shard: Shard, ahead: Ahead, committing: Committing) -> bool:
         """Answer until the stream ends, a stop is asked for, or the plan has ended; return whether that was it.
@@ -222,6 +271,8 @@ class Daemon:
                 break
             exhausted = len(outcome.commit.replies) < len(batch.deliveries)  # the plan ends within the batch
             self._report(await committing.add(outcome, shard.facts()))
+            if ahead.careful:
+                await self._finish(shard, committing)
         await self._finish(shard, committing)
         return exhausted
 
@@ -292,6 +343,7 @@ class Daemon:
             if one.seconds is not None:
                 self._watch.took(Work.COMMIT, one.seconds)
             self._watch.committed(one.facts, one.outcome.rejections, phase_ended=one.outcome.phase_ended)
+            self._watch.rejected_internally(one.outcome.failures)
             self._on_progress(one.outcome.commit.position)
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:

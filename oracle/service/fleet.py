@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from oracle.errors import BusError, EngineLostError, FencedError, StorageError
+from oracle.errors import BusError, EngineLostError, FencedError, ResourceError, StorageError
 from oracle.service.board import Board
 from oracle.service.signals import install_signals
 
@@ -173,13 +173,13 @@ class Fleet:
 
     def _give_up(self, partition: int, error: Exception) -> None:
         """Take note of a shard that cannot go on by itself."""
-        ours = self._is_ours(partition)
-        if not ours and (isinstance(error, StorageError) or partition in self._tasks):
-            return  # its last snapshot could not be written, but the log suffices; or a newer task serves it by now
+        ours, ending = self._is_ours(partition), self._stopping.is_set()
+        if not ours and (partition in self._tasks or (isinstance(error, StorageError) and not ending)):
+            return  # a newer task serves it by now; or its last snapshot could not be written, but the log suffices
         self._failed[partition] = error
         if ours:
             del self._tasks[partition]
-        if not self._tasks or isinstance(error, EngineLostError):  # a restart mends that, for this shard too
+        if not self._tasks or isinstance(error, EngineLostError | ResourceError):  # a restart mends it
             self._over.set()
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:

@@ -7,7 +7,9 @@ from typing import Final
 
 from connectors.base import Committed
 from connectors.journal.journal import Journal
+from connectors.journal.source import JournalSource
 from connectors.mqtt.link import Link
+from connectors.mqtt.messages import delivery
 from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.settings import Login, MqttSettings
 from connectors.mqtt.sink import MqttSink
@@ -21,7 +23,16 @@ from oracle.service.log import PublicLog
 from oracle.service.secrets import secret_of, tls_of
 from oracle.state.keys import journal_key, read_key_file
 
-__all__ = ["LoggingObserver", "MqttBus", "last_commit", "login_of", "mqtt_settings", "open_bus", "open_journals"]
+__all__ = [
+    "LoggingObserver",
+    "MqttBus",
+    "last_commit",
+    "login_of",
+    "mqtt_settings",
+    "open_bus",
+    "open_journals",
+    "open_offline",
+]
 
 _QUIET_SECONDS: Final = 10.0
 
@@ -118,6 +129,13 @@ def open_bus(config: Config, plan: Plan, log: PublicLog, on_trouble: Callable[[B
     queries, outbox = open_journals(config, plan)
     link = Link(settings, queries, outbox, LoggingObserver(log, on_trouble))
     return MqttBus(MqttSource(queries, link), MqttSink(settings, outbox, link))
+
+
+def open_offline(config: Config, plan: Plan) -> tuple[JournalSource, MqttSink]:
+    """Return what is journalled as a source that ends, and a sink that publishes nothing; not yet open."""
+    queries, outbox = open_journals(config, plan)
+    queries.inspect()
+    return JournalSource(queries, delivery, live=False), MqttSink(mqtt_settings(config, plan), outbox, None)
 
 
 def last_commit(config: Config, plan: Plan) -> Committed | None:

@@ -9,7 +9,8 @@ from connectors.base import Commit, Committed, Delivery, Sink, Source
 from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
 from oracle.service.codec.batches import DecodedBatch
 from oracle.service.committing import joined_commit
-from oracle.service.shard import CommitMark, Shard
+from oracle.service.marks import CommitMark
+from oracle.service.shard import Shard
 
 __all__ = ["Placed", "catch_up", "check_order", "repeat_in_doubt"]
 
@@ -78,10 +79,12 @@ async def catch_up(
         BusError: It is there, but is not handed over.
     """
     check_order(shard, committed)
+    mark = None if committed is None else CommitMark.unpack(committed.metadata)
+    if mark is not None:
+        shard.learn(mark.passed)
     await source.open(shard.position or None)
-    if committed is None:
+    if committed is None or mark is None:
         return 0, []
-    mark = CommitMark.unpack(committed.metadata)
     behind: list[Delivery] = []
     async with _Repeating(shard, progress) as repeating:
         reached = shard.position
@@ -185,6 +188,8 @@ async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Seq
             msg = f"source: it ends before position {doubt.position}, up to which answers may have left"
             raise SourceError(msg)
         ahead.extend(fetched)
+    mark = CommitMark.unpack(doubt.metadata)
+    shard.learn(mark.passed)
     again = [delivery for delivery in ahead if delivery.position <= doubt.position]
     if not again or again[-1].position != doubt.position:
         msg = f"log diverged: no record ends at position {doubt.position}, up to which answers may have left"
@@ -196,6 +201,6 @@ async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Seq
         outcome = await asyncio.to_thread(shard.process, batch)
         commits.append(outcome.commit)
         waiting = waiting[len(outcome.commit.replies) :]
-    shard.check(CommitMark.unpack(doubt.metadata))
+    shard.check(mark)
     await sink.commit(joined_commit(commits))
     return ahead[len(again) :]

@@ -1,56 +1,39 @@
 """One shard: one totally ordered stream with one predictor state. The only place that knows both worlds."""
 
-import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
 from connectors.base import Commit, Delivery
-from oracle.accounting.ledger import LedgerEvent, encode
-from oracle.errors import CorruptSnapshotError, LogDivergedError, PlanExhaustedError
+from oracle.accounting.ledger import LedgerEvent, MessageSkipped, encode
+from oracle.errors import (
+    CorruptSnapshotError,
+    EngineLostError,
+    LogDivergedError,
+    MessageError,
+    PerpetuaError,
+    PlanExhaustedError,
+    ResourceError,
+)
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers, Predictor, PublicFacts, StateArrays, phase_started
 from oracle.predictors.kinds import restore_predictor
 from oracle.service.codec.batches import BatchCodec, DecodedBatch
-from oracle.service.codec.rejections import Reason
+from oracle.service.codec.cuts import Cuts
+from oracle.service.codec.guarded import Codec, Failure, GuardedCodec, short_of_resources
+from oracle.service.codec.rejections import Reason, Rejection
+from oracle.service.marks import CommitMark, Passed
 from oracle.state.format import Snapshot
 
-__all__ = ["CommitMark", "Outcome", "Restore", "Shard"]
+__all__ = ["Outcome", "Restore", "Shard"]
 
-_MARK: Final = struct.Struct("<4sQ16s")
-_MAGIC: Final = b"PER1"
-
-
-class CommitMark(NamedTuple):
-    """What is committed with every position: how far the state had come, and over which queries.
-
-    Attributes:
-        round: Rounds answered up to the position.
-        tag: The running tag, an XOR-MAC over (round, keyed hash of the query) of all of them; 16 bytes.
-    """
-
-    round: int
-    tag: bytes
-
-    def pack(self) -> bytes:
-        """Return it as commit metadata: 28 bytes."""
-        return _MARK.pack(_MAGIC, self.round, self.tag)
-
-    @classmethod
-    def unpack(cls, metadata: bytes) -> "CommitMark":
-        """Read commit metadata.
-
-        Raises:
-            LogDivergedError: It was not written by a shard.
-        """
-        if len(metadata) != _MARK.size or not metadata.startswith(_MAGIC):
-            msg = "commit metadata: not written by Perpetua; the sink belongs to something else"
-            raise LogDivergedError(msg)
-        _, rounds, tag = _MARK.unpack(metadata)
-        return cls(rounds, tag)
-
+_COMMITTED: Final = frozenset({"answered again", "brought into the state"})
+"""What is done with messages whose answers are durable, or may be."""
 
 _REPEATED: Final = 16_384
 """Rows of one call of a predictor that repeats what it answered before."""
@@ -69,6 +52,7 @@ class Outcome:
         rejections: Reason of each wholly rejected delivery.
         phase_ended: True if a phase ended in it: snapshot soon, so that the old key can go.
         size: Bytes of what it answers, as that came (`DecodedBatch.size`).
+        failures: Position of each delivery that was rejected as `internal`, and the error's class.
     """
 
     commit: Commit
@@ -76,6 +60,7 @@ class Outcome:
     rejections: Sequence[Reason]
     phase_ended: bool
     size: int = 0
+    failures: Sequence[tuple[int, str]] = ()
 
 
 class Shard:
@@ -90,17 +75,32 @@ class Shard:
         plan: The plan.
         snapshot: Where to go on from.
         restore: Makes the predictor of the plan and the snapshot's arrays.
+        codec: Makes what decodes and encodes.
+        number: The shard's number, for errors.
 
     Raises:
         CorruptSnapshotError: The snapshot's parts disagree.
     """
 
-    def __init__(self, plan: Plan, snapshot: Snapshot, restore: Restore = restore_predictor) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        snapshot: Snapshot,
+        restore: Restore = restore_predictor,
+        codec: Callable[[Plan], Codec] = BatchCodec,
+        *,
+        number: int = 0,
+    ) -> None:
         self._plan = plan
-        self._codec = BatchCodec(plan)
+        self._number = number
+        self._codec = GuardedCodec(codec(plan))
+        self._cuts = Cuts(plan)
+        self._passed = Passed()
+        self._reasons: dict[int, Reason] = {}
         self._predictor = restore(plan, snapshot.arrays)
         self._tag = np.frombuffer(snapshot.tag, dtype="<u8").copy()
         self._position = snapshot.position
+        self._reached = 0
         self._generation = snapshot.generation
         self._origin = snapshot.origin
         facts = self._predictor.facts()
@@ -116,19 +116,35 @@ class Shard:
     @property
     def mark(self) -> CommitMark:
         """What a commit at this position carries."""
-        return CommitMark(self._predictor.facts().round, self._tag.tobytes())
+        return CommitMark(self._predictor.facts().round, self._tag.tobytes(), self._passed)
+
+    def learn(self, passed: Passed) -> None:
+        """Take over from the last commit which messages take no round; before anything is decoded."""
+        self._passed = passed
+        self._reasons = dict.fromkeys(passed.internal, Reason.INTERNAL) | dict.fromkeys(passed.skipped, Reason.SKIPPED)
 
     def facts(self) -> PublicFacts:
         """Return what is public."""
         return self._predictor.facts()
 
     def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
-        """Decode deliveries for `process`. It looks at no state: it may be done ahead, and in another thread."""
-        return self._codec.decode(deliveries)
+        """Decode deliveries for `process`. It looks at no state: it may be done ahead, and in another thread.
+
+        Raises:
+            MessageError: It fails, and it is not safe to reject a message for that.
+            ResourceError: Memory, threads or files ran out.
+        """
+        if not deliveries:
+            return self._codec.decode(deliveries, self._reasons)
+        with self._over("decoded", deliveries):
+            return self._codec.decode(deliveries, self._reasons)
 
     def decode_leading(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
-        """Decode as many of the leading deliveries as one batch may have (at least one), as `decode` would."""
-        return self._codec.decode_leading(deliveries)
+        """Decode as many of the leading deliveries as may be held together (at least one), as `decode` would."""
+        count, size = self._cuts.leading(deliveries)
+        batch = self.decode(deliveries[:count])
+        batch.size = size
+        return batch
 
     def process(self, deliveries: Sequence[Delivery] | DecodedBatch) -> Outcome:
         """Answer deliveries in order.
@@ -139,16 +155,23 @@ class Shard:
         Raises:
             PlanExhaustedError: The plan has no round left for the first of them. (If it has for some, these are
                 answered, and the next call raises.)
+            MessageError: It failed; the shard is of no use any more, and a new one of the last snapshot goes on.
+            ResourceError: As of `decode`; the shard is of no use any more.
         """
         batch, answers, before = self._execute(deliveries)
         after = self._predictor.facts()
-        events: list[LedgerEvent] = list(answers.events)
-        if before.round == 0 and after.round > 0:
-            events.insert(0, phase_started(self._plan, 1))
-        commit = Commit(
-            self._codec.encode(batch, answers), [encode(event) for event in events], self._position, self.mark.pack()
+        ledger = [encode(event) for event in answers.events]
+        mark = self.mark.pack()
+        with self._over("encoded", batch.deliveries):
+            replies = self._codec.encode(batch, answers)
+        return Outcome(
+            Commit(replies, ledger, self._position, mark),
+            len(batch.features),
+            batch.rejections,
+            after.phase != before.phase,
+            batch.size,
+            _failures(batch),
         )
-        return Outcome(commit, len(batch.features), batch.rejections, after.phase != before.phase, batch.size)
 
     def repeat(self, deliveries: Sequence[Delivery] | DecodedBatch) -> int:
         """Answer again deliveries whose answers are durable already, and make no replies of them; return the rounds.
@@ -158,13 +181,16 @@ class Shard:
 
         Raises:
             PlanExhaustedError: The plan has not enough rounds for all of them.
+            MessageError: As of `process`.
+            ResourceError: As of `process`.
         """
         given = deliveries.deliveries if isinstance(deliveries, DecodedBatch) else deliveries
         batch = self._fitting(self._decoded(deliveries))
         for start in range(0, len(batch.features), _REPEATED):  # nobody waits: so that all stays in cache
             rows = slice(start, start + _REPEATED)
-            self._tag ^= self._predictor.answer(batch.features[rows], batch.present[rows]).tag
-        self._position = batch.deliveries[-1].position
+            with self._over("answered again", batch.deliveries):
+                self._tag ^= self._predictor.answer(batch.features[rows], batch.present[rows]).tag
+        self._reach(batch)
         if len(batch.deliveries) < len(given):
             msg = f"round {self._plan.rounds}: the plan's last phase has ended"
             raise PlanExhaustedError(msg)
@@ -174,20 +200,98 @@ class Shard:
         """Answer the leading deliveries whose rounds the plan still has; return the public facts before them too."""
         batch = self._fitting(self._decoded(deliveries))
         before = self._predictor.facts()
-        answers = self._predictor.answer(batch.features, batch.present)
+        with self._over("answered", batch.deliveries):
+            answers = self._answered(batch)
         self._tag ^= answers.tag
-        self._position = batch.deliveries[-1].position
+        self._reach(batch)
         return batch, answers, before
 
     def _decoded(self, deliveries: Sequence[Delivery] | DecodedBatch) -> DecodedBatch:
-        return deliveries if isinstance(deliveries, DecodedBatch) else self._codec.decode(deliveries)
+        return deliveries if isinstance(deliveries, DecodedBatch) else self.decode(deliveries)
+
+    def _answered(self, batch: DecodedBatch) -> Answers:
+        """Answer a batch, in pieces where messages were skipped, whose events stand in the ledger where they stood."""
+        skips = _skips(batch) if self._passed.skipped else []
+        bounds = [0, *(row for row, _ in skips), len(batch.features)]
+        pieces = []
+        for (start, stop), skip in zip(pairwise(bounds), [None, *skips], strict=True):
+            before = self._predictor.facts().round
+            piece = self._predictor.answer(batch.features[start:stop], batch.present[start:stop])
+            events: list[LedgerEvent] = [] if skip is None else [MessageSkipped(before, skip[1])]
+            if before == 0 and self._predictor.facts().round > 0:
+                events.append(phase_started(self._plan, 1))
+            pieces.append(replace(piece, events=[*events, *piece.events]) if events else piece)
+        return reduce(_both, pieces)
+
+    def _reach(self, batch: DecodedBatch) -> None:
+        self._position = batch.deliveries[-1].position
+        self._reached = len(batch.deliveries)
+        failures = _failures(batch)
+        if failures:
+            self._passed = self._passed.and_internal(position for position, _ in failures)
+
+    def _over(self, done: str, deliveries: Sequence[Delivery]) -> AbstractContextManager[None]:
+        return self._named(done, deliveries[0].position, deliveries[-1].position, len(deliveries))
+
+    @contextmanager
+    def _named(self, done: str, first: int, last: int, count: int) -> Iterator[None]:
+        """Say of an error that nobody foresaw where it happened, and of the error itself no more than its class.
+
+        Args:
+            done: What was to be done with the messages.
+            first: Position just after the first of them.
+            last: The same of the last one.
+            count: How many there are.
+        """
+        try:
+            yield
+        except EngineLostError as exc:
+            raise EngineLostError(f"{exc} ({self._where(first, last)} were to be {done})") from exc
+        except PerpetuaError:
+            raise
+        except Exception as exc:
+            where, kind = self._where(first, last), type(exc).__name__
+            if short_of_resources(exc):
+                msg = (
+                    f"{where}: cannot be {done} for want of memory, threads or files ({kind}); what was committed "
+                    "stands, and a restart goes on"
+                )
+                raise ResourceError(msg) from exc
+            alone = count == 1 or done in _COMMITTED  # nothing is gained by smaller steps
+            raise MessageError(f"{where}: {self._advice(done, last, count, kind)}", alone=alone) from exc
+
+    def _where(self, first: int, last: int) -> str:
+        return f"partition {self._number}, position{f's {first} to' if first < last else ''} {last}"
+
+    def _advice(self, done: str, last: int, count: int, kind: str) -> str:
+        if done in _COMMITTED:
+            return (
+                f"what was answered there cannot be {done} (internal error: {kind}), and as it was answered it cannot "
+                "be passed over; report it, and go on with a Perpetua that can do it"
+            )
+        if count > 1:
+            return (
+                f"one of the {count} messages that end there cannot be {done} (internal error: {kind}); the shard goes "
+                "on from its last commit in smaller steps until it is known which (on a stream that does not go back: "
+                "start it again)"
+            )
+        return (
+            f"the message that ends there (on Kafka: the record at offset {last - 1}) cannot be {done} (internal "
+            f"error: {kind}); nothing of it was committed, and what is behind it waits; report it, and to pass the "
+            f"message over: perpetua skip CONFIG --partition {self._number} --position {last}"
+        )
 
     def settle(self) -> None:
         """Do the bookkeeping of what was answered; call it when nothing waits and the answers have left.
 
         Otherwise the next `process` does it first: under load, while the commit of those answers is under way.
+
+        Raises:
+            MessageError: It failed; the shard is of no use any more.
+            ResourceError: As of `decode`; the shard is of no use any more.
         """
-        self._predictor.settle()
+        with self._named("brought into the state", self._position, self._position, self._reached):
+            self._predictor.settle()
 
     def _fitting(self, batch: DecodedBatch) -> DecodedBatch:
         """Return the leading deliveries whose rounds the plan still has."""
@@ -198,7 +302,7 @@ class Shard:
         if fitting == 0:
             msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
             raise PlanExhaustedError(msg)
-        return self._codec.decode(batch.deliveries[:fitting])
+        return self.decode(batch.deliveries[:fitting])
 
     def check(self, mark: CommitMark) -> None:
         """Compare this state with what was committed at its position.
@@ -229,3 +333,35 @@ class Shard:
             arrays=self._predictor.export(),
             origin=self._origin,
         )
+
+
+def _failures(batch: DecodedBatch) -> list[tuple[int, str]]:
+    """Return position and error of each delivery that was rejected as `internal`."""
+    if batch.plain:
+        return []
+    return [
+        (batch.deliveries[i].position, part.error) for i, part in enumerate(batch.parts) if isinstance(part, Failure)
+    ]
+
+
+def _skips(batch: DecodedBatch) -> list[tuple[int, int]]:
+    """Return of each delivery that an operator passed over how many rows are before it, and its position."""
+    found = zip(batch.ends, batch.deliveries, batch.parts, strict=True)
+    return [
+        (end, delivery.position)
+        for end, delivery, part in found
+        if isinstance(part, Rejection) and part.reason is Reason.SKIPPED
+    ]
+
+
+def _both(first: Answers, second: Answers) -> Answers:
+    """Return the answers to two batches as those to one."""
+    values = [answers.values for answers in (first, second) if answers.values is not None]
+    return Answers(
+        labels=np.concatenate([first.labels, second.labels]),
+        first_round=first.first_round,
+        phases=np.concatenate([first.phases, second.phases]),
+        tag=first.tag ^ second.tag,
+        events=[*first.events, *second.events],
+        values=np.concatenate(values) if values else None,
+    )

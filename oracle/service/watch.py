@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from connectors.base import Lag
-from oracle.errors import LogDivergedError, PerpetuaError
+from oracle.errors import LogDivergedError, MessageError, PerpetuaError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
 from oracle.service.codec.rejections import Reason
@@ -85,12 +85,19 @@ class Watch:
         """The snapshot was opened; re-execution begins behind it."""
         self._reach(facts, snapshot_at=_whole(written), snapshot_bytes=size)
 
-    def restored(self, facts: PublicFacts, rounds: int, seconds: float) -> None:
-        """The shard is where its commits are, after so many rounds of re-execution."""
+    def restored(self, facts: PublicFacts, rounds: int, seconds: float, position: int = 0) -> None:
+        """The shard is where its commits are, at a position, after so many rounds of re-execution."""
         self._reach(facts, restored=True)
         record = self._record
         bound = self.took(Work.RESTORE, seconds)
-        self._log.info("daemon.recovered", round=record.round, phase=record.phase, rounds=rounds, seconds=bound)
+        self._log.info(
+            "daemon.recovered",
+            round=record.round,
+            phase=record.phase,
+            rounds=rounds,
+            seconds=bound,
+            position=position,
+        )
 
     def serving(self) -> None:
         """Queries are answered from now on."""
@@ -120,6 +127,20 @@ class Watch:
                 rearms=record.rearms,
                 **record.promise,
             )
+
+    def rejected_internally(self, failures: Sequence[tuple[int, str]]) -> None:
+        """Messages were rejected as `internal`: their positions, and the class of the error of each."""
+        if not failures:
+            return
+        position, error = failures[0]
+        self._log.error("message.failed", position=position, error=error, count=len(failures))
+        self._on_mishap("message.failed", f"position {position}: rejected as internal: {error}")
+
+    def message_failed(self, error: MessageError) -> None:
+        """One message of several could not be processed; the shard is opened again, to find out which."""
+        self._set(state=State.WAITING, restored=False)
+        self._log.error("message.failed", error=str(error))
+        self._on_mishap("message.failed", str(error))
 
     def took(self, work: Work, seconds: float) -> float:
         """Some work took so long; return what may be told of it, see `Timing`."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from connectors.local.commitfile import DurableCommitFile
-from oracle.service.shard import CommitMark
+from oracle.service.marks import CommitMark
 from oracle.state.folder import peek_folder
 from tests.chaos.arena import Arena, Row, timed
 from tests.chaos.ground import Ground, Kind, Place

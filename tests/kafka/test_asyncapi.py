@@ -19,6 +19,7 @@ from oracle.planning.kinds import KINDS
 from oracle.predictors.base import Answers, phase_started
 from oracle.service.codec.arrow_messages import ArrowQueries
 from oracle.service.codec.batches import BatchCodec
+from oracle.service.codec.guarded import GuardedCodec
 from oracle.service.codec.rejections import Reason
 from tests.predictors.examples import example as example_plan
 from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_plan
@@ -41,14 +42,14 @@ def _headers(example):
     return [(name, value.encode()) for name, value in example["headers"].items()]
 
 
-def _decoded(body, kind=JSON):
-    codec = BatchCodec(_PLAN)
-    return codec, codec.decode([Delivery(1, body, kind)])
+def _decoded(body, kind=JSON, passed=None):
+    codec = GuardedCodec(BatchCodec(_PLAN))
+    return codec, codec.decode([Delivery(1, body, kind)], {} if passed is None else {1: passed})
 
 
-def _reply(body, kind=JSON, *, label=-1, first_round=0):
-    """Return the reply to one message whose rows all get this label."""
-    codec, batch = _decoded(body, kind)
+def _reply(body, kind=JSON, *, label=-1, first_round=0, passed=None):
+    """Return the reply to one message whose rows all get this label, or which takes no round for a reason of ours."""
+    codec, batch = _decoded(body, kind, passed)
     rows = len(batch.features)
     labels = np.where(batch.present, label, -1).astype(np.int8)
     phases = np.ones(rows, dtype=np.int64)
@@ -153,6 +154,8 @@ _REJECTED = {
     Reason.TOO_MANY_ROWS: arrow_body(pa.table({name: np.zeros(131_073, np.int8) for name in ("visib", "wind")})),
     Reason.UNSUPPORTED_CONTENT: b'{"id":"a4","x":[7.5,12]}',
     Reason.RETAINED: b'{"id":"a4","x":[7.5,12]}',
+    Reason.INTERNAL: b'{"id":"a4","x":[7.5,12]}',
+    Reason.SKIPPED: b'{"id":"a4","x":[7.5,12]}',
 }
 _KIND_OF = {Reason.TOO_MANY_ROWS: ARROW_STREAM, Reason.UNSUPPORTED_CONTENT: "text/plain", Reason.RETAINED: RETAINED}
 
@@ -161,7 +164,8 @@ _KIND_OF = {Reason.TOO_MANY_ROWS: ARROW_STREAM, Reason.UNSUPPORTED_CONTENT: "tex
 def test_error_answers_are_what_the_codec_writes(reason):
     """There is an example of every reason, and it is what the codec writes for such a message."""
     example = _examples("ErrorAnswer")[reason]
-    reply = _reply(_REJECTED[reason], _KIND_OF.get(reason, JSON))
+    passed = reason if reason in {Reason.INTERNAL, Reason.SKIPPED} else None
+    reply = _reply(_REJECTED[reason], _KIND_OF.get(reason, JSON), passed=passed)
     assert reply.rejected is not None
     assert reply.rejected.reason == reason
     assert msgspec.json.decode(reply.body) == example["payload"]

@@ -15,6 +15,7 @@ from connectors.local.memory import Abort, CrashError, Failure, MemoryLog, Memor
 from oracle.errors import PlanExhaustedError, StorageError
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
+from oracle.service.marks import CommitMark
 from oracle.service.watch import Watch
 from oracle.state.store import MemoryStore
 from tests.support.shards import (
@@ -84,7 +85,7 @@ class _WatchedStore(MemoryStore):
         items = [item for item in self.watched.items if isinstance(item, Delivery) and first < item.position <= last]
         if items:
             self.reference.process(items)
-        assert self.reference.mark == (snapshot.round, snapshot.tag)
+        assert self.reference.mark == CommitMark(snapshot.round, snapshot.tag)
         assert self.reference.position == snapshot.position
         assert same_state(state_of(self.reference), snapshot.arrays)
 

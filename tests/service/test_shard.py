@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from connectors.base import ARROW_STREAM, METADATA_LIMIT, Delivery, Reply
 from oracle.accounting.ledger import PhaseEnded, PhaseStarted, PlanEnded, decode
 from oracle.errors import CorruptSnapshotError, LogDivergedError, PlanExhaustedError
-from oracle.service.shard import CommitMark, Shard
+from oracle.service.marks import CommitMark
+from oracle.service.shard import Shard
 from tests.support.shards import (
     arrow_body,
     bodies,

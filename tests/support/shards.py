@@ -20,9 +20,12 @@ from connectors.local.memory import Abort, MemoryLog, MemorySink, MemorySource
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
+from oracle.service.codec.batches import BatchCodec
+from oracle.service.codec.guarded import Codec
 from oracle.service.daemon import Daemon, DaemonSettings
 from oracle.service.log import PublicLog
-from oracle.service.shard import CommitMark, Restore, Shard
+from oracle.service.marks import CommitMark
+from oracle.service.shard import Restore, Shard
 from oracle.service.watch import Watch
 from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
@@ -185,6 +188,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     clock: Callable[[], float] = time.monotonic,
     watch: Watch | None = None,
     restore: Restore = restore_predictor,
+    codec: Callable[[Plan], Codec] = BatchCodec,
 ) -> Daemon:
     """Return a daemon over memory connectors."""
     plan = plan or small_plan()
@@ -199,6 +203,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
         ),
         clock=clock,
         restore=restore,
+        codec=codec,
     )
 
 

@@ -14,7 +14,6 @@ from connectors.columns import Deliveries, Replies
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
 from oracle.service.codec.arrow_messages import ArrowCodec, ArrowQueries
-from oracle.service.codec.cuts import Cuts
 from oracle.service.codec.json_messages import Identifier, JsonCodec
 from oracle.service.codec.rejections import Reason, Rejection
 
@@ -72,14 +71,6 @@ class BatchCodec:
         self._dimension = plan.width
         self._json = JsonCodec(plan)
         self._arrow = ArrowCodec(plan)
-        self._cuts = Cuts(plan)
-
-    def decode_leading(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
-        """Decode as many of the leading deliveries as may be held together: at least one, if there is any."""
-        count, size = self._cuts.leading(deliveries)
-        batch = self.decode(deliveries[:count])
-        batch.size = size
-        return batch
 
     def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
         """Decode deliveries in order. A rejected one has no row."""

@@ -7,7 +7,10 @@ __all__ = ["Reason", "Rejection"]
 
 
 class Reason(StrEnum):
-    """The reasons; append-only. Whatever is rejected takes no round and touches no state."""
+    """The reasons; append-only. Whatever is rejected takes no round and touches no state.
+
+    But for `INTERNAL` where an answer could not be encoded: its round stands. `SKIPPED`: passed over by an operator.
+    """
 
     OVERSIZED = "oversized"
     NOT_UTF8 = "not-utf8"
@@ -21,6 +24,8 @@ class Reason(StrEnum):
     TOO_MANY_ROWS = "too-many-rows"
     UNSUPPORTED_CONTENT = "unsupported-content"
     RETAINED = "retained"
+    INTERNAL = "internal"
+    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,92 @@
+"""`perpetua skip`: pass over one message that a shard cannot process."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oracle.errors import InputError, RefusedError, StateError
+from oracle.service.config import Config, load_config
+
+if TYPE_CHECKING:
+    from connectors.base import Sink, Source
+    from oracle.state.format import Snapshot
+
+    Parts = tuple[Snapshot, Source | None, Sink]
+
+__all__ = ["run"]
+
+
+def run(
+    config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.")],
+    position: Annotated[int, typer.Option("--position", help="Position of the message, as `serve` named it.")],
+    partition: Annotated[int, typer.Option(help="Partition, as `serve` named it; 0 on files and MQTT.")] = 0,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without it, what would be done is told.")] = False,
+) -> None:
+    """Pass over the message that `serve` stopped at: it takes no round, and its asker gets an error (`skipped`).
+
+    A position is where a message ends: behind record 16 of a Kafka topic
+    it is 17. The message must be the next one. On files and MQTT stop
+    the daemon first; on Kafka restart it, or what was running is fenced.
+    """
+    if not yes:
+        msg = (
+            f"--yes is not set: the message that ends at position {position} of partition {partition} would never be "
+            "answered; its asker gets an error, and the ledger says so. Add --yes if that is to be"
+        )
+        raise RefusedError(msg)
+    from oracle.service.skipping import skip_message
+
+    with _parts(load_config(config_file), partition) as (snapshot, source, sink):
+        asyncio.run(skip_message(snapshot, source, sink, position))
+    typer.echo(f"partition {partition}: the message that ends at position {position} is passed over; start the daemon")
+
+
+@contextlib.contextmanager
+def _parts(config: Config, partition: int) -> "Iterator[Parts]":
+    """Lend the newest snapshot, the source, None if it can be read only once, and the sink, both not yet open."""
+    if config.source.kind == "kafka":
+        yield asyncio.run(_on_kafka(config, partition))
+        return
+    if partition:
+        raise InputError("--partition", partition, "must be 0: only Kafka has partitions")
+    from oracle.service.assembly import open_sink, open_source, open_store
+
+    store, plan = open_store(config.state)
+    with store:
+        snapshot = store.load_latest(plan.digest)
+        if snapshot is None:
+            msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
+            raise StateError(msg)
+        if config.source.kind == "mqtt":
+            from oracle.service.mqtt import open_offline
+
+            yield snapshot, *open_offline(config, plan)
+        else:
+            yield snapshot, None if config.source.kind == "stdin" else open_source(config, plan), open_sink(config)
+
+
+async def _on_kafka(config: Config, partition: int) -> "Parts":
+    from connectors.kafka.sink import KafkaSink
+    from connectors.kafka.source import KafkaSource
+    from oracle.service.chatter import hear_client
+    from oracle.service.kafka_fleet import check_topics, open_model
+    from oracle.state.patient import PatientStore
+    from oracle.state.shards import shard_folder
+
+    hear_client(logging.NullHandler())
+    model = open_model(config)
+    if not 0 <= partition < model.shards:
+        raise InputError("--partition", partition, f"must be from 0 to {model.shards - 1}, the state's shards")
+    folder = shard_folder(config.state.folder, partition)
+    snapshot = PatientStore(folder, model.master_key).load_latest(model.plan.digest)
+    if snapshot is None:
+        msg = f"{folder}: holds no snapshot; make one with `perpetua init`"
+        raise StateError(msg)
+    model = await check_topics(model)
+    source = KafkaSource(model.settings, partition)
+    return snapshot, source, KafkaSink(model.settings, partition, source)

@@ -1,0 +1,75 @@
+"""Passing over one message that stops a shard: one commit that names it, where the shard stands.
+
+The commit says nothing but that the message takes no round. The daemon finds it there, on any host and bus, with any
+copy of the state, and then rejects the message as it rejects others: reply, dead letter and ledger event leave with the
+commit that has the message behind it. So a kill between any two steps leaves the message named, or not.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from connectors.base import Commit, Delivery, Sink, Source
+from oracle.errors import InputError, StateError
+from oracle.service.marks import CommitMark
+from oracle.service.recovery import check_order
+from oracle.state.format import Snapshot
+
+__all__ = ["skip_message", "standing_place"]
+
+_WAIT: Final = 30.0
+"""Seconds to wait for the message."""
+
+
+async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, position: int) -> None:
+    """Commit that the next message takes no round.
+
+    Args:
+        snapshot: The shard's newest.
+        source: Not yet open; None for lines of a stream that can be read once only.
+        sink: Not yet open.
+        position: Where the message ends, to be sure that it is the one that is meant.
+
+    Raises:
+        InputError: The message is not the next one; it was answered, or others come before it.
+        StateError: The snapshot does not go with the sink, answers may have left that were not committed, or as many
+            messages as a commit can name were passed over before.
+        SourceError: The stream cannot be read.
+        StorageError: It could not be committed.
+        BusError: The bus does not answer; it may or may not stand.
+    """
+    committed = await sink.open()
+    try:
+        check_order(snapshot, committed)
+        if sink.in_doubt is not None:
+            msg = (
+                f"sink: answers up to position {sink.in_doubt.position} may have left and are not committed; start "
+                "`perpetua serve` on the same stream first, which gives them again and then stops at the message"
+            )
+            raise StateError(msg)
+        stands = snapshot.position if committed is None else committed.position
+        mark = CommitMark(snapshot.round, snapshot.tag) if committed is None else CommitMark.unpack(committed.metadata)
+        following = await _next(source, stands)
+        if following != position:
+            after = "no message is there behind it" if following is None else f"the next message ends at {following}"
+            raise InputError("--position", position, f"the shard stands at position {stands}, and {after}")
+        mark = mark._replace(passed=mark.passed.and_skipped(position))
+        await sink.commit(Commit([], [], stands, mark.pack()))
+    finally:
+        await sink.close()
+
+
+def standing_place(position: int, behind: Sequence[Delivery]) -> str:
+    """Return in words where a shard's last commit is, and the first of the messages behind it."""
+    return f"last commit is at position {position}; the next message ends at {behind[0].position}"
+
+
+async def _next(source: Source | None, stands: int) -> int | None:
+    """Return where the first message behind a position ends; None if there is none."""
+    if source is None:
+        return stands + 1
+    try:
+        await source.open(stands or None)
+        found = await source.fetch(1, _WAIT)
+    finally:
+        await source.close()
+    return found[0].position if found else None
