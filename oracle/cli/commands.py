@@ -18,7 +18,8 @@ COMMANDS: Final = {
     "status": "Print a state's public facts, as of its newest snapshot. Needs no key; --json leaves none out.",
     "check": "Check a configuration, its state, source and sink; change nothing. Exits 1 if something would stop "
     "`serve`.",
-    "skip": "Pass over the message that `serve` stopped at: it takes no round, and its asker gets an error (`skipped`).",
+    "skip": "Pass over the message that `serve` stopped at: it takes no round, and its asker gets an error "
+    "(`skipped`).",
     "topics": "Check a model's Kafka topics, or make the missing ones. Exits 1 if something would stop `serve`.",
     "replay": "Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded "
     "answers.",
