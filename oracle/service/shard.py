@@ -68,14 +68,12 @@ class Outcome:
         rounds: How many rounds it took.
         rejections: Reason of each wholly rejected delivery.
         phase_ended: True if a phase ended in it: snapshot soon, so that the old key can go.
-        size: Bytes of what it answers, as that came (`DecodedBatch.size`).
     """
 
     commit: Commit
     rounds: int
     rejections: Sequence[Reason]
     phase_ended: bool
-    size: int = 0
 
 
 class Shard:
@@ -147,7 +145,7 @@ class Shard:
         commit = Commit(
             self._codec.encode(batch, answers), [encode(event) for event in events], self._position, self.mark.pack()
         )
-        return Outcome(commit, len(batch.features), batch.rejections, after.phase != before.phase, batch.size)
+        return Outcome(commit, len(batch.features), batch.rejections, after.phase != before.phase)
 
     def repeat(self, deliveries: Sequence[Delivery] | DecodedBatch) -> int:
         """Answer again deliveries whose answers are durable already, and make no replies of them; return the rounds.

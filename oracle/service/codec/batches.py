@@ -42,7 +42,6 @@ class DecodedBatch:
         parts: For each delivery: the id of its one row, the rows of an Arrow message, or a rejection.
         ends: For each delivery: how many rows there are up to and with it.
         plain: Whether each delivery is known to be one row of JSON.
-        size: Bytes of the deliveries as they came, where these were counted.
     """
 
     features: NDArray[np.float64]
@@ -51,7 +50,6 @@ class DecodedBatch:
     parts: list[Part] = field(repr=False)
     ends: list[int] = field(repr=False)
     plain: bool
-    size: int = 0
 
     @property
     def rejections(self) -> list[Reason]:
@@ -76,10 +74,7 @@ class BatchCodec:
 
     def decode_leading(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
         """Decode as many of the leading deliveries as may be held together: at least one, if there is any."""
-        count, size = self._cuts.leading(deliveries)
-        batch = self.decode(deliveries[:count])
-        batch.size = size
-        return batch
+        return self.decode(deliveries[: self._cuts.leading(deliveries)])
 
     def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
         """Decode deliveries in order. A rejected one has no row."""
