@@ -147,6 +147,8 @@ class Source(Protocol):
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
         """Return up to `limit` deliveries that are there, waiting up to `wait` seconds for the first; else empty.
 
+        All of them are held in memory at once: what is returned is bounded in bytes too, but for a single delivery.
+
         Cancelling a waiting `fetch` loses nothing: the next one returns what this one would have.
         """
         ...

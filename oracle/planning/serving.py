@@ -8,13 +8,10 @@ from typing import Final, NamedTuple
 
 from oracle.planning.plan import SEGMENT_BYTES, Plan
 
-__all__ = ["BATCH_BYTES", "DELIVERY_BYTES", "Serving", "least_bytes", "most_rows", "row_bytes", "serving"]
+__all__ = ["BATCH_BYTES", "Serving", "least_bytes", "most_rows", "row_bytes", "serving"]
 
 BATCH_BYTES: Final = 32 << 20
-"""Most bytes of the rows of a batch, and most of its messages as they came; a message that is larger stands alone."""
-
-DELIVERY_BYTES: Final = 256
-"""What a message takes beside its bytes, and a header: the objects that it is held in, and its answer."""
+"""Most bytes of the rows of a batch; a message of more stands alone. Sources hand over far less than that at once."""
 
 _ANSWER_BYTES: Final = 64
 """What a row takes beside its numbers: label, value, round, phase, and its answer."""

@@ -11,7 +11,6 @@ from typing import Final
 
 from connectors.base import Commit, Sink
 from connectors.columns import joined_replies
-from oracle.planning.serving import BATCH_BYTES
 from oracle.predictors.base import PublicFacts
 from oracle.service.shard import Outcome
 
@@ -22,9 +21,6 @@ _MOST_WAITING: Final = 3
 
 _MOST_ROUNDS: Final = 1 << 18
 """Of all that wait, where they are more than one batch: their answers take some 50 bytes each."""
-
-_MOST_BYTES: Final = BATCH_BYTES
-"""Of the messages that they answer, in the same case: replies hold their headers, rejections the messages too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +117,8 @@ class Committing:
 
     def _fits(self, outcome: Outcome) -> bool:
         """Return whether one more batch may wait."""
-        outcomes = [outcome, *(one.outcome for one in self._waiting)]
-        few = sum(one.rounds for one in outcomes) <= _MOST_ROUNDS and sum(one.size for one in outcomes) <= _MOST_BYTES
-        return not self._waiting or (len(self._waiting) < _MOST_WAITING and few)
+        rounds = outcome.rounds + sum(one.outcome.rounds for one in self._waiting)
+        return not self._waiting or (len(self._waiting) < _MOST_WAITING and rounds <= _MOST_ROUNDS)
 
     def _look(self) -> None:
         """Forget a task that has ended; raise what it ended with."""

@@ -51,7 +51,6 @@ class Outcome:
         rounds: How many rounds it took.
         rejections: Reason of each wholly rejected delivery.
         phase_ended: True if a phase ended in it: snapshot soon, so that the old key can go.
-        size: Bytes of what it answers, as that came (`DecodedBatch.size`).
         failures: Position of each delivery that was rejected as `internal`, and the error's class.
     """
 
@@ -59,7 +58,6 @@ class Outcome:
     rounds: int
     rejections: Sequence[Reason]
     phase_ended: bool
-    size: int = 0
     failures: Sequence[tuple[int, str]] = ()
 
 
@@ -141,10 +139,7 @@ class Shard:
 
     def decode_leading(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
         """Decode as many of the leading deliveries as may be held together (at least one), as `decode` would."""
-        count, size = self._cuts.leading(deliveries)
-        batch = self.decode(deliveries[:count])
-        batch.size = size
-        return batch
+        return self.decode(deliveries[: self._cuts.leading(deliveries)])
 
     def process(self, deliveries: Sequence[Delivery] | DecodedBatch) -> Outcome:
         """Answer deliveries in order.
@@ -169,7 +164,6 @@ class Shard:
             len(batch.features),
             batch.rejections,
             after.phase != before.phase,
-            batch.size,
             _failures(batch),
         )
 

@@ -41,7 +41,6 @@ class DecodedBatch:
         parts: For each delivery: the id of its one row, the rows of an Arrow message, or a rejection.
         ends: For each delivery: how many rows there are up to and with it.
         plain: Whether each delivery is known to be one row of JSON.
-        size: Bytes of the deliveries as they came, where these were counted.
     """
 
     features: NDArray[np.float64]
@@ -50,7 +49,6 @@ class DecodedBatch:
     parts: list[Part] = field(repr=False)
     ends: list[int] = field(repr=False)
     plain: bool
-    size: int = 0
 
     @property
     def rejections(self) -> list[Reason]:

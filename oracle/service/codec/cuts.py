@@ -1,23 +1,26 @@
-"""Where a batch ends: how many of the messages that are there may be decoded together, by what they take in memory."""
+"""Where a batch ends: how many of the messages that are there may be decoded together, by the rows that they hold."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
+from operator import itemgetter
 
 from connectors.base import ARROW_STREAM, Delivery
 from connectors.columns import Deliveries
 from oracle.planning.plan import Plan
-from oracle.planning.serving import BATCH_BYTES, DELIVERY_BYTES, least_bytes, row_bytes
+from oracle.planning.serving import BATCH_BYTES, least_bytes, row_bytes
 from oracle.service.codec.arrow_frames import read_frames
 
 __all__ = ["Cuts"]
+
+_content_type = itemgetter(2)
 
 
 class Cuts:
     """Cuts deliveries into batches; no answer depends on where.
 
     Formal guarantees:
-        * A batch of several deliveries has at most `BATCH_BYTES` of bodies, headers and keys, and at most as much of
-          rows as a predictor takes them. What alone is more is a batch of its own: the plan's limits bound it.
+        * The rows of a batch of several deliveries take at most `BATCH_BYTES`, as a predictor is given them. A delivery
+          of more is a batch of its own: the plan's limits bound it.
 
     Args:
         plan: The plan.
@@ -27,42 +30,16 @@ class Cuts:
         self._row = row_bytes(plan)
         self._densest = -(-self._row // least_bytes(plan))  # bytes of rows for a byte of an Arrow message
 
-    def leading(self, deliveries: Sequence[Delivery]) -> tuple[int, int]:
-        """Return how many of the leading deliveries are one batch (at least one, if there is any), and their bytes."""
-        raw = _raw(deliveries)
-        whole = sum(raw)
-        if whole <= BATCH_BYTES and len(raw) * self._row + whole * self._densest <= BATCH_BYTES:
-            return len(raw), whole  # whatever they hold
-        rows = self._rows(deliveries)
-        fits = (
-            together <= BATCH_BYTES and count * self._row <= BATCH_BYTES
-            for together, count in zip(accumulate(raw), accumulate(rows), strict=True)
-        )
-        count = max(next((number for number, fit in enumerate(fits) if not fit), len(raw)), 1)
-        return count, sum(raw[:count])
-
-    def _rows(self, deliveries: Sequence[Delivery]) -> Iterable[int]:
-        if isinstance(deliveries, Deliveries):
-            return [1] * len(deliveries)
-        return (_announced(delivery) for delivery in deliveries)
-
-
-def _raw(deliveries: Sequence[Delivery]) -> list[int]:
-    """Return the bytes of each delivery as it came."""
-    if isinstance(deliveries, Deliveries):
-        return [DELIVERY_BYTES + len(body or b"") + len(key or b"") for body, key in _columns(deliveries)]
-    return [
-        DELIVERY_BYTES + len(body or b"") + len(key or b"") + (_headers(headers) if headers else 0)
-        for _, body, _, headers, key in deliveries
-    ]
-
-
-def _columns(deliveries: Deliveries) -> Iterable[tuple[bytes | None, bytes | None]]:
-    return zip(deliveries.bodies, deliveries.keys, strict=True)
-
-
-def _headers(headers: Iterable[tuple[str, bytes]]) -> int:
-    return sum(DELIVERY_BYTES + len(name) + len(value) for name, value in headers)
+    def leading(self, deliveries: Sequence[Delivery]) -> int:
+        """Return how many of the leading deliveries are one batch: at least one, if there is any."""
+        fits = max(BATCH_BYTES // self._row, 1)
+        if isinstance(deliveries, Deliveries) or ARROW_STREAM not in map(_content_type, deliveries):
+            return min(len(deliveries), fits)
+        bodies = sum(len(delivery[1] or b"") for delivery in deliveries)
+        if len(deliveries) * self._row + bodies * self._densest <= BATCH_BYTES:
+            return len(deliveries)  # whatever they hold
+        rows = accumulate(map(_announced, deliveries))
+        return max(next((number for number, count in enumerate(rows) if count > fits), len(deliveries)), 1)
 
 
 def _announced(delivery: Delivery) -> int:
