@@ -151,8 +151,11 @@ def test_the_label_tells_the_version_and_the_bases_are_pinned():
     (label,) = _IMAGE.of("LABEL")
     assert f'org.opencontainers.image.version="{version()}"' in label
     assert _BUILDER.base == _IMAGE.base
-    assert f'image.base.name="docker.io/library/{_IMAGE.base}"' in label
-    assert re.fullmatch(r"python:3\.\d+-slim-\w+", _IMAGE.base)
+    tag, _, digest = _IMAGE.base.partition("@")
+    assert f'image.base.name="docker.io/library/{tag}"' in label
+    assert f'image.base.digest="{digest}"' in label
+    assert re.fullmatch(r"python:3\.\d+-slim-\w+", tag)
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", digest)
 
 
 def test_the_entry_point_closes_files_to_others_and_passes_arguments_on(tmp_path):
