@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from connectors.base import ARROW_STREAM, Commit, Committed, Reply
 from connectors.local.arrowfiles import check_suffix, plain
-from connectors.local.checks import check_metadata
+from connectors.local.checks import check_metadata, check_private
 from connectors.local.commitfile import sync_folder, write_all
 from connectors.local.filegroup import FileGroup
 from connectors.local.jsonl import join_lines
@@ -76,6 +76,8 @@ class ParquetSink:
         try:
             if self._in_parts:
                 self._refuse_foreign_parts()
+                if self._path.exists():
+                    check_private("sink.path", self._path, self._path.stat())
             committed = self._files.inspect()
             if self._in_parts:
                 self._refuse_missing_parts(self._files.recorded("parts"))
