@@ -10,7 +10,7 @@ DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test test-slow lint format adversaries \
-	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare asyncapi lock clean
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare asyncapi lock notices clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -104,6 +104,9 @@ audit: dev ## attack the predictors and the daemon: what can be proved of their 
 
 demo-delays: dev ## flights that arrive late, by stumps, beside others; writes build/delays.svg (minutes)
 	@$(BIN)/python -m tests.delays $(ARGS)
+
+notices: dev ## say what the image has of others: deploy/sbom.cdx.json, deploy/THIRD_PARTY_NOTICES.md
+	@deploy/notices.sh $(VENV)
 
 lock: $(VENV)/.installed ## make the lock files again (UPGRADE=1: with the newest versions allowed)
 	@UPGRADE="$(UPGRADE)" deploy/lock.sh $(VENV)

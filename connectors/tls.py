@@ -5,6 +5,7 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from connectors.secret_files import open_secret
 from oracle.errors import InputError, RefusedError
 
 __all__ = ["Tls", "secured", "tls_context"]
@@ -37,10 +38,11 @@ def tls_context(tls: Tls, table: str) -> ssl.SSLContext:
         table: What the user calls the table of these settings.
 
     Raises:
-        RefusedError: One of the files cannot be used.
+        RefusedError: One of the files cannot be used, or others can read the private key.
     """
+    with_key = "certificate_file" if tls.key_file is None else "key_file"
     for name in ("ca_file", "certificate_file", "key_file"):
-        _refuse_missing(f"{table}.{name}", getattr(tls, name))
+        _refuse_unfit(f"{table}.{name}", getattr(tls, name), secret=name == with_key)
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
         if tls.certificate_file is not None:
@@ -52,12 +54,15 @@ def tls_context(tls: Tls, table: str) -> ssl.SSLContext:
     return context
 
 
-def _refuse_missing(field: str, path: Path | None) -> None:
-    """Refuse a file that cannot be opened by its own name; the context would not say which one it is."""
+def _refuse_unfit(field: str, path: Path | None, *, secret: bool) -> None:
+    """Refuse a file that cannot be opened by its own name, as the context would not say which one it is."""
     if path is None:
         return
     try:
-        path.open("rb").close()
+        if secret:
+            open_secret(field, path).close()
+        else:
+            path.open("rb").close()
     except OSError as exc:
         raise InputError(field, str(path), f"cannot be read: {exc.strerror}") from exc
 

@@ -235,7 +235,8 @@ def erase(path: Path) -> None:
 
 
 def _overwrite(descriptor: int) -> None:
-    left = os.fstat(descriptor).st_size
+    status = os.fstat(descriptor)
+    left = status.st_size if status.st_nlink == 1 else 0  # what has another name is not ours alone
     while left > 0:
         left -= os.write(descriptor, _ZEROS[:left])
     os.fsync(descriptor)

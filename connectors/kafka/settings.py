@@ -57,7 +57,7 @@ class KafkaSettings:
         dead_letter: Topic of notes on rejected messages; None for none.
         dead_letter_bodies: Whether these notes hold the message itself, which is private.
         first_offset: Where a state that has answered nothing begins, on every partition or by partition (0 for those
-            that are not named); unanswered queries before it may be missing.
+            that are not named). Of every state, unanswered queries before it may be missing.
         instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
         security: TLS and SASL.
         session_seconds: Silence after which the group takes our partitions away.

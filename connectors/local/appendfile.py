@@ -48,6 +48,17 @@ class AppendFile:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.path))
         return status.st_size
 
+    def status(self) -> os.stat_result | None:
+        """Return whose the file is and who may read it: of the one that is open, if it is; None if it is missing.
+
+        Raises:
+            OSError: It cannot be looked at.
+        """
+        try:
+            return self.path.stat() if self._descriptor is None else os.fstat(self._descriptor)
+        except FileNotFoundError:
+            return None
+
     def cut(self, length: int) -> None:
         """Cut the file to `length` bytes, and go on from there.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from connectors.base import Committed
 from connectors.local.appendfile import AppendFile
-from connectors.local.checks import check_metadata
+from connectors.local.checks import check_metadata, check_private
 from connectors.local.commitfile import CommitRecord, DurableCommitFile, InDoubtError
 from connectors.local.paths import refuse_shared
 from oracle import durable
@@ -77,9 +77,10 @@ class FileGroup:
         record = self._record_file.read()
         try:
             sizes = {role: file.size() for role, file in self._files.items()}
+            self._check(record, sizes)
+            self._check_private()
         except OSError as exc:
             raise self._cannot_open(exc) from exc
-        self._check(record, sizes)
         return None if record is None or record.position is None else Committed(record.position, record.metadata)
 
     def recorded(self, role: str) -> int:
@@ -95,7 +96,8 @@ class FileGroup:
         """Cut the files to the last durable commit and return it, or None before the first one.
 
         Raises:
-            InputError: There is a file with content that no record speaks of; it is not cut.
+            InputError: There is a file with content that no record speaks of, which is not cut; or others can read
+                answers or dead letters.
             StorageError: A file is shorter than what was committed, or cannot be opened.
         """
         with self._mutex:
@@ -109,6 +111,7 @@ class FileGroup:
             record = self._record_file.read()
             sizes = {role: file.open() for role, file in self._files.items()}
             self._check(record, sizes)
+            self._check_private()
             if record is None:
                 self._begin(sizes)
                 record = CommitRecord()
@@ -214,6 +217,13 @@ class FileGroup:
             self._lock = durable.hold(path.with_name(path.name + ".lock"))
         except BlockingIOError as exc:
             raise StorageError(f"{path}: another process writes to this sink") from exc
+
+    def _check_private(self) -> None:
+        """Refuse files that others can read; the ledger is for everybody."""
+        for role, file in self._files.items():
+            status = file.status()
+            if role != "ledger" and status is not None:
+                check_private(_setting(role), file.path, status)
 
     def _check(self, record: CommitRecord | None, sizes: Mapping[str, int]) -> None:
         """Refuse files that do not go with the record."""

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from connectors.base import ARROW_STREAM, Commit, Committed, Reply
 from connectors.local.arrowfiles import check_suffix, plain
-from connectors.local.checks import check_metadata
+from connectors.local.checks import check_metadata, check_private
 from connectors.local.filegroup import FileGroup
 from connectors.local.jsonl import join_lines
 from oracle import durable
@@ -75,6 +75,8 @@ class ParquetSink:
         try:
             if self._in_parts:
                 self._refuse_foreign_parts()
+                if self._path.exists():
+                    check_private("sink.path", self._path, self._path.stat())
             committed = self._files.inspect()
             if self._in_parts:
                 self._refuse_missing_parts(self._files.recorded("parts"))

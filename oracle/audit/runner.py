@@ -293,7 +293,7 @@ def _read(kept: Path, lines: list[bytes]) -> tuple[Settings, dict[str, tuple[Res
 
 def _append(kept: Path, line: bytes) -> None:
     try:
-        descriptor = durable.open_lasting(kept, os.O_APPEND)
+        descriptor = durable.open_lasting(kept, os.O_APPEND | os.O_NOFOLLOW)
         try:
             torn = kept.read_bytes()[-1:] not in {b"", b"\n"}
             durable.write_all(descriptor, (b"\n" if torn else b"") + line + b"\n")

@@ -218,7 +218,9 @@ def _folder(out: Path) -> Path:
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        path.write_bytes(data)
+        path.unlink(missing_ok=True)  # a link is replaced, not written through
+        with path.open("xb") as file:
+            file.write(data)
     except OSError as exc:
         raise StorageError(f"{path}: cannot be written: {exc.strerror}") from exc
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated
 
 import msgspec
@@ -137,9 +138,8 @@ def _writable(config: Config) -> None:
         if path is None:
             continue
         try:
-            probe = path.parent / f".perpetua-check-{path.name}"
-            probe.touch(mode=0o600)
-            probe.unlink()
+            with TemporaryFile(dir=path.parent):  # of no name that somebody could have put a link at
+                pass
         except OSError as exc:
             msg = f"{path.parent}: cannot be written: {exc.strerror}; make the folder, or let this user write to it"
             raise StateError(msg) from exc

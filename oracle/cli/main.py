@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -18,8 +19,9 @@ from oracle.errors import (
     StateError,
     StorageError,
 )
+from oracle.service.memory import close_memory
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "run"]
 
 app = typer.Typer(
     name="perpetua",
@@ -55,8 +57,18 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; exit 0 done, 1 a check failed, 2 refused, 3 state, 4 disk or source, 5 bus, 130 stopped."""
+    """Be the command: run the command line in a process whose memory nobody else can have, and exit."""
+    run(before=close_memory)
+
+
+def run(before: Callable[[], None] = lambda: None) -> None:
+    """Run the command line; exit 0 done, 1 a check failed, 2 refused, 3 state, 4 disk or source, 5 bus, 130 stopped.
+
+    Args:
+        before: What is done first, and may refuse.
+    """
     try:
+        before()
         code = app(standalone_mode=False)
     except PerpetuaError as exc:
         _say(str(exc))

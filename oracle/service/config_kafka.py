@@ -23,8 +23,8 @@ class KafkaSource(BaseModel):
         topic: The model's queries.
         group: The consumer group; by default "perpetua-" and the model's name. One model, one group.
         first_offset: Where a state that has answered nothing begins: one number for all partitions, or a table by
-            partition (0 for those that are not in it), as logs that lost records begin at different offsets. A
-            partition's unanswered queries before its offset are given up.
+            partition (0 for those that are not in it), as logs that lost records begin at different offsets. Of every
+            state, a partition's unanswered queries before its offset that were deleted are given up.
         instance: A name for this process that outlives it: its restart then needs no rebalance.
         session_seconds: Silence after which the group gives our partitions to others.
     """

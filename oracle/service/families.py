@@ -142,6 +142,11 @@ def families(moment: Moment) -> Iterator[Family]:
             "Age of the newest snapshot",
             lambda r: None if r.snapshot_at is None else max(now - r.snapshot_at, 0.0),
         ),
+        (
+            "perpetua_snapshot_failing",
+            "Whether the last try to write a snapshot failed",
+            lambda r: float(r.snapshot_failing),
+        ),
         ("perpetua_ready", "Whether the shard is ready, as in /readyz", lambda r: not unready & {r.shard, None}),
     )
     for name, meaning, read in gauges:

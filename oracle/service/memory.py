@@ -1,10 +1,17 @@
-"""How the process keeps its memory: a matter of speed only."""
+"""How the process keeps its memory: to itself, and in a way that is quick."""
 
 import ctypes
 import gc
+import os
+import resource
 from typing import Final
 
-__all__ = ["settle_memory"]
+from oracle.errors import RefusedError
+
+__all__ = ["close_memory", "settle_memory"]
+
+_SET_DUMPABLE: Final = 4
+"""PR_SET_DUMPABLE in Linux's prctl.h."""
 
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
@@ -12,6 +19,34 @@ _MMAP_THRESHOLD: Final = -3
 
 _LARGEST_KEPT: Final = 32 << 20
 _MOST_KEPT: Final = 256 << 20
+
+
+def close_memory() -> None:
+    """Let no core dump and no other process of this user have the memory, which holds keys and private points.
+
+    What is started by `exec` must do it again; a fork inherits it. Root may still read the memory. From here on most of
+    /proc/PID is root's.
+
+    Raises:
+        RefusedError: The system does not do it.
+    """
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        done = ctypes.CDLL(None, use_errno=True).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+    except AttributeError:  # no Linux: it has no such call
+        return
+    except OSError as exc:
+        raise _not_closed(exc.errno) from exc
+    if done != 0:
+        raise _not_closed(ctypes.get_errno())
+
+
+def _not_closed(number: int | None) -> RefusedError:
+    reason = os.strerror(number or 0)
+    return RefusedError(
+        f"memory: cannot be closed to core dumps and other processes: {reason}; let the process call "
+        "prctl(PR_SET_DUMPABLE) and prlimit(RLIMIT_CORE)"
+    )
 
 
 def settle_memory() -> None:

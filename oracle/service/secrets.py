@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from connectors.secret_files import open_secret
 from connectors.tls import Tls
 from oracle.errors import InputError, StorageError
 from oracle.service.config_tls import TlsTable
@@ -14,12 +15,13 @@ def secret_of(field: str, path: Path | None) -> str | None:
 
     Raises:
         StorageError: It cannot be read.
-        InputError: It is not UTF-8.
+        InputError: It is not UTF-8, or others can read it.
     """
     if path is None:
         return None
     try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n")
+        with open_secret(field, path) as file:
+            return file.read().decode().rstrip("\r\n")
     except OSError as exc:
         raise StorageError(f"{field} = '{path}': cannot be read: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
@@ -31,6 +33,7 @@ def tls_of(table: TlsTable | None, name: str) -> Tls | None:
 
     Raises:
         StorageError: The key's password cannot be read.
+        InputError: Others can read it.
     """
     if table is None:
         return None

@@ -69,5 +69,6 @@ def read_private(path: Path, limit: int | None = None) -> bytes:
         if not stat.S_ISREG(mode):
             raise PermissionError(0, f"not a regular file: {path}")
         if mode & _TOO_OPEN:
-            raise PermissionError(0, f"readable by others; close it with: chmod 600 {path}")
+            how = f"(mode {stat.S_IMODE(mode):04o}); close it with: chmod 600 {path}"
+            raise PermissionError(0, f"readable by others {how}")
         return file.read() if limit is None else file.read(limit)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from oracle.cli.main import main
+from oracle.cli.main import run as run_line
 from oracle.planning import boxes
 from oracle.planning.tight import plan_or_wish
 from tests.support.checked import make_ready
@@ -64,7 +64,7 @@ def cli(monkeypatch, capsys) -> Callable[..., Result]:
         monkeypatch.setattr("sys.argv", ["perpetua", *map(str, arguments)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
-            main()
+            run_line()  # `main` would close the memory of the tests' own process
         out, err = capsys.readouterr()
         assert isinstance(caught.value.code, int)
         return Result(caught.value.code, out, err)

@@ -245,7 +245,7 @@ class TestParquetParts(ArrowSinkSuite):
     async def test_parts_of_others_are_not_deleted(self, tmp_path):
         """Parts without a record are refused and untouched; other files in the folder are let be."""
         folder = tmp_path / self.name
-        folder.mkdir()
+        folder.mkdir(mode=0o700)
         (folder / "part-00000000.parquet").write_bytes(b"precious")
         with pytest.raises(InputError, match="move the folder away"):
             await self.make(tmp_path).open()

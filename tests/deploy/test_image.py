@@ -152,14 +152,17 @@ def test_the_label_tells_the_version_and_the_bases_are_pinned():
     (label,) = _IMAGE.of("LABEL")
     assert f'org.opencontainers.image.version="{version()}"' in label
     assert _BUILDER.base == _IMAGE.base
-    assert f'image.base.name="docker.io/library/{_IMAGE.base}"' in label
-    assert re.fullmatch(r"python:3\.\d+-slim-\w+", _IMAGE.base)
+    tag, _, digest = _IMAGE.base.partition("@")
+    assert f'image.base.name="docker.io/library/{tag}"' in label
+    assert f'image.base.digest="{digest}"' in label
+    assert re.fullmatch(r"python:3\.\d+-slim-\w+", tag)
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", digest)
 
 
 def test_the_entry_point_closes_files_to_others_and_passes_arguments_on(tmp_path):
-    """What the container starts becomes the command itself, under umask 077."""
+    """What the container starts becomes the command itself, under umask 077 and without core dumps."""
     fake = tmp_path / "perpetua"
-    fake.write_text('#!/bin/sh\numask\necho "$$"\nprintf "%s\\n" "$@"\n')
+    fake.write_text('#!/bin/sh\numask\nulimit -c\necho "$$"\nprintf "%s\\n" "$@"\n')
     fake.chmod(0o755)
     (entry,), (arguments,) = _IMAGE.of("ENTRYPOINT"), _IMAGE.of("CMD")
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -167,4 +170,4 @@ def test_the_entry_point_closes_files_to_others_and_passes_arguments_on(tmp_path
         [*json.loads(entry), *json.loads(arguments), "a b"], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
         output, _ = process.communicate(timeout=PATIENCE)
-    assert output.splitlines() == ["0077", str(process.pid), "serve", "/etc/perpetua/serve.toml", "a b"]
+    assert output.splitlines() == ["0077", "0", str(process.pid), "serve", "/etc/perpetua/serve.toml", "a b"]

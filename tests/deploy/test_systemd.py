@@ -96,6 +96,11 @@ def test_what_a_restart_cannot_mend_is_not_restarted(tmp_path, text, code):
     assert str(code) in service["RestartPreventExitStatus"].split()
 
 
+def test_what_may_pass_is_restarted():
+    """Nothing but a refusal and a state that needs an operator is left down at once; disks and brokers come back."""
+    assert set(_service()["RestartPreventExitStatus"].split()) == {"2", "3"}
+
+
 def test_the_copy_of_the_credential_is_a_key_that_the_daemon_takes(tmp_path):
     """A credential shows as mode 0440, which the daemon refuses; what ExecStartPre makes of it, it takes."""
     credential = tmp_path / "key"

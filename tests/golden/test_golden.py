@@ -41,7 +41,7 @@ def left(request, tmp_path):
     folder = tmp_path / "left"
     shutil.copytree(request.param, folder)
     (folder / "state").chmod(0o700)
-    for path in (folder / "genesis", *(folder / "state").iterdir()):
+    for path in (folder / "genesis", folder / "answers.jsonl", *(folder / "state").iterdir()):
         path.chmod(0o600)
     lengths = _record(folder).lengths
     for name, role in (("answers.jsonl", "output"), ("ledger.jsonl", "ledger")):

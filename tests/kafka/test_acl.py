@@ -19,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by t
 from oracle.errors import RefusedError
 from tests.kafka.conftest import unique_name
 from tests.support.broker import Broker
+from tests.support.configs import write_secret
 from tests.support.folders import perpetua
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
@@ -163,7 +164,7 @@ def _config(cluster, model, replies=("reply-a", "reply-b")):
     """Return the configuration of a daemon that is the user `perpetua`."""
     allowed = ", ".join(f'"{model.name}.{name}"' for name in replies)
     password = model.folder / "password"
-    password.write_text("of-perpetua")
+    write_secret(password, "of-perpetua")
     sasl = f'[kafka.sasl]\nmechanism = "SCRAM-SHA-512"\nusername = "perpetua"\npassword_file = "{password}"\n'
     path = model.config(sink=f"reply_topics = [{allowed}]", extra=sasl)
     address = cluster.broker.listener("USERS")

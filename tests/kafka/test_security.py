@@ -19,6 +19,7 @@ from oracle.service.kafka_fleet import check_topics, open_model
 from tests.kafka.conftest import unique_name
 from tests.support.broker import Broker
 from tests.support.certificates import Authority
+from tests.support.configs import write_secret
 from tests.support.folders import command, environment
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
@@ -66,7 +67,7 @@ class Cluster:
         self.files = {}
         for name, secret in (("right", _SECRET), ("wrong", _WRONG), ("key", _KEY_SECRET)):
             self.files[name] = folder / f"{name}.password"
-            self.files[name].write_text(f"{secret}\n")
+            write_secret(self.files[name], f"{secret}\n")
 
     def tls(self, authority=None, more=""):
         """Return the table of TLS."""

@@ -16,6 +16,7 @@ from connectors.mqtt.settings import Login, MqttSettings
 from connectors.tls import Tls
 from oracle.errors import BusError, PerpetuaError, RefusedError
 from tests.support.certificates import Authority
+from tests.support.configs import write_secret
 from tests.support.folders import command, environment
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
@@ -180,8 +181,8 @@ def test_daemon_serves_over_mutual_tls_and_no_secret_is_printed(ground, tmp_path
     lines[lines.index("allow_anonymous true")] = "allow_anonymous false"
     with Mosquitto(tmp_path / "broker", listener=lines) as broker:
         model = MqttModelUnderTest(broker, "m", tmp_path).create()
-        (tmp_path / "password").write_text(_SECRET + "\n")
-        (tmp_path / "key-password").write_text(_KEY_SECRET + "\n")
+        write_secret(tmp_path / "password", _SECRET + "\n")
+        write_secret(tmp_path / "key-password", _KEY_SECRET + "\n")
         tables = f"""
 [mqtt.tls]
 ca_file = "{ground.authority.certificate}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.configs import write_secret
 from tests.support.folders import perpetua
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
@@ -38,7 +39,7 @@ def shipped(tmp_path: Path) -> Iterator[MqttModelUnderTest]:
     subprocess.run([program, "-b", "-c", str(passwords), "oracle", _SECRET], check=True, capture_output=True)
     with _Shipped(tmp_path / "broker") as broker:
         made = MqttModelUnderTest(broker, "m", tmp_path).create()
-        (tmp_path / "password").write_text(_SECRET)
+        write_secret(tmp_path / "password", _SECRET)
         made.config(extra=f'[mqtt.login]\nusername = "oracle"\npassword_file = "{tmp_path}/password"\n')
         yield made
         made.end()

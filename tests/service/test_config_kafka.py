@@ -7,7 +7,7 @@ import pytest
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import InputError, StorageError
 from oracle.service.kafka import kafka_settings
-from tests.support.configs import SECRET, forget_settings, load_tables, refusal
+from tests.support.configs import SECRET, forget_settings, load_tables, refusal, write_secret
 from tests.support.shards import small_plan
 
 _SOURCE = '[source]\nkind = "kafka"\ntopic = "q"\n'
@@ -49,7 +49,7 @@ def test_least_configuration(settings):
 def test_everything_arrives(settings, tmp_path):
     """Every setting of the tables reaches the connector."""
     for name, secret in (("pw", f"{SECRET}\n"), ("kpw", "of the key")):
-        (tmp_path / name).write_text(secret)
+        write_secret(tmp_path / name, secret)
     found = settings(
         _SOURCE + 'group = "g"\nfirst_offset = 7\ninstance = "i"\nsession_seconds = 3\n',
         _SINK + 'reply_topics = ["r1", "r2"]\nledger = "l"\ndead_letter = "d"\ndead_letter_bodies = true\n',
@@ -146,7 +146,7 @@ def test_password_file_must_be_readable(settings, tmp_path):
     """A missing file is named; a file that is not text is refused without its contents."""
     with pytest.raises(StorageError, match="No such file"):
         settings(_SOURCE, _SINK, _CLUSTER, _SASL, f'password_file = "{tmp_path / "none"}"\n')
-    path = tmp_path / "binary"
+    path = write_secret(tmp_path / "binary", "")
     path.write_bytes(b"\xff" + SECRET.encode())
     said = refusal(lambda: settings(_SOURCE, _SINK, _CLUSTER, _SASL, f'password_file = "{path}"\n'))
     assert "UTF-8" in said

@@ -7,7 +7,7 @@ import pytest
 from connectors.mqtt.settings import MqttSettings
 from oracle.errors import InputError, StorageError
 from oracle.service.mqtt import mqtt_settings
-from tests.support.configs import SECRET, forget_settings, load_tables, refusal
+from tests.support.configs import SECRET, forget_settings, load_tables, refusal, write_secret
 from tests.support.shards import small_plan
 
 _OTHER = "other-7Qx"
@@ -51,7 +51,7 @@ def test_password_comes_from_a_file_or_the_environment_only(load, settings, tmp_
     """In the file itself it is refused, unshown; a file's last newline does not count; the environment goes first."""
     told = refusal(lambda: load(_BROKER, _LOGIN + f'password = "{SECRET}"\n', _SOURCE, _SINK))
     assert "PERPETUA_MQTT__LOGIN__PASSWORD" in told
-    (tmp_path / "password").write_text(SECRET + "\n")
+    write_secret(tmp_path / "password", SECRET + "\n")
     named = _LOGIN + f'password_file = "{tmp_path}/password"\n'
     made = settings(_BROKER, named, _SOURCE, _SINK)
     assert made.login is not None

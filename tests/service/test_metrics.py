@@ -43,6 +43,7 @@ _NAMES = {
             "perpetua_lag_seconds",
             "perpetua_snapshot_timestamp_seconds",
             "perpetua_snapshot_age_seconds",
+            "perpetua_snapshot_failing",
             "perpetua_snapshot_bytes",
             "perpetua_phase",
             "perpetua_phases",
@@ -67,7 +68,7 @@ _ABSENT_AT_FIRST = {
     name
     for name in _NAMES
     if name.startswith(("perpetua_lag", "perpetua_snapshot_", "perpetua_answer", "perpetua_commit", "perpetua_restore"))
-} - {"perpetua_snapshot_failures_total"} | {
+} - {"perpetua_snapshot_failures_total", "perpetua_snapshot_failing"} | {
     "perpetua_rounds_total",
     "perpetua_rearms_total",
     "perpetua_phase",
@@ -153,6 +154,7 @@ def test_values_are_the_records():
         "perpetua_lag_seconds": 1.5,
         "perpetua_snapshot_timestamp_seconds": 4000,
         "perpetua_snapshot_age_seconds": 1100,
+        "perpetua_snapshot_failing": 1,
         "perpetua_snapshot_bytes": 777,
         "perpetua_phase": 1,
         "perpetua_phases": len(plan.phases),

@@ -10,7 +10,7 @@ import pytest
 from oracle.errors import PerpetuaError
 from oracle.service.config import Config, load_config
 
-__all__ = ["SECRET", "forget_settings", "load_tables", "refusal"]
+__all__ = ["SECRET", "forget_settings", "load_tables", "refusal", "write_secret"]
 
 SECRET = "opensesame-7Qx"  # noqa: S105 -- a password of the tests' own
 
@@ -29,6 +29,13 @@ def load_tables(folder: Path, *tables: str) -> Config:
     path = folder / "c.toml"
     path.write_text("".join((_STATE, *tables)))
     return load_config(path)
+
+
+def write_secret(path: Path, secret: str) -> Path:
+    """Write a file of secrets as it must be, mode 0600, and return it."""
+    path.touch(mode=0o600)
+    path.write_text(secret)
+    return path
 
 
 def refusal(work: Callable[[], object]) -> str:

@@ -40,6 +40,7 @@ _HEALTHY: Final = {
     "perpetua_lag_seconds": 0.5,
     "perpetua_snapshot_timestamp_seconds": 1.8e9,
     "perpetua_snapshot_age_seconds": 20.0,
+    "perpetua_snapshot_failing": 0.0,
     "perpetua_snapshot_bytes": 84_000.0,
     "perpetua_phase": 2.0,
     "perpetua_phases": 21.0,
