@@ -216,10 +216,15 @@ def remove_folder(folder: Path) -> None:
     sync_folder(folder.parent)
 
 
-def erase(path: Path) -> None:
+def erase(path: Path, *, linked: bool = False) -> None:
     """Overwrite a file with zeros as well as the file system lets us, and unlink it; of a link, unlink the link.
 
     A file system that copies on write, or a flash drive, may keep the old bytes; encryption covers for that.
+
+    Args:
+        path: The file.
+        linked: Whether to overwrite it also where it has a second name; a file that somebody may have put there under
+            a name that we use is only unlinked then.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -229,14 +234,14 @@ def erase(path: Path) -> None:
         remove(path)
         return
     with contextlib.suppress(OSError):
-        _overwrite(descriptor)
+        _overwrite(descriptor, linked=linked)
     os.close(descriptor)
     remove(path)
 
 
-def _overwrite(descriptor: int) -> None:
+def _overwrite(descriptor: int, *, linked: bool) -> None:
     status = os.fstat(descriptor)
-    left = status.st_size if status.st_nlink == 1 else 0  # what has another name is not ours alone
+    left = status.st_size if linked or status.st_nlink == 1 else 0
     while left > 0:
         left -= os.write(descriptor, _ZEROS[:left])
     os.fsync(descriptor)

@@ -168,14 +168,14 @@ class FolderStore:
         self._erase(_matching(self._folder, _LEFTOVER))
 
     def _erase_older(self) -> None:
-        self._erase(_matching(self._folder, _SNAPSHOT)[:-1])
+        self._erase(_matching(self._folder, _SNAPSHOT)[:-1], linked=True)  # an old key shall have no other name
 
-    def _erase(self, paths: list[Path]) -> None:
+    def _erase(self, paths: list[Path], *, linked: bool = False) -> None:
         if not paths:
             return
         try:
             for path in paths:
-                durable.erase(path)
+                durable.erase(path, linked=linked)
         except OSError as exc:
             raise StorageError(f"state folder {self._folder}: old files cannot be erased: {exc.strerror}") from exc
 
