@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_the_real_daemon_fills_the_dashboard_and_raises_alerts(tmp_path, daemon)
                 if not _ONLY_KAFKA & set(re.findall(r"perpetua_\w+", target["expr"])):
                     expression = target["expr"].replace("$__rate_interval", "1m")
                     expression = expression.replace("$model", model).replace("$shard", "0")
-                    assert server.query(expression), f"{panel['title']}: {expression}"
+                    server.until(partial(server.query, expression), f"{panel['title']}: {expression}")
         # In the fifth of sixteen short phases, and of each 25 queries one is none; the first only if it saw it.
         fitting = {"PerpetuaDeltaNearlySpent", "PerpetuaRejections"}
         server.until(lambda: server.firing() <= fitting, "nothing else is wrong")

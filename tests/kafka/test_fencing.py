@@ -10,7 +10,12 @@ from tests.support.processes import stopped
 from tests.support.shards import bodies
 from tests.support.waiting import PATIENCE
 
-_SMALL = {"service": "drain_seconds = 60\nbatch_rows = 8", "source": "session_seconds = 1.5"}
+_SMALL = {
+    "kafka": "request_seconds = 300",  # what it is stopped for is the other's business, and not a broker's that is away
+    "service": "drain_seconds = 60\nbatch_rows = 8",
+    "sink": "transaction_seconds = 600",
+    "source": "session_seconds = 1.5",
+}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """One model on a real MQTT broker: its state, its daemons as processes, its askers, and what they are answered."""
 
+import contextlib
 import itertools
 import subprocess
 import sys
@@ -142,7 +143,8 @@ class Asker:
     def close(self) -> None:
         """Disconnect."""
         self._client.disconnect()
-        self._client.loop_stop()
+        with contextlib.suppress(AttributeError):  # its thread may end, and be forgotten, while paho looks for it
+            self._client.loop_stop()
 
 
 @dataclass

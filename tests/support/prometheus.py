@@ -19,7 +19,7 @@ from tests.support.waiting import PATIENCE, eventually
 __all__ = ["DEPLOY", "Prometheus", "program", "prometheus"]
 
 DEPLOY: Final = Path(__file__).resolve().parents[2] / "deploy"
-_INTERVAL: Final = "500ms"
+_INTERVAL: Final = "1s"
 _HOLD: Final = "1s"
 """What every alert's `for` becomes."""
 
