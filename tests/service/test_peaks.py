@@ -162,7 +162,7 @@ def test_rows_of_a_table(tmp_path, predictor, seed):
     """The largest messages that there can be, of few bytes a row, from a Parquet file."""
     plan = _plan(predictor, seed)
     rows = _largest(plan)
-    pq.write_table(_table(plan, 3 * rows, seed), tmp_path / "q.parquet")
+    pq.write_table(_table(plan, 2 * rows, seed), tmp_path / "q.parquet")
     source = {"kind": "parquet", "path": str(tmp_path / "q.parquet"), "rows_per_message": rows}
     sink = {"kind": "parquet", "path": str(tmp_path / "out.parquet")}
     _serve(write_config(tmp_path, source=source, sink=sink), plan)
@@ -175,7 +175,7 @@ def test_lines(tmp_path, predictor, seed):
     """JSON lines as short as they can be, with long ids, rejected ones and rounds without a query among them."""
     plan, draws = _plan(predictor, seed), np.random.default_rng(seed)
     lines = [_line(plan, draws) for _ in range(64)] + [b"null", b"", b"{" * 500]
-    count = (16 << 20) // (sum(map(len, lines)) + len(lines) * 8 * plan.width)
+    count = (8 << 20) // (sum(map(len, lines)) + len(lines) * 8 * plan.width)
     (tmp_path / "q.jsonl").write_bytes(b"".join(line + b"\n" for line in lines) * (count + 1))
     _serve(write_config(tmp_path, service={"batch_rows": 65_536}), plan)
 
