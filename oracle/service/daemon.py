@@ -212,8 +212,7 @@ class Daemon:
         return shard, waiting
 
     def _make_shard(self, snapshot: Snapshot) -> Shard:
-        number = self._watch.telemetry.shard
-        return Shard(self._plan, snapshot, self._restore, self._codec, number=number)
+        return Shard(self._plan, snapshot, self._restore, self._codec, self._watch.telemetry.shard)
 
     async def _serve(self, shard: Shard, waiting: Sequence[Delivery]) -> None:
         self._serving = True  # before it is said: who has read it may ask for a clean stop

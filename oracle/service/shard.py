@@ -86,7 +86,6 @@ class Shard:
         snapshot: Snapshot,
         restore: Restore = restore_predictor,
         codec: Callable[[Plan], Codec] = BatchCodec,
-        *,
         number: int = 0,
     ) -> None:
         self._plan = plan
