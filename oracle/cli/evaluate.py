@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as ConsoleTable
 
+from oracle import durable
 from oracle.cli.models import read_model
 from oracle.cli.plan_page import figure_table, promise_rows
 from oracle.cli.progress import Progress
@@ -96,7 +97,7 @@ def _read(path: Path, features: tuple[Feature, ...], label: str, most: int | Non
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        durable.replace(path, path.with_name(f".{path.name}.tmp"), text.encode())
     except OSError as exc:
         msg = f"--html = '{path}': cannot be written: {exc.strerror}"
         raise StorageError(msg) from exc
