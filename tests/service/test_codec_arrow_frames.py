@@ -97,7 +97,15 @@ _BOMBS = [
         lambda: arrow_body(pa.table({"a": _TWO, "b": _TWO, "note": pa.array([["x"]] * 2, pa.list_(pa.binary_view()))})),
         _PLAIN,
     ),
-    ("100,000 columns", lambda: arrow_body(pa.table({str(number): [] for number in range(100_000)})), _WIDE),
+    ("20,000 columns", lambda: arrow_body(pa.table({str(number): [] for number in range(20_000)})), _WIDE),
+    (
+        "5 MiB of somebody's type",
+        lambda: (
+            schema(*_AB, field(b"n", NULL, _6=Vector([_pair(b"ARROW:extension:metadata", Bytes(b"[" * (5 << 20)))])))
+            + END
+        ),
+        "a schema of at most 4194304 bytes",
+    ),
     ("100,000 times one column", lambda: schema(*([field(b"a")] * 100_000)) + END, _WIDE),
     ("fields within fields", lambda: schema(*_AB, _nested(40)) + END, _BROKEN),
     ("one long name", lambda: _shared({"name": _LONG}) + END, _BROKEN),

@@ -8,7 +8,8 @@ flatbuffers, so it can be refused by name while it costs nothing. A stream is le
     * no column has a dictionary or is of views: both let a few bytes stand for many, each to be validated;
     * the buffers of a batch are together no longer than its body, and a schema's texts together no longer than the
       schema: both formats could point to one place from many;
-    * there are not too many columns, and not too many in all its batches together.
+    * there are not too many columns, and not too many in all its batches together, and the schema is not too long:
+      what it says of types that others have made is unpacked to many times its length.
 
 What is left takes memory in proportion to its length, but for strings, of which a message may have fewer rows. Slots
 are numbered as in Arrow's Message.fbs and Schema.fbs.
@@ -22,6 +23,7 @@ __all__ = ["Announced", "UnsupportedFrameError", "read_frames"]
 
 _MOST_COLUMNS: Final = 4096
 _MOST_CHUNKS: Final = 524_288
+_LONGEST_SCHEMA: Final = 4 << 20
 _CACHED_BYTES: Final = 65_536
 _CACHED_BATCH_BYTES: Final = 8_192
 
@@ -29,6 +31,7 @@ _COMPRESSED: Final = "an uncompressed Arrow stream"
 _NOT_PLAIN: Final = "columns without dictionaries and views"
 _OWN_METADATA: Final = "Arrow messages without metadata of their own"
 _WIDE: Final = f"at most {_MOST_COLUMNS} columns, with those in others"
+_LONG: Final = f"a schema of at most {_LONGEST_SCHEMA} bytes"
 _CHOPPED: Final = f"at most {_MOST_CHUNKS} columns in all batches together"
 
 _MARKER: Final = 0xFFFFFFFF
@@ -164,6 +167,8 @@ def read_frames(body: bytes) -> Announced:
         if len(metadata) < length:
             raise ValueError("a cut frame")
         if not first:
+            if length > _LONGEST_SCHEMA:
+                raise UnsupportedFrameError(_LONG)
             at += length + (_known_schema if length <= _CACHED_BYTES else _check_schema)(metadata)
             first = last = at
             continue

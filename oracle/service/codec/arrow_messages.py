@@ -87,12 +87,14 @@ class ArrowCodec:
         self._templates = AnswerTemplates(self._write)
 
     def decode(self, body: bytes) -> ArrowQueries | Rejection:
-        """Return the rows of a message, or why the whole of it is rejected: no error of Arrow's comes out of here."""
+        """Return the rows of a message, or why the whole of it is rejected: of Arrow's errors only want of memory comes out."""
         table = self._table(body)
         if isinstance(table, Rejection):
             return table
         try:
             return self._queries(table)
+        except MemoryError:
+            raise  # Arrow's own too: it may pass, and what is a query must not depend on it
         except pa.ArrowException:
             return _NO_STREAM
 
@@ -157,6 +159,8 @@ class ArrowCodec:
             return read_stream(body)
         except UnsupportedFrameError as exc:
             return Rejection(Reason.UNSUPPORTED_CONTENT, "body", str(exc))
+        except MemoryError:
+            raise  # as in `decode`; what the frames announce is bounded
         except MALFORMED:
             return _NO_STREAM
 
