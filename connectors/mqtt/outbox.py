@@ -44,10 +44,12 @@ class Parcel(NamedTuple):
     Attributes:
         commit: The number of its commit.
         message: It.
+        position: The commit's, of the source.
     """
 
     commit: int
     message: Outgoing
+    position: int = 0
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -139,6 +141,16 @@ class Outbox:
             if self.unsaid and self._last is not None and self._ready:
                 await self._append([], self._last)
 
+    async def add(self, messages: Sequence[Outgoing]) -> None:
+        """Make messages durable and queue them, at the position of the last commit.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        async with self._order:
+            if self._last is not None:
+                await self._append(messages, self._last)
+
     async def _append(self, messages: Sequence[Outgoing], committed: Committed) -> None:
         done = self._done
         self.forget()
@@ -158,7 +170,7 @@ class Outbox:
         self._said, self._last, self._newest = done, committed, number
         if messages:
             self._left[number] = len(messages)
-            self.queue.extend(Parcel(number, message) for message in messages)
+            self.queue.extend(Parcel(number, message, committed.position) for message in messages)
         elif not self._left:
             self._done = self._said = number
         self.wake()
@@ -223,10 +235,10 @@ class Outbox:
         reader = self.journal.reader(max(last.done, self.journal.first))
         while some := reader.read(64):
             for found in some:
-                messages = _decoder.decode(found.body).messages
-                if messages:
-                    self._left[found.position] = len(messages)
-                    self.queue.extend(Parcel(found.position, message) for message in messages)
+                record = _decoder.decode(found.body)
+                if record.messages:
+                    self._left[found.position] = len(record.messages)
+                    self.queue.extend(Parcel(found.position, one, record.position) for one in record.messages)
         self._said, self._newest = last.done, self.journal.end
         self._advance()
         self._last = Committed(last.position, last.metadata)

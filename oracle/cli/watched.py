@@ -38,9 +38,9 @@ async def watched(
     async with serving(table, board, folder_of, log):
         try:
             yield
-        except LogDivergedError as exc:
-            if not board.is_draining:
-                board.failed(exc)
+        except Exception as exc:
+            board.failed(exc)
+            if isinstance(exc, LogDivergedError) and not board.is_draining:
                 await _a_while()
             raise
 
