@@ -33,6 +33,7 @@ from oracle.state.keys import read_key_file
 from oracle.state.payload import decode_payload, encode_payload
 from oracle.state.store import check_plan
 from tests.fuzz.mutate import mutated
+from tests.fuzz.packets import try_packet
 from tests.fuzz.verdicts import BrokenPromiseError
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.shards import MASTER_KEY, first_snapshot, small_plan
@@ -308,5 +309,6 @@ READERS: Final[dict[str, Try]] = {
     "plan": _try_plan,
     "model file": _try_model,
     "configuration": _try_config,
+    "MQTT packet": try_packet,
 }
 """What is fuzzed, by name."""

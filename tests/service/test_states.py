@@ -45,7 +45,7 @@ def test_a_link_that_outlasts_its_losses():
     up = (Event.LINK_AWAITED, Event.RESTORING, Event.RESTORED)
     assert _after(*up).state is State.RESTORING
     assert _after(*up, Event.SERVING).state is State.WAITING
-    found = (*up, Event.SERVING, Event.LINK_FOUND)
+    found: tuple[Event, ...] = (*up, Event.SERVING, Event.LINK_FOUND)
     assert _after(*found).state is State.SERVING
     for _ in range(3):
         found = (*found, Event.LINK_LOST)

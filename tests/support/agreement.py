@@ -68,7 +68,9 @@ class Told:
         samples = [one for family in text_string_to_metric_families(metrics) for one in family.samples]
         states = {str(shard["shard"]): shard["state"] for shard in after["shards"]}
         told = {one.labels["shard"]: one.value for one in samples if one.name == "perpetua_ready"}
-        assert told == {shard: state == "serving" for shard, state in states.items()}
+        unready = {None if one["shard"] is None else str(one["shard"]) for one in after["not_ready"]}
+        assert told == {shard: not unready & {shard, None} for shard in states}, unready
+        assert all((state == "serving") is (shard not in unready) for shard, state in states.items()), (states, unready)
         refused = {one.labels["shard"]: one.value for one in samples if one.name == "perpetua_bus_refused"}
         assert refused == {shard: state == "refused" for shard, state in states.items()}
         return next(iter(states.values()), ""), after["not_ready"], {one.name for one in samples}
