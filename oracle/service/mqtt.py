@@ -25,6 +25,8 @@ from oracle.state.keys import journal_key, read_key_file
 __all__ = ["LoggingObserver", "MqttBus", "last_commit", "login_of", "mqtt_settings", "open_bus", "open_journals"]
 
 _QUIET_SECONDS: Final = 10.0
+_NOTE: Final = 4096
+"""Bytes of all else in a note on a rejected message."""
 
 
 def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
@@ -59,8 +61,14 @@ def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
         message_bytes=source.message_bytes,
         body_bytes=plan.limits.body_bytes,
         batch_bytes=plan.limits.batch_bytes,
-        largest_reply=largest_reply(plan, source.message_bytes),
+        largest_reply=max(largest_reply(plan, source.message_bytes), _largest_note(plan, sink)),
     )
+
+
+def _largest_note(plan: Plan, sink: config_mqtt.MqttSink) -> int:
+    """Return the bytes of the largest note on a rejected message, which may hold it in base64."""
+    kept = max(plan.limits.body_bytes, plan.limits.batch_bytes) + 1
+    return 4 * kept // 3 + _NOTE if sink.dead_letter is not None and sink.dead_letter_bodies else 0
 
 
 def _tables(config: Config) -> tuple[config_mqtt.MqttSource, config_mqtt.MqttSink, config_mqtt.MqttTable]:

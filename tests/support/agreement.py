@@ -44,11 +44,10 @@ class Told:
 
         def settled() -> bool:
             found[:] = [self._look()]
-            return bool(found[0][0] == state)
+            return bool(found[0][0] == state and bool(found[0][1]) is (state != "serving"))
 
         self._until(settled, lambda: found)
         _, reasons, names = found[0]
-        assert bool(reasons) is (state != "serving"), reasons
         assert (names >= _KNOWN) is known, names
         return list(reasons)
 
