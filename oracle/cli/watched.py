@@ -39,9 +39,10 @@ async def watched(
         try:
             yield
         except Exception as exc:
-            board.failed(exc)
-            if isinstance(exc, LogDivergedError) and not board.is_draining:
-                await _a_while()
+            if not board.is_draining:
+                board.failed(exc)
+                if isinstance(exc, LogDivergedError):
+                    await _a_while()
             raise
 
 

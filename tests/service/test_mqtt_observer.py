@@ -1,9 +1,13 @@
 """What the link tells, in the log's closed vocabulary."""
 
 import io
+import itertools
 import json
+import logging
+from typing import Any
 
 from oracle.errors import BusError, RefusedError
+from oracle.service.chatter import ClientChatter
 from oracle.service.log import PublicLog
 from oracle.service.mqtt import LoggingObserver
 from oracle.service.states import State
@@ -43,3 +47,19 @@ def test_notes_are_told_once_in_a_while_and_troubles_are_passed_on():
         ("bus.connected", None, "info"),
     ]
     assert (watch.telemetry.bus_failures, watch.telemetry.given_up) == (2, 2)
+
+
+def test_the_clients_own_lines_tell_the_kinds_of_errors_and_no_text():
+    """Paho hands the error over as an argument, others as a traceback; a text, which may be private, is never shown."""
+    stream = io.StringIO()
+    handler, logger = ClientChatter(PublicLog(stream, "json", "m"), clock=itertools.count(0, 60).__next__), "a"
+    given: list[tuple[Any, ...]] = [
+        ("failed on socket: %s", (ConnectionResetError("secret"),), None),
+        ("secret %s", ("secret",), None),
+    ]
+    given.append(("secret", (), (KeyError, KeyError("secret"), None)))
+    for text, arguments, info in given:
+        handler.emit(logging.LogRecord(logger, logging.ERROR, "secret", 1, text, arguments, info))
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["reason"] for line in lines] == ["error: ConnectionResetError", "error", "error: KeyError"]
+    assert "secret" not in stream.getvalue()

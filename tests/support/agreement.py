@@ -6,12 +6,14 @@ from typing import Any
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from tests.support.served import Served
 
 __all__ = ["Told"]
 
 _SECONDS = 120.0
+_LOOKS = 10
 _SCRAPED = 1.1
 """Seconds after which metrics are made anew."""
 
@@ -52,27 +54,22 @@ class Told:
         return list(reasons)
 
     def _look(self) -> tuple[str, list[dict[str, Any]], set[str]]:
-        """Return the state, the reasons and the names of the metrics, of a second in which nothing changed."""
-        while True:
+        """Return the state, the reasons and the names of the metrics, once all agree.
+
+        They are asked one after the other, so that what changes between is no disagreement; what stays for long is.
+        """
+        problem: str | None = "it changes all the time"
+        for _ in range(_LOOKS):
             before = self._status()
             time.sleep(_SCRAPED)
-            live, ready = self._get("/livez"), self._get("/readyz")
-            metrics = self._get("/metrics").text
+            live, ready, metrics = self._get("/livez"), self._get("/readyz"), self._get("/metrics").text
             after = self._status()
-            if _of(before) == _of(after):
-                break
-        assert live.status_code == 200
-        assert ready.json()["not_ready"] == after["not_ready"]
-        assert ready.status_code == (200 if after["ready"] else 503)
-        samples = [one for family in text_string_to_metric_families(metrics) for one in family.samples]
-        states = {str(shard["shard"]): shard["state"] for shard in after["shards"]}
-        told = {one.labels["shard"]: one.value for one in samples if one.name == "perpetua_ready"}
-        unready = {None if one["shard"] is None else str(one["shard"]) for one in after["not_ready"]}
-        assert told == {shard: not unready & {shard, None} for shard in states}, unready
-        assert all((state == "serving") is (shard not in unready) for shard, state in states.items()), (states, unready)
-        refused = {one.labels["shard"]: one.value for one in samples if one.name == "perpetua_bus_refused"}
-        assert refused == {shard: state == "refused" for shard, state in states.items()}
-        return next(iter(states.values()), ""), after["not_ready"], {one.name for one in samples}
+            samples = [one for family in text_string_to_metric_families(metrics) for one in family.samples]
+            told = (after, live.status_code, ready.status_code, ready.json()["not_ready"], samples)
+            if _of(before) == _of(after) and (problem := _disagreement(*told)) is None:
+                states = [shard["state"] for shard in after["shards"]]
+                return next(iter(states), ""), after["not_ready"], {one.name for one in samples}
+        raise AssertionError(problem)
 
     def _status(self) -> Any:
         return self._get("/status").json()
@@ -89,3 +86,22 @@ class Told:
 
 def _of(status: Any) -> tuple[object, ...]:
     return ([(one["shard"], one["state"]) for one in status["shards"]], status["not_ready"], status["ready"])
+
+
+def _disagreement(
+    status: Any, live: int, ready: int, not_ready: list[dict[str, Any]], samples: list[Sample]
+) -> str | None:
+    """Return which two places say different things, None if none do."""
+    states = {str(shard["shard"]): shard["state"] for shard in status["shards"]}
+    unready = {None if one["shard"] is None else str(one["shard"]) for one in not_ready}
+    readiness = {one.labels["shard"]: bool(one.value) for one in samples if one.name == "perpetua_ready"}
+    refused = {one.labels["shard"]: bool(one.value) for one in samples if one.name == "perpetua_bus_refused"}
+    agreed = {
+        "/livez": live == 200,
+        "/readyz and /status": not_ready == status["not_ready"],
+        "/readyz and its code": ready == (503 if not_ready else 200) and status["ready"] is (not not_ready),
+        "perpetua_ready": readiness == {shard: not unready & {shard, None} for shard in states},
+        "perpetua_bus_refused": refused == {shard: state == "refused" for shard, state in states.items()},
+        "states": all((state == "serving") is (shard not in unready) for shard, state in states.items()),
+    }
+    return next((f"{name}: {states} {not_ready}" for name, holds in agreed.items() if not holds), None)
