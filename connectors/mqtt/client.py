@@ -10,11 +10,13 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
 import aiomqtt
+from paho.mqtt import MQTTException
 from paho.mqtt.client import MQTT_ERR_SUCCESS, ConnectFlags, DisconnectFlags
 from paho.mqtt.client import Client as Paho
 from paho.mqtt.packettypes import PacketTypes
@@ -23,8 +25,8 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from connectors.mqtt.messages import Outgoing
-from connectors.mqtt.packets import packet_id, publish_of, unfit
-from connectors.mqtt.reasons import broken, refusal
+from connectors.mqtt.packets import packet_id, puback_of, publish_of, unfit
+from connectors.mqtt.reasons import Ending, broken, ending, refusal
 from connectors.mqtt.receiver import STRAY, UNREADABLE, Receiver
 from connectors.mqtt.settings import MqttSettings
 from connectors.tls import secured, tls_context
@@ -56,6 +58,7 @@ class Connection(aiomqtt.Client):
     Attributes:
         session_present: Whether the broker had kept our session.
         lost: Set when the connection has ended, to why.
+        ending: What that says of what was under way.
         window: Most messages that it lets us have unacknowledged.
 
     Args:
@@ -91,7 +94,8 @@ class Connection(aiomqtt.Client):
         self._left: set[str] = set()
         self._paused = self.session_present = False
         self.window = 0
-        self.lost: asyncio.Future[BusError | RefusedError] = asyncio.get_running_loop().create_future()
+        self.ending = Ending.ELSEWHERE
+        self.lost: asyncio.Future[BusError] = asyncio.get_running_loop().create_future()
         self._client.manual_ack_set(True)  # noqa: FBT003 -- paho's
         self._client.max_inflight_messages_set(0)  # we keep to the window ourselves
         self._client.connect_timeout = settings.request_seconds
@@ -99,6 +103,7 @@ class Connection(aiomqtt.Client):
             wrap = partial(secured, context, host=settings.host, seconds=settings.request_seconds)
             setattr(self._client, "_ssl_wrap_socket", wrap)  # noqa: B010 -- to mypy, a method
         setattr(self._client, "_handle_publish", self._came)  # noqa: B010 -- to mypy, a method
+        setattr(self._client, "_handle_pubackcomp", self._took)  # noqa: B010 -- to mypy, a method
 
     async def enter(self) -> None:
         """Connect.
@@ -155,19 +160,11 @@ class Connection(aiomqtt.Client):
             BusError: There is no connection any more.
             RefusedError: The client cannot send such a message at all.
         """
-        properties = _properties(PacketTypes.PUBLISH)
-        properties.ContentType = message.content_type
-        if message.correlation is not None:
-            properties.CorrelationData = message.correlation
-        if message.user:
-            properties.UserProperty = list(message.user)
-        if message.expiry is not None:
-            properties.MessageExpiryInterval = message.expiry
-        return self._send(message.topic, message.body, properties, retain=False)
+        return self._send(message.topic, message.body, partial(_publish_properties, message), retain=False)
 
     def send_status(self, body: bytes) -> int:
         """Publish a retained status message; see `send`."""
-        return self._send(self._settings.status or "", body, None, retain=True)
+        return self._send(self._settings.status or "", body, lambda: None, retain=True)
 
     def pause(self) -> None:
         """Read nothing more from the broker until `resume`; after the keep-alive it will take us for gone."""
@@ -200,10 +197,10 @@ class Connection(aiomqtt.Client):
         if self._misc_task is not None:
             self._misc_task.cancel()
 
-    def _send(self, topic: str, body: bytes, properties: Properties | None, *, retain: bool) -> int:
+    def _send(self, topic: str, body: bytes, properties: Callable[[], Properties | None], *, retain: bool) -> int:
         try:
-            info = self._client.publish(topic, body, _QOS, retain, properties)
-        except (ValueError, TypeError) as exc:
+            info = self._client.publish(topic, body, _QOS, retain, properties())
+        except (ValueError, TypeError, ArithmeticError, struct.error, MQTTException) as exc:
             raise RefusedError("a message cannot be sent: it is larger than MQTT allows, or its topic is none") from exc
         if info.rc != MQTT_ERR_SUCCESS:
             raise BusError("the connection is gone")
@@ -219,10 +216,11 @@ class Connection(aiomqtt.Client):
     ) -> None:
         """As aiomqtt's, which forgets an end that comes with the beginning."""
         super()._on_disconnect(client, userdata, flags, reason_code, properties)
-        self._say_lost(reason_code.value)
+        self._say_lost(reason_code.value, said=flags.is_disconnect_packet_from_server)
 
-    def _say_lost(self, code: int | None) -> None:
+    def _say_lost(self, code: int | None, *, said: bool = False) -> None:
         if not self.lost.done():
+            self.ending = ending(code, said=said)
             self.lost.set_result(broken(f"broker {self._settings.host}:{self._settings.port}", code))
 
     def _on_connect(
@@ -313,6 +311,30 @@ class Connection(aiomqtt.Client):
                 self._left.add(message.topic)
                 self._client.unsubscribe(message.topic)
         return MQTT_ERR_SUCCESS
+
+    def _took(self, _command: str) -> Any:  # noqa: ANN401 -- paho's
+        """Hear a PUBACK, in place of paho's own way: it knows some reason codes only, and not every text."""
+        found = puback_of(self._client._in_packet)  # noqa: SLF001 -- as above
+        if found is None:
+            raise MQTTException("PUBACK too short")
+        mid, code = found
+        reason = ReasonCode(PacketTypes.PUBACK)
+        reason.value = code
+        if mid in self._client._out_messages:  # noqa: SLF001 -- as above
+            return self._client._do_on_publish(mid, reason, _properties(PacketTypes.PUBACK))  # noqa: SLF001 -- as above
+        return MQTT_ERR_SUCCESS
+
+
+def _publish_properties(message: Outgoing) -> Properties:
+    properties = _properties(PacketTypes.PUBLISH)
+    properties.ContentType = message.content_type
+    if message.correlation is not None:
+        properties.CorrelationData = message.correlation
+    if message.user:
+        properties.UserProperty = list(message.user)
+    if message.expiry is not None:
+        properties.MessageExpiryInterval = message.expiry
+    return properties
 
 
 def _properties(packet: int) -> Properties:

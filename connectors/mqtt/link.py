@@ -23,21 +23,18 @@ from connectors.journal.journal import Journal
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming, SessionBegan, pack, stored
 from connectors.mqtt.observer import Observer
-from connectors.mqtt.outbox import Outbox, Parcel
+from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.pauses import Pauses
-from connectors.mqtt.reasons import ACCEPTED, QUOTA_EXCEEDED, words
+from connectors.mqtt.publisher import Publisher
+from connectors.mqtt.reasons import Ending
 from connectors.mqtt.redeliveries import Redeliveries
 from connectors.mqtt.replies import status
 from connectors.mqtt.settings import RECEIVE_MAXIMUM_LIMIT, MqttSettings
-from oracle.errors import BusError, FencedError, PerpetuaError, RefusedError
+from oracle.errors import BusError, FencedError, PerpetuaError, RefusedError, StorageError
 
 __all__ = ["Link"]
 
 _FULL_LOOK: Final = 0.2
-_QUIET: Final = 0.05
-"""Seconds without news after which it is made durable what the broker has taken over; under load, commits say it."""
-
-_DRAIN: Final = 5.0
 _MOST_WAITING: Final = 32 << 20
 """Bytes received and not yet journalled, properties too, above which no more is read from the connection."""
 
@@ -53,10 +50,19 @@ class Link:
         journal: Of the queries; open while the link is begun.
         outbox: Open while the link is begun.
         observer: Who is told.
+        renewed: Returns the settings with the login as it is on disk now: passwords are changed while we run.
     """
 
-    def __init__(self, settings: MqttSettings, journal: Journal, outbox: Outbox, observer: Observer) -> None:
+    def __init__(
+        self,
+        settings: MqttSettings,
+        journal: Journal,
+        outbox: Outbox,
+        observer: Observer,
+        renewed: Callable[[], MqttSettings] | None = None,
+    ) -> None:
         self._settings = settings
+        self._renewed = renewed or (lambda: settings)
         self._journal = journal
         self._outbox = outbox
         self._observer = observer
@@ -65,11 +71,10 @@ class Link:
         self._incoming: deque[Incoming] = deque()
         self._waiting = 0
         self._connection: Connection | None = None
-        self._under_way: dict[int, Parcel | None] = {}
+        self._publisher = Publisher(settings, outbox, observer, self._fail)
+        self._let_in = False
         self._stir = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._closing = False
-        self._trouble: BusError | None = None
         self._failed: PerpetuaError | None = None
         self._full = False
         self._notify: Callable[[], None] = lambda: None
@@ -141,27 +146,9 @@ class Link:
 
     def published(self, mid: int, reason: int) -> None:
         """See `Receiver.published`."""
-        if mid not in self._under_way:
-            return
-        parcel = self._under_way[mid]
-        if reason < ACCEPTED or self._excused(parcel, reason):  # else it stays, to be published again
-            del self._under_way[mid]
-            if parcel is not None:
-                self._outbox.published(parcel)
-        self._outbox.wake()
-
-    def _excused(self, parcel: Parcel | None, reason: int) -> bool:
-        """Return whether a refused message may be given up: one that a query wanted elsewhere, and nothing else."""
-        if reason == QUOTA_EXCEEDED:
-            self._trouble = BusError(f"broker: {words(reason)}")
+        self._publisher.published(mid, reason)
+        if self._publisher.trouble is not None:
             self._stir.set()
-            return False
-        if parcel is not None and not parcel.message.ours:
-            self._observer.noted(f"answer refused: {words(reason)}")
-            return True
-        topic = self._settings.status if parcel is None else parcel.message.topic
-        self._fail(RefusedError(f"topic {topic}: the broker does not let us publish: {words(reason)}"))
-        return False
 
     def _fail(self, error: PerpetuaError) -> None:
         self._failed = self._failed or error
@@ -180,12 +167,18 @@ class Link:
                     await self._connect_once()
                 except FencedError:
                     raise
+                except RefusedError as exc:
+                    if self._failed is not None or not self._let_in:
+                        raise  # it has never worked: the configuration's fault, to be mended before anything else
+                    self._observer.refused(exc)
                 except BusError as exc:
                     self._observer.lost(exc)
                 except PerpetuaError:
                     raise
                 except Exception as exc:  # noqa: BLE001 -- the client's; a link that is dead in silence is the worst
                     self._observer.lost(BusError(f"broker: the client failed: {type(exc).__name__}"))
+                if self._publisher.progress:
+                    pauses.begin_anew()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pauses.after(asyncio.get_running_loop().time() - began)):
                         await self._stopping.wait()
@@ -196,24 +189,43 @@ class Link:
         """Connect, and serve the connection until it is lost or we are to stop."""
         self._incoming.clear()  # the broker sends again what was not acknowledged
         self._waiting = 0
-        self._under_way.clear()
-        self._closing, self._trouble = False, None
-        self._connection = connection = Connection(self._settings, self, status(self._settings, online=False))
-        await connection.enter()
+        self._publisher.entering()
+        try:
+            self._connection = connection = await self._made()
+            await connection.enter()
+        except BaseException:
+            self._publisher.let_in(None)
+            raise
+        self._publisher.let_in(connection)
         connection.lost.add_done_callback(lambda _: self._on_lost())
         gracefully = False
         try:
             await self._begin_session(connection)
-            publishing = asyncio.create_task(self._publish(connection))
+            publishing = asyncio.create_task(self._publisher.run(connection))
             try:
                 await self._store(connection)
             finally:
                 await self._end_publishing(connection, publishing)
             gracefully = self._outbox.settled
         finally:
+            ending = connection.ending if connection.lost.done() else Ending.ELSEWHERE
             await connection.leave(gracefully=gracefully)
-            self._outbox.return_first([parcel for parcel in self._under_way.values() if parcel is not None])
-            self._under_way.clear()
+            self._publisher.ended(ending)
+
+    async def _made(self) -> Connection:
+        """Return a connection with the login, and the files of TLS, as they are now.
+
+        Raises:
+            RefusedError: They cannot be used; while we run, as they are being changed.
+            StorageError: They could not be read at the start.
+        """
+        try:
+            settings = await asyncio.to_thread(self._renewed)
+            return Connection(settings, self, status(settings, online=False))
+        except StorageError as exc:
+            if not self._let_in:
+                raise
+            raise RefusedError(str(exc)) from exc
 
     def _on_lost(self) -> None:
         self._stir.set()
@@ -229,15 +241,15 @@ class Link:
                 await asyncio.to_thread(self._journal.append, [pack(SessionBegan())])
         self._redeliveries.connected()
         await connection.subscribe_queries()
-        if self._settings.status is not None:
-            self._under_way[connection.send_status(status(self._settings, online=True))] = None
+        self._publisher.tell(online=True)
+        self._let_in = True
         self._observer.connected()
 
     def _check(self, connection: Connection) -> None:
         """Raise what ends this connection."""
         self.check()
-        if self._trouble is not None:
-            raise self._trouble
+        if self._publisher.trouble is not None:
+            raise self._publisher.trouble
         if connection.lost.done():
             raise connection.lost.result()
 
@@ -286,54 +298,11 @@ class Link:
         self._full = full
         return full
 
-    async def _publish(self, connection: Connection) -> None:
-        """Publish the outbox in order, so much at a time as the broker lets us."""
-        queue, window = self._outbox.queue, min(connection.window, RECEIVE_MAXIMUM_LIMIT)
-        while not (self._closing or connection.lost.done() or self._failed or self._trouble):
-            while queue and len(self._under_way) < window:
-                parcel = queue[0]
-                try:
-                    mid = connection.send(parcel.message)
-                except BusError:
-                    return
-                except RefusedError as exc:
-                    if parcel.message.ours:
-                        self._fail(exc)
-                        return
-                    self._observer.noted("answer cannot be sent")
-                    queue.popleft()
-                    self._outbox.published(parcel)
-                    continue
-                queue.popleft()
-                self._under_way[mid] = parcel
-            try:
-                async with asyncio.timeout(_QUIET if self._outbox.unsaid else None):
-                    await self._outbox.wait()
-            except TimeoutError:
-                await self._outbox.remember()
-
     async def _end_publishing(self, connection: Connection, publishing: "asyncio.Task[None]") -> None:
-        """Let it go on for a while if we are to stop, and say that we are gone; then end it.
-
-        It is never cancelled: it may be writing to the outbox.
-        """
-        publishing.add_done_callback(lambda _: self._outbox.wake())
-        if self._stopping.is_set() and not connection.lost.done() and self._failed is None:
-            with contextlib.suppress(TimeoutError, BusError):
-                async with asyncio.timeout(_DRAIN):
-                    while not self._outbox.settled and not publishing.done():
-                        await self._outbox.wait()
-                    if self._settings.status is not None:
-                        self._under_way[connection.send_status(status(self._settings, online=False))] = None
-                    while self._under_way and not publishing.done():
-                        await self._outbox.wait()
-        self._closing = True
-        self._outbox.wake()
-        await asyncio.wait({publishing})
-        error = publishing.exception()
-        if isinstance(error, PerpetuaError):
-            self._fail(error)
-        elif error is not None:
-            raise error
+        drain = self._stopping.is_set() and not connection.lost.done() and self._failed is None
+        try:
+            await self._publisher.end(publishing, drain=drain)
+        except PerpetuaError as exc:
+            self._fail(exc)
         if self._stopping.is_set():
             await self._outbox.remember()

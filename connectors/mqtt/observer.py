@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from oracle.errors import BusError
+from oracle.errors import BusError, RefusedError
 
 __all__ = ["Observer"]
 
@@ -16,6 +16,14 @@ class Observer(Protocol):
 
     def lost(self, error: BusError) -> None:
         """There is no connection; it is tried again."""
+        ...
+
+    def refused(self, error: RefusedError) -> None:
+        """The broker does not let us in any more, or has changed so that it will not do; it is tried again."""
+        ...
+
+    def given_up(self, reason: str) -> None:
+        """An answer will never reach its asker: why, in a few fixed words, or a reason code's."""
         ...
 
     def noted(self, reason: str) -> None:

@@ -48,10 +48,12 @@ class Parcel(NamedTuple):
     Attributes:
         commit: The number of its commit.
         message: It.
+        position: The commit's, of the source.
     """
 
     commit: int
     message: Outgoing
+    position: int = 0
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -144,6 +146,16 @@ class Outbox:
             if self.unsaid and self._last is not None and self._ready:
                 await self._append([], self._last)
 
+    async def add(self, messages: Sequence[Outgoing]) -> None:
+        """Make messages durable and queue them, at the position of the last commit.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        async with self._order:
+            if self._last is not None:
+                await self._append(messages, self._last)
+
     async def _append(self, messages: Sequence[Outgoing], committed: Committed) -> None:
         done = self._done
         self.forget()
@@ -162,7 +174,7 @@ class Outbox:
             raise
         self._said, self._last, self._newest = done, committed, number
         if messages:
-            self._hold(number, messages)
+            self._hold(number, messages, committed.position)
         elif not self._left:
             self._done = self._said = number
         self.wake()
@@ -212,11 +224,11 @@ class Outbox:
             self._ready = False
             self.journal.close()
 
-    def _hold(self, number: int, messages: Sequence[Outgoing]) -> None:
+    def _hold(self, number: int, messages: Sequence[Outgoing], position: int) -> None:
         """Queue a commit's messages."""
         self._left[number] = len(messages)
         self._held += sum(message.size for message in messages)
-        self.queue.extend(Parcel(number, message) for message in messages)
+        self.queue.extend(Parcel(number, message, position) for message in messages)
 
     def _advance(self) -> None:
         self._done = min(self._left) - 1 if self._left else self._newest
@@ -235,9 +247,9 @@ class Outbox:
         reader = self.journal.reader(max(last.done, self.journal.first))
         while some := reader.read(64):
             for found in some:
-                messages = _decoder.decode(found.body).messages
-                if messages:
-                    self._hold(found.position, messages)
+                record = _decoder.decode(found.body)
+                if record.messages:
+                    self._hold(found.position, record.messages, record.position)
         self._said, self._newest = last.done, self.journal.end
         self._advance()
         self._last = Committed(last.position, last.metadata)

@@ -10,7 +10,7 @@ from connectors.mqtt.messages import Incoming
 from connectors.mqtt.settings import MqttSettings
 from oracle.errors import RefusedError
 
-__all__ = ["MOST_USER_PROPERTIES", "packet_id", "publish_of", "unfit"]
+__all__ = ["MOST_USER_PROPERTIES", "packet_id", "puback_of", "publish_of", "unfit"]
 
 MOST_USER_PROPERTIES: Final = 256
 """A message with more is not read."""
@@ -28,9 +28,6 @@ _USER: Final = 0x26
 _NUMBERS: Final = {0x01: 1, _EXPIRY: 4, 0x23: 2}
 """Properties of a PUBLISH that are numbers, and their bytes (MQTT 5, section 3.3.2.3)."""
 
-_BAD_CHARACTERS: Final = frozenset("\0\ufeff")
-"""What the client would refuse to read from our answer, or to hand on."""
-
 
 def packet_id(packet: Any) -> int:  # noqa: ANN401 -- paho's own dictionary
     r"""Return the packet id of a PUBLISH as it came; 0 if it has none.
@@ -42,6 +39,18 @@ def packet_id(packet: Any) -> int:  # noqa: ANN401 -- paho's own dictionary
     begin = 2 + int.from_bytes(data[:2], "big")
     has_one = packet["command"] & 0x06
     return int.from_bytes(data[begin : begin + 2], "big") if has_one else 0
+
+
+def puback_of(packet: Any) -> tuple[int, int] | None:  # noqa: ANN401 -- as above
+    r"""Read a PUBACK's packet id and reason code, whatever properties it has; None if it is too short.
+
+    >>> puback_of({"packet": b"\0\7\x87"})
+    (7, 135)
+    """
+    data = bytes(packet["packet"])
+    if len(data) < 2:  # noqa: PLR2004 -- a packet id
+        return None
+    return int.from_bytes(data[:2], "big"), data[2] if len(data) > 2 else 0  # noqa: PLR2004 -- as above
 
 
 def publish_of(packet: Any) -> Incoming | None:  # noqa: ANN401 -- as above
@@ -140,9 +149,9 @@ class _Reader:
         return self.take(self.number(2))
 
     def text(self) -> str:
-        """Return a UTF-8 string whose length stands before it."""
+        """Return a UTF-8 string whose length stands before it; U+FEFF is a character like any other (section 1.5.4)."""
         text = self.binary().decode()
-        if not _BAD_CHARACTERS.isdisjoint(text):
+        if "\0" in text:
             raise ValueError
         return text
 

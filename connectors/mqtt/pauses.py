@@ -18,6 +18,10 @@ class Pauses:
     def __init__(self) -> None:
         self._pause = FIRST
 
+    def begin_anew(self) -> None:
+        """Wait a short time only the next time."""
+        self._pause = FIRST
+
     def after(self, lasted: float) -> float:
         """Return the seconds to wait after a try that took, or a connection that lasted, so many seconds."""
         self._pause = FIRST if lasted > LONGEST else min(2 * self._pause, LONGEST)

@@ -1,21 +1,38 @@
 """MQTT 5 reason codes in the words of `oracle.errors`: what a caller does about them."""
 
+from enum import Enum, auto
 from typing import Final
 
 from oracle.errors import BusError, FencedError, RefusedError
 
-__all__ = ["ACCEPTED", "QUOTA_EXCEEDED", "broken", "refusal", "words"]
+__all__ = [
+    "ACCEPTED",
+    "QUOTA_EXCEEDED",
+    "Ending",
+    "broken",
+    "closed_to_us",
+    "ending",
+    "of_the_message",
+    "refusal",
+    "words",
+]
 
 ACCEPTED: Final = 0x80
 """Reasons below this are successes."""
 
 QUOTA_EXCEEDED: Final = 0x97
 _UNSPECIFIED: Final = 0x80
+_NOT_AUTHORIZED: Final = 0x87
 _TAKEN_OVER: Final = 0x8E
+_TOPIC_NAME_INVALID: Final = 0x90
+_PACKET_TOO_LARGE: Final = 0x95
+_PAYLOAD_FORMAT_INVALID: Final = 0x99
 
 _WORDS: Final = {
+    0x80: "unspecified error",
     0x81: "malformed packet",
     0x82: "protocol error",
+    0x83: "implementation specific error",
     0x84: "it speaks no MQTT 5",
     0x85: "it does not take the client id",
     0x86: "user name or password is wrong",
@@ -30,15 +47,49 @@ _WORDS: Final = {
     0x8F: "topic filter invalid",
     0x90: "topic name invalid",
     0x93: "receive maximum exceeded",
+    0x94: "topic alias invalid",
     0x95: "packet too large",
+    0x96: "message rate too high",
     0x97: "quota exceeded",
     0x98: "administrative action",
     0x99: "payload format invalid",
     0x9A: "it retains no messages",
     0x9B: "QoS not supported",
+    0x9C: "use another server for now",
+    0x9D: "the server has moved: change mqtt.server",
+    0x9F: "connection rate exceeded",
+    0xA0: "maximum connect time",
 }
-_FOR_GOOD: Final = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x95, 0x9A, 0x9B})
-"""Reasons that only another setting helps against."""
+_FOR_GOOD: Final = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x90, 0x95, 0x99, 0x9A, 0x9B, 0x9D})
+"""Reasons for refusing a connection or a subscription that only another setting helps against, here or there."""
+
+_OF_A_PACKET: Final = frozenset({0x81, 0x82, 0x83, 0x87, 0x90, 0x94, 0x95, 0x99, 0x9A, 0x9B})
+"""Reasons for ending a connection that may be about the packet that came last."""
+
+
+class Ending(Enum):
+    """What the end of a connection says of a message that was under way.
+
+    `ELSEWHERE`: nothing, as the reason lies elsewhere (keep-alive, shutdown, a quota) or with us. `SILENT`: it ended
+    without a word, as where the network is cut, the broker is killed, or chokes on the message. `NAMED`: the broker
+    named a reason that may be the message's.
+    """
+
+    ELSEWHERE = auto()
+    SILENT = auto()
+    NAMED = auto()
+
+
+def ending(code: int | None, *, said: bool) -> Ending:
+    """Return what the end of a connection says.
+
+    Args:
+        code: Its reason; None for none.
+        said: Whether the broker said it, and not our client.
+    """
+    if said and code in _OF_A_PACKET:
+        return Ending.NAMED
+    return Ending.SILENT if code in {None, 0, _UNSPECIFIED, 0x82} else Ending.ELSEWHERE
 
 
 def words(code: int | None) -> str:
@@ -52,6 +103,16 @@ def words(code: int | None) -> str:
     return f"{_WORDS[code]} ({code:#04x})" if code in _WORDS else f"reason {code:#04x}"
 
 
+def closed_to_us(code: int) -> bool:
+    """Return whether a refused message says that its topic is closed to us, whatever the message."""
+    return code in {_NOT_AUTHORIZED, _TOPIC_NAME_INVALID}
+
+
+def of_the_message(code: int) -> bool:
+    """Return whether a refused message is refused for what is in it, so that it will be again."""
+    return code in {_PACKET_TOO_LARGE, _PAYLOAD_FORMAT_INVALID}
+
+
 def refusal(where: str, code: int | None) -> RefusedError | BusError:
     """Return what a refused connection or subscription is to us."""
     if code in _FOR_GOOD:
@@ -59,12 +120,11 @@ def refusal(where: str, code: int | None) -> RefusedError | BusError:
     return BusError(f"{where}: {words(code)}")
 
 
-def broken(where: str, code: int | None) -> RefusedError | BusError:
-    """Return what the end of a connection is to us."""
+def broken(where: str, code: int | None) -> BusError:
+    """Return what the end of a connection is to us: only the next one tells whether the broker still lets us in."""
     if code == _TAKEN_OVER:
         return FencedError(
             f"{where}: another client has connected under mqtt.client_id; each state needs one of its own"
         )
-    if code in {None, _UNSPECIFIED}:
-        return BusError(f"{where}: the connection was lost")
-    return refusal(where, code)
+    told = "" if code in {None, 0, _UNSPECIFIED} else f": {words(code)}"
+    return BusError(f"{where}: the connection was lost{told}")

@@ -9,21 +9,23 @@ from connectors.base import JSON, Commit, Reply
 from connectors.mqtt.client import matches
 from connectors.mqtt.messages import EXPIRY, RESPONSE_TOPIC, USER, Outgoing
 from connectors.mqtt.settings import MqttSettings
+from connectors.mqtt.topics import publishable
 
-__all__ = ["dead_letter", "outgoing", "reply_topic", "status"]
+__all__ = ["dead_letter", "outgoing", "reply_topic", "status", "undeliverable"]
 
-_LONGEST: Final = 65_535
+_MARK: Final = "\ufeff"
+"""A character like any other (MQTT 5, section 1.5.4), at which clients that use paho end their connection."""
 
 
 def reply_topic(named: str, settings: MqttSettings) -> str:
-    """Return the response topic that a query names if a filter of the allow-list matches it, else the answer topic.
+    """Return the response topic that a query names if the allow-list and brokers take it, else the answer topic.
 
-    A topic that is not allowed is passed over, not refused: the answer must go somewhere, and its asker can read the
-    default. (Otherwise anybody who may ask could write wherever the daemon may write.) The model's own topics are never
-    allowed, whatever the filters say: an answer among the queries would be a query. Nor are the broker's own ($...).
+    A topic that is not allowed, or not `publishable`, is passed over, not refused: the answer must go somewhere, and
+    its asker can read the default. (Otherwise anybody who may ask could write wherever the daemon may write.) The
+    model's own topics are never allowed, whatever the filters say: an answer among the queries would be a query.
     """
-    usable = 0 < len(named.encode()) <= _LONGEST and not named.startswith("$") and not set(named) & set("+#\0")
-    if usable and named not in settings.own_topics and any(matches(named, one) for one in settings.reply_topics):
+    usable = publishable(named, settings) and named not in settings.own_topics
+    if usable and any(matches(named, one) for one in settings.reply_topics):
         return named
     return settings.answers
 
@@ -53,6 +55,8 @@ def _answer(reply: Reply, settings: MqttSettings) -> Outgoing:
             expiry = int(value)
     topic = reply_topic(named, settings)
     ours = topic == settings.answers
+    if ours:  # others read it too
+        user = [pair for pair in user if not any(_MARK in text for text in pair)]
     return Outgoing(topic, reply.body, reply.content_type, reply.key, tuple(user), expiry, ours)
 
 
@@ -76,6 +80,17 @@ def dead_letter(reply: Reply, topic: str, *, bodies: bool) -> bytes:
     if bodies:
         note["body"] = base64.b64encode(rejected.body).decode()
     return msgspec.json.encode(note)
+
+
+def undeliverable(size: int, position: int, topic: str) -> bytes:
+    """Return the note on an answer that was given up: one JSON object, of public things only.
+
+    Args:
+        size: The answer's bytes.
+        position: Of the answer's commit: its query is there, or a little before.
+        topic: The query topic.
+    """
+    return msgspec.json.encode({"reason": "undeliverable", "topic": topic, "position": position, "size": size})
 
 
 def status(settings: MqttSettings, *, online: bool) -> bytes:

@@ -35,6 +35,8 @@ class MqttSettings:
         answers: The model's answers.
         model: The model's name, in the status message.
         reply_topics: Topic filters; a query's response topic must match one of them to be honoured.
+        reply_levels: Most levels that it may have.
+        reply_bytes: Most bytes of UTF-8 that it may have.
         ledger: Topic of public ledger events; None to drop them.
         dead_letter: Topic of notes on rejected messages; None for none.
         dead_letter_bodies: Whether these notes hold the message itself, which is private.
@@ -58,6 +60,8 @@ class MqttSettings:
     answers: str
     model: str
     reply_topics: tuple[str, ...] = ()
+    reply_levels: int = 128
+    reply_bytes: int = 1024
     ledger: str | None = None
     dead_letter: str | None = None
     dead_letter_bodies: bool = False

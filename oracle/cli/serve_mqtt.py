@@ -60,7 +60,7 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
     asyncio.get_running_loop().set_exception_handler(on_loose_end)
     board = Board(plan, log, version=version())
     watch = board.shard(0)
-    bus = open_bus(config, plan, log, watch.bus_failed)
+    bus = open_bus(config, plan, log, watch)
     with contextlib.closing(new_engine(config, log)) as engine:
         daemon = Daemon(
             plan=plan,

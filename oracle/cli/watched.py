@@ -38,10 +38,11 @@ async def watched(
     async with serving(table, board, folder_of, log):
         try:
             yield
-        except LogDivergedError as exc:
+        except Exception as exc:
             if not board.is_draining:
                 board.failed(exc)
-                await _a_while()
+                if isinstance(exc, LogDivergedError):
+                    await _a_while()
             raise
 
 

@@ -95,6 +95,10 @@ class Board:
         if self._watches[number] is watch:
             self._ours.discard(number)
 
+    def folder_tried(self, number: int, *, writable: bool) -> None:
+        """The folder of a shard's snapshots was tried."""
+        self._watches[number].folder_tried(writable=writable)
+
     def _begin(self, number: int) -> None:
         before = self._watches.get(number)
         self._ours.add(number)

@@ -49,4 +49,12 @@ class ClientChatter(logging.Handler):
         now = self._clock()
         if now - self._said.get(record.name, -_QUIET_SECONDS) >= _QUIET_SECONDS:
             self._said[record.name] = now
-            self._log.warning(self._event, kind=record.name, reason=record.levelname.lower())
+            self._log.warning(self._event, kind=record.name, reason=_reason(record))
+
+
+def _reason(record: logging.LogRecord) -> str:
+    """Return a line's weight, and the kinds of the errors that it tells of; never a text."""
+    given = record.args if isinstance(record.args, tuple) else ()
+    errors = [*given, *(record.exc_info or ())]
+    kinds = [type(error).__name__ for error in errors if isinstance(error, BaseException)]
+    return ": ".join([record.levelname.lower(), *dict.fromkeys(kinds)])

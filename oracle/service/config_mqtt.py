@@ -84,6 +84,8 @@ class MqttSink(BaseModel):
         kind: "mqtt".
         topic: The model's answers.
         reply_topics: Topic filters; a query's response topic that one of them matches is where its answer goes.
+        reply_levels: Most levels of such a topic; above its own limit a broker ends the connection.
+        reply_bytes: Most bytes of such a topic.
         ledger: Public ledger events.
         dead_letter: Notes on rejected messages.
         dead_letter_bodies: Whether these hold the messages themselves, which are private.
@@ -96,6 +98,8 @@ class MqttSink(BaseModel):
     kind: Literal["mqtt"]
     topic: Topic
     reply_topics: Annotated[list[Filter], Field(max_length=1000)] = []
+    reply_levels: Annotated[int, Field(ge=1, le=65_535)] = 128
+    reply_bytes: Annotated[int, Field(ge=1, le=65_535)] = 1024
     ledger: Topic | None = None
     dead_letter: Topic | None = None
     dead_letter_bodies: bool = False

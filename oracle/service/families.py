@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from oracle.service.states import State
 from oracle.service.telemetry import BOUNDS, ProcessTelemetry, ShardTelemetry, Timing, Work
 
 __all__ = ["Family", "Moment", "Tally", "families"]
@@ -34,6 +35,7 @@ _COUNTERS: Final[tuple[tuple[str, str, _Read], ...]] = (
     ("perpetua_log_divergences", "Times the log was not the one that was answered", lambda r: r.divergences),
     ("perpetua_snapshot_failures", "Snapshots that could not be written", lambda r: r.snapshot_failures),
     ("perpetua_bus_failures", "Times the bus failed or fenced the shard", lambda r: r.bus_failures),
+    ("perpetua_undeliverable_answers", "Answers that the bus does not take to their askers", lambda r: r.given_up),
 )
 """Name without `_total`, meaning, and where it stands in a record; None: nothing can be said now."""
 
@@ -42,6 +44,11 @@ _GAUGES: Final[tuple[tuple[str, str, _Read], ...]] = (
     ("perpetua_lag_seconds", "Age of the oldest of them", lambda r: None if r.lag is None else r.lag.seconds),
     ("perpetua_snapshot_timestamp_seconds", "When the newest snapshot was written", lambda r: r.snapshot_at),
     ("perpetua_snapshot_bytes", "Size of the newest snapshot", lambda r: r.snapshot_bytes),
+    (
+        "perpetua_bus_refused",
+        "Whether the broker lets us in no more, as in /readyz",
+        lambda r: r.state is State.REFUSED,
+    ),
     ("perpetua_phase", "The phase", lambda r: r.phase if r.restored else None),
     ("perpetua_phases", "Phases planned", lambda r: r.phases),
     (

@@ -37,7 +37,7 @@ class NotReady:
     """
 
     shard: int | None
-    check: Literal["restored", "fenced", "moving", "folder"]
+    check: Literal["restored", "fenced", "refused", "moving", "folder"]
     text: str
 
 
@@ -84,7 +84,10 @@ class Health:
         """Look once; it waits for nothing."""
         telemetry = self._board.telemetry
         self.trends.look(telemetry, self._clock(), self._now())
-        self._trials.look([record.shard for record in telemetry.shards])
+        shards = [record.shard for record in telemetry.shards]
+        self._trials.look(shards)
+        for shard in shards:
+            self._board.folder_tried(shard, writable=self._trials.problem(shard) is None)
 
     def not_ready(self) -> tuple[NotReady, ...]:
         """Return every reason not to be ready, by shard."""
@@ -105,6 +108,8 @@ class Health:
         shard, found = record.shard, []
         if record.state is State.FENCED:
             found.append(NotReady(shard, "fenced", f"shard {shard} was taken over by another process"))
+        elif record.state is State.REFUSED:
+            found.append(NotReady(shard, "refused", f"shard {shard}: {record.refusal}"))
         elif record.state in _NOT_RESTORED:
             found.append(NotReady(shard, "restored", _NOT_RESTORED[record.state].format(shard)))
         still = self.trends.stood_still(shard, self._clock())

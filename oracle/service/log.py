@@ -17,6 +17,7 @@ EVENTS: Final = frozenset(
         "bus.client",
         "bus.connected",
         "bus.noted",
+        "bus.refused",
         "bus.unavailable",
         "daemon.starting",
         "daemon.recovered",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from connectors.base import Committed
@@ -14,13 +14,14 @@ from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.settings import Login, MqttSettings
 from connectors.mqtt.sink import MqttSink
 from connectors.mqtt.source import MqttSource
-from oracle.errors import BusError, InputError
+from oracle.errors import BusError, InputError, RefusedError
 from oracle.planning.plan import Plan
 from oracle.service import config_mqtt
 from oracle.service.config import Config
 from oracle.service.kafka import largest_reply
 from oracle.service.log import PublicLog
 from oracle.service.secrets import secret_of, tls_of
+from oracle.service.watch import Watch
 from oracle.state.keys import journal_key, read_key_file
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 _QUIET_SECONDS: Final = 10.0
+_NOTE: Final = 4096
+"""Bytes of all else in a note on a rejected message."""
 
 
 def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
@@ -54,6 +57,8 @@ def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
         answers=sink.topic,
         model=plan.name,
         reply_topics=tuple(sink.reply_topics),
+        reply_levels=sink.reply_levels,
+        reply_bytes=sink.reply_bytes,
         ledger=sink.ledger,
         dead_letter=sink.dead_letter,
         dead_letter_bodies=sink.dead_letter_bodies,
@@ -67,8 +72,14 @@ def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
         message_bytes=source.message_bytes,
         body_bytes=plan.limits.body_bytes,
         batch_bytes=plan.limits.batch_bytes,
-        largest_reply=largest_reply(plan, source.message_bytes),
+        largest_reply=max(largest_reply(plan, source.message_bytes), _largest_note(plan, sink)),
     )
+
+
+def _largest_note(plan: Plan, sink: config_mqtt.MqttSink) -> int:
+    """Return the bytes of the largest note on a rejected message, which may hold it in base64."""
+    kept = max(plan.limits.body_bytes, plan.limits.batch_bytes) + 1
+    return 4 * kept // 3 + _NOTE if sink.dead_letter is not None and sink.dead_letter_bodies else 0
 
 
 def _tables(config: Config) -> tuple[config_mqtt.MqttSource, config_mqtt.MqttSink, config_mqtt.MqttTable]:
@@ -116,18 +127,23 @@ class MqttBus:
     sink: MqttSink
 
 
-def open_bus(config: Config, plan: Plan, log: PublicLog, on_trouble: Callable[[BusError], None]) -> MqttBus:
+def open_bus(config: Config, plan: Plan, log: PublicLog, watch: Watch) -> MqttBus:
     """Return both ends of the bus that the configuration names, not yet open.
 
     Args:
         config: Names it.
         plan: The plan.
         log: Told of connections.
-        on_trouble: Told when there is none.
+        watch: Told too.
     """
     settings = mqtt_settings(config, plan)
     queries, outbox = open_journals(config, plan)
-    link = Link(settings, queries, outbox, LoggingObserver(log, on_trouble))
+    watch.link_awaited()
+
+    def renewed() -> MqttSettings:
+        return replace(settings, login=login_of(_tables(config)[2].login))
+
+    link = Link(settings, queries, outbox, LoggingObserver(log, watch), renewed)
     return MqttBus(MqttSource(queries, link), MqttSink(settings, outbox, link))
 
 
@@ -149,29 +165,37 @@ def last_commit(config: Config, plan: Plan) -> Committed | None:
 
 
 class LoggingObserver:
-    """Tells the log how the link fares; the same words at most once in ten seconds.
+    """Tells the log and the watch how the link fares; the same words at most once in ten seconds.
 
     Args:
         log: Where to.
-        on_trouble: Told of lost connections, and logs them.
+        watch: Told of connections, and logs their loss.
         clock: Seconds, monotone.
     """
 
-    def __init__(
-        self, log: PublicLog, on_trouble: Callable[[BusError], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, log: PublicLog, watch: Watch, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = log
-        self._on_trouble = on_trouble
+        self._watch = watch
         self._clock = clock
         self._said: dict[str, float] = {}
 
     def connected(self) -> None:
         """See `Observer.connected`."""
+        self._watch.link_found()
         self._log.info("bus.connected")
 
     def lost(self, error: BusError) -> None:
         """See `Observer.lost`."""
-        self._on_trouble(error)
+        self._watch.link_lost(error)
+
+    def refused(self, error: RefusedError) -> None:
+        """See `Observer.refused`."""
+        self._watch.link_refused(error)
+
+    def given_up(self, reason: str) -> None:
+        """See `Observer.given_up`."""
+        self._watch.given_up()
+        self.noted(reason)
 
     def noted(self, reason: str) -> None:
         """See `Observer.noted`."""

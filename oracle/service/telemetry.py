@@ -17,6 +17,7 @@ from connectors.base import Lag
 from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
 from oracle.service.codec.rejections import Reason
+from oracle.service.states import State
 
 __all__ = [
     "BOUNDS",
@@ -34,21 +35,6 @@ __all__ = [
 
 NO_REJECTIONS: Final[Mapping[Reason, int]] = MappingProxyType(dict.fromkeys(Reason, 0))
 """Every reason there is, none of them met yet."""
-
-
-class State(StrEnum):
-    """What a shard is doing; append-only.
-
-    `WAITING`: it is ours, and has not begun, or waits for the bus to come back. `RESTORING`: from its snapshot up to
-    its last commit. `FENCED`: another process has taken it over. `FAILED`: it cannot go on without an operator.
-    """
-
-    WAITING = "waiting"
-    RESTORING = "restoring"
-    SERVING = "serving"
-    FENCED = "fenced"
-    FAILED = "failed"
-    STOPPED = "stopped"
 
 
 class Work(StrEnum):
@@ -153,6 +139,8 @@ class ShardTelemetry:
         snapshot_failures: Snapshots that this process could not write.
         snapshot_failing: Whether the last one that it tried to write is one of them.
         bus_failures: Times that the bus failed this process, or gave the shard to another one.
+        refusal: What the broker that does not let us in any more was asked, and says; None while it does.
+        given_up: Answers of this process that will never reach their askers, as the bus does not take them there.
     """
 
     shard: int
@@ -180,6 +168,13 @@ class ShardTelemetry:
     snapshot_failures: int = 0
     snapshot_failing: bool = False
     bus_failures: int = 0
+    refusal: str | None = None
+    given_up: int = 0
+
+    @property
+    def answers(self) -> bool:
+        """Whether queries are answered as they come."""
+        return self.state in {State.SERVING, State.DEGRADED}
 
     @property
     def promise(self) -> dict[str, float | str]:

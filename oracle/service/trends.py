@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from oracle.service.telemetry import ProcessTelemetry, ShardTelemetry, State
+from oracle.service.telemetry import ProcessTelemetry, ShardTelemetry
 
 __all__ = ["HISTORY_SECONDS", "Trends"]
 
@@ -60,7 +60,7 @@ class Trends:
 
     def _follow(self, trail: _Trail, record: ShardTelemetry, seconds: float) -> None:
         idle = record.begun == record.batches if record.lag is None else record.lag.records == 0
-        if record.state is not State.SERVING or idle or record.batches != trail.batches:
+        if not record.answers or idle or record.batches != trail.batches:
             trail.moved, trail.batches = seconds, record.batches
         if not record.restored:
             trail.rounds.clear()

@@ -7,12 +7,13 @@ from types import MappingProxyType
 from typing import Any
 
 from connectors.base import Lag
-from oracle.errors import LogDivergedError, MessageError, PerpetuaError
+from oracle.errors import BusError, LogDivergedError, MessageError, PerpetuaError, RefusedError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
 from oracle.service.codec.rejections import Reason
 from oracle.service.log import PublicLog
-from oracle.service.telemetry import ShardTelemetry, State, Timing, Work, beginning, standing_at, whole
+from oracle.service.states import Event, Standing
+from oracle.service.telemetry import ShardTelemetry, Timing, Work, beginning, standing_at, whole
 
 __all__ = ["Watch"]
 
@@ -58,6 +59,7 @@ class Watch:
         self._on_mishap = on_mishap
         self._on_timing = on_timing
         self._record = before or beginning(plan, shard)
+        self._standing = Standing(unsaved=self._record.snapshot_failing)
         self._lag: Callable[[], Lag | None] | None = None
 
     @property
@@ -67,19 +69,19 @@ class Watch:
 
     def assigned(self) -> None:
         """The shard is ours."""
-        self._set(state=State.WAITING, restored=False)
+        self._move(Event.ASSIGNED)
         self._log.info("shard.assigned")
 
     def revoked(self) -> None:
         """The shard is ours no more."""
         self._lag = None
-        self._set(state=State.STOPPED, restored=False)
+        self._move(Event.REVOKED)
         self._log.info("shard.revoked")
 
     def restoring(self, lag: Callable[[], Lag | None]) -> None:
         """The snapshot is to be read, and then the source, whose lag can be asked for from now on."""
         self._lag = lag
-        self._set(state=State.RESTORING, restored=False)
+        self._move(Event.RESTORING)
 
     def snapshot_read(self, facts: PublicFacts, written: float | None, size: int | None) -> None:
         """The snapshot was opened; re-execution begins behind it."""
@@ -87,7 +89,9 @@ class Watch:
 
     def restored(self, facts: PublicFacts, rounds: int, seconds: float, position: int = 0) -> None:
         """The shard is where its commits are, at a position, after so many rounds of re-execution."""
-        self._reach(facts, restored=True)
+        self._move(Event.RESTORED, **standing_at(self._plan, facts))
+        if rounds == 0:
+            self._move(Event.SAVED)  # the newest snapshot is where the commits are, whoever has written it
         record = self._record
         bound = self.took(Work.RESTORE, seconds)
         self._log.info(
@@ -101,7 +105,7 @@ class Watch:
 
     def serving(self) -> None:
         """Queries are answered from now on."""
-        self._set(state=State.SERVING, begun=self._record.batches)
+        self._move(Event.SERVING, begun=self._record.batches)
         record = self._record
         self._log.info("daemon.serving", round=record.round, phase=record.phase, **record.promise)
 
@@ -138,7 +142,7 @@ class Watch:
 
     def message_failed(self, error: MessageError) -> None:
         """One message of several could not be processed; the shard is opened again, to find out which."""
-        self._set(state=State.WAITING, restored=False)
+        self._move(Event.ASSIGNED)  # its run begins anew
         self._log.error("message.failed", error=str(error))
         self._on_mishap("message.failed", str(error))
 
@@ -154,13 +158,13 @@ class Watch:
 
     def snapshot_written(self, facts: PublicFacts, written: float | None, size: int | None, seconds: float) -> None:
         """A snapshot of where `facts` are of is durable, `written` seconds after 1970 and of so many bytes."""
-        self._set(snapshot_at=_whole(written), snapshot_bytes=size, snapshot_failing=False)
+        self._move(Event.SAVED, snapshot_at=_whole(written), snapshot_bytes=size)
         bound = self.took(Work.SNAPSHOT, seconds)
         self._log.info("snapshot.written", round=facts.round, phase=facts.phase, seconds=bound)
 
     def snapshot_failed(self, error: PerpetuaError) -> None:
         """A snapshot could not be written; the older one and the log suffice."""
-        self._set(snapshot_failures=self._record.snapshot_failures + 1, snapshot_failing=True)
+        self._move(Event.UNSAVED, snapshot_failures=self._record.snapshot_failures + 1)
         self._log.error("snapshot.failed", error=str(error), round=self._record.round)
         self._on_mishap("snapshot.failed", str(error))
 
@@ -170,31 +174,66 @@ class Watch:
 
     def stopped(self) -> None:
         """The shard is served no more, as was asked for, or because the stream has ended."""
-        self._set(state=State.STOPPED)
+        self._move(Event.STOPPED)
 
     def fenced(self) -> None:
         """Another process has taken the shard over."""
-        self._set(state=State.FENCED, restored=False, bus_failures=self._record.bus_failures + 1)
+        self._move(Event.FENCED, bus_failures=self._record.bus_failures + 1)
         self._log.warning("shard.fenced")
         self._on_mishap("shard.fenced", "another process has taken it over")
 
     def bus_failed(self, error: PerpetuaError) -> None:
         """The bus failed the shard; it will be opened again."""
-        self._set(state=State.WAITING, restored=False, bus_failures=self._record.bus_failures + 1)
-        self._log.warning("bus.unavailable", error=str(error))
-        self._on_mishap("bus.unavailable", str(error))
+        self._bus_away(Event.BUS_FAILED, error)
+
+    def link_awaited(self) -> None:
+        """The bus has a link of its own, which does not stand yet."""
+        self._move(Event.LINK_AWAITED)
+
+    def link_lost(self, error: BusError) -> None:
+        """The link to the bus is lost, or could not be made; it is tried again while the shard goes on."""
+        self._bus_away(Event.LINK_LOST, error)
+
+    def link_refused(self, error: RefusedError) -> None:
+        """The bus does not let us in any more; it is tried again, but somebody must look."""
+        failures = self._record.bus_failures + 1
+        self._move(Event.LINK_REFUSED, refusal=str(error), bus_failures=failures)
+        self._log.error("bus.refused", error=str(error))
+        self._on_mishap("bus.refused", str(error))
+
+    def link_found(self) -> None:
+        """The link to the bus stands."""
+        self._move(Event.LINK_FOUND, refusal=None)
+
+    def given_up(self) -> None:
+        """An answer will never reach its asker; whoever gave it up says so."""
+        self._set(given_up=self._record.given_up + 1)
+
+    def folder_tried(self, *, writable: bool) -> None:
+        """The folder of the snapshots was tried."""
+        self._move(Event.WRITABLE if writable else Event.UNWRITABLE)
 
     def failed(self, error: Exception) -> None:
         """The shard cannot go on by itself. Of an error that is not ours the text may be private."""
         text = str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"
         self._lag = None
         diverged = self._record.divergences + isinstance(error, LogDivergedError)
-        self._set(state=State.FAILED, restored=False, divergences=diverged)
+        self._move(Event.FAILED, divergences=diverged)
         self._log.error("shard.failed", error=text)
         self._on_mishap("shard.failed", text)
 
     def _reach(self, facts: PublicFacts, **fields: Any) -> None:  # noqa: ANN401 -- fields of the record
         self._set(**standing_at(self._plan, facts), **fields)
+
+    def _bus_away(self, event: Event, error: PerpetuaError) -> None:
+        self._move(event, refusal=None, bus_failures=self._record.bus_failures + 1)
+        self._log.warning("bus.unavailable", error=str(error))
+        self._on_mishap("bus.unavailable", str(error))
+
+    def _move(self, event: Event, **fields: Any) -> None:  # noqa: ANN401 -- fields of the record
+        """Let something happen to the shard; nothing else changes its state."""
+        standing = self._standing = self._standing.after(event)
+        self._set(state=standing.state, restored=standing.restored, snapshot_failing=standing.unsaved, **fields)
 
     def _set(self, **fields: Any) -> None:  # noqa: ANN401 -- fields of the record
         self._record = replace(self._record, **fields)

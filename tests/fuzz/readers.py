@@ -37,6 +37,7 @@ from oracle.state.payload import decode_payload, encode_payload
 from oracle.state.place import Place
 from oracle.state.store import check_plan
 from tests.fuzz.mutate import mutated
+from tests.fuzz.packets import try_packet
 from tests.fuzz.verdicts import BrokenPromiseError
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.kafka_records import batch, record, sealed, varint
@@ -360,5 +361,6 @@ READERS: Final[dict[str, Try]] = {
     "model file": _try_model,
     "configuration": _try_config,
     "record batch": _try_records,
+    "MQTT packet": try_packet,
 }
 """What is fuzzed, by name."""

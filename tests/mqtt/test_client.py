@@ -188,9 +188,9 @@ async def test_what_was_retained_before_is_not_asked_for(settings):
 
 
 async def test_message_that_cannot_be_parsed_is_told_and_gone(settings):
-    """U+FEFF in a property, which the broker passes on and paho refuses, ends no connection and comes once."""
+    """More user properties than are read, which the broker passes on, end no connection and come once."""
     async with _connected(settings) as (connection, ears):
-        await _ask(settings, b"poison", user=[("mark", "\ufeff")])
+        await _ask(settings, b"poison", user=[("a", "b")] * 257)
         await _ask(settings, b"after")
         (message,) = await ears.wait_for(1)
         assert (message.body, ears.passed, connection.lost.done()) == (b"after", [UNREADABLE], False)
@@ -199,6 +199,20 @@ async def test_message_that_cannot_be_parsed_is_told_and_gone(settings):
         await _ask(settings, b"later")
         await ears.wait_for(1)
         assert not ears.passed
+
+
+async def test_byte_order_mark_is_a_character_like_any_other(settings):
+    """U+FEFF, at which paho ends the connection, comes over wherever it stands, and is not stripped off."""
+    settings = replace(settings, topic=f"{settings.topic}/\ufeffx")
+    async with _connected(settings) as (connection, ears):
+        user = [("\ufeff", "a\ufeffb"), ("\ufeffname", "value\ufeff")]
+        await _ask(settings, b"\xef\xbb\xbf{}", user=user, content_type="\ufefftext/x", reply="\ufeffr/\ufeff")
+        (message,) = await ears.wait_for(1)
+        assert (message.topic, message.body, message.user) == (settings.topic, b"\xef\xbb\xbf{}", tuple(user))
+        assert (message.content_type, message.response_topic) == ("\ufefftext/x", "\ufeffr/\ufeff")
+        assert not ears.passed
+        assert not connection.lost.done()
+        connection.acknowledge(message.mid)
 
 
 async def test_message_of_too_many_properties_holds_nobody_up(settings):

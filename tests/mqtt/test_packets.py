@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from paho.mqtt.client import MQTTv5
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from connectors.mqtt.packets import MOST_USER_PROPERTIES, packet_id, publish_of
+from connectors.mqtt.packets import MOST_USER_PROPERTIES, _Reader, packet_id, puback_of, publish_of
+from tests.fuzz.readers import fuzz_reader
+from tests.fuzz.verdicts import BrokenPromiseError
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff"), max_size=6)
 _NAMES = {
@@ -73,9 +76,24 @@ def test_any_bytes_are_read_or_refused(properties, data):
             assert (message.body, message.mid) == (theirs.payload, theirs.mid)
 
 
+@pytest.mark.parametrize(
+    ("packet", "found"),
+    [
+        (b"\0\7", (7, 0)),
+        (b"\1\2\x10", (258, 0x10)),
+        (b"\0\7\x95", (7, 0x95)),
+        (b"\0\7\x87\7\x1f\0\4a\xef\xbb\xbf", (7, 0x87)),
+        (b"\0\7\xfe\xff\xff", (7, 0xFE)),
+        (b"\0", None),
+    ],
+)
+def test_acknowledgements_are_read_whatever_else_is_in_them(packet, found):
+    """Reason codes that are none of a PUBACK's, and texts that paho ends the connection at, harm nothing."""
+    assert puback_of({"packet": packet}) == found
+
+
 _WRONG = {
     "a zero character": b"\x03\0\1\0",
-    "a byte order mark": b"\x26\0\1x\0\3\xef\xbb\xbf",
     "no UTF-8": b"\x08\0\1\xff",
     "a property of other packets": b"\x21\0\1",
     "a property twice": b"\x03\0\1x\x03\0\1x",
@@ -97,6 +115,17 @@ def test_what_is_wrong_is_refused(case):
     if case != "too many user properties":
         with pytest.raises((MQTTException, UnicodeError, KeyError)):
             decode_publish(0x32, packet["packet"], MQTTv5)
+
+
+def test_the_fuzzer_notices_a_reader_that_strips_byte_order_marks(monkeypatch, tmp_path):
+    """And one that refuses them: each breaks a promise within a thousand packets."""
+    text = _Reader.text
+    monkeypatch.setattr(_Reader, "text", lambda reader: text(reader).removeprefix("\ufeff"))
+    with pytest.raises(BrokenPromiseError, match="another message"):
+        fuzz_reader("MQTT packet", 5, 0, Counter(), tmp_path)
+    monkeypatch.setattr(_Reader, "text", lambda reader: text(reader).encode("utf-8").decode("ascii"))
+    with pytest.raises(BrokenPromiseError, match="another message"):
+        fuzz_reader("MQTT packet", 5, 0, Counter(), tmp_path)
 
 
 def test_time_does_not_grow_as_the_square():

@@ -38,6 +38,8 @@ _NAMES = {
             "perpetua_log_divergences_total",
             "perpetua_snapshot_failures_total",
             "perpetua_bus_failures_total",
+            "perpetua_undeliverable_answers_total",
+            "perpetua_bus_refused",
             "perpetua_ready",
             "perpetua_lag_records",
             "perpetua_lag_seconds",
@@ -141,6 +143,7 @@ def test_values_are_the_records():
     watch = bench.serve(lag=Lag(3, 1.5))
     watch.committed(_facts(50, rearms=2), [Reason.OVERSIZED, Reason.NOT_UTF8, Reason.OVERSIZED], phase_ended=False)
     watch.snapshot_failed(StorageError("full"))
+    watch.given_up()
     (record,) = bench.board.telemetry.shards
     expected = {
         "perpetua_rounds_total": 50,
@@ -149,6 +152,8 @@ def test_values_are_the_records():
         "perpetua_log_divergences_total": 0,
         "perpetua_snapshot_failures_total": 1,
         "perpetua_bus_failures_total": 0,
+        "perpetua_undeliverable_answers_total": 1,
+        "perpetua_bus_refused": 0,
         "perpetua_ready": 1,
         "perpetua_lag_records": 3,
         "perpetua_lag_seconds": 1.5,

@@ -13,7 +13,7 @@ from connectors.mqtt.link import Link
 from connectors.mqtt.messages import Outgoing, Query, unpack
 from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.settings import MqttSettings
-from oracle.errors import BusError
+from oracle.errors import BusError, RefusedError
 from tests.support.mqtt_script import ScriptedBroker
 from tests.support.waiting import PATIENCE, until
 
@@ -31,12 +31,20 @@ class _Observer:
         self.connections = 0
         self.errors: list[str] = []
         self.words: list[str] = []
+        self.lost_answers: list[str] = []
+        self.refusals: list[str] = []
 
     def connected(self) -> None:
         self.connections += 1
 
     def lost(self, error: BusError) -> None:
         self.errors.append(str(error))
+
+    def refused(self, error: RefusedError) -> None:
+        self.refusals.append(str(error))
+
+    def given_up(self, reason: str) -> None:
+        self.lost_answers.append(reason)
 
     def noted(self, reason: str) -> None:
         self.words.append(reason)
@@ -45,11 +53,11 @@ class _Observer:
 class LinkBench:
     """A link between a scripted broker and real journals."""
 
-    def __init__(self, folder: Path, broker: ScriptedBroker) -> None:
+    def __init__(self, folder: Path, broker: ScriptedBroker, **settings: Any) -> None:
         self.folder, self.broker, self.observer = folder, broker, _Observer()
         self.journal = Journal(folder / "queries", bytes(32), "queries", limit=1 << 20)
         self.outbox = Outbox(Journal(folder / "answers", bytes(32), "answers", limit=1 << 20))
-        self.link = Link(replace(SETTINGS, port=broker.port), self.journal, self.outbox, self.observer)
+        self.link = Link(replace(SETTINGS, port=broker.port, **settings), self.journal, self.outbox, self.observer)
 
     async def begin(self) -> None:
         """Open the journals, and let the link begin."""
@@ -87,10 +95,10 @@ class LinkBench:
 
 
 @contextlib.asynccontextmanager
-async def link_bench(folder: Path) -> AsyncIterator[LinkBench]:
+async def link_bench(folder: Path, **settings: Any) -> AsyncIterator[LinkBench]:
     """Lend a bench whose link has begun."""
     async with ScriptedBroker() as broker:
-        bench = LinkBench(folder, broker)
+        bench = LinkBench(folder, broker, **settings)
         await bench.begin()
         try:
             yield bench

@@ -34,6 +34,9 @@ class ScriptedBroker:
         session: Whether it says that it has kept a session.
         refuses: Whether it closes connections at once.
         takes: Reason codes of its acknowledgements, in turn; None for none; 0 when they are used up.
+        ends_at: Bodies at whose publication it ends the connection.
+        says: The reason that it gives for that; None for none.
+        refuses_with: The reason with which it refuses everybody; None to let them in.
         connected: Times of connections.
         acked: Packet ids that the client has acknowledged.
         published: Topics and bodies that the client has published, with their packet ids.
@@ -44,6 +47,9 @@ class ScriptedBroker:
         self.port = 0
         self.session = self.refuses = False
         self.takes: list[int | None] = []
+        self.ends_at: set[bytes] = set()
+        self.says: int | None = None
+        self.refuses_with: int | None = None
         self.connected: list[float] = []
         self.subscribed = 0
         self.acked: list[int] = []
@@ -85,6 +91,15 @@ class ScriptedBroker:
             self._writer.transport.abort()
             self._writer = None
 
+    def end(self) -> None:
+        """End the connection, with a reason if there is one to give."""
+        if self.says is None:
+            self.drop()
+        elif self._writer is not None:
+            self._write(0xE0, bytes([self.says, 0]))
+            self._writer.close()
+            self._writer = None
+
     def _write(self, command: int, rest: bytes) -> None:
         assert self._writer is not None
         self._writer.write(bytes([command]) + length_of(rest) + rest)
@@ -101,13 +116,16 @@ class ScriptedBroker:
                 size = shift = 0
                 while (byte := (await reader.readexactly(1))[0]) & 128:
                     size, shift = size | (byte & 127) << shift, shift + 7
-                self._answer(command >> 4, await reader.readexactly(size | byte << shift))
+                rest = await reader.readexactly(size | byte << shift)
+                if writer is not self._writer:
+                    return  # we have ended it
+                self._answer(command >> 4, rest)
         except (OSError, asyncio.IncompleteReadError):
             writer.transport.abort()
 
     def _answer(self, kind: int, rest: bytes) -> None:
         if kind == _CONNECT:
-            self._write(0x20, bytes([self.session, 0, 0]))
+            self._write(0x20, bytes([self.session and not self.refuses_with, self.refuses_with or 0, 0]))
             self.session = True
         elif kind == _SUBSCRIBE:
             self._write(0x90, rest[:2] + b"\0\1")
@@ -124,6 +142,9 @@ class ScriptedBroker:
         topic, mid = rest[2:at].decode(), int.from_bytes(rest[at : at + 2], "big")
         body = rest[at + 3 + rest[at + 2] :]  # the properties of these tests take less than 128 bytes
         self.published.append((topic, body, mid))
+        if body in self.ends_at:
+            self.end()
+            return
         reason = self.takes.pop(0) if self.takes else 0
         if reason is not None:
             self.take(mid, reason)

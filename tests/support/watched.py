@@ -24,6 +24,7 @@ _COUNTERS: Final = (
     "perpetua_log_divergences",
     "perpetua_snapshot_failures",
     "perpetua_bus_failures",
+    "perpetua_undeliverable_answers",
 )
 _OF_PROCESS: Final = {"perpetua_joined": 1.0, "perpetua_shards_planned": 2.0}
 """The gauges of a process, and what they say while all is well with two shards."""
@@ -36,6 +37,7 @@ _HISTOGRAMS: Final = (
 )
 _HEALTHY: Final = {
     "perpetua_ready": 1.0,
+    "perpetua_bus_refused": 0.0,
     "perpetua_lag_records": 3.0,
     "perpetua_lag_seconds": 0.5,
     "perpetua_snapshot_timestamp_seconds": 1.8e9,

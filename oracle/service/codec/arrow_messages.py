@@ -87,7 +87,11 @@ class ArrowCodec:
         self._templates = AnswerTemplates(self._write)
 
     def decode(self, body: bytes) -> ArrowQueries | Rejection:
-        """Return the rows of a message, or why the whole of it is rejected: of Arrow's errors only want of memory comes out."""
+        """Return the rows of a message, or why the whole of it is rejected.
+
+        Raises:
+            MemoryError: There is none; no other error of Arrow's comes out of here.
+        """
         table = self._table(body)
         if isinstance(table, Rejection):
             return table

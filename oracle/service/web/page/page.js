@@ -4,7 +4,8 @@
 const POLL_MS = 2000;
 const SLOWEST_POLL_MS = 30000;
 const ANSWER_MS = 5000;
-const STATES = ["waiting", "restoring", "serving", "fenced", "failed", "stopped"];
+const STATES = ["waiting", "restoring", "serving", "degraded", "refused", "fenced", "failed", "stopped"];
+const ANSWERS = ["serving", "degraded"];
 const STATES_SHOWN = 4; // not-ready reasons and changes of state told one by one; the others are counted
 const CHART = { width: 300, height: 84, slots: 60 };
 
@@ -167,7 +168,7 @@ function showHead(status) {
 }
 
 function showVerdict(status) {
-  const serving = status.shards.filter((shard) => shard.state === "serving").length;
+  const serving = status.shards.filter((shard) => ANSWERS.includes(shard.state)).length;
   const failed = status.shards.some((shard) => shard.state === "failed");
   set(by("verdict"), "data-verdict", failed ? "failed" : status.ready ? "ready" : "waiting");
   set(by("verdict-icon"), "href", status.ready && !failed ? "#icon-serving" : "#icon-failed");
@@ -190,7 +191,7 @@ function showLag(status) {
   put(by("lag-now"), records.length > 0 ? count(total) : DASH);
   const unit = total === 1 ? "record" : "records";
   const behind = longest >= 0 ? `${unit}, ${delay(longest)} behind at most` : unit;
-  const waits = status.shards.some((shard) => shard.state !== "serving");
+  const waits = status.shards.some((shard) => !ANSWERS.includes(shard.state));
   const unknown = waits ? "not known while shards wait" : "this source cannot tell";
   put(by("lag-unit"), records.length > 0 ? behind : unknown);
   chart(by("lag-chart"), "Lag", "records", status.history.lags, status.history.seconds);
