@@ -58,6 +58,9 @@ class KafkaSettings:
         dead_letter_bodies: Whether these notes hold the message itself, which is private.
         first_offset: Where a state that has answered nothing begins, on every partition or by partition (0 for those
             that are not named); unanswered queries before it may be missing.
+        marks: Topic of our own marks beside the group's offsets (compacted, a partition for each of the query topic's);
+            None for none. It is read and written only where there is a `secret`.
+        secret: Seals the marks and the offsets' metadata, so that nobody else's are taken for ours; None to do without.
         instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
         security: TLS and SASL.
         session_seconds: Silence after which the group takes our partitions away.
@@ -80,6 +83,8 @@ class KafkaSettings:
     dead_letter: str | None = None
     dead_letter_bodies: bool = False
     first_offset: int | Mapping[int, int] = 0
+    marks: str | None = None
+    secret: bytes | None = field(default=None, repr=False)
     instance: str | None = None
     security: Security = Security()
     session_seconds: float = 10.0

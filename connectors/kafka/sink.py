@@ -3,30 +3,52 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import JSON, Commit, Committed, Reply
 from connectors.columns import Replies
-from connectors.kafka.client import admin, close_quietly, make_producer, start
+from connectors.kafka.client import close_quietly, make_producer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.large import LARGE, LargeBatch
+from connectors.kafka.marks import Claim, mark_record, seal_of
 from connectors.kafka.packing import fill
-from connectors.kafka.patience import until_there
-from connectors.kafka.position import Witness
+from connectors.kafka.place import find_place
+from connectors.kafka.position import Seal, Witness
 from connectors.kafka.replies import dead_letter, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source import KafkaSource
 from connectors.local.checks import check_metadata
 from oracle.errors import BusError, StorageError
 
-__all__ = ["KafkaSink", "committed_offset"]
+__all__ = ["KafkaSink", "Told"]
 
 
 _Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[bytes]]
 """Topic, headers of all, keys, bodies."""
+
+
+class Told(Protocol):
+    """Who is told of what an operator should know; every text is public."""
+
+    def disturbed(self, text: str) -> None:
+        """Somebody else has changed the group's offset; it will be put right."""
+        ...
+
+    def unmarked(self, text: str) -> None:
+        """No marks can be kept, so that others could take our place away."""
+        ...
+
+
+class _Nobody:
+    def disturbed(self, text: str) -> None:
+        pass
+
+    def unmarked(self, text: str) -> None:
+        pass
 
 
 class KafkaSink:
@@ -40,15 +62,24 @@ class KafkaSink:
         partition: The partition's number.
         source: The partition's source: it knows the records' times, and is told which one to look for.
         clock: Seconds since 1970, for the records' own times.
+        told: Told of what an operator should know.
     """
 
     def __init__(
-        self, settings: KafkaSettings, partition: int, source: KafkaSource, clock: Callable[[], float] = time.time
+        self,
+        settings: KafkaSettings,
+        partition: int,
+        source: KafkaSource,
+        clock: Callable[[], float] = time.time,
+        told: Told | None = None,
     ) -> None:
         self._settings = settings
         self._partition = partition
         self._source = source
         self._clock = clock
+        self._told: Told = told or _Nobody()
+        self._seal: Seal | None = None
+        self._marked = False
         self._where = f"answers of topic {settings.topic}, partition {partition}"
         self._query = TopicPartition(settings.topic, partition)
         self._producer: AIOKafkaProducer | None = None
@@ -78,10 +109,15 @@ class KafkaSink:
                 await start(producer, self._settings, self._where)
             for topic in self._settings.written:
                 self._counts[topic] = len(await producer.partitions_for(topic))
-        found = await committed_offset(self._settings, self._partition)
-        if found is None:
+        place = await find_place(self._settings, self._partition, make=True)
+        self._seal = seal_of(self._settings, self._partition)
+        self._marked = self._seal is not None and self._settings.marks is not None and place.unmarked is None
+        for tell, found in ((self._told.disturbed, place.disturbed), (self._told.unmarked, place.unmarked)):
+            if found is not None:
+                tell(found)
+        if place.committed is None or place.witness is None:
             return None
-        position, witness = found
+        position, witness = place.committed.position, place.witness
         self._source.expect(position, witness.timestamp, witness.looked)
         return Committed(position, witness.mark)
 
@@ -99,12 +135,14 @@ class KafkaSink:
         check_metadata(commit.metadata)
         timestamp = self._source.timestamp_before(commit.position)
         witness = Witness(commit.metadata, timestamp, await self._source.looked_behind(commit.position))
-        offsets = {self._query: OffsetAndMetadata(commit.position, witness.pack())}
+        claim = Claim(commit.position, witness.pack())
+        text = claim.text if self._seal is None else self._seal.sealed(*claim)
+        offsets = {self._query: OffsetAndMetadata(commit.position, text)}
         with translated(self._where):
             async with asyncio.timeout(self._settings.transaction_seconds):
                 await producer.begin_transaction()
                 sent: list[asyncio.Future[Any]] = []
-                for topic, partition, batch in self._batches(producer, commit):
+                for topic, partition, batch in chain(self._batches(producer, commit), self._mark(producer, claim)):
                     sent.append(await producer.send_batch(batch, topic, partition=partition))
                     sent[-1].add_done_callback(_look_at)  # we may be gone before it is done
                 await producer.send_offsets_to_transaction(offsets, self._settings.group)
@@ -120,6 +158,16 @@ class KafkaSink:
         producer, self._producer = self._producer, None
         if producer is not None:
             await close_quietly(producer)
+
+    def _mark(self, producer: AIOKafkaProducer, claim: Claim) -> Iterable[tuple[str, int, Any]]:
+        """Yield the batch of the mark, if marks are kept."""
+        if self._seal is None or not self._marked:
+            return
+        writer = producer._txn_manager  # noqa: SLF001 -- nobody else knows
+        batch = producer.create_batch()
+        mark = mark_record(self._seal, claim, (writer.producer_id, writer.producer_epoch))
+        fill(batch, [mark], int(self._clock() * 1000), [("content-type", JSON.encode())])
+        yield self._settings.marks or "", self._partition, batch
 
     def _batches(self, producer: AIOKafkaProducer, commit: Commit) -> Iterable[tuple[str, int, Any]]:
         """Yield (topic, partition, batch), each topic's in order."""
@@ -208,26 +256,3 @@ def _look_at(delivery: asyncio.Future[Any]) -> None:
     """Take note of a failed delivery's error, so that asyncio does not complain that nobody did."""
     if not delivery.cancelled():
         delivery.exception()
-
-
-async def committed_offset(settings: KafkaSettings, partition: int) -> tuple[int, Witness] | None:
-    """Return what is committed for a partition: the offset and its metadata; None if nothing is.
-
-    Only after the partition's producer was started is it sure to be the newest.
-
-    Raises:
-        StateError: Something else committed it.
-        BusError: The brokers do not answer.
-    """
-    part = TopicPartition(settings.topic, partition)
-    async with admin(settings) as client:
-        with translated(f"group {settings.group}"):
-            found = await until_there(
-                lambda: client.list_consumer_group_offsets(settings.group, partitions=[part]), settings.request_seconds
-            )
-    offset = found.get(part)
-    if offset is None:  # the client passes over the error of a coordinator that is still loading the group's offsets
-        raise BusError(f"group {settings.group}: its offsets cannot be read yet")
-    if offset.offset < 0:
-        return None
-    return offset.offset, Witness.unpack(offset.metadata)

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Iterator
 
 from connectors.base import Committed
+from connectors.kafka.place import committed_offset
 from connectors.kafka.rights import check_rights
-from connectors.kafka.sink import committed_offset
 from connectors.kafka.source import KafkaSource
 from oracle.cli.check_web import web_findings
 from oracle.cli.findings import Finding, attempt, room_finding

@@ -33,6 +33,7 @@ _COUNTERS: Final[tuple[tuple[str, str, _Read], ...]] = (
     ("perpetua_rearms", "Times a side was armed afresh, ever", lambda r: r.rearms if r.restored else None),
     ("perpetua_log_divergences", "Times the log was not the one that was answered", lambda r: r.divergences),
     ("perpetua_snapshot_failures", "Snapshots that could not be written", lambda r: r.snapshot_failures),
+    ("perpetua_disturbances", "Times somebody else had changed the group's offset", lambda r: r.disturbances),
     ("perpetua_bus_failures", "Times the bus failed or fenced the shard", lambda r: r.bus_failures),
 )
 """Name without `_total`, meaning, and where it stands in a record; None: nothing can be said now."""

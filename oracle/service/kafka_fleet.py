@@ -26,7 +26,7 @@ from oracle.service.standing import standing
 from oracle.service.telemetry import ShardTelemetry
 from oracle.service.watch import Watch
 from oracle.state.folder import read_plan
-from oracle.state.keys import read_key_file
+from oracle.state.keys import mark_key, read_key_file
 from oracle.state.patient import PatientStore
 from oracle.state.shards import shard_count, shard_folder
 
@@ -69,14 +69,15 @@ def open_model(config: Config) -> KafkaModel:
         msg = f"{folder}: it holds no plan; make a state with `perpetua init`"
         raise StateError(msg)
     plan = decode_plan(data)
-    settings = kafka_settings(config, plan)
+    master_key = read_key_file(config.state.key_path)
+    settings = replace(kafka_settings(config, plan), secret=mark_key(master_key, plan.digest))
     if not isinstance(settings.first_offset, int):
         for partition in settings.first_offset:
             if partition >= shards:
                 raise InputError(
                     f"source.first_offset.{partition}", "...", f"must be below {shards}, the state's shards"
                 )
-    return KafkaModel(config, plan, shards, read_key_file(config.state.key_path), settings)
+    return KafkaModel(config, plan, shards, master_key, settings)
 
 
 async def check_topics(model: KafkaModel) -> KafkaModel:
@@ -163,7 +164,7 @@ class _ServedShard:
             plan=plan,
             store=self._store,
             source=source,
-            sink=KafkaSink(model.settings, partition, source),
+            sink=KafkaSink(model.settings, partition, source, told=watch),
             watch=watch,
             settings=daemon_settings(config),
             clock=time.monotonic,

@@ -25,6 +25,8 @@ EVENTS: Final = frozenset(
         "daemon.stopped",
         "daemon.failed",
         "engine.apart",
+        "group.stranger",
+        "marks.unkept",
         "phase.started",
         "queries.rejected",
         "shard.assigned",

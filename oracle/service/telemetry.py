@@ -153,6 +153,7 @@ class ShardTelemetry:
         snapshot_failures: Snapshots that this process could not write.
         snapshot_failing: Whether the last one that it tried to write is one of them.
         bus_failures: Times that the bus failed this process, or gave the shard to another one.
+        disturbances: Times that this process found the group's offset changed by somebody else (Kafka).
     """
 
     shard: int
@@ -180,6 +181,7 @@ class ShardTelemetry:
     snapshot_failures: int = 0
     snapshot_failing: bool = False
     bus_failures: int = 0
+    disturbances: int = 0
 
     @property
     def promise(self) -> dict[str, float | str]:

@@ -163,6 +163,17 @@ class Watch:
         self._log.warning("bus.unavailable", error=str(error))
         self._on_mishap("bus.unavailable", str(error))
 
+    def disturbed(self, text: str) -> None:
+        """Somebody else has changed the group's offset on Kafka."""
+        self._set(disturbances=self._record.disturbances + 1)
+        self._log.warning("group.stranger", error=text)
+        self._on_mishap("group.stranger", text)
+
+    def unmarked(self, text: str) -> None:
+        """No marks can be kept on Kafka: others could take the shard's place in the log away."""
+        self._log.warning("marks.unkept", error=text)
+        self._on_mishap("marks.unkept", text)
+
     def failed(self, error: Exception) -> None:
         """The shard cannot go on by itself. Of an error that is not ours the text may be private."""
         text = str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"
