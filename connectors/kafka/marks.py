@@ -1,6 +1,6 @@
 """Our place in the log, kept where the group's offsets cannot take it away: on a compacted topic of its own.
 
-Each commit's transaction holds a mark beside the group's offset, on the partition that has the query partition's number.
+Each commit's transaction holds a mark beside the group's offset, on the partition of the query partition's number.
 The offset is anybody's who may be in the group, expires with it, and can be reset; the newest mark tells what we did
 commit. A mark is sealed, and says which producer wrote it, as its batch must: a copy of ours, of an aborted transaction
 too, is none.
@@ -160,7 +160,9 @@ async def _backwards(  # noqa: PLR0913, PLR0917 -- where to look
         async with asyncio.timeout(seconds):
             batches = await _window(consumer, part, begin, behind)
         if behind == end and (consumer.highwater(part) or 0) > end:
-            raise BusError(f"topic {part.topic}, partition {part.partition}: waiting for the end of an open transaction")
+            raise BusError(
+                f"topic {part.topic}, partition {part.partition}: waiting for the end of an open transaction"
+            )
         claims = [_read(seal, record.value, batch.producer) for batch in batches for record in batch.records]
         found = next((claim for claim in reversed(claims) if claim is not None), None)
         if found is not None or begin <= first:

@@ -12,7 +12,10 @@ from connectors.kafka.errors import translated
 from connectors.kafka.patience import until_there
 from connectors.kafka.settings import KafkaSettings
 
-__all__ = ["Member", "members", "strangers"]
+__all__ = ["Member", "listed", "members", "strangers"]
+
+_LONGEST: Final = 100
+"""Letters of a client's own name that are shown."""
 
 _GROUP: Final = 0
 """The kind of coordinator that keeps groups."""
@@ -42,6 +45,11 @@ async def members(settings: KafkaSettings) -> Sequence[Member]:
             return await until_there(lambda: _ask(client._client, settings.group), settings.request_seconds)  # noqa: SLF001
 
 
+def listed(found: Sequence[Member]) -> str:
+    """Return members in words."""
+    return ", ".join(f"{client[:_LONGEST]!r} at {host.lstrip('/')}" for client, host in sorted(set(found)))
+
+
 async def strangers(client: Any, settings: KafkaSettings) -> str | None:  # noqa: ANN401 -- no types
     """Return who is in the group and does not call itself Perpetua, in words; None if nobody is.
 
@@ -52,13 +60,12 @@ async def strangers(client: Any, settings: KafkaSettings) -> str | None:  # noqa
     Raises:
         KafkaError: An error of the client's.
     """
-    found = sorted({member for member in await _ask(client, settings.group) if member.client != CLIENT_ID})
+    found = [member for member in await _ask(client, settings.group) if member.client != CLIENT_ID]
     if not found:
         return None
-    named = ", ".join(f"{member.client[:100]!r} at {member.host.lstrip('/')}" for member in found)
     return (
-        f"group {settings.group}: somebody else is a member of it: {named}; partitions of topic {settings.topic} that "
-        "the group gives it are answered by nobody. Give it a group of its own"
+        f"group {settings.group}: somebody else is a member of it: {listed(found)}; partitions of topic "
+        f"{settings.topic} that the group gives it are answered by nobody. Give it a group of its own"
     )
 
 

@@ -55,7 +55,7 @@ async def find_place(settings: KafkaSettings, partition: int, *, make: bool = Fa
     if seal is not None and settings.marks is not None:
         unmarked = await marks_problem(settings, partition, make=make)
         if unmarked is None:
-            mark = await newest_mark(settings, partition, seal)  # first: of a shard in service it is the older one
+            mark = await newest_mark(settings, partition, seal)  # first: of a shard in service the older one
     offset = await group_offset(settings, partition)
     return decide(names(settings, partition), offset, mark, seal)._replace(unmarked=unmarked)
 
@@ -93,8 +93,8 @@ def decide(where: str, offset: Claim | None, mark: Claim | None, seal: Seal | No
     if good and offset.position > mark.position:
         return Place(offset)  # the marks were kept elsewhere meanwhile
     raise StateError(
-        f"{where}: its offset {offset.position} and our mark at offset {mark.position} contradict each other; say which "
-        "counts: `perpetua offsets restore CONFIG --from mark`, or, if an older Perpetua has served meanwhile, "
+        f"{where}: its offset {offset.position} and our mark at offset {mark.position} contradict each other; say "
+        "which counts: `perpetua offsets restore CONFIG --from mark`, or, if an older Perpetua has served meanwhile, "
         "`--from group`"
     )
 

@@ -14,7 +14,7 @@ from connectors.kafka.errors import translated
 from connectors.kafka.metadata import READ, WRITE, look
 from connectors.kafka.patience import until_there
 from connectors.kafka.settings import KafkaSettings
-from oracle.errors import BusError, RefusedError
+from oracle.errors import RefusedError
 
 __all__ = ["check_rights"]
 
@@ -36,6 +36,7 @@ _TOLD: Final = frozenset(
         errors.InvalidTxnState,
     }
 )
+
 
 async def check_rights(settings: KafkaSettings, partitions: int) -> None:
     """Refuse rules under which a daemon could not read queries, write what it writes, or commit.
@@ -73,7 +74,8 @@ async def _withheld(client: Any, settings: KafkaSettings, partitions: int) -> As
 
 
 async def _withheld_topics(client: Any, settings: KafkaSettings) -> list[tuple[str, int]]:  # noqa: ANN401 -- no types
-    needed: dict[str, tuple[int, ...]] = {settings.topic: (READ,)} | dict.fromkeys(settings.written, (WRITE,))
+    needed: dict[str, tuple[int, ...]] = {settings.topic: (READ,)}
+    needed |= dict.fromkeys(settings.written, (WRITE,))
     if settings.marks is not None:
         needed[settings.marks] = (READ, WRITE)
     found = await look(client, list(needed))

@@ -70,7 +70,9 @@ class KafkaSettings:
         metadata_seconds: How soon a changed number of partitions is noticed.
         fetch_bytes: Bytes asked for at once.
         batch_bytes: Largest batch that is written, but for one of a single record. It must not be above the
-            max.message.bytes of any topic in `written`: see `topics.fitted`.
+            max.message.bytes of any topic of our own: see `topics.fitted`.
+        reply_bytes: The same of those reply topics that take less.
+        unfit: Reply topics that nothing may be written to as they are, and why.
     """
 
     servers: tuple[str, ...]
@@ -94,12 +96,18 @@ class KafkaSettings:
     metadata_seconds: float = 30.0
     fetch_bytes: int = 4 << 20
     batch_bytes: int = 768 << 10
+    reply_bytes: Mapping[str, int] = field(default_factory=dict)
+    unfit: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The topics without which no commit is possible."""
+        return tuple(name for name in (self.answers, self.ledger, self.dead_letter) if name is not None)
 
     @property
     def written(self) -> tuple[str, ...]:
         """All topics that we may write to."""
-        named = (self.answers, self.ledger, self.dead_letter)
-        return tuple(name for name in named if name is not None) + tuple(sorted(self.reply_topics))
+        return self.own + tuple(sorted(self.reply_topics))
 
     def first_offset_of(self, partition: int) -> int:
         """Return where a state that has answered nothing begins on a partition."""

@@ -16,7 +16,7 @@ from connectors.kafka.client import close_quietly, make_consumer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.replies import content_type, kept_headers
 from connectors.kafka.settings import KafkaSettings
-from oracle.errors import BusError, LogDivergedError, SourceError
+from oracle.errors import BusError, LogCutError, LogDivergedError, SourceError
 
 __all__ = ["KafkaSource"]
 
@@ -86,6 +86,11 @@ class KafkaSource:
             self._pending.popleft()
         return self._last[1] if self._last[0] == position else -1
 
+    def asked(self, position: int, count: int) -> list[tuple[int, bytes | None]]:
+        """Return offset and value of the last so many deliveries before `position`, of which no commit was begun."""
+        records = [record for batch in self._pending for record in batch if record.offset < position]
+        return [(record.offset, record.value) for record in records[len(records) - count :]]
+
     def committed(self) -> None:
         """Say that the commit that `timestamp_before` was asked for is durable."""
         self._leaving = None
@@ -104,7 +109,7 @@ class KafkaSource:
         """See `connectors.base.Source.open`.
 
         Raises:
-            SourceError: The records behind `position` are gone, or have never been there.
+            SourceError: The records behind `position` are gone.
             LogDivergedError: The topic is not the one that was read before.
             BusError: The brokers do not answer.
         """
@@ -136,7 +141,7 @@ class KafkaSource:
     def _in_range(self, start: int, first: int, last: int) -> int:
         """Return where to begin: at `start`, or at the topic's first record if the operator gave up what was before."""
         if start > last:
-            raise SourceError(
+            raise LogCutError(
                 f"{self._where}: it ends at offset {last}, before {start}, up to which it was read: it was made anew, "
                 "or cut; restore it, or make a new state for the new topic"
             )

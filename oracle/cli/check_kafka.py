@@ -10,11 +10,11 @@ from connectors.kafka.rights import check_rights
 from connectors.kafka.source import KafkaSource
 from oracle.cli.check_web import web_findings
 from oracle.cli.findings import Finding, attempt, room_finding
-from oracle.errors import StateError
+from oracle.errors import MisplacedError, StateError
 from oracle.planning.planner import verify_plan
 from oracle.service.chatter import hear_client
 from oracle.service.config import Config
-from oracle.service.kafka_fleet import KafkaModel, check_topics, open_model
+from oracle.service.kafka_fleet import KafkaModel, check_topics, misplaced, open_model
 from oracle.service.recovery import catch_up
 from oracle.service.shard import Shard
 from oracle.state.folder import check_mode, is_held, newest_bytes
@@ -74,5 +74,7 @@ async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> None:
         source.expect(found[0], found[1].timestamp)
     try:
         await catch_up(shard, source, committed)
+    except MisplacedError as exc:
+        raise misplaced(model.settings, partition, exc) from exc
     finally:
         await source.close()

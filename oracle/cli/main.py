@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from oracle.cli import audit, check, demo, hypothesis, init, plan, replay, serve, status, topics
+from oracle.cli import audit, check, demo, hypothesis, init, offsets, plan, replay, serve, status, topics
 from oracle.cli.version import version
 from oracle.errors import BusError, EngineLostError, PerpetuaError, RefusedError, SourceError, StateError, StorageError
 
@@ -28,6 +28,7 @@ app.command("serve")(serve.run)
 app.command("status")(status.run)
 app.command("check")(check.run)
 app.command("topics")(topics.run)
+app.add_typer(offsets.app, name="offsets")
 app.command("replay")(replay.run)
 app.command("hypothesis")(hypothesis.run)
 app.command("demo")(demo.run)

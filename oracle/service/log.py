@@ -14,6 +14,7 @@ __all__ = ["EVENTS", "FIELDS", "PublicLog"]
 
 EVENTS: Final = frozenset(
     {
+        "answers.undelivered",
         "bus.client",
         "bus.connected",
         "bus.noted",

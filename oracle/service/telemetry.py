@@ -153,6 +153,7 @@ class ShardTelemetry:
         snapshot_failures: Snapshots that this process could not write.
         snapshot_failing: Whether the last one that it tried to write is one of them.
         bus_failures: Times that the bus failed this process, or gave the shard to another one.
+        undelivered: Answers that this process gave up, as their reply topics took none.
         disturbances: Times that this process found the group's offset changed by somebody else (Kafka).
     """
 
@@ -181,6 +182,7 @@ class ShardTelemetry:
     snapshot_failures: int = 0
     snapshot_failing: bool = False
     bus_failures: int = 0
+    undelivered: int = 0
     disturbances: int = 0
 
     @property
@@ -208,6 +210,7 @@ class ProcessTelemetry:
         joined: Whether the consumer group counts us in; always True without a group.
         planned: How many shards the state has, whoever serves them.
         bus_failures: Times that the bus did not let the process take part; those of a shard are in its own record.
+        strangers: Whether somebody else is in the consumer group.
         shards: Those that are ours, by number.
         mishaps: The last ones, newest first.
     """
@@ -223,6 +226,7 @@ class ProcessTelemetry:
     joined: bool
     planned: int
     bus_failures: int
+    strangers: bool = False
     shards: tuple[ShardTelemetry, ...]
     mishaps: tuple[Mishap, ...]
 

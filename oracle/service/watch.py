@@ -174,6 +174,15 @@ class Watch:
         self._log.warning("marks.unkept", error=text)
         self._on_mishap("marks.unkept", text)
 
+    def withheld(self, text: str) -> None:
+        """A reply topic takes no answers."""
+        self._log.warning("answers.undelivered", error=text)
+        self._on_mishap("answers.undelivered", text)
+
+    def undelivered(self, count: int) -> None:
+        """So many answers were given up, as their reply topics take none."""
+        self._set(undelivered=self._record.undelivered + count)
+
     def failed(self, error: Exception) -> None:
         """The shard cannot go on by itself. Of an error that is not ours the text may be private."""
         text = str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"

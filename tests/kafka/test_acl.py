@@ -151,6 +151,7 @@ def _allow(cluster, model, leave_out=lambda _binding: False):
         "MODEL.replies-a": f"{model.name}.reply-a",
         "MODEL.replies-b": f"{model.name}.reply-b",
         "perpetua-MODEL": model.group,
+        "perpetua-MODEL.marks": model.marks,
         "perpetua-MODEL-": f"{model.group}-",
     }
     bindings = _bindings(_RECIPE.read_text(), names)

@@ -1,7 +1,7 @@
 """Strangers in the group: whatever becomes of its offsets, the model goes on from what it has committed."""
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from oracle.errors import StateError
 from tests.kafka.test_log_changes import Mark, commit_offset, committed
@@ -74,3 +74,89 @@ def test_what_others_do_to_the_groups_offsets_ends_no_model(model, disturbance):
         assert name in told["error"]
     assert committed(model).offset == _FIRST + _MORE
     assert not [line for line in goes_on(model, config) if line["event"] == "group.stranger"]
+
+
+def test_an_offset_set_back_with_its_own_metadata_moves_nobody(model):
+    """A copy of what was committed earlier: our mark is the newer one, and as much our own."""
+    config = model.config()
+    model.ask(bodies(_FIRST // 2))
+    serve_here(config, lambda _log: model.count() >= _FIRST // 2)
+    earlier = committed(model)
+    model.ask(bodies(_FIRST)[_FIRST // 2 :])
+    serve_here(config, lambda _log: model.count() >= _FIRST)
+    model.ask(bodies(_MORE, seed=2))
+    commit_offset(model, earlier)
+    log = goes_on(model, config)
+    (told,) = [line["error"] for line in log if line["event"] == "group.stranger"]
+    assert f"was set back to {_FIRST // 2}; going on from our own mark, offset {_FIRST}" in told
+
+
+def test_metadata_of_ours_at_another_offset_is_nobodys(model):
+    """Copied to where it does not belong it is no commit of ours: nothing is left out, and nothing given twice."""
+    config = start(model)
+    model.ask(bodies(_MORE, seed=2))
+    commit_offset(model, Mark(_FIRST + 5, committed(model).metadata))
+    goes_on(model, config)
+
+
+def test_metadata_with_a_nul_is_read(model):
+    """Clients of librdkafka end it with one: a commit of ours that such a client copied is still ours."""
+    config = start(model)
+    mark = committed(model)
+    set_offset(model, mark.offset, mark.metadata)
+    commit_offset(model, Mark(mark.offset, committed(model).metadata.removesuffix("\0") + "\0"))
+    assert committed(model).metadata.endswith("\0")
+    model.ask(bodies(_MORE, seed=2))
+    assert not [line for line in goes_on(model, config) if line["event"] == "group.stranger"]
+
+
+def test_marks_that_somebody_copied_are_none(model):
+    """Every mark written again by another producer, the oldest last: the newest of ours counts."""
+    config = start(model)
+    producer = Producer({"bootstrap.servers": model.broker.servers, "transactional.id": f"{model.name}-other"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for mark in reversed(model.read(model.marks)):
+        producer.produce(model.marks, mark.value, key=mark.key, partition=0)
+    producer.produce(model.marks, b"\xff", key=b"theirs", partition=0)
+    producer.produce(model.marks, None, key=b"theirs", partition=0)
+    producer.commit_transaction(30)
+    model.ask(bodies(_MORE, seed=2))
+    delete_group(model)
+    goes_on(model, config)
+
+
+def test_marks_made_anew_are_written_anew(model):
+    """The topic of marks is deleted: the group's offset, which is sealed, is enough; the daemon makes the topic."""
+    config = start(model)
+    model.broker.delete_topic(model.marks)
+    model.ask(bodies(_MORE, seed=2))
+    goes_on(model, config)
+    delete_group(model)
+    goes_on(model, config)
+
+
+def test_with_neither_offset_nor_mark_it_stops_and_says_what_to_do(model):
+    """Both are gone, or what is there is nobody's: names and numbers, and which command helps."""
+    config = start(model)
+    model.broker.delete_topic(model.marks)
+    set_offset(model, 7, "theirs")
+    where = f"group {model.group}, topic {model.queries}, partition 0: "
+    with pytest.raises(StateError, match=rf"{where}its offset 7 was not committed by Perpetua .*perpetua offsets"):
+        serve_here(config, lambda _log: False)
+    delete_group(model)
+    with pytest.raises(StateError, match=rf"{where}.* no commit, .* at position {_FIRST}.*perpetua offsets restore"):
+        serve_here(config, lambda _log: False)
+    assert model.values() == model.expected(bodies(_FIRST))
+
+
+def test_a_state_from_before_there_were_marks_is_served(model):
+    """Its metadata has no seal and there is no mark: both are there from the next commit on."""
+    config = start(model)
+    mark = committed(model)
+    model.broker.delete_topic(model.marks)
+    commit_offset(model, Mark(mark.offset, " ".join(mark.metadata.split()[:-1])))
+    model.ask(bodies(_MORE, seed=2))
+    assert not [line for line in goes_on(model, config) if line["event"] == "group.stranger"]
+    assert committed(model).metadata.split()[-1].startswith("hmac:")
+    assert model.read(model.marks)
