@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka import errors
+from aiokafka.admin.config_resource import ConfigResourceType
+from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
 from oracle.errors import BusError
 
-__all__ = ["READ", "WRITE", "TopicLook", "look"]
+__all__ = ["READ", "WRITE", "TopicLook", "look", "numbers"]
 
 READ: Final = 3
 WRITE: Final = 4
@@ -83,12 +85,14 @@ class TopicLook:
         there: Whether there is one, as far as we may know.
         leaders: By partition: the broker that leads it, below 0 if none does now.
         copies: How many each partition has.
+        in_sync: By partition: how many of them are in sync.
         operations: A bit for each operation that we are allowed.
     """
 
     there: bool
     leaders: Mapping[int, int]
     copies: int
+    in_sync: Mapping[int, int]
     operations: int
 
     def allows(self, operation: int) -> bool:
@@ -114,6 +118,26 @@ async def look(client: Any, topics: Sequence[str]) -> dict[str, TopicLook]:  # n
     return {name: _read(code, partitions, operations) for code, name, _, partitions, operations in response.topics}
 
 
+async def numbers(client: Any, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, int]]:  # noqa: ANN401
+    """Return settings of topics that are numbers, as far as we may see them.
+
+    Args:
+        client: As for `look`.
+        topics: Their names.
+        names: Those of the settings.
+
+    Raises:
+        KafkaError: An error of the client's.
+    """
+    asked = [(ConfigResourceType.TOPIC, topic, list(names)) for topic in topics]
+    response = await client.send(client.get_random_node(), DescribeConfigsRequest(resources=asked))
+    return {
+        topic: {entry[0]: int(entry[1]) for entry in entries}
+        for code, _, _, topic, entries in response.resources
+        if not code
+    }
+
+
 _HIDDEN: Final = frozenset({0, errors.TopicAuthorizationFailedError.errno})
 _MISSING: Final = frozenset({errors.UnknownTopicOrPartitionError.errno, errors.LeaderNotAvailableError.errno})
 
@@ -123,4 +147,5 @@ def _read(code: int, partitions: Sequence[Any], operations: int) -> TopicLook:
         raise errors.for_code(code)
     leaders = {part[1]: part[2] if not part[0] else -1 for part in partitions}
     copies = max((len(part[4]) for part in partitions), default=0)
-    return TopicLook(code in _HIDDEN, leaders, copies, 0 if code else operations)
+    in_sync = {part[1]: len(part[5]) for part in partitions}
+    return TopicLook(code in _HIDDEN, leaders, copies, in_sync, 0 if code else operations)

@@ -29,9 +29,13 @@ class Outgoing:
         settings: The topics.
         partition: The partition's number.
         counts: How many partitions each topic has.
+        room: Most bytes of a batch for a topic, where that is less than for others.
     """
 
-    def __init__(self, settings: KafkaSettings, partition: int, counts: Mapping[str, int]) -> None:
+    def __init__(
+        self, settings: KafkaSettings, partition: int, counts: Mapping[str, int], room: Mapping[str, int]
+    ) -> None:
+        self._room = room
         self._settings = settings
         self._partition = partition
         self._counts = counts
@@ -68,8 +72,9 @@ class Outgoing:
             yield topic, self.place(topic), batch
 
     def _new_batch(self, producer: AIOKafkaProducer, topic: str, now: int, *, large: bool) -> Any:  # noqa: ANN401
-        room = min(self._settings.reply_bytes.get(topic, self._settings.batch_bytes), self._settings.batch_bytes)
-        return LargeBatch(room, now) if large or room < self._settings.batch_bytes else producer.create_batch()
+        most = self._settings.batch_bytes
+        room = min(self._room.get(topic, most), most)
+        return LargeBatch(room, now) if large or room < most else producer.create_batch()
 
     def place(self, topic: str) -> int:
         """Return the partition that this shard writes to: one, so that its answers stay in order."""

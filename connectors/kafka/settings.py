@@ -71,7 +71,6 @@ class KafkaSettings:
         fetch_bytes: Bytes asked for at once.
         batch_bytes: Largest batch that is written, but for one of a single record. It must not be above the
             max.message.bytes of any topic of our own: see `topics.fitted`.
-        reply_bytes: The same of those reply topics that take less.
         unfit: Reply topics that nothing may be written to as they are, and why.
     """
 
@@ -96,7 +95,6 @@ class KafkaSettings:
     metadata_seconds: float = 30.0
     fetch_bytes: int = 4 << 20
     batch_bytes: int = 768 << 10
-    reply_bytes: Mapping[str, int] = field(default_factory=dict)
     unfit: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -102,8 +102,8 @@ class KafkaSink:
         self._query = TopicPartition(settings.topic, partition)
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
-        self._outgoing = Outgoing(settings, partition, self._counts)
         self._withheld = Withheld(settings, partition, self._told.withheld)
+        self._outgoing = Outgoing(settings, partition, self._counts, self._withheld.room)
         self._last: Claim | None = None
 
     @property

@@ -188,9 +188,7 @@ def fitted(settings: KafkaSettings, facts: Mapping[str, TopicFacts]) -> KafkaSet
     Single records above that are let be: `problems` has seen to it that our own topics take them.
     """
     room = [facts[name].message_bytes for name in settings.own if name in facts]
-    least = min((settings.batch_bytes, *room))
-    smaller = {name: facts[name].message_bytes for name in settings.reply_topics if name in facts}
-    return replace(settings, batch_bytes=least, reply_bytes={n: size for n, size in smaller.items() if size < least})
+    return replace(settings, batch_bytes=min((settings.batch_bytes, *room)))
 
 
 def _largest_note(settings: KafkaSettings, queries: TopicFacts) -> int:

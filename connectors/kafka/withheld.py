@@ -1,8 +1,9 @@
 """Reply topics that cannot be written to: each costs those who asked for it their answers, and nobody else.
 
-A topic that is missing, forbidden or without a leader is seen before a transaction is begun: it is looked for a few
-seconds longer, once, and then passed over until it is there. What can only be found out by writing (it takes no message
-so large, its copies are too few) spoils a transaction, and is tried again after a pause that grows.
+A topic that is missing, forbidden, without a leader or with too few copies is seen before a transaction is begun: it is
+looked for a few seconds longer, once, and then passed over until it is good. (Once a transaction holds a partition that
+takes no marker of its end, nobody can end it.) What only shows when it is written to (no message so large, none without
+a key) spoils a transaction, and is tried again after a pause that grows.
 """
 
 import asyncio
@@ -11,16 +12,20 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.kafka.metadata import WRITE, TopicLook, look
+from connectors.kafka.metadata import WRITE, TopicLook, look, numbers
 from connectors.kafka.settings import KafkaSettings
 
-__all__ = ["Withheld", "lacks"]
+__all__ = ["Withheld"]
 
 _GOOD_SECONDS: Final = 1.0
 """For so long a topic is believed to be there still."""
 
 _PATIENCE: Final = 3.0
 """Seconds that a topic may take to appear: brokers do not learn of a new one all at once."""
+
+_MAX_BYTES: Final = "max.message.bytes"
+_IN_SYNC: Final = "min.insync.replicas"
+_LEAST_BYTES: Final = 1024
 
 _PAUSE: Final = 0.1
 _FIRST_SECONDS: Final = 60.0
@@ -36,19 +41,25 @@ class _Spoilt:
     reason: str
 
 
-def lacks(found: TopicLook, place: int | None = None) -> str | None:
+def _lacks(found: TopicLook, number: int, set_to: Mapping[str, int]) -> str | None:
     """Return why a topic cannot be written to, None if it can as far as can be seen.
 
     Args:
         found: What a broker says of it.
-        place: The partition to write to, by their number; None for any.
+        number: The query partition's.
+        set_to: Its settings, as far as they are known.
     """
     if not found.there or (not found.leaders and found.operations):
         return "there is none"
     if not found.allows(WRITE):
         return "the brokers withhold Write"
-    if place is not None and found.leaders.get(place % len(found.leaders), -1) < 0:
-        return f"partition {place % len(found.leaders)} has no leader"
+    place = number % len(found.leaders)
+    if found.leaders.get(place, -1) < 0:
+        return f"partition {place} has no leader"
+    if found.in_sync[place] < set_to.get(_IN_SYNC, 1):
+        return f"partition {place}: {found.in_sync[place]} copies in sync, and {_IN_SYNC} = {set_to[_IN_SYNC]}"
+    if set_to.get(_MAX_BYTES, _LEAST_BYTES) < _LEAST_BYTES:
+        return f"{_MAX_BYTES} = {set_to[_MAX_BYTES]}: must be at least {_LEAST_BYTES}"
     return None
 
 
@@ -74,9 +85,15 @@ class Withheld:
         self._tell = tell
         self._clock = clock
         self._counts: dict[str, int] = {}
+        self._room: dict[str, int] = {}
         self._looked: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
         self._spoilt: dict[str, _Spoilt] = {}
+
+    @property
+    def room(self) -> Mapping[str, int]:
+        """How many bytes a batch for each of them may have."""
+        return self._room
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -120,11 +137,14 @@ class Withheld:
         if not topics:
             return {}
         missing = {}
+        set_to = await numbers(client, sorted(topics), (_MAX_BYTES, _IN_SYNC))
         for name, found in (await look(client, sorted(topics))).items():
-            reason = lacks(found, self._partition)
+            reason = _lacks(found, self._partition, set_to.get(name, {}))
             if reason is None:
                 self._counts[name] = len(found.leaders)
                 self._looked[name] = self._clock()
+                if _MAX_BYTES in set_to.get(name, {}):
+                    self._room[name] = set_to[name][_MAX_BYTES]
             else:
                 missing[name] = reason
         return missing

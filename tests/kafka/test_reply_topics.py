@@ -26,12 +26,13 @@ class Askers:
         """Return a reply topic's name."""
         return f"{self.model.name}.{name}"
 
-    def ask(self, count, seed, names=("good", "bad", None)):
+    def ask(self, count, seed, names=("good", "bad", None), *, keyed=False):
         """Ask so many queries in turn of each asker; None names no reply topic."""
         for number, body in enumerate(bodies(count, seed)):
             name = names[number % len(names)]
             self.asked.append((name, body))
-            self.model.ask([body], headers=[] if name is None else [("reply-topic", self.topic(name).encode())])
+            headers = [] if name is None else [("reply-topic", self.topic(name).encode())]
+            self.model.ask([body], headers=headers, key=b"k" * 3000 if keyed else None)
 
     def expected(self, name):
         """Return the answers that an asker is to get: those of an uninterrupted run in which all topics are good."""
@@ -101,7 +102,8 @@ def test_a_reply_topic_that_was_never_made_does_not_stop_a_start(model):
 
 
 _REFUSES = {
-    "too small": {"max.message.bytes": "70"},
+    "too small for the marker of a transaction's end": {"max.message.bytes": "70"},
+    "too small for an answer with a long key": {"max.message.bytes": "2000"},
     "compacted, and answers have no key": {"cleanup.policy": "compact"},
     "more copies in sync than there are": {"min.insync.replicas": "2"},
 }
@@ -114,7 +116,7 @@ def test_a_reply_topic_that_refuses_records_costs_its_asker_only(model, how):
     askers.ask(6, 1)
     askers.wait_for_others()
     model.broker.configure_topic(askers.topic("bad"), _REFUSES[how])
-    askers.ask(30, 2)
+    askers.ask(30, 2, keyed="key" in how and "no key" not in how)
     askers.wait_for_others()
     wait_until(lambda: len(askers.letters()) == 10)
     assert {letter["reply_topic"] for letter in askers.letters()} == {askers.topic("bad")}
