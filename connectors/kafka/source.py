@@ -141,10 +141,7 @@ class KafkaSource:
     def _in_range(self, start: int, first: int, last: int) -> int:
         """Return where to begin: at `start`, or at the topic's first record if the operator gave up what was before."""
         if start > last:
-            raise LogCutError(
-                f"{self._where}: it ends at offset {last}, before {start}, up to which it was read: it was made anew, "
-                "or cut; restore it, or make a new state for the new topic"
-            )
+            raise self._cut(last, start)
         if start >= first:
             return start
         if self._expected is not None and self._expected[0] > start:
@@ -200,6 +197,7 @@ class KafkaSource:
 
         Raises:
             SourceError: The source is not open, or the records were deleted while they were read.
+            LogCutError: The topic was made anew, or cut, while it was read.
             BusError: The brokers do not answer as they should, or do not hand over what is there: deliveries were
                 committed behind what was read, so there are some.
         """
@@ -220,13 +218,30 @@ class KafkaSource:
         consumer = self._consumer
         if consumer is None:
             raise SourceError(f"{self._where}: fetch before open")
-        with translated(f"{self._where}, offset {self._next}"):
-            found = await consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
+        try:
+            with translated(f"{self._where}, offset {self._next}"):
+                found = await consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
+        except SourceError:
+            await self._refuse_cut(consumer)
+            raise
         for batch in found.get(self._part, []):
             records = batch.records
             if records[0].offset < self._next:  # only where reading begins within a batch
                 records = [record for record in records if record.offset >= self._next]
             self._read += records
+
+    async def _refuse_cut(self, consumer: AIOKafkaConsumer) -> None:
+        """Refuse a log that ends before what was read of it; nothing where it begins behind that."""
+        with translated(self._where):
+            last = (await consumer.end_offsets([self._part]))[self._part]
+        if last < self._next:
+            raise self._cut(last, self._next)
+
+    def _cut(self, last: int, start: int) -> LogCutError:
+        return LogCutError(
+            f"log diverged: {self._where}: it ends at offset {last}, before {start}, up to which it was read: it was made "
+            "anew, or cut; restore it, or make a new state for the new topic"
+        )
 
     def lag(self) -> Lag | None:
         """See `connectors.base.Source.lag`; it goes by what the broker said when it last handed records over.

@@ -151,6 +151,20 @@ def test_a_topic_made_anew_is_refused(model):
     refused(model, config, LogDivergedError, rf"the record before offset {_FIRST} is not the one that was answered")
 
 
+def test_a_topic_made_anew_under_a_running_daemon_stops_it(model):
+    """It stops with code 3, which no supervisor restarts, names what happened, and gives no answer to the new topic."""
+    daemon = model.serve(model.config())
+    model.ask(bodies(20))
+    model.wait_for_answers(20)
+    recreate(model, bodies(10, seed=2))
+    assert daemon.wait(60) == 3
+    (told,) = [line for line in model.log() if line["event"] == "shard.failed"]
+    assert told["level"] == "error"
+    assert f"topic {model.queries}, partition 0: it ends at offset " in told["error"]
+    assert "before 20, up to which it was read: it was made anew, or cut" in told["error"]
+    assert model.values() == model.expected(bodies(20))
+
+
 def test_other_queries_between_snapshot_and_commit_are_found_out_by_the_tag(model):
     """One query is another one, at the same times and offsets: re-execution comes to another tag, `check`'s too."""
     set_aside(model)

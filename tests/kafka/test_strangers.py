@@ -1,10 +1,20 @@
 """Strangers in the group: whatever becomes of its offsets, the model goes on from what it has committed."""
 
+import asyncio
+import json
+import signal
+
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
+from connectors.kafka import membership
+from connectors.kafka.marks import Claim
+from connectors.kafka.restore import restore
 from oracle.errors import StateError
+from oracle.service.config import load_config
+from oracle.service.kafka_fleet import open_model
 from tests.kafka.test_log_changes import Mark, commit_offset, committed
+from tests.support.folders import perpetua
 from tests.support.kafka_here import serve_here
 from tests.support.shards import bodies
 
@@ -160,3 +170,105 @@ def test_a_state_from_before_there_were_marks_is_served(model):
     assert not [line for line in goes_on(model, config) if line["event"] == "group.stranger"]
     assert committed(model).metadata.split()[-1].startswith("hmac:")
     assert model.read(model.marks)
+
+
+def test_offsets_shows_both_places_and_restores_them(model):
+    """What others did is shown and exits 1; a restore makes both agree, and a model that lost both goes on too."""
+    config = start(model)
+    shown = perpetua("offsets", "show", config)
+    assert shown.returncode == 0
+    assert f"offset {_FIRST}, round {_FIRST}" in shown.stdout.decode()
+    set_offset(model, 7, "theirs")
+    shown = perpetua("offsets", "show", config)
+    assert shown.returncode == 1
+    for words in ("offset 7, not committed by Perpetua", f"a start goes on from: offset {_FIRST}", "WRONG: group "):
+        assert words in shown.stdout.decode()
+    done = perpetua("offsets", "restore", config)
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"partition 0: offset {_FIRST} is the group's and our mark's again; the group's was 7\n".encode(),
+    )
+    assert perpetua("offsets", "show", config).returncode == 0
+    assert b"already" in perpetua("offsets", "restore", config).stdout
+    delete_group(model)
+    model.broker.delete_topic(model.marks)
+    assert perpetua("serve", config).returncode == 3
+    assert perpetua("offsets", "restore", config, "--from", "mark").returncode == 2
+    assert perpetua("offsets", "restore", config, "--from", "snapshot").returncode == 0
+    model.ask(bodies(_MORE, seed=2))
+    goes_on(model, config)
+
+
+def test_offsets_are_not_restored_under_a_running_daemon(model):
+    """It is named, and goes on undisturbed; to look is always allowed."""
+    config = model.config()
+    model.ask(bodies(_FIRST))
+    daemon = model.serve(config)
+    model.wait_for_answers(_FIRST)
+    done = perpetua("offsets", "restore", config, "--from", "mark")
+    assert done.returncode == 2
+    assert b"it has 1 member, 'perpetua' at 127.0.0.1; stop" in done.stderr
+    assert perpetua("offsets", "show", config).returncode == 0
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(30) == 0
+    assert not {"shard.fenced", "bus.unavailable"} & set(model.events())
+
+
+def test_marks_and_offset_that_contradict_each_other_stop_it_until_somebody_chooses(model):
+    """An older Perpetua has served in between, which kept no marks: the error names both, and which command helps."""
+    config = start(model)
+    earlier = model.read(model.marks)
+    model.ask(bodies(_MORE, seed=2))
+    goes_on(model, config)
+    late = committed(model)
+    assert len(model.read(model.marks)) > len(earlier)
+    ahead = Mark(late.offset, " ".join(late.metadata.split()[:-1]))
+    model.broker.delete_topic(model.marks)
+    set_offset(model, _FIRST, "theirs")
+    place = Claim(_FIRST, json.loads(earlier[-1].value)["metadata"])
+    asyncio.run(restore(settings_of(config), 0, place))
+    commit_offset(model, ahead)
+    with pytest.raises(StateError, match=rf"its offset {late.offset} and our mark at offset {_FIRST} contradict"):
+        serve_here(config, lambda _log: False)
+    assert perpetua("offsets", "restore", config).returncode == 3
+    assert perpetua("offsets", "restore", config, "--from", "group").returncode == 0
+    model.ask(bodies(5, seed=3))
+    serve_here(config, lambda _log: model.count() >= _FIRST + _MORE + 5)
+    assert model.values() == model.expected([*bodies(_FIRST), *bodies(_MORE, seed=2), *bodies(5, seed=3)])
+
+
+def settings_of(config):
+    """Return the connector's settings, as the daemon has them."""
+    return open_model(load_config(config)).settings
+
+
+def test_a_stranger_in_the_group_is_told_of(model, monkeypatch):
+    """Who it is, where it is, and when it has left; the daemon goes on."""
+    monkeypatch.setattr(membership, "_LOOK_SECONDS", 0.5)
+    config = model.config(source="session_seconds = 6")
+    stranger = Consumer(
+        {
+            "bootstrap.servers": model.broker.servers,
+            "group.id": model.group,
+            "client.id": "their dashboard",
+            "partition.assignment.strategy": "roundrobin",
+            "session.timeout.ms": 6000,
+        }
+    )
+    joined = False
+
+    def done(log):
+        nonlocal joined
+        if not joined and any(line["event"] == "daemon.serving" for line in log):
+            stranger.subscribe([model.queries])
+            joined = True
+        if joined:
+            stranger.poll(0.1)
+        return any(line["event"] == "group.stranger" for line in log)
+
+    try:
+        log = serve_here(config, done)
+    finally:
+        stranger.close()
+    (told,) = [line["error"] for line in log if line["event"] == "group.stranger"]
+    assert f"group {model.group}: somebody else is a member of it: 'their dashboard' at 127.0.0.1; " in told

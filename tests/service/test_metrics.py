@@ -26,7 +26,13 @@ _SHARD = frozenset({"model", "shard"})
 _NAMES = {
     "perpetua_build_info": frozenset({"version", "python"}),
     **dict.fromkeys(
-        ["perpetua_start_time_seconds", "perpetua_joined", "perpetua_shards_planned", "perpetua_group_failures_total"],
+        [
+            "perpetua_start_time_seconds",
+            "perpetua_joined",
+            "perpetua_shards_planned",
+            "perpetua_group_strangers",
+            "perpetua_group_failures_total",
+        ],
         frozenset({"model"}),
     ),
     "perpetua_rejections_total": _SHARD | {"reason"},
@@ -38,6 +44,8 @@ _NAMES = {
             "perpetua_log_divergences_total",
             "perpetua_snapshot_failures_total",
             "perpetua_bus_failures_total",
+            "perpetua_disturbances_total",
+            "perpetua_undelivered_total",
             "perpetua_ready",
             "perpetua_lag_records",
             "perpetua_lag_seconds",
