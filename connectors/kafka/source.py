@@ -239,8 +239,8 @@ class KafkaSource:
 
     def _cut(self, last: int, start: int) -> LogCutError:
         return LogCutError(
-            f"log diverged: {self._where}: it ends at offset {last}, before {start}, up to which it was read: it was made "
-            "anew, or cut; restore it, or make a new state for the new topic"
+            f"log diverged: {self._where}: it ends at offset {last}, before {start}, up to which it was read: it was "
+            "made anew, or cut; restore it, or make a new state for the new topic"
         )
 
     def lag(self) -> Lag | None:

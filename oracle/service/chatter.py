@@ -5,10 +5,12 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oracle.service.log import PublicLog
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["ClientChatter", "hear_client"]
 
