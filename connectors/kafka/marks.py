@@ -22,7 +22,7 @@ from connectors.kafka.position import Seal
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, NewerVersionError, beyond_us
 
-__all__ = ["MARK_CONFIG", "Claim", "mark_record", "marks_problem", "newest_mark", "seal_of"]
+__all__ = ["MARK_CONFIG", "Claim", "mark_record", "marks_kept", "newest_mark", "seal_of"]
 
 MARK_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
 """Of the topic: the newest mark stays for ever, and few others; the segment that is written to is not compacted."""
@@ -90,8 +90,20 @@ def _read(seal: Seal, value: bytes | None, producer: tuple[int, int]) -> Claim |
     return Claim(mark.position, mark.metadata)
 
 
-async def marks_problem(settings: KafkaSettings, partition: int, *, make: bool) -> str | None:
-    """Return why a partition's marks cannot be kept, None if they can.
+class Kept(NamedTuple):
+    """Whether a partition's marks can be kept.
+
+    Attributes:
+        problem: Why not; None if they can.
+        fresh: True if the topic was made just now, so that there are none yet.
+    """
+
+    problem: str | None
+    fresh: bool = False
+
+
+async def marks_kept(settings: KafkaSettings, partition: int, *, make: bool) -> Kept:
+    """Find out whether a partition's marks can be kept.
 
     Args:
         settings: With a topic of marks.
@@ -99,17 +111,17 @@ async def marks_problem(settings: KafkaSettings, partition: int, *, make: bool) 
         make: Whether to make it where it is missing, like the query topic in partitions and copies.
 
     Raises:
-        BusError: The brokers do not answer.
+        BusError: The brokers do not answer, or not all of them know of the topic yet.
     """
     topic = settings.marks or ""
     async with admin(settings) as client:
         with translated(f"topic {topic}"):
             found = await look(client._client, [topic, settings.topic])  # noqa: SLF001 -- its admin makes topics of it
             if found[topic].there:
-                return _unfit(topic, found[topic], partition)
+                return Kept(_unfit(topic, found[topic], partition))
             if make and await _made(client, topic, found[settings.topic]):
-                return None
-    return f"topic {topic}: there is none; make it: perpetua topics CONFIG --create"
+                return Kept(None, fresh=True)
+    return Kept(f"topic {topic}: there is none; make it: perpetua topics CONFIG --create")
 
 
 def _unfit(topic: str, found: TopicLook, partition: int) -> str | None:
@@ -122,10 +134,12 @@ def _unfit(topic: str, found: TopicLook, partition: int) -> str | None:
 
 
 async def _made(client: Any, topic: str, like: TopicLook) -> bool:  # noqa: ANN401 -- no types
-    """Make the topic, unless we may not; return whether it is there."""
+    """Make the topic; return False if we may not."""
     new = NewTopic(topic, max(len(like.leaders), 1), max(like.copies, 1), topic_configs=MARK_CONFIG)
     ((_, code, *_),) = (await client.create_topics([new])).topic_errors
-    return code in {errors.NoError.errno, errors.TopicAlreadyExistsError.errno}
+    if code == errors.TopicAlreadyExistsError.errno:  # somebody else made it; there may be marks
+        raise errors.TopicAlreadyExistsError
+    return bool(code == errors.NoError.errno)
 
 
 async def newest_mark(settings: KafkaSettings, partition: int, seal: Seal) -> Claim | None:

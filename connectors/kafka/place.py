@@ -6,7 +6,7 @@ from aiokafka import TopicPartition
 
 from connectors.kafka.client import admin
 from connectors.kafka.errors import translated
-from connectors.kafka.marks import Claim, marks_problem, newest_mark, seal_of
+from connectors.kafka.marks import Claim, marks_kept, newest_mark, seal_of
 from connectors.kafka.patience import until_there
 from connectors.kafka.position import Seal, Witness
 from connectors.kafka.settings import KafkaSettings
@@ -53,8 +53,8 @@ async def find_place(settings: KafkaSettings, partition: int, *, make: bool = Fa
     """
     seal, mark, unmarked = seal_of(settings, partition), None, None
     if seal is not None and settings.marks is not None:
-        unmarked = await marks_problem(settings, partition, make=make)
-        if unmarked is None:
+        unmarked, fresh = await marks_kept(settings, partition, make=make)
+        if unmarked is None and not fresh:
             mark = await newest_mark(settings, partition, seal)  # first: of a shard in service the older one
     offset = await group_offset(settings, partition)
     return decide(names(settings, partition), offset, mark, seal)._replace(unmarked=unmarked)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from connectors.kafka.marks import Claim, marks_problem, newest_mark, seal_of
+from connectors.kafka.marks import Claim, marks_kept, newest_mark, seal_of
 from connectors.kafka.members import listed, members
 from connectors.kafka.place import decide, group_offset, names
 from connectors.kafka.position import Witness
@@ -49,7 +49,7 @@ async def standing(settings: KafkaSettings, partition: int) -> Standing:
         BusError: The brokers do not answer.
     """
     seal = seal_of(settings, partition)
-    unmarked = await marks_problem(settings, partition, make=False)
+    unmarked = (await marks_kept(settings, partition, make=False)).problem
     mark = None if unmarked is not None or seal is None else await newest_mark(settings, partition, seal)
     offset = await group_offset(settings, partition)
     sealed = None if offset is None or seal is None else seal.is_good(*offset)

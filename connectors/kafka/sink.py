@@ -12,7 +12,7 @@ from aiokafka.structs import OffsetAndMetadata
 from connectors.base import JSON, Commit, Committed
 from connectors.kafka.client import close_quietly, make_producer, start
 from connectors.kafka.errors import translated
-from connectors.kafka.marks import Claim, mark_record, marks_problem, seal_of
+from connectors.kafka.marks import Claim, mark_record, marks_kept, seal_of
 from connectors.kafka.metadata import look
 from connectors.kafka.outgoing import Outgoing, named_topics
 from connectors.kafka.packing import fill
@@ -145,7 +145,7 @@ class KafkaSink:
         await self.close()
         self._producer = await self._started()
         if self._settings.marks is not None:
-            self._marked = await marks_problem(self._settings, self._partition, make=True) is None
+            self._marked = (await marks_kept(self._settings, self._partition, make=True)).problem is None
         await self._transaction(self._producer, (), claim, self._settings.transaction_seconds)
 
     async def commit(self, commit: Commit) -> None:

@@ -1,11 +1,13 @@
 """A model on Kafka: its settings, its topics, and the fleet that serves the partitions that are ours."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
 from connectors.kafka.place import names
 from connectors.kafka.settings import KafkaSettings
@@ -149,11 +151,17 @@ class _CheckedMembership:
         pause = _FIRST_PAUSE
         while True:
             try:
-                return await check_topics(self.model, tolerant=True)
+                return await self._once()
             except BusError as exc:
                 on_trouble(exc)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _once(self) -> KafkaModel:
+        model = await check_topics(self.model, tolerant=True)
+        with contextlib.suppress(BusError):  # each shard tries again
+            await marks_kept(model.settings, 0, make=True)
+        return model
 
 
 def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) -> StateError:

@@ -158,7 +158,7 @@ def test_a_topic_made_anew_under_a_running_daemon_stops_it(model):
     model.wait_for_answers(20)
     recreate(model, bodies(10, seed=2))
     assert daemon.wait(60) == 3
-    (told,) = [line for line in model.log() if line["event"] == "shard.failed"]
+    (told,) = [line for line in model.log() if line.get("event") == "shard.failed"]
     assert told["level"] == "error"
     assert f"topic {model.queries}, partition 0: it ends at offset " in told["error"]
     assert "before 20, up to which it was read: it was made anew, or cut" in told["error"]

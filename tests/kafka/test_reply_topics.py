@@ -52,7 +52,7 @@ class Askers:
 
     def told(self):
         """Return the texts of the log's lines about reply topics."""
-        return [line["error"] for line in self.model.log() if line["event"] == "answers.undelivered"]
+        return [line["error"] for line in self.model.log() if line.get("event") == "answers.undelivered"]
 
     def stop(self):
         """Stop the daemon, which has never had to begin anew."""

@@ -15,6 +15,7 @@ from oracle.service.config import load_config
 from oracle.service.kafka_fleet import open_model
 from tests.kafka.test_log_changes import Mark, commit_offset, committed
 from tests.support.folders import perpetua
+from tests.support.kafka import wait_until
 from tests.support.kafka_here import serve_here
 from tests.support.shards import bodies
 
@@ -199,19 +200,27 @@ def test_offsets_shows_both_places_and_restores_them(model):
     goes_on(model, config)
 
 
-def test_offsets_are_not_restored_under_a_running_daemon(model):
-    """It is named, and goes on undisturbed; to look is always allowed."""
+def test_offsets_are_not_restored_while_somebody_is_in_the_group(model):
+    """Who it is is said; when it has left, they are. To look is always allowed, beside a daemon too."""
     config = model.config()
     model.ask(bodies(_FIRST))
     daemon = model.serve(config)
     model.wait_for_answers(_FIRST)
-    done = perpetua("offsets", "restore", config, "--from", "mark")
-    assert done.returncode == 2
-    assert b"it has 1 member, 'perpetua' at 127.0.0.1; stop" in done.stderr
     assert perpetua("offsets", "show", config).returncode == 0
     daemon.send_signal(signal.SIGTERM)
     assert daemon.wait(30) == 0
     assert not {"shard.fenced", "bus.unavailable"} & set(model.events())
+    set_offset(model, 7)
+    settings = {"bootstrap.servers": model.broker.servers, "group.id": model.group, "client.id": "their dashboard"}
+    stranger = Consumer({**settings, "enable.auto.commit": False})
+    stranger.subscribe([model.queries])
+    wait_until(lambda: stranger.poll(0.1) is None and stranger.assignment())
+    done = perpetua("offsets", "restore", config)
+    assert done.returncode == 2
+    assert b"it has 1 member, 'their dashboard' at 127.0.0.1; stop" in done.stderr
+    stranger.close()
+    assert perpetua("offsets", "restore", config).returncode == 0
+    assert committed(model).offset == _FIRST
 
 
 def test_marks_and_offset_that_contradict_each_other_stop_it_until_somebody_chooses(model):
