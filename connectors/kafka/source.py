@@ -89,7 +89,8 @@ class KafkaSource:
     def asked(self, position: int, count: int) -> list[tuple[int, bytes | None]]:
         """Return offset and value of the last so many deliveries before `position`, of which no commit was begun."""
         records = [record for batch in self._pending for record in batch if record.offset < position]
-        return [(record.offset, record.value) for record in records[len(records) - count :]]
+        found = [(record.offset, record.value) for record in records[-count:]]
+        return [*([(-1, None)] * (count - len(found))), *found]
 
     def committed(self) -> None:
         """Say that the commit that `timestamp_before` was asked for is durable."""

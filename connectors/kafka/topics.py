@@ -86,7 +86,7 @@ async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[s
             forbidden = hidden - ({settings.marks} if not tolerant else looks.keys() - needed)
             if forbidden:
                 raise errors.TopicAuthorizationFailedError(forbidden)
-            found = {name: len(one.leaders) for name, one in looks.items() if one.there and name not in hidden}
+            found = {name: len(looks[name].leaders) for name in names if looks[name].there and name not in hidden}
             configs = await _configs(client, list(found), needed if tolerant else found.keys())
     return {name: TopicFacts(partitions, configs.get(name, {})) for name, partitions in found.items()}
 
