@@ -16,8 +16,10 @@ __all__ = [
     "ForeignPlanError",
     "InputError",
     "KeyFileError",
+    "LogCutError",
     "LogDivergedError",
     "MessageError",
+    "MisplacedError",
     "NewerVersionError",
     "PerpetuaError",
     "PlanError",
@@ -110,6 +112,10 @@ class StateBusyError(StateError):
     """Another process holds the state folder."""
 
 
+class MisplacedError(StateError):
+    """The snapshot is ahead of what was committed; the answers in between would be missing, or given twice."""
+
+
 class LogDivergedError(StateError):
     """The log is not the one that the state was built from; answering on would reuse noise."""
 
@@ -145,6 +151,10 @@ class EngineLostError(PerpetuaError):
 
 class SourceError(PerpetuaError):
     """A source cannot deliver what was asked of it (position gone, file unreadable)."""
+
+
+class LogCutError(LogDivergedError, SourceError):
+    """The log ends before a place that it was answered up to: it was made anew, or cut."""
 
 
 class BusError(PerpetuaError):

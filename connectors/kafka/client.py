@@ -17,6 +17,7 @@ from connectors.tls import tls_context
 from oracle.errors import BusError, FencedError
 
 __all__ = [
+    "CLIENT_ID",
     "admin",
     "close_quietly",
     "make_consumer",
@@ -27,6 +28,9 @@ __all__ = [
     "still_answered",
     "transactional_id",
 ]
+
+CLIENT_ID = "perpetua"
+"""What we call ourselves towards the brokers; how we know each other in the group."""
 
 _RETRY_MS = 20
 """Pause before a request is tried again; the client's own default of 100 would be felt in every transaction."""
@@ -186,7 +190,7 @@ def _common(settings: KafkaSettings) -> dict[str, Any]:
     security = settings.security
     common: dict[str, Any] = {
         "bootstrap_servers": list(settings.servers),
-        "client_id": "perpetua",
+        "client_id": CLIENT_ID,
         "security_protocol": security.protocol,
     }
     if security.tls:

@@ -1,13 +1,16 @@
 """Which partitions are ours: membership in the consumer group, and nothing else. Records are read by `KafkaSource`."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import KafkaError
 
 from connectors.kafka.client import close_quietly, make_member, start, still_answered
 from connectors.kafka.errors import translated
 from connectors.kafka.instance import is_replaced, place_in_group
+from connectors.kafka.members import strangers
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import other_partitions
 from oracle.errors import BusError, RefusedError
@@ -35,9 +38,18 @@ class KafkaMembership:
         shards: How many partitions the topic must have.
         assigned: Called with the partitions that are ours from now on; it must not wait.
         revoked: Awaited with the partitions that are ours no more.
+        on_strangers: Told now and then who else is in the group, in words; None where nobody is.
     """
 
-    def __init__(self, settings: KafkaSettings, shards: int, assigned: Assigned, revoked: Revoked) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        shards: int,
+        assigned: Assigned,
+        revoked: Revoked,
+        on_strangers: Callable[[str | None], None] = lambda _text: None,
+    ) -> None:
+        self._on_strangers = on_strangers
         self._settings = settings
         self._shards = shards
         self._assigned = assigned
@@ -81,9 +93,15 @@ class KafkaMembership:
                             on_trouble(BusError(f"group {self._settings.group}: no broker answers"))
                         elif not before:
                             self._assigned(self._ours)  # what is ours still is told again: we are counted in
+                        if answered:
+                            await self._look_for_strangers(consumer)
                         looked = clock()
         finally:
             await close_quietly(consumer)
+
+    async def _look_for_strangers(self, consumer: AIOKafkaConsumer) -> None:
+        with contextlib.suppress(KafkaError):  # the next look will tell
+            self._on_strangers(await strangers(consumer._client, self._settings))  # noqa: SLF001 -- it is no business of its
 
     def _assigned_of(self, consumer: AIOKafkaConsumer) -> Assigned:
         """Return what is called at an assignment; one of partitions that we have no shard for is passed over."""

@@ -1,18 +1,26 @@
-"""What is committed with an offset: the oracle's mark, and the time of the last record it covers."""
+"""What is committed with an offset: the oracle's mark, the time of the last record it covers, and a seal."""
 
 import base64
 import binascii
-from typing import NamedTuple
+import hmac
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from oracle.errors import StateError
 
-__all__ = ["Witness"]
+__all__ = ["Seal", "Witness"]
 
-_VERSION = "perpetua1"
+_VERSION: Final = "perpetua1"
+_SEALED: Final = "hmac:"
+"""Begins the last word of metadata that is sealed."""
+
+_SEAL_BYTES: Final = 16
+_WORDS: Final = (3, 4)
+"""How many there are without a seal."""
 
 
 class Witness(NamedTuple):
-    """The metadata of an offset commit: text of some 80 characters; brokers keep up to 4,096.
+    """The metadata of an offset commit: text of some 100 characters; brokers keep up to 4,096.
 
     Attributes:
         mark: The oracle's bytes, opaque here.
@@ -27,7 +35,7 @@ class Witness(NamedTuple):
     looked: int = 0
 
     def pack(self) -> str:
-        """Return it as text.
+        """Return it as text, not sealed.
 
         >>> Witness(b"mark", 17).pack()
         'perpetua1 17 bWFyaw=='
@@ -39,19 +47,53 @@ class Witness(NamedTuple):
 
     @classmethod
     def unpack(cls, text: str) -> "Witness":
-        """Read it.
+        """Read it; whether a seal is good is not looked at.
 
         Raises:
             StateError: Somebody else committed this offset.
         """
-        version, _, rest = text.partition(" ")
-        timestamp, _, rest = rest.partition(" ")
-        mark, _, looked = rest.partition(" ")
+        words = _unsealed(text)[0].split(" ")
         try:
-            if version == _VERSION:
-                return cls(base64.b64decode(mark, validate=True), int(timestamp), int(looked or 0))
+            if words[0] == _VERSION and len(words) in _WORDS:
+                return cls(base64.b64decode(words[2], validate=True), int(words[1]), int((*words, "0")[3]))
         except (ValueError, binascii.Error):
             pass
-        raise StateError(
-            "kafka: the group's committed offset was not written by Perpetua, or by a newer one; use a group of its own"
-        )
+        raise StateError("the offset's metadata was not written by Perpetua, or by a newer one")
+
+
+def _unsealed(text: str) -> tuple[str, str | None]:
+    """Return metadata without its seal, and that; without the NUL that clients of librdkafka end metadata with."""
+    plain, _, last = text.removesuffix("\0").rpartition(" ")
+    return (plain, last.removeprefix(_SEALED)) if last.startswith(_SEALED) else (text.removesuffix("\0"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Binds what is committed to its place: nobody else's metadata, and none of another place, is taken for ours.
+
+    Attributes:
+        secret: Known to those only who hold the state's key; one for each plan.
+        group: The consumer group.
+        topic: The query topic.
+        partition: Its partition.
+    """
+
+    secret: bytes = field(repr=False)
+    group: str
+    topic: str
+    partition: int
+
+    def sealed(self, position: int, text: str) -> str:
+        """Return an offset's metadata with its seal."""
+        return f"{text} {_SEALED}{self.of('offset', position, text)}"
+
+    def is_good(self, position: int, text: str) -> bool | None:
+        """Return whether metadata has our seal for this offset; None where it has none at all."""
+        plain, seal = _unsealed(text)
+        return None if seal is None else hmac.compare_digest(seal.encode(), self.of("offset", position, plain).encode())
+
+    def of(self, use: str, position: int, *words: str | int) -> str:
+        """Return the seal of some words, in base64."""
+        place = (use, self.group, self.topic, self.partition, position, *words)
+        told = "\0".join(map(str, place)).encode(errors="surrogatepass")
+        return base64.b64encode(hmac.digest(self.secret, told, "sha256")[:_SEAL_BYTES]).decode()

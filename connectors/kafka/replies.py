@@ -8,7 +8,7 @@ import msgspec
 
 from connectors.base import JSON, Reply
 
-__all__ = ["REPLY_TOPIC", "content_type", "dead_letter", "kept_headers", "reply_headers", "reply_topic"]
+__all__ = ["REPLY_TOPIC", "content_type", "dead_letter", "kept_headers", "reply_headers", "reply_topic", "undelivered"]
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -19,6 +19,7 @@ _REPLY_TOPICS: Final = (REPLY_TOPIC, "kafka_replyTopic")
 _KEPT: Final = frozenset({"correlation-id", "kafka_correlationId", "traceparent", "tracestate"})
 _CLOUD_EVENTS: Final = "ce_"
 _CONTENT_TYPE: Final = "content-type"
+_UNDELIVERED: Final = "undelivered"
 
 
 def content_type(headers: Sequence[tuple[str, bytes | None]]) -> str:
@@ -82,13 +83,26 @@ def dead_letter(reply: Reply, topic: str, partition: int, *, bodies: bool) -> by
     rejected = reply.rejected
     if rejected is None:
         raise ValueError("reply: it was not rejected")
-    note: dict[str, Any] = {
-        "reason": rejected.reason,
-        "topic": topic,
-        "partition": partition,
-        "offset": rejected.position - 1,
-        "size": len(rejected.body),
-    }
+    place = (topic, partition, rejected.position - 1)
+    return _note(rejected.reason, place, rejected.body, bodies=bodies)
+
+
+def undelivered(place: tuple[str, int, int], body: bytes, reply_to: str, *, bodies: bool) -> bytes:
+    """Return the note on an answer that was given up, as its reply topic takes none: one JSON object.
+
+    Args:
+        place: Topic, partition and offset of the query.
+        body: The query.
+        reply_to: The reply topic.
+        bodies: Whether the note holds the query, in base64.
+    """
+    return _note(_UNDELIVERED, place, body, bodies=bodies, reply_topic=reply_to)
+
+
+def _note(reason: str, place: tuple[str, int, int], body: bytes, *, bodies: bool, **more: str) -> bytes:
+    topic, partition, offset = place
+    note: dict[str, Any] = {"reason": reason, "topic": topic, "partition": partition, "offset": offset}
+    note |= {"size": len(body), **more}
     if bodies:
-        note["body"] = base64.b64encode(rejected.body).decode()
+        note["body"] = base64.b64encode(body).decode()
     return msgspec.json.encode(note)

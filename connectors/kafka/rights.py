@@ -1,28 +1,25 @@
 """What the brokers' access rules withhold from us: asked for, so that nothing is written, fenced or committed."""
 
 import shlex
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final
 
 from aiokafka import errors
-from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import AddOffsetsToTxnRequest
-from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
 from connectors.kafka.client import admin, transactional_id
 from connectors.kafka.errors import translated
+from connectors.kafka.metadata import READ, WRITE, look
 from connectors.kafka.patience import until_there
 from connectors.kafka.settings import KafkaSettings
-from oracle.errors import BusError, RefusedError
+from oracle.errors import RefusedError
 
 __all__ = ["check_rights"]
 
-_READ: Final = 3
-_WRITE: Final = 4
 _CONFIGS: Final = 10
-_NAMES: Final = {_READ: "Read", _WRITE: "Write", _CONFIGS: "DescribeConfigs"}
+_NAMES: Final = {READ: "Read", WRITE: "Write", _CONFIGS: "DescribeConfigs"}
 _TRANSACTION: Final = 1
 """The kind of coordinator that keeps transactions."""
 
@@ -39,65 +36,6 @@ _TOLD: Final = frozenset(
         errors.InvalidTxnState,
     }
 )
-
-_text = String("utf-8")
-
-
-class _MetadataResponse(Response):  # type: ignore[misc]  # no types
-    """Metadata, version 8: the first that tells what the asker may do."""
-
-    API_KEY = 3
-    API_VERSION = 8
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        ("brokers", Array(("node_id", Int32), ("host", _text), ("port", Int32), ("rack", _text))),
-        ("cluster_id", _text),
-        ("controller_id", Int32),
-        (
-            "topics",
-            Array(
-                ("error_code", Int16),
-                ("topic", _text),
-                ("is_internal", Boolean),
-                (
-                    "partitions",
-                    Array(
-                        ("error_code", Int16),
-                        ("partition", Int32),
-                        ("leader", Int32),
-                        ("leader_epoch", Int32),
-                        ("replicas", Array(Int32)),
-                        ("isr", Array(Int32)),
-                        ("offline_replicas", Array(Int32)),
-                    ),
-                ),
-                ("authorized_operations", Int32),
-            ),
-        ),
-        ("cluster_authorized_operations", Int32),
-    )
-
-
-class _MetadataRequest8(RequestStruct):  # type: ignore[misc]  # no types
-    API_KEY = 3
-    API_VERSION = 8
-    RESPONSE_TYPE = _MetadataResponse
-    SCHEMA = Schema(
-        ("topics", Array(_text)),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_cluster_authorized_operations", Boolean),
-        ("include_topic_authorized_operations", Boolean),
-    )
-
-
-class _MetadataRequest(Request[_MetadataRequest8]):  # type: ignore[misc]  # no types
-    API_KEY = 3
-
-    def __init__(self, topics: list[str]) -> None:
-        self._topics = topics
-
-    def build(self, request_struct_class: type[_MetadataRequest8]) -> _MetadataRequest8:
-        return request_struct_class(self._topics, False, False, True)  # noqa: FBT003 -- in the order of the schema
 
 
 async def check_rights(settings: KafkaSettings, partitions: int) -> None:
@@ -136,28 +74,17 @@ async def _withheld(client: Any, settings: KafkaSettings, partitions: int) -> As
 
 
 async def _withheld_topics(client: Any, settings: KafkaSettings) -> list[tuple[str, int]]:  # noqa: ANN401 -- no types
-    needed = {settings.topic: _READ} | dict.fromkeys(settings.written, _WRITE)
-    try:
-        response = await client.send(client.get_random_node(), _MetadataRequest(list(needed)))
-    except NotImplementedError as exc:
-        raise BusError("access rules: the brokers are too old to tell them (before Kafka 2.3)") from exc
-    allowed = dict(_allowed(response))
+    needed: dict[str, tuple[int, ...]] = {settings.topic: (READ,)}
+    needed |= dict.fromkeys(settings.written, (WRITE,))
+    if settings.marks is not None:
+        needed[settings.marks] = (READ, WRITE)
+    found = await look(client, list(needed))
     return [
         (name, operation)
         for name, own in needed.items()
-        for operation in (own, _CONFIGS)
-        if name in allowed and not allowed[name] >> operation & 1
+        for operation in (*own, _CONFIGS)
+        if found[name].there and not found[name].allows(operation)
     ]
-
-
-def _allowed(response: Any) -> Iterator[tuple[str, int]]:  # noqa: ANN401 -- no types
-    """Yield the topics that there are, with a bit for each operation that we are allowed."""
-    for code, name, _, _, operations in response.topics:
-        if code == errors.UnknownTopicOrPartitionError.errno:
-            continue
-        if code not in {0, errors.TopicAuthorizationFailedError.errno}:
-            raise errors.for_code(code)(name)
-        yield name, 0 if code else operations
 
 
 async def _commit_as_nobody(client: Any, name: str, group: str) -> type[Exception]:  # noqa: ANN401 -- no types

@@ -58,6 +58,9 @@ class KafkaSettings:
         dead_letter_bodies: Whether these notes hold the message itself, which is private.
         first_offset: Where a state that has answered nothing begins, on every partition or by partition (0 for those
             that are not named). Of every state, unanswered queries before it may be missing.
+        marks: Topic of our own marks beside the group's offsets (compacted, a partition for each of the query topic's);
+            None for none. It is read and written only where there is a `secret`.
+        secret: Seals the marks and the offsets' metadata, so that nobody else's are taken for ours; None to do without.
         instance: A name for this process that outlives it, so that its restart needs no rebalance; None for none.
         security: TLS and SASL.
         session_seconds: Silence after which the group takes our partitions away.
@@ -67,7 +70,8 @@ class KafkaSettings:
         metadata_seconds: How soon a changed number of partitions is noticed.
         fetch_bytes: Bytes asked for at once.
         batch_bytes: Largest batch that is written, but for one of a single record. It must not be above the
-            max.message.bytes of any topic in `written`: see `topics.fitted`.
+            max.message.bytes of any topic of our own: see `topics.fitted`.
+        unfit: Reply topics that nothing may be written to as they are, and why.
     """
 
     servers: tuple[str, ...]
@@ -80,6 +84,8 @@ class KafkaSettings:
     dead_letter: str | None = None
     dead_letter_bodies: bool = False
     first_offset: int | Mapping[int, int] = 0
+    marks: str | None = None
+    secret: bytes | None = field(default=None, repr=False)
     instance: str | None = None
     security: Security = Security()
     session_seconds: float = 10.0
@@ -89,12 +95,17 @@ class KafkaSettings:
     metadata_seconds: float = 30.0
     fetch_bytes: int = 4 << 20
     batch_bytes: int = 768 << 10
+    unfit: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The topics without which no commit is possible."""
+        return tuple(name for name in (self.answers, self.ledger, self.dead_letter) if name is not None)
 
     @property
     def written(self) -> tuple[str, ...]:
         """All topics that we may write to."""
-        named = (self.answers, self.ledger, self.dead_letter)
-        return tuple(name for name in named if name is not None) + tuple(sorted(self.reply_topics))
+        return self.own + tuple(sorted(self.reply_topics))
 
     def first_offset_of(self, partition: int) -> int:
         """Return where a state that has answered nothing begins on a partition."""

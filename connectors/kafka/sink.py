@@ -2,57 +2,109 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import chain
+from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from connectors.base import JSON, Commit, Committed, Reply
-from connectors.columns import Replies
-from connectors.kafka.client import admin, close_quietly, make_producer, start
+from connectors.base import JSON, Commit, Committed
+from connectors.kafka.client import close_quietly, make_producer, start
 from connectors.kafka.errors import translated
-from connectors.kafka.large import LARGE, LargeBatch
+from connectors.kafka.marks import Claim, mark_record, marks_kept, seal_of
+from connectors.kafka.metadata import look
+from connectors.kafka.outgoing import Outgoing, named_topics
 from connectors.kafka.packing import fill
-from connectors.kafka.patience import until_there
-from connectors.kafka.position import Witness
-from connectors.kafka.replies import dead_letter, reply_headers, reply_topic
+from connectors.kafka.place import Place, find_place, names
+from connectors.kafka.position import Seal, Witness
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source import KafkaSource
+from connectors.kafka.withheld import Withheld
 from connectors.local.checks import check_metadata
-from oracle.errors import BusError, StorageError
+from oracle.errors import BusError, FencedError, PerpetuaError, StorageError
 
-__all__ = ["KafkaSink", "committed_offset"]
+__all__ = ["KafkaSink", "Told"]
+
+_LOOK_SECONDS: Final = 5.0
+"""Most time to find out which topic spoilt a transaction."""
+
+_NOT_YET: Final = "it takes no records now"
+
+_Batches = Iterable[tuple[str, int, Any]]
 
 
-_Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[bytes]]
-"""Topic, headers of all, keys, bodies."""
+class Told(Protocol):
+    """Who is told of what an operator should know; every text is public."""
+
+    def disturbed(self, text: str) -> None:
+        """Somebody else has changed the group's offset; it will be put right."""
+        ...
+
+    def unmarked(self, text: str) -> None:
+        """No marks can be kept, so that others could take our place away."""
+        ...
+
+    def withheld(self, text: str) -> None:
+        """A reply topic takes no answers."""
+        ...
+
+    def undelivered(self, count: int) -> None:
+        """So many answers were given up."""
+        ...
+
+
+class _Nobody:
+    def disturbed(self, text: str) -> None:
+        pass
+
+    def unmarked(self, text: str) -> None:
+        pass
+
+    def withheld(self, text: str) -> None:
+        pass
+
+    def undelivered(self, count: int) -> None:
+        pass
 
 
 class KafkaSink:
     """Commits in transactions under the partition's own transactional id. Delivery guarantee: exactly once.
 
     Readers must read committed records only (`isolation.level=read_committed`). `open` fences whoever wrote before:
-    from then on nothing of theirs can be committed any more.
+    from then on nothing of theirs can be committed any more. An answer whose reply topic cannot be written to is given
+    up, and noted among the dead letters; see `Withheld`.
 
     Args:
         settings: The cluster and the topics.
         partition: The partition's number.
         source: The partition's source: it knows the records' times, and is told which one to look for.
         clock: Seconds since 1970, for the records' own times.
+        told: Told of what an operator should know.
     """
 
     def __init__(
-        self, settings: KafkaSettings, partition: int, source: KafkaSource, clock: Callable[[], float] = time.time
+        self,
+        settings: KafkaSettings,
+        partition: int,
+        source: KafkaSource,
+        clock: Callable[[], float] = time.time,
+        told: Told | None = None,
     ) -> None:
         self._settings = settings
         self._partition = partition
         self._source = source
         self._clock = clock
+        self._told: Told = told or _Nobody()
+        self._seal: Seal | None = seal_of(settings, partition)
+        self._marked = False
         self._where = f"answers of topic {settings.topic}, partition {partition}"
         self._query = TopicPartition(settings.topic, partition)
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
+        self._withheld = Withheld(settings, partition, self._told.withheld)
+        self._outgoing = Outgoing(settings, partition, self._counts, self._withheld.room)
+        self._last: Claim | None = None
 
     @property
     def in_doubt(self) -> Committed | None:
@@ -60,30 +112,41 @@ class KafkaSink:
         return None
 
     async def open(self) -> Committed | None:
-        """See `connectors.base.Sink.open`. First the earlier owner is fenced, then the committed offset is read.
+        """See `connectors.base.Sink.open`. First the earlier owner is fenced, then the committed place is read.
 
         Starting the producer waits until the transaction coordinator has ended whatever was pending, so that the
-        offset read afterwards is the last one there will ever be of an earlier owner.
+        place read afterwards is the last one there will ever be of an earlier owner.
 
         Raises:
-            StateError: The group's offset was committed by something else.
+            StateError: Nothing says for sure how far was answered.
             RefusedError: The brokers do not let us.
             BusError: The brokers do not answer.
         """
-        await self.close()
-        producer = make_producer(self._settings, self._partition)
-        self._producer = producer
-        with translated(self._where):
-            async with asyncio.timeout(self._settings.transaction_seconds + self._settings.request_seconds):
-                await start(producer, self._settings, self._where)
-            for topic in self._settings.written:
-                self._counts[topic] = len(await producer.partitions_for(topic))
-        found = await committed_offset(self._settings, self._partition)
-        if found is None:
+        place = await self._take_over()
+        for tell, found in ((self._told.disturbed, place.disturbed), (self._told.unmarked, place.unmarked)):
+            if found is not None:
+                tell(found)
+        self._last = place.committed
+        if place.committed is None or place.witness is None:
             return None
-        position, witness = found
+        position, witness = place.committed.position, place.witness
         self._source.expect(position, witness.timestamp, witness.looked)
         return Committed(position, witness.mark)
+
+    async def put(self, claim: Claim) -> None:
+        """Fence whoever serves the partition, and commit a place of an operator's choice.
+
+        Args:
+            claim: The place; its metadata is ours, without a seal.
+
+        Raises:
+            BusError: The brokers do not answer.
+        """
+        await self.close()
+        self._producer = await self._started()
+        if self._settings.marks is not None:
+            self._marked = (await marks_kept(self._settings, self._partition, make=True)).problem is None
+        await self._transaction(self._producer, (), claim, self._settings.transaction_seconds)
 
     async def commit(self, commit: Commit) -> None:
         """See `connectors.base.Sink.commit`. If it fails, open the sink anew: only then is known what was committed.
@@ -93,27 +156,25 @@ class KafkaSink:
             StorageError: The sink is not open, or a message is too large for its topic.
             BusError: The brokers do not answer; the commit may or may not stand.
         """
-        producer = self._producer
-        if producer is None:
+        if self._producer is None:
             raise StorageError(f"{self._where}: commit before open")
         check_metadata(commit.metadata)
+        replies = named_topics(commit.replies, self._settings)
+        asked = self._source.asked(commit.position, len(commit.replies)) if replies else []
         timestamp = self._source.timestamp_before(commit.position)
         witness = Witness(commit.metadata, timestamp, await self._source.looked_behind(commit.position))
-        offsets = {self._query: OffsetAndMetadata(commit.position, witness.pack())}
-        with translated(self._where):
-            async with asyncio.timeout(self._settings.transaction_seconds):
-                await producer.begin_transaction()
-                sent: list[asyncio.Future[Any]] = []
-                for topic, partition, batch in self._batches(producer, commit):
-                    sent.append(await producer.send_batch(batch, topic, partition=partition))
-                    sent[-1].add_done_callback(_look_at)  # we may be gone before it is done
-                await producer.send_offsets_to_transaction(offsets, self._settings.group)
-                if sent:
-                    await asyncio.wait(sent)  # not `gather`, which would cancel them with us
-                for delivery in sent:
-                    delivery.result()  # it may raise: then whoever opens the sink next aborts the transaction
-                await producer.commit_transaction()
+        claim = Claim(commit.position, witness.pack())
+        while True:
+            withheld = await self._look_at(replies)
+            batches = self._outgoing.batches(self._producer, commit, self._now(), withheld, asked)
+            if await self._done(batches, claim, replies.keys() - withheld):
+                break
+        self._last = claim
         self._source.committed()
+        self._withheld.forgive(replies.keys() - withheld)
+        given_up = sum(count for name, count in replies.items() if name in withheld)
+        if given_up:
+            self._told.undelivered(given_up)
 
     async def close(self) -> None:
         """See `connectors.base.Sink.close`."""
@@ -121,113 +182,151 @@ class KafkaSink:
         if producer is not None:
             await close_quietly(producer)
 
-    def _batches(self, producer: AIOKafkaProducer, commit: Commit) -> Iterable[tuple[str, int, Any]]:
-        """Yield (topic, partition, batch), each topic's in order."""
-        now = int(self._clock() * 1000)
-        batches: dict[str, Any] = {}
-        for topic, headers, keys, bodies in self._runs(commit, now):
-            batch = batches.get(topic)
-            if batch is None:
-                batch = batches[topic] = self._new_batch(producer, now, large=len(bodies[0]) >= LARGE)
-            done = fill(batch, zip(keys, bodies, strict=True), now, headers)
-            while done < len(bodies):
-                yield topic, self._place(topic), batch
-                large = len(bodies[done]) >= LARGE
-                batch = batches[topic] = self._new_batch(producer, now, large=large)
-                more = fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
-                if not more:
-                    size = len(bodies[done])
-                    raise StorageError(f"{self._where}: a message of {size} bytes does not fit a batch")
-                done += more
-        for topic, batch in batches.items():
-            yield topic, self._place(topic), batch
+    async def _take_over(self) -> Place:
+        await self.close()
+        self._producer = await self._started()
+        place = await find_place(self._settings, self._partition, make=True)
+        self._marked = place.unmarked is None
+        return place
 
-    def _new_batch(self, producer: AIOKafkaProducer, now: int, *, large: bool) -> Any:  # noqa: ANN401 -- no types
-        return LargeBatch(self._settings.batch_bytes, now) if large else producer.create_batch()
+    async def _started(self) -> AIOKafkaProducer:
+        """Return a producer that has fenced all earlier ones; our own topics are there."""
+        settings, producer = self._settings, make_producer(self._settings, self._partition)
+        self._producer = producer
+        async with asyncio.timeout(settings.transaction_seconds + settings.request_seconds):
+            await start(producer, settings, self._where)
+        with translated(self._where):
+            for topic, found in (await look(producer.client, settings.own)).items():
+                if not found.there or not found.leaders:
+                    raise BusError(_missing(topic))
+                self._counts[topic] = len(found.leaders)
+        return producer
 
-    def _place(self, topic: str) -> int:
-        """Return the partition that this shard writes to: one, so that its answers stay in order."""
-        count = self._counts.get(topic, 0)
-        if not count:
-            raise BusError(f"{self._where}: topic {topic} has no partition")
-        return self._partition % count
+    async def _look_at(self, replies: Collection[str]) -> frozenset[str]:
+        """Return which of the reply topics take nothing now."""
+        if not replies or self._producer is None:
+            return frozenset()
+        with translated("reply topics"):
+            withheld = await self._withheld.of(self._producer.client, replies)
+        self._counts.update(self._withheld.counts)
+        return withheld
 
-    def _runs(self, commit: Commit, now: int) -> Iterable[_Run]:
-        """Yield records in runs of one topic and the same headers: most answers differ in their bodies only."""
-        settings, plain = self._settings, [("content-type", JSON.encode())]
-        same = _same_run(commit.replies)
-        if same is not None:
-            kind, keys, bodies = same
-            yield settings.answers, [("content-type", kind.encode())], keys, bodies
-        run: list[Reply] = []
-        for reply in commit.replies if same is None else ():
-            body, content_type, headers, key, rejected = reply
-            if not headers and content_type == JSON and rejected is None:
-                run.append(reply)
-                continue
-            if run:
-                yield settings.answers, plain, *_columns(run)
-                run = []
-            topic = reply_topic(headers, settings.reply_topics, settings.answers)
-            yield topic, reply_headers(reply), [key], [body]
-            if rejected is not None and settings.dead_letter is not None:
-                noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
-                yield settings.dead_letter, plain, [noted], [self._note(reply)]
-        if run:
-            yield settings.answers, plain, *_columns(run)
-        if settings.ledger is not None and commit.ledger:
-            about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
-            # Compaction keeps the last record of a key: each event has one of its own, also those of two starts that no
-            # query came between, which are equal but for the time.
-            place = f"{settings.topic}/{self._partition}/{commit.position}/{now}"
-            keys = [f"{place}-{number}".encode() for number in range(len(commit.ledger))]
-            yield settings.ledger, about, keys, commit.ledger
+    async def _done(self, batches: _Batches, claim: Claim, replies: Collection[str]) -> bool:
+        """Commit; return False where reply topics spoilt the transaction, which is to be begun again without them."""
+        settings, producer = self._settings, self._producer
+        failed: dict[str, str] = {}
+        seconds = settings.transaction_seconds
+        if replies:
+            seconds = min(settings.request_seconds, seconds / 2)
+        try:
+            await self._transaction(producer, batches, claim, seconds, failed)
+        except FencedError:
+            raise
+        except Exception as exc:
+            blamed = {name: how for name, how in failed.items() if name in replies}
+            if await self._to_blame(replies, {} if failed.keys() - blamed.keys() else blamed):
+                await self._begin_again()
+                return False
+            missing = await self._lacking()
+            if missing is not None and isinstance(exc, PerpetuaError):
+                raise BusError(missing) from exc
+            raise
+        return True
 
-    def _note(self, reply: Reply) -> bytes:
-        settings = self._settings
-        return dead_letter(reply, settings.topic, self._partition, bodies=settings.dead_letter_bodies)
+    async def _transaction(
+        self,
+        producer: AIOKafkaProducer | None,
+        batches: _Batches,
+        claim: Claim,
+        seconds: float,
+        failed: dict[str, str] | None = None,
+    ) -> None:
+        """Commit batches, the mark and the offset; of topics whose records did not get there, say in `failed` why."""
+        if producer is None:
+            raise StorageError(f"{self._where}: commit before open")
+        text = claim.text if self._seal is None else self._seal.sealed(*claim)
+        offsets = {self._query: OffsetAndMetadata(claim.position, text)}
+        sent: list[tuple[str, asyncio.Future[Any]]] = []
+        failed = {} if failed is None else failed
+        try:
+            with translated(self._where):
+                async with asyncio.timeout(seconds):
+                    await producer.begin_transaction()
+                    for topic, partition, batch in chain(batches, self._mark(producer, claim)):
+                        failed[topic] = _NOT_YET
+                        sent.append((topic, await producer.send_batch(batch, topic, partition=partition)))
+                        sent[-1][1].add_done_callback(_look_at)  # we may be gone before it is done
+                    await producer.send_offsets_to_transaction(offsets, self._settings.group)
+                    if sent:
+                        await asyncio.wait([delivery for _, delivery in sent])  # not `gather`: it would cancel them
+                    for topic, delivery in sent:
+                        with translated(f"topic {topic}"):
+                            delivery.result()  # it may raise: then whoever opens the sink next aborts the transaction
+                    await producer.commit_transaction()
+        finally:
+            for topic, delivery in sent:
+                _note_failure(failed, topic, delivery)
+
+    def _mark(self, producer: AIOKafkaProducer, claim: Claim) -> _Batches:
+        """Yield the batch of the mark, if marks are kept."""
+        if self._seal is None or self._settings.marks is None or not self._marked:
+            return
+        writer = producer._txn_manager  # noqa: SLF001 -- nobody else knows
+        batch = producer.create_batch()
+        mark = mark_record(self._seal, claim, (writer.producer_id, writer.producer_epoch))
+        fill(batch, [mark], self._now(), [("content-type", JSON.encode())])
+        yield self._settings.marks, self._partition, batch
+
+    async def _to_blame(self, replies: Collection[str], failed: Mapping[str, str]) -> bool:
+        if not replies or self._producer is None:
+            return False
+        with translated("reply topics"):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                return await self._withheld.blame(self._producer.client, replies, failed)
+
+    async def _begin_again(self) -> None:
+        """End the spoilt transaction, and see that nobody has committed anything since ours before it.
+
+        Raises:
+            FencedError: Somebody has.
+        """
+        place = await self._take_over()
+        before, now = ((None if claim is None else claim.position) for claim in (self._last, place.committed))
+        if before != now:
+            raise FencedError(f"{names(self._settings, self._partition)}: another process has committed meanwhile")
+
+    async def _lacking(self) -> str | None:
+        """Return which topic of our own is missing, if that is what is wrong and a broker says so."""
+        if self._producer is None:
+            return None
+        own = [*self._settings.own, *filter(None, [self._settings.marks if self._marked else None])]
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                found = await look(self._producer.client, own)
+        except Exception:  # noqa: BLE001 -- what went wrong first is what is told
+            return None
+        return next((_missing(name) for name, one in found.items() if not one.there), None)
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
 
 
-def _columns(replies: Sequence[Reply]) -> tuple[Sequence[bytes | None], Sequence[bytes]]:
-    return [reply.key for reply in replies], [reply.body for reply in replies]
+def _missing(topic: str) -> str:
+    return f"topic {topic}: there is none; make it, with `perpetua topics --create` or by hand"
 
 
-def _same_run(replies: Sequence[Reply]) -> tuple[str, Sequence[bytes | None], Sequence[bytes]] | None:
-    """Return all replies as one run (content type, keys, bodies) if that is all that each says; else None."""
-    if not replies:
-        return None
-    if isinstance(replies, Replies):
-        return JSON, replies.keys, replies.bodies
-    bodies, kinds, headers, keys, rejected = zip(*replies, strict=True)
-    if any(headers) or kinds.count(kinds[0]) < len(kinds) or rejected.count(None) < len(rejected):
-        return None
-    return kinds[0], keys, bodies
+def _note_failure(failed: dict[str, str], topic: str, delivery: "asyncio.Future[Any]") -> None:
+    """Take a topic whose records got there out of those that failed; say of others how, as far as it is known."""
+    if not delivery.done() or delivery.cancelled():
+        return
+    error = delivery.exception()
+    if error is not None:
+        failed[topic] = f"it refuses a record: {type(error).__name__.removesuffix('Error')}"
+    elif failed.get(topic) == _NOT_YET:
+        del failed[topic]
 
 
 def _look_at(delivery: asyncio.Future[Any]) -> None:
     """Take note of a failed delivery's error, so that asyncio does not complain that nobody did."""
     if not delivery.cancelled():
         delivery.exception()
-
-
-async def committed_offset(settings: KafkaSettings, partition: int) -> tuple[int, Witness] | None:
-    """Return what is committed for a partition: the offset and its metadata; None if nothing is.
-
-    Only after the partition's producer was started is it sure to be the newest.
-
-    Raises:
-        StateError: Something else committed it.
-        BusError: The brokers do not answer.
-    """
-    part = TopicPartition(settings.topic, partition)
-    async with admin(settings) as client:
-        with translated(f"group {settings.group}"):
-            found = await until_there(
-                lambda: client.list_consumer_group_offsets(settings.group, partitions=[part]), settings.request_seconds
-            )
-    offset = found.get(part)
-    if offset is None:  # the client passes over the error of a coordinator that is still loading the group's offsets
-        raise BusError(f"group {settings.group}: its offsets cannot be read yet")
-    if offset.offset < 0:
-        return None
-    return offset.offset, Witness.unpack(offset.metadata)

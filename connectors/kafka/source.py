@@ -16,7 +16,7 @@ from connectors.kafka.client import close_quietly, make_consumer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.replies import content_type, kept_headers
 from connectors.kafka.settings import KafkaSettings
-from oracle.errors import BusError, LogDivergedError, SourceError
+from oracle.errors import BusError, LogCutError, LogDivergedError, SourceError
 
 __all__ = ["KafkaSource"]
 
@@ -86,6 +86,12 @@ class KafkaSource:
             self._pending.popleft()
         return self._last[1] if self._last[0] == position else -1
 
+    def asked(self, position: int, count: int) -> list[tuple[int, bytes | None]]:
+        """Return offset and value of the last so many deliveries before `position`, of which no commit was begun."""
+        records = [record for batch in self._pending for record in batch if record.offset < position]
+        found = [(record.offset, record.value) for record in records[-count:]]
+        return [*([(-1, None)] * (count - len(found))), *found]
+
     def committed(self) -> None:
         """Say that the commit that `timestamp_before` was asked for is durable."""
         self._leaving = None
@@ -104,7 +110,7 @@ class KafkaSource:
         """See `connectors.base.Source.open`.
 
         Raises:
-            SourceError: The records behind `position` are gone, or have never been there.
+            SourceError: The records behind `position` are gone.
             LogDivergedError: The topic is not the one that was read before.
             BusError: The brokers do not answer.
         """
@@ -136,10 +142,7 @@ class KafkaSource:
     def _in_range(self, start: int, first: int, last: int) -> int:
         """Return where to begin: at `start`, or at the topic's first record if the operator gave up what was before."""
         if start > last:
-            raise SourceError(
-                f"{self._where}: it ends at offset {last}, before {start}, up to which it was read: it was made anew, "
-                "or cut; restore it, or make a new state for the new topic"
-            )
+            raise self._cut(last, start)
         if start >= first:
             return start
         if self._expected is not None and self._expected[0] > start:
@@ -195,6 +198,7 @@ class KafkaSource:
 
         Raises:
             SourceError: The source is not open, or the records were deleted while they were read.
+            LogCutError: The topic was made anew, or cut, while it was read.
             BusError: The brokers do not answer as they should, or do not hand over what is there: deliveries were
                 committed behind what was read, so there are some.
         """
@@ -215,13 +219,30 @@ class KafkaSource:
         consumer = self._consumer
         if consumer is None:
             raise SourceError(f"{self._where}: fetch before open")
-        with translated(f"{self._where}, offset {self._next}"):
-            found = await consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
+        try:
+            with translated(f"{self._where}, offset {self._next}"):
+                found = await consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
+        except SourceError:
+            await self._refuse_cut(consumer)
+            raise
         for batch in found.get(self._part, []):
             records = batch.records
             if records[0].offset < self._next:  # only where reading begins within a batch
                 records = [record for record in records if record.offset >= self._next]
             self._read += records
+
+    async def _refuse_cut(self, consumer: AIOKafkaConsumer) -> None:
+        """Refuse a log that ends before what was read of it; nothing where it begins behind that."""
+        with translated(self._where):
+            last = (await consumer.end_offsets([self._part]))[self._part]
+        if last < self._next:
+            raise self._cut(last, self._next)
+
+    def _cut(self, last: int, start: int) -> LogCutError:
+        return LogCutError(
+            f"log diverged: {self._where}: it ends at offset {last}, before {start}, up to which it was read: it was "
+            "made anew, or cut; restore it, or make a new state for the new topic"
+        )
 
     def lag(self) -> Lag | None:
         """See `connectors.base.Source.lag`; it goes by what the broker said when it last handed records over.

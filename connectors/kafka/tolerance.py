@@ -82,10 +82,12 @@ class RecordBatch(NamedTuple):
     Attributes:
         offset: That of its last record.
         records: Those of the whole batch, at least one: the first ones may lie before where reading was to begin.
+        producer: Id and epoch of the producer that wrote it, below 0 where that had none.
     """
 
     offset: int
     records: Sequence[Any]
+    producer: tuple[int, int]
 
 
 class _Batch:
@@ -110,7 +112,8 @@ class _Batch:
     def __iter__(self) -> Iterator[Any]:
         records = self._records()
         if self._whole and records:
-            return iter((RecordBatch(records[-1].offset, records),))
+            producer = (self._fast.producer_id, self._fast.producer_epoch)
+            return iter((RecordBatch(records[-1].offset, records, producer),))
         return iter(records)
 
     def _records(self) -> Sequence[Any]:

@@ -1,6 +1,6 @@
 """A model's topics: what they must be like, whether they are, and making those that are missing."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from connectors.kafka.client import admin
 from connectors.kafka.errors import translated
+from connectors.kafka.marks import MARK_CONFIG
+from connectors.kafka.metadata import look
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, RefusedError
 
@@ -33,7 +35,6 @@ _COMPRESSION = "compression.type"
 _UNCOMPRESSED = "uncompressed"
 _NOTE_BYTES = 2048
 _EVENT_BYTES = 4096
-_UNKNOWN_TOPIC = 3
 _COMPACT = "compact"
 
 
@@ -65,40 +66,43 @@ class TopicFacts:
         return _COMPACT in self.configs.get(_POLICY, "")
 
 
-async def describe(settings: KafkaSettings) -> dict[str, TopicFacts]:
+async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[str, TopicFacts]:
     """Return those of a model's topics that there are.
+
+    Args:
+        settings: The topics' names.
+        tolerant: Whether to pass over reply topics, and our marks, that we may not look at.
 
     Raises:
         RefusedError: The brokers do not let us look.
         BusError: The brokers do not answer.
     """
-    names = [settings.topic, *settings.written]
+    needed = {settings.topic, *settings.own}
+    names = [settings.topic, *settings.written, *filter(None, [settings.marks])]
     async with admin(settings) as client:
         with translated("topics"):
-            found = {
-                entry["topic"]: len(entry["partitions"])
-                for entry in await client.describe_topics(names)
-                if _there(entry)
-            }
-            configs = await _configs(client, list(found))
+            looks = await look(client._client, names)  # noqa: SLF001 -- its admin makes topics of names
+            hidden = {name for name, found in looks.items() if found.there and not found.operations}
+            forbidden = hidden - ({settings.marks} if not tolerant else looks.keys() - needed)
+            if forbidden:
+                raise errors.TopicAuthorizationFailedError(forbidden)
+            found = {name: len(looks[name].leaders) for name in names if looks[name].there and name not in hidden}
+            configs = await _configs(client, list(found), needed if tolerant else found.keys())
     return {name: TopicFacts(partitions, configs.get(name, {})) for name, partitions in found.items()}
 
 
-def _there(entry: Mapping[str, Any]) -> bool:
-    code: int = entry["error_code"]
-    if code in {0, _UNKNOWN_TOPIC}:
-        return code == 0
-    raise errors.for_code(code)(entry["topic"])
-
-
-async def _configs(client: Any, names: list[str]) -> dict[str, dict[str, str]]:  # noqa: ANN401 -- no types
+async def _configs(
+    client: Any,  # noqa: ANN401 -- no types
+    names: list[str],
+    needed: Collection[str],
+) -> dict[str, dict[str, str]]:
     if not names:
         return {}
     wanted = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
     found: dict[str, dict[str, str]] = {}
     for response in await client.describe_configs(wanted):
         for code, _, _, name, entries in response.resources:
-            if code:
+            if code and name in needed:
                 raise errors.for_code(code)(name)
             found[name] = {entry[0]: entry[1] or "" for entry in entries}
     return found
@@ -167,15 +171,23 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
             f"topic {settings.ledger}: {_MAX_BYTES} = {facts[settings.ledger].message_bytes}: must be at least "
             f"{_EVENT_BYTES}, for ledger events; raise it"
         )
+    marks = facts.get(settings.marks or "")
+    if marks is not None and not marks.compacted:
+        found.append(f"topic {settings.marks}: {_POLICY}: must be compact, so that our newest mark is never deleted")
+    if marks is not None and marks.partitions < shards:
+        found.append(
+            f"topic {settings.marks}: it has {_counted(marks.partitions, 'partition')}: must have at least {shards}, "
+            "one for each shard's marks"
+        )
     return found
 
 
 def fitted(settings: KafkaSettings, facts: Mapping[str, TopicFacts]) -> KafkaSettings:
     """Return settings whose batches every topic that may be written to takes.
 
-    Single records above that are let be: `problems` has seen to it that their topics take them.
+    Single records above that are let be: `problems` has seen to it that our own topics take them.
     """
-    room = [facts[name].message_bytes for name in settings.written if name in facts]
+    room = [facts[name].message_bytes for name in settings.own if name in facts]
     return replace(settings, batch_bytes=min((settings.batch_bytes, *room)))
 
 
@@ -198,20 +210,24 @@ async def make_missing(
     sizes = {_MAX_BYTES: str(max(largest_reply, DEFAULT_MESSAGE_BYTES))}
     # The broker's own times: records whose askers claim an old one would be deleted before the others.
     queries = {_COMPRESSION: _UNCOMPRESSED, "retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
-    configs: dict[str, dict[str, str]] = {settings.topic: queries}
+    configs: dict[str, Mapping[str, str]] = {settings.topic: queries}
     configs |= dict.fromkeys((settings.answers, *settings.reply_topics), sizes)
     if settings.ledger:
         configs[settings.ledger] = {_POLICY: _COMPACT}
     if settings.dead_letter:
         note = _largest_note(settings, facts.get(settings.topic, TopicFacts(shards)))
         configs[settings.dead_letter] = {_MAX_BYTES: str(max(note, DEFAULT_MESSAGE_BYTES))}
-    missing = [name for name in (settings.topic, *settings.written) if name not in facts]
+    wanted = (settings.topic, *settings.written)
+    if settings.marks is not None:
+        wanted += (settings.marks,)
+        configs[settings.marks] = MARK_CONFIG
+    missing = [name for name in wanted if name not in facts]
     topics = [
         NewTopic(
             name,
-            shards if name in {settings.topic, settings.answers} else 1,
+            shards if name in {settings.topic, settings.answers, settings.marks} else 1,
             replication,
-            topic_configs=configs[name],
+            topic_configs=dict(configs[name]),
         )
         for name in missing
     ]
@@ -225,16 +241,33 @@ async def make_missing(
     return missing
 
 
-def check(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int) -> KafkaSettings:
+def check(
+    settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int, *, tolerant: bool = False
+) -> KafkaSettings:
     """Refuse topics with a problem; return the settings to serve them with, see `fitted`.
+
+    Args:
+        settings: The topics' names.
+        facts: What `describe` returned.
+        shards: How many shards the state has.
+        largest_reply: As `problems` takes it.
+        tolerant: Whether to let reply topics be as they are: they cost those who name them their answers.
 
     Raises:
         RefusedError: See `problems`; the first one.
         BusError: There is no query topic (yet).
     """
-    found = problems(settings, facts, shards, largest_reply)
+    found = problems(
+        replace(settings, reply_topics=frozenset()) if tolerant else settings, facts, shards, largest_reply
+    )
     if settings.topic not in facts:
         raise BusError(found[0])
     if found:
         raise RefusedError(found[0])
-    return fitted(settings, facts)
+    return replace(fitted(settings, facts), unfit=_unfit(settings, facts))
+
+
+def _unfit(settings: KafkaSettings, facts: Mapping[str, TopicFacts]) -> dict[str, str]:
+    """Return the reply topics that brokers compress, or may: sizes would tell what answers say."""
+    found = {name: facts[name].configs.get(_COMPRESSION, "producer") for name in settings.reply_topics if name in facts}
+    return {name: f"{_COMPRESSION} = {kind}" for name, kind in found.items() if kind not in {"producer", _UNCOMPRESSED}}

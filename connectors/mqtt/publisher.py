@@ -12,7 +12,7 @@ from connectors.mqtt.messages import Outgoing
 from connectors.mqtt.observer import Observer
 from connectors.mqtt.outbox import Outbox, Parcel
 from connectors.mqtt.reasons import ACCEPTED, QUOTA_EXCEEDED, Ending, closed_to_us, of_the_message, words
-from connectors.mqtt.replies import status, undeliverable
+from connectors.mqtt.replies import status, undelivered
 from connectors.mqtt.settings import RECEIVE_MAXIMUM_LIMIT, MqttSettings
 from connectors.mqtt.suspects import Suspects
 from oracle.errors import BusError, PerpetuaError, RefusedError
@@ -166,7 +166,7 @@ class Publisher:
         """Make it durable that an answer is lost, to all but a note of it, and go on without it."""
         message = parcel.message
         if self._settings.dead_letter not in {None, message.topic}:
-            note = undeliverable(len(message.body), parcel.position, self._settings.topic)
+            note = undelivered(len(message.body), parcel.position, self._settings.topic)
             await self._outbox.add([Outgoing(self._settings.dead_letter or "", note, JSON)])
         self._gone(parcel)
         self.progress = True

@@ -11,7 +11,7 @@ from connectors.mqtt.messages import EXPIRY, RESPONSE_TOPIC, USER, Outgoing
 from connectors.mqtt.settings import MqttSettings
 from connectors.mqtt.topics import publishable
 
-__all__ = ["dead_letter", "outgoing", "reply_topic", "status", "undeliverable"]
+__all__ = ["dead_letter", "outgoing", "reply_topic", "status", "undelivered"]
 
 _MARK: Final = "\ufeff"
 """A character like any other (MQTT 5, section 1.5.4), at which clients that use paho end their connection."""
@@ -82,7 +82,7 @@ def dead_letter(reply: Reply, topic: str, *, bodies: bool) -> bytes:
     return msgspec.json.encode(note)
 
 
-def undeliverable(size: int, position: int, topic: str) -> bytes:
+def undelivered(size: int, position: int, topic: str) -> bytes:
     """Return the note on an answer that was given up: one JSON object, of public things only.
 
     Args:
@@ -90,7 +90,7 @@ def undeliverable(size: int, position: int, topic: str) -> bytes:
         position: Of the answer's commit: its query is there, or a little before.
         topic: The query topic.
     """
-    return msgspec.json.encode({"reason": "undeliverable", "topic": topic, "position": position, "size": size})
+    return msgspec.json.encode({"reason": "undelivered", "topic": topic, "position": position, "size": size})
 
 
 def status(settings: MqttSettings, *, online: bool) -> bytes:

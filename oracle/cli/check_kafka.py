@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from connectors.base import Committed
+from connectors.kafka.place import committed_offset
 from connectors.kafka.rights import check_rights
-from connectors.kafka.sink import committed_offset
 from connectors.kafka.source import KafkaSource
 from oracle.cli.check_web import web_findings
 from oracle.cli.findings import Finding, attempt, room_finding
-from oracle.errors import StateError
+from oracle.errors import MisplacedError, StateError
 from oracle.planning.planner import verify_plan
 from oracle.service.chatter import hear_client
 from oracle.service.config import Config
-from oracle.service.kafka_fleet import KafkaModel, check_topics, open_model
+from oracle.service.kafka_fleet import KafkaModel, check_topics, misplaced, open_model
 from oracle.service.recovery import catch_up
 from oracle.service.shard import Shard
 from oracle.service.skipping import standing_place
@@ -84,5 +84,7 @@ async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> str:
         _, behind = await catch_up(shard, source, committed)
         behind = behind or await source.fetch(1, _WAIT)
         return standing_place(shard.position, behind) if behind else ""
+    except MisplacedError as exc:
+        raise misplaced(model.settings, partition, exc) from exc
     finally:
         await source.close()

@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from connectors.base import Committed
+from connectors.kafka.place import committed_offset
 from connectors.kafka.ranges import KafkaRange
 from connectors.kafka.settings import KafkaSettings
-from connectors.kafka.sink import committed_offset
 from connectors.kafka.topics import describe
 from connectors.kafka.traffic import committed_values, first_and_last, send_event
 from oracle.errors import InputError, RefusedError, StateError

@@ -48,6 +48,7 @@ class Board:
         self._started = whole(now())
         self._joined = not grouped
         self._bus_failures = 0
+        self._strangers: str | None = None
         self._draining = False
         self._watches: dict[int, Watch] = {}
         self._ours: set[int] = set()
@@ -69,6 +70,7 @@ class Board:
             joined=self._joined,
             planned=self._planned,
             bus_failures=self._bus_failures,
+            strangers=self._strangers is not None,
             shards=tuple(self._watches[shard].telemetry for shard in sorted(self._ours)),
             mishaps=tuple(self._mishaps),
         )
@@ -121,6 +123,13 @@ class Board:
         self._bus_failures += 1
         self._log.warning("bus.unavailable", error=str(error))
         self._mishap(None, "bus.unavailable", str(error))
+
+    def strangers(self, text: str | None) -> None:
+        """Somebody else is in the consumer group; None: nobody is."""
+        if text is not None and text != self._strangers:
+            self._log.warning("group.stranger", error=text)
+            self._mishap(None, "group.stranger", text)
+        self._strangers = text
 
     def draining(self, signal: str) -> None:
         """A signal has asked for a clean stop."""

@@ -48,6 +48,8 @@ class KafkaSink(BaseModel):
         ledger: Public ledger events (a compacted topic).
         dead_letter: Notes on rejected messages.
         dead_letter_bodies: Whether these hold the messages themselves, which are private.
+        marks: Our own marks of how far was answered (a compacted topic with as many partitions as the queries have);
+            by default the group's name and ".marks".
         transaction_seconds: Most time that one commit may take.
     """
 
@@ -58,6 +60,7 @@ class KafkaSink(BaseModel):
     ledger: Topic | None = None
     dead_letter: Topic | None = None
     dead_letter_bodies: bool = False
+    marks: Topic | None = None
     transaction_seconds: Annotated[float, Field(ge=1, le=900)] = 30.0
 
 
@@ -100,7 +103,7 @@ def check_kafka_topics(source: KafkaSource, sink: KafkaSink) -> None:
 
     Refuse Kafka's own topics too: what is written there could change who has which offset.
     """
-    names = [source.topic, sink.topic, *sink.reply_topics, *filter(None, (sink.ledger, sink.dead_letter))]
+    names = [source.topic, sink.topic, *sink.reply_topics, *filter(None, (sink.ledger, sink.dead_letter, sink.marks))]
     internal = next((name for name in names if name.startswith("__") or not name.strip(".")), None)
     if internal is not None:
         msg = f"{internal} is Kafka's own, or no name"

@@ -34,8 +34,13 @@ _COUNTERS: Final[tuple[tuple[str, str, _Read], ...]] = (
     ("perpetua_rearms", "Times a side was armed afresh, ever", lambda r: r.rearms if r.restored else None),
     ("perpetua_log_divergences", "Times the log was not the one that was answered", lambda r: r.divergences),
     ("perpetua_snapshot_failures", "Snapshots that could not be written", lambda r: r.snapshot_failures),
+    (
+        "perpetua_undelivered",
+        "Answers that the bus does not take to their askers",
+        lambda r: r.undelivered,
+    ),
+    ("perpetua_disturbances", "Times somebody else had changed the group's offset", lambda r: r.disturbances),
     ("perpetua_bus_failures", "Times the bus failed or fenced the shard", lambda r: r.bus_failures),
-    ("perpetua_undeliverable_answers", "Answers that the bus does not take to their askers", lambda r: r.given_up),
 )
 """Name without `_total`, meaning, and where it stands in a record; None: nothing can be said now."""
 
@@ -176,6 +181,7 @@ def _of_process(telemetry: ProcessTelemetry, model: str) -> Iterator[Family]:
     for name, meaning, value in (
         ("perpetua_start_time_seconds", "When the process began", telemetry.started),
         ("perpetua_joined", "Whether the consumer group counts the process in; 1 without a group", telemetry.joined),
+        ("perpetua_group_strangers", "Whether somebody else is in the consumer group", telemetry.strangers),
         ("perpetua_shards_planned", "Shards that the state has, whoever serves them", telemetry.planned),
     ):
         yield Family(name, "gauge", meaning, [(f'{name}{{model="{model}"}}', value)])

@@ -35,17 +35,19 @@ def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
     source, sink, kafka = config.source, config.sink, config.kafka
     if not isinstance(source, KafkaSource) or not isinstance(sink, KafkaSink) or kafka is None:
         raise InputError("source.kind", config.source.kind, 'must be "kafka" for this')
+    group = source.group or f"perpetua-{plan.name}"
     return KafkaSettings(
         servers=tuple(kafka.servers),
         topic=source.topic,
         answers=sink.topic,
-        group=source.group or f"perpetua-{plan.name}",
+        group=group,
         model=plan.name,
         reply_topics=frozenset(sink.reply_topics),
         ledger=sink.ledger,
         dead_letter=sink.dead_letter,
         dead_letter_bodies=sink.dead_letter_bodies,
         first_offset=source.first_offset,
+        marks=sink.marks or f"{group}.marks",
         instance=source.instance,
         security=Security(tls_of(kafka.tls, "kafka.tls"), sasl_of(kafka.sasl)),
         session_seconds=source.session_seconds,

@@ -1,18 +1,21 @@
 """A model on Kafka: its settings, its topics, and the fleet that serves the partitions that are ours."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
+from connectors.kafka.place import names
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
 from oracle.accounting.ledger import LedgerEvent
-from oracle.errors import BusError, InputError, StateError
+from oracle.errors import BusError, InputError, MisplacedError, StateError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.service.assembly import daemon_settings, new_engine
@@ -26,11 +29,11 @@ from oracle.service.standing import standing
 from oracle.service.telemetry import ShardTelemetry
 from oracle.service.watch import Watch
 from oracle.state.folder import read_plan
-from oracle.state.keys import read_key_file
+from oracle.state.keys import mark_key, read_key_file
 from oracle.state.patient import PatientStore
 from oracle.state.shards import refuse_copies, shard_count, shard_folder
 
-__all__ = ["KafkaModel", "check_topics", "make_fleet", "open_model"]
+__all__ = ["KafkaModel", "check_topics", "make_fleet", "misplaced", "open_model"]
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
@@ -69,32 +72,37 @@ def open_model(config: Config) -> KafkaModel:
         msg = f"{folder}: it holds no plan; make a state with `perpetua init`"
         raise StateError(msg)
     plan = decode_plan(data)
-    settings = kafka_settings(config, plan)
+    master_key = read_key_file(config.state.key_path)
+    settings = replace(kafka_settings(config, plan), secret=mark_key(master_key, plan.digest))
     if not isinstance(settings.first_offset, int):
         for partition in settings.first_offset:
             if partition >= shards:
                 raise InputError(
                     f"source.first_offset.{partition}", "...", f"must be below {shards}, the state's shards"
                 )
-    master_key = read_key_file(config.state.key_path)
     refuse_copies(folder, master_key)
     return KafkaModel(config, plan, shards, master_key, settings)
 
 
-async def check_topics(model: KafkaModel) -> KafkaModel:
+async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaModel:
     """Refuse topics that would stop the daemon, or let somebody else stop it; return the model fitted to them.
+
+    Args:
+        model: The model.
+        tolerant: Whether reply topics may be missing, or not as they should be.
 
     Raises:
         RefusedError: One is missing or not as it must be.
         BusError: The brokers do not answer.
     """
-    facts = await describe(model.settings)
+    facts = await describe(model.settings, tolerant=tolerant)
     queries = facts.get(model.settings.topic)
     settings = check(
         model.settings,
         facts,
         model.shards,
         largest_reply(model.plan, queries.message_bytes if queries else DEFAULT_MESSAGE_BYTES),
+        tolerant=tolerant,
     )
     return replace(model, settings=settings)
 
@@ -113,7 +121,7 @@ def make_fleet(model: KafkaModel, board: Board, version: str, log: PublicLog) ->
         patience=model.settings.session_seconds,
         clock=time.monotonic,
     )
-    membership = _CheckedMembership(model, fleet)
+    membership = _CheckedMembership(model, fleet, board)
     return fleet, membership
 
 
@@ -124,9 +132,10 @@ class _CheckedMembership:
         model: From the check on with settings that fit the topics.
     """
 
-    def __init__(self, model: KafkaModel, fleet: Fleet) -> None:
+    def __init__(self, model: KafkaModel, fleet: Fleet, board: Board) -> None:
         self.model = model
         self._fleet = fleet
+        self._board = board
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
         """See `Membership.run`.
@@ -136,17 +145,33 @@ class _CheckedMembership:
         """
         self.model = await self._checked(on_trouble)
         settings, shards = self.model.settings, self.model.shards
-        await KafkaMembership(settings, shards, self._fleet.assigned, self._fleet.revoked).run(on_trouble)
+        fleet, told = self._fleet, self._board.strangers
+        await KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, told).run(on_trouble)
 
     async def _checked(self, on_trouble: Callable[[BusError], None]) -> KafkaModel:
         pause = _FIRST_PAUSE
         while True:
             try:
-                return await check_topics(self.model)
+                return await self._once()
             except BusError as exc:
                 on_trouble(exc)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _once(self) -> KafkaModel:
+        model = await check_topics(self.model, tolerant=True)
+        with contextlib.suppress(BusError):  # each shard tries again
+            await marks_kept(model.settings, 0, make=True)
+        return model
+
+
+def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) -> StateError:
+    """Return what is said on Kafka where a snapshot is ahead of what was committed."""
+    msg = (
+        f"{names(settings, partition)}: {error}. If the group's offsets are gone, and our marks on topic "
+        f"{settings.marks} too: `perpetua offsets show CONFIG`, `perpetua offsets restore CONFIG --from snapshot`"
+    )
+    return StateError(msg)
 
 
 class _ServedShard:
@@ -154,6 +179,7 @@ class _ServedShard:
 
     def __init__(self, model: KafkaModel, partition: int, watch: Watch, version: str, log: PublicLog) -> None:
         config, plan = model.config, model.plan
+        self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
@@ -165,7 +191,7 @@ class _ServedShard:
             plan=plan,
             store=self._store,
             source=source,
-            sink=KafkaSink(model.settings, partition, source),
+            sink=KafkaSink(model.settings, partition, source, told=watch),
             watch=watch,
             settings=daemon_settings(config),
             clock=time.monotonic,
@@ -183,6 +209,8 @@ class _ServedShard:
     async def run(self) -> int:
         try:
             return await self._daemon.run()
+        except MisplacedError as exc:
+            raise misplaced(self._settings, self._partition, exc) from exc
         finally:
             self._engine.close()
             self._store.close()

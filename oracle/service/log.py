@@ -14,6 +14,7 @@ __all__ = ["EVENTS", "FIELDS", "PublicLog"]
 
 EVENTS: Final = frozenset(
     {
+        "answers.undelivered",
         "bus.client",
         "bus.connected",
         "bus.noted",
@@ -26,6 +27,8 @@ EVENTS: Final = frozenset(
         "daemon.stopped",
         "daemon.failed",
         "engine.apart",
+        "group.stranger",
+        "marks.unkept",
         "message.failed",
         "phase.started",
         "queries.rejected",

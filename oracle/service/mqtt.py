@@ -194,7 +194,7 @@ class LoggingObserver:
 
     def given_up(self, reason: str) -> None:
         """See `Observer.given_up`."""
-        self._watch.given_up()
+        self._watch.undelivered(1)
         self.noted(reason)
 
     def noted(self, reason: str) -> None:

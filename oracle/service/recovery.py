@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from connectors.base import Commit, Committed, Delivery, Sink, Source
-from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
+from oracle.errors import LogDivergedError, MisplacedError, PlanExhaustedError, SourceError
 from oracle.service.codec.batches import DecodedBatch
 from oracle.service.committing import joined_commit
 from oracle.service.marks import CommitMark
@@ -45,14 +45,14 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
                 f"sink: it has no commit, but the state is at position {shard.position}; restore the sink's files (on "
                 "Kafka: the group's committed offset, which goes with a deleted topic)"
             )
-            raise StateError(msg)
+            raise MisplacedError(msg)
         return
     if committed.position < shard.position:
         msg = (
             f"sink: its last commit is at position {committed.position}, behind the state at {shard.position};"
             " restore the sink's files (on Kafka: the group's committed offset), or the state folder of then"
         )
-        raise StateError(msg)
+        raise MisplacedError(msg)
 
 
 async def catch_up(

@@ -140,7 +140,8 @@ class ShardTelemetry:
         snapshot_failing: Whether the last one that it tried to write is one of them.
         bus_failures: Times that the bus failed this process, or gave the shard to another one.
         refusal: What the broker that does not let us in any more was asked, and says; None while it does.
-        given_up: Answers of this process that will never reach their askers, as the bus does not take them there.
+        undelivered: Answers that this process gave up, as the bus does not take them where they are to go.
+        disturbances: Times that this process found the group's offset changed by somebody else (Kafka).
     """
 
     shard: int
@@ -169,7 +170,8 @@ class ShardTelemetry:
     snapshot_failing: bool = False
     bus_failures: int = 0
     refusal: str | None = None
-    given_up: int = 0
+    undelivered: int = 0
+    disturbances: int = 0
 
     @property
     def answers(self) -> bool:
@@ -201,6 +203,7 @@ class ProcessTelemetry:
         joined: Whether the consumer group counts us in; always True without a group.
         planned: How many shards the state has, whoever serves them.
         bus_failures: Times that the bus did not let the process take part; those of a shard are in its own record.
+        strangers: Whether somebody else is in the consumer group.
         shards: Those that are ours, by number.
         mishaps: The last ones, newest first.
     """
@@ -216,6 +219,7 @@ class ProcessTelemetry:
     joined: bool
     planned: int
     bus_failures: int
+    strangers: bool = False
     shards: tuple[ShardTelemetry, ...]
     mishaps: tuple[Mishap, ...]
 

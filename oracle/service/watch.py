@@ -205,13 +205,29 @@ class Watch:
         """The link to the bus stands."""
         self._move(Event.LINK_FOUND, refusal=None)
 
-    def given_up(self) -> None:
-        """An answer will never reach its asker; whoever gave it up says so."""
-        self._set(given_up=self._record.given_up + 1)
-
     def folder_tried(self, *, writable: bool) -> None:
         """The folder of the snapshots was tried."""
         self._move(Event.WRITABLE if writable else Event.UNWRITABLE)
+
+    def disturbed(self, text: str) -> None:
+        """Somebody else has changed the group's offset on Kafka."""
+        self._set(disturbances=self._record.disturbances + 1)
+        self._log.warning("group.stranger", error=text)
+        self._on_mishap("group.stranger", text)
+
+    def unmarked(self, text: str) -> None:
+        """No marks can be kept on Kafka: others could take the shard's place in the log away."""
+        self._log.warning("marks.unkept", error=text)
+        self._on_mishap("marks.unkept", text)
+
+    def withheld(self, text: str) -> None:
+        """A reply topic takes no answers."""
+        self._log.warning("answers.undelivered", error=text)
+        self._on_mishap("answers.undelivered", text)
+
+    def undelivered(self, count: int) -> None:
+        """So many answers were given up, as their reply topics take none."""
+        self._set(undelivered=self._record.undelivered + count)
 
     def failed(self, error: Exception) -> None:
         """The shard cannot go on by itself. Of an error that is not ours the text may be private."""

@@ -11,12 +11,13 @@ from oracle.errors import KeyFileError
 from oracle.state.files import read_private, write_exclusive
 from oracle.state.format import MASTER_KEY_BYTES
 
-__all__ = ["create_key_file", "journal_key", "read_key_file"]
+__all__ = ["create_key_file", "journal_key", "mark_key", "read_key_file"]
 
 _FIRST_LINE = "perpetua-key 1"
 _TEXT = re.compile(rf"{_FIRST_LINE}\n([0-9a-f]{{{2 * MASTER_KEY_BYTES}}})\n?".encode())
 _READ_LIMIT = 4096
 _JOURNAL_PURPOSE = b"perpetua/journal/1/key/"
+_MARK_PURPOSE = b"perpetua/kafka/1/marks/"
 
 
 def create_key_file(path: Path) -> bytes:
@@ -53,3 +54,8 @@ def read_key_file(path: Path) -> bytes:
 def journal_key(master_key: bytes, plan_digest: bytes) -> bytes:
     """Return the key of a state's journals, 32 bytes: HKDF of the master key, for this plan only."""
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=_JOURNAL_PURPOSE + plan_digest).derive(master_key)
+
+
+def mark_key(master_key: bytes, plan_digest: bytes) -> bytes:
+    """Return what seals a state's marks on Kafka, 32 bytes: HKDF of the master key, for this plan only."""
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=_MARK_PURPOSE + plan_digest).derive(master_key)

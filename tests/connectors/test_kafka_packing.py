@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from connectors.base import Commit, Reply
 from connectors.kafka.large import LargeBatch
+from connectors.kafka.outgoing import Outgoing
 from connectors.kafka.packing import fill
 from connectors.kafka.settings import KafkaSettings
-from connectors.kafka.sink import KafkaSink
-from connectors.kafka.source import KafkaSource
 
 _RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=9), st.binary(max_size=90)), max_size=40)
 _HEADERS = st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=9)), max_size=2)
@@ -65,11 +64,10 @@ def test_large_batches_are_those_of_the_public_way(records, headers, size, long,
 def test_a_batch_takes_in_large_and_small_answers():
     """However they alternate: else each would wait for the one before it to be taken in by the broker."""
     settings = KafkaSettings(servers=("b:9092",), topic="q", answers="a", group="g", model="m", dead_letter="d")
-    sink = KafkaSink(settings, 0, KafkaSource(settings, 0), lambda: 1.0)
-    sink._counts = {"a": 1, "d": 1}
+    outgoing = Outgoing(settings, 0, {"a": 1, "d": 1}, {})
     producer = SimpleNamespace(create_batch=lambda: BatchBuilder(settings.batch_bytes, 0, is_transactional=1))
     large, small = Reply(bytes(5000), "x/large"), Reply(b"{}")
     for replies, most in (([large, small] * 500, 4), ([small, large] * 500, 4), ([small] * 1000, 1)):
-        batches = list(sink._batches(producer, Commit(replies, [], 1, b"")))
+        batches = list(outgoing.batches(producer, Commit(replies, [], 1, b""), 1000, (), ()))
         assert sum(batch.record_count() for _, _, batch in batches) == 1000
         assert len(batches) <= most

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by their documentation
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -153,6 +154,7 @@ def _allow(cluster, model, leave_out=lambda _binding: False):
         "MODEL.replies-a": f"{model.name}.reply-a",
         "MODEL.replies-b": f"{model.name}.reply-b",
         "perpetua-MODEL": model.group,
+        "perpetua-MODEL.marks": model.marks,
         "perpetua-MODEL-": f"{model.group}-",
     }
     bindings = _bindings(_RECIPE.read_text(), names)
@@ -218,6 +220,8 @@ def _check(config):
     return {finding["what"]: finding["problem"] for finding in json.loads(done.stdout)}
 
 
+_FIELDS = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
+
 _RULES = {
     "reading queries": (ResourceType.TOPIC, "queries", "READ"),
     "describing the settings of topics": (ResourceType.TOPIC, "queries", "DESCRIBE_CONFIGS"),
@@ -253,6 +257,56 @@ def test_each_rule_of_the_recipe_is_needed(cluster, model, missing):
     assert "--bootstrap-server 127.0.0.1:" in problems[_RIGHTS]
     if operation == "DESCRIBE_CONFIGS":
         assert "TopicAuthorizationFailed" in problems[_TOPICS]
+
+
+@pytest.mark.parametrize("operation", [AclOperation.READ, AclOperation.WRITE])
+def test_without_a_rule_for_its_marks_it_serves_and_says_so(cluster, model, operation):
+    """As after an upgrade: a warning names the topic and what is withheld, and `check` which rule grants it."""
+    _allow(
+        cluster,
+        model,
+        lambda binding: (
+            binding.name == "perpetua-MODEL.marks" or (binding.name, binding.operation) == (model.marks, operation)
+        ),
+    )
+    model.ask(bodies(2))
+    config = _config(cluster, model)
+    log = serve_here(config, lambda _log: model.count() >= 2)
+    (told,) = [line["error"] for line in log if line["event"] == "marks.unkept"]
+    assert f"topic {model.marks}: the brokers withhold {operation.name.title()}" in told
+    assert f" --operation {operation.name.title()} --topic {model.marks}" in _check(config)[_RIGHTS]
+
+
+def test_a_reply_topic_forbidden_while_it_runs_costs_its_asker_only(cluster, model):
+    """The rule is taken away under a running daemon: everybody else is answered on, exactly once."""
+    bindings = _allow(cluster, model)
+    contents = bodies(12)
+    headers = {name: [("reply-topic", f"{model.name}.reply-{name}".encode())] for name in "ab"}
+    taken = [b for b in bindings if b.name == f"{model.name}.reply-b" and b.principal == "User:perpetua"]
+    told: list[str] = []
+
+    def done(log):
+        answers = [model.read(f"{model.name}.reply-{name}") for name in "ab"]
+        if not told and [len(found) for found in answers] == [2, 2]:
+            for binding in taken:
+                rule = AclBindingFilter(*(getattr(binding, name) for name in _FIELDS))
+                (future,) = cluster.broker.admin.delete_acls([rule]).values()
+                assert future.result(timeout=30)
+            told.append("taken away")
+            for number, body in enumerate(contents[4:]):
+                model.ask([body], headers=headers["ab"[number % 2]])
+        told.extend(line["error"] for line in log if line["event"] == "answers.undelivered")
+        return len(answers[0]) == 6
+
+    for number, body in enumerate(contents[:4]):
+        model.ask([body], headers=headers["ab"[number % 2]])
+    log = serve_here(_config(cluster, model), done)
+    expected = model.expected(contents)
+    assert [answer.value for answer in model.read(f"{model.name}.reply-a")] == expected[::2]
+    assert any(f"topic {model.name}.reply-b: the brokers withhold Write" in text for text in told)
+    events = [line["event"] for line in log]
+    assert events.count("daemon.recovered") == 1
+    assert "bus.unavailable" not in events
 
 
 def test_check_tells_a_user_without_any_rule_all_that_it_needs(cluster, model):

@@ -13,7 +13,7 @@ import yaml
 from msgspec import NODEFAULT
 
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
-from connectors.kafka.replies import content_type, dead_letter, kept_headers, reply_headers, reply_topic
+from connectors.kafka.replies import content_type, dead_letter, kept_headers, reply_headers, reply_topic, undelivered
 from oracle.accounting import ledger
 from oracle.planning.kinds import KINDS
 from oracle.predictors.base import Answers, phase_started
@@ -185,6 +185,15 @@ def test_dead_letters_are_what_the_connector_writes(bodies):
     reply = Reply(b"", rejected=Rejected(Reason.MALFORMED, 42, b"{"))
     assert msgspec.json.decode(dead_letter(reply, "vfr.queries", 0, bodies=bodies)) == example["payload"]
     assert set(_SCHEMAS["deadLetter"]["properties"]) == {*_SCHEMAS["deadLetter"]["required"], "body"}
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+def test_notes_on_answers_that_were_given_up_are_what_the_connector_writes(bodies):
+    """Both forms are those of the connector."""
+    example = _examples("Undelivered")["with-the-body" if bodies else "note"]
+    note = undelivered(("vfr.queries", 0, 41), b"{", "vfr.replies-a", bodies=bodies)
+    assert msgspec.json.decode(note) == example["payload"]
+    assert set(_SCHEMAS["undelivered"]["properties"]) == {*_SCHEMAS["undelivered"]["required"], "body"}
 
 
 def test_ledger_kinds_are_those_of_the_code():

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from connectors.kafka.place import committed_offset
 from connectors.kafka.settings import KafkaSettings
-from connectors.kafka.sink import committed_offset
 from oracle.errors import BusError, LogDivergedError
 from tests.support.kafka import wait_until
 from tests.support.kafka_here import serve_here

@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from oracle.errors import LogDivergedError, RefusedError, SourceError, StateError
+from oracle.errors import LogCutError, LogDivergedError, RefusedError, SourceError
 from oracle.state.folder import peek_folder
 from tests.support.folders import perpetua
 from tests.support.kafka_here import serve_here
@@ -138,17 +138,31 @@ def test_queries_deleted_before_they_were_answered_are_given_up_by_the_operator_
 
 
 def test_a_topic_made_anew_is_refused(model):
-    """Kafka forgets the group's offset with the topic; put back by hand, the log's length or its times tell."""
+    """Kafka forgets the group's offset with the topic; our mark, the log's length and its times tell."""
     config = answered(model)
     mark = committed(model)
     assert (mark.offset, mark.metadata.split()[0]) == (_FIRST, "perpetua1")
     recreate(model, bodies(10))
-    refused(model, config, StateError, f"it has no commit, but the state is at position {_FIRST}")
-    commit_offset(model, mark)
     message = rf"partition 0: it ends at offset 10, before {_FIRST}, up to which it was read"
-    refused(model, config, SourceError, message)
+    refused(model, config, LogCutError, message)
+    commit_offset(model, mark)
+    refused(model, config, LogCutError, message)
     model.ask(bodies(_FIRST + 50)[10:])
     refused(model, config, LogDivergedError, rf"the record before offset {_FIRST} is not the one that was answered")
+
+
+def test_a_topic_made_anew_under_a_running_daemon_stops_it(model):
+    """It stops with code 3, which no supervisor restarts, names what happened, and gives no answer to the new topic."""
+    daemon = model.serve(model.config())
+    model.ask(bodies(20))
+    model.wait_for_answers(20)
+    recreate(model, bodies(10, seed=2))
+    assert daemon.wait(60) == 3
+    (told,) = [line for line in model.log() if line.get("event") == "shard.failed"]
+    assert told["level"] == "error"
+    assert f"topic {model.queries}, partition 0: it ends at offset " in told["error"]
+    assert "before 20, up to which it was read: it was made anew, or cut" in told["error"]
+    assert model.values() == model.expected(bodies(20))
 
 
 def test_other_queries_between_snapshot_and_commit_are_found_out_by_the_tag(model):
@@ -160,6 +174,7 @@ def test_other_queries_between_snapshot_and_commit_are_found_out_by_the_tag(mode
     other = bodies(_FIRST)
     other[123] = bodies(1, seed=3)[0]
     recreate(model, other)
+    model.broker.delete_topic(model.marks)
     commit_offset(model, Mark(_FIRST, " ".join(["perpetua1", "-1", mark.metadata.split()[2]])))
     refused(model, config, LogDivergedError, f"the queries before round {_FIRST} are not the ones that were answered")
     assert "the topic's records: log diverged: the queries before round" in perpetua("check", config).stdout.decode()
@@ -175,22 +190,6 @@ def test_an_older_state_folder_gives_the_same_answers(model):
     log = serve_here(config, lambda _log: model.count() >= _FIRST + 100)
     assert next(line["rounds"] for line in log if line["event"] == "daemon.recovered") == _FIRST
     assert model.values() == model.expected([*bodies(_FIRST), *more])
-
-
-def test_offsets_set_back_or_set_by_others_are_refused(model):
-    """The group's offset is Perpetua's place in the log: nobody else may move it."""
-    config = model.config()
-    half = _FIRST // 2
-    model.ask(bodies(half))
-    serve_here(config, lambda _log: model.count() >= half)
-    mark = committed(model)
-    model.ask(bodies(_FIRST)[half:])
-    serve_here(config, lambda _log: model.count() >= _FIRST)
-    commit_offset(model, mark)
-    refused(model, config, StateError, f"its last commit is at position {half}, behind the state at {_FIRST}")
-    for metadata in ("", "another one's", "perpetua1 x y"):
-        commit_offset(model, Mark(_FIRST, metadata))
-        refused(model, config, StateError, "the group's committed offset was not written by Perpetua")
 
 
 def test_a_topic_with_other_partitions_is_refused_before_the_start(model):

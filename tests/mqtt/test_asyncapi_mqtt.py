@@ -15,7 +15,7 @@ from connectors.base import ARROW_STREAM, JSON, Commit, Rejected, Reply
 from connectors.journal.segment import Found
 from connectors.mqtt.messages import Incoming, delivery, pack, stored
 from connectors.mqtt.packets import publish_of
-from connectors.mqtt.replies import dead_letter, outgoing, status, undeliverable
+from connectors.mqtt.replies import dead_letter, outgoing, status, undelivered
 from connectors.mqtt.settings import MqttSettings
 from oracle.predictors.base import Answers
 from oracle.service.codec.batches import BatchCodec
@@ -80,7 +80,7 @@ def test_dead_letters_are_what_the_connector_writes(bodies):
 
 def test_note_on_an_answer_is_what_the_connector_writes():
     """So is the one on an answer that was given up."""
-    assert msgspec.json.decode(undeliverable(60, 42, _SETTINGS.topic)) == _example("MqttDeadLetter", "undeliverable")
+    assert msgspec.json.decode(undelivered(60, 42, _SETTINGS.topic)) == _example("MqttDeadLetter", "undelivered")
 
 
 def test_everything_goes_where_the_document_says():

@@ -45,7 +45,7 @@ async def test_answer_that_ends_connections_is_given_up(tmp_path, says):
         first = list(dict.fromkeys(body for body in _bodies(bench) if body.startswith(b"answer")))
         assert first == [answer.body for answer in answers]
         note = msgspec.json.decode(_bodies(bench)[-1])
-        assert note == {"reason": "undeliverable", "topic": "q", "position": 5, "size": 7}
+        assert note == {"reason": "undelivered", "topic": "q", "position": 5, "size": 7}
         assert len(bench.broker.connected) <= 5
         await until(lambda: not bench.left_after_a_crash())
         before = len(bench.broker.connected)
@@ -237,7 +237,7 @@ def test_drill_poison_answer_on_mosquitto(own_model: MqttModelUnderTest):
     model.processes[0].kill()
     model.processes[0].wait()
     model.serve(config)
-    note = {"reason": "undeliverable"}
+    note = {"reason": "undelivered"}
     eventually(
         lambda: [one for one in asker.on(f"{model.name}/dead") if note.items() <= one.json.items()], what=model.log
     )

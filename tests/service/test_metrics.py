@@ -26,7 +26,13 @@ _SHARD = frozenset({"model", "shard"})
 _NAMES = {
     "perpetua_build_info": frozenset({"version", "python"}),
     **dict.fromkeys(
-        ["perpetua_start_time_seconds", "perpetua_joined", "perpetua_shards_planned", "perpetua_group_failures_total"],
+        [
+            "perpetua_start_time_seconds",
+            "perpetua_joined",
+            "perpetua_shards_planned",
+            "perpetua_group_strangers",
+            "perpetua_group_failures_total",
+        ],
         frozenset({"model"}),
     ),
     "perpetua_rejections_total": _SHARD | {"reason"},
@@ -38,8 +44,9 @@ _NAMES = {
             "perpetua_log_divergences_total",
             "perpetua_snapshot_failures_total",
             "perpetua_bus_failures_total",
-            "perpetua_undeliverable_answers_total",
             "perpetua_bus_refused",
+            "perpetua_disturbances_total",
+            "perpetua_undelivered_total",
             "perpetua_ready",
             "perpetua_lag_records",
             "perpetua_lag_seconds",
@@ -143,7 +150,7 @@ def test_values_are_the_records():
     watch = bench.serve(lag=Lag(3, 1.5))
     watch.committed(_facts(50, rearms=2), [Reason.OVERSIZED, Reason.NOT_UTF8, Reason.OVERSIZED], phase_ended=False)
     watch.snapshot_failed(StorageError("full"))
-    watch.given_up()
+    watch.undelivered(1)
     (record,) = bench.board.telemetry.shards
     expected = {
         "perpetua_rounds_total": 50,
@@ -152,7 +159,7 @@ def test_values_are_the_records():
         "perpetua_log_divergences_total": 0,
         "perpetua_snapshot_failures_total": 1,
         "perpetua_bus_failures_total": 0,
-        "perpetua_undeliverable_answers_total": 1,
+        "perpetua_undelivered_total": 1,
         "perpetua_bus_refused": 0,
         "perpetua_ready": 1,
         "perpetua_lag_records": 3,

@@ -46,7 +46,7 @@ def test_notes_are_told_once_in_a_while_and_troubles_are_passed_on():
         ("bus.refused", None, "error"),
         ("bus.connected", None, "info"),
     ]
-    assert (watch.telemetry.bus_failures, watch.telemetry.given_up) == (2, 2)
+    assert (watch.telemetry.bus_failures, watch.telemetry.undelivered) == (2, 2)
 
 
 def test_the_clients_own_lines_tell_the_kinds_of_errors_and_no_text():

@@ -72,12 +72,18 @@ class KafkaModelUnderTest(Served):
         """The consumer group."""
         return f"{self.name}.group"
 
+    @property
+    def marks(self) -> str:
+        """The topic of the daemon's own marks."""
+        return f"{self.group}.marks"
+
     def create(self, **query_config: str) -> "KafkaModelUnderTest":
         """Make the topics and the state."""
         self.broker.create_topic(self.queries, self.partitions, {"compression.type": "uncompressed", **query_config})
         self.broker.create_topic(self.answers, self.partitions, {"max.message.bytes": "20000000"})
         self.broker.create_topic(f"{self.name}.ledger", 1, {"cleanup.policy": "compact"})
         self.broker.create_topic(f"{self.name}.dead", 1)
+        self.broker.create_topic(self.marks, self.partitions, {"cleanup.policy": "compact"})
         make_state(self.folder / "state", self.plan)
         return self
 

@@ -24,9 +24,10 @@ _COUNTERS: Final = (
     "perpetua_log_divergences",
     "perpetua_snapshot_failures",
     "perpetua_bus_failures",
-    "perpetua_undeliverable_answers",
+    "perpetua_disturbances",
+    "perpetua_undelivered",
 )
-_OF_PROCESS: Final = {"perpetua_joined": 1.0, "perpetua_shards_planned": 2.0}
+_OF_PROCESS: Final = {"perpetua_joined": 1.0, "perpetua_shards_planned": 2.0, "perpetua_group_strangers": 0.0}
 """The gauges of a process, and what they say while all is well with two shards."""
 
 _HISTOGRAMS: Final = (

@@ -1,0 +1,195 @@
+"""Our place in the log, kept where the group's offsets cannot take it away: on a compacted topic of its own.
+
+Each commit's transaction holds a mark beside the group's offset, on the partition of the query partition's number.
+The offset is anybody's who may be in the group, expires with it, and can be reset; the newest mark tells what we did
+commit. A mark is sealed, and says which producer wrote it, as its batch must: a copy of ours, of an aborted transaction
+too, is none.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition, errors
+from aiokafka.admin import NewTopic
+
+from connectors.kafka.client import admin, close_quietly, make_consumer, start
+from connectors.kafka.errors import translated
+from connectors.kafka.metadata import READ, WRITE, TopicLook, look
+from connectors.kafka.position import Seal
+from connectors.kafka.settings import KafkaSettings
+from oracle.errors import BusError, NewerVersionError, beyond_us
+
+__all__ = ["MARK_CONFIG", "Claim", "mark_record", "marks_kept", "newest_mark", "seal_of"]
+
+MARK_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
+"""Of the topic: the newest mark stays for ever, and few others; the segment that is written to is not compacted."""
+
+_VERSION: Final = 1
+_WINDOW: Final = 64
+_GROWTH: Final = 8
+_POLL_MS: Final = 200
+
+
+class Claim(NamedTuple):
+    """Where somebody says that we are.
+
+    Attributes:
+        position: The offset of the next query.
+        text: The metadata that goes with it.
+    """
+
+    position: int
+    text: str
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    group: str
+    topic: str
+    partition: int
+    position: int
+    metadata: str
+    producer: tuple[int, int]
+    seal: str
+    version: int = _VERSION
+
+
+def seal_of(settings: KafkaSettings, partition: int) -> Seal | None:
+    """Return what seals a partition's place; None where the settings have no secret."""
+    if settings.secret is None:
+        return None
+    return Seal(settings.secret, settings.group, settings.topic, partition)
+
+
+def mark_record(seal: Seal, claim: Claim, producer: tuple[int, int]) -> tuple[bytes, bytes]:
+    """Return the key and the value of a mark.
+
+    Args:
+        seal: The place's.
+        claim: What is committed; its metadata as it is, without the offset's seal.
+        producer: Id and epoch of who writes it.
+    """
+    sealed = seal.of("mark", claim.position, claim.text, *producer, _VERSION)
+    mark = _Mark(seal.group, seal.topic, seal.partition, claim.position, claim.text, producer, sealed)
+    return f"{seal.group}/{seal.topic}/{seal.partition}".encode(), msgspec.json.encode(mark)
+
+
+def _read(seal: Seal, value: bytes | None, producer: tuple[int, int]) -> Claim | None:
+    """Return what a mark says, if it is one of ours."""
+    try:
+        mark = msgspec.json.decode(value or b"", type=_Mark)
+    except msgspec.MsgspecError:
+        return None
+    known = seal.of("mark", mark.position, mark.metadata, *mark.producer, mark.version)
+    if mark.producer != producer or not hmac.compare_digest(mark.seal.encode(), known.encode()):
+        return None
+    if mark.version > _VERSION:
+        raise NewerVersionError(f"mark of topic {seal.topic}: {beyond_us(mark.version, _VERSION)}")
+    return Claim(mark.position, mark.metadata)
+
+
+class Kept(NamedTuple):
+    """Whether a partition's marks can be kept.
+
+    Attributes:
+        problem: Why not; None if they can.
+        fresh: True if the topic was made just now, so that there are none yet.
+    """
+
+    problem: str | None
+    fresh: bool = False
+
+
+async def marks_kept(settings: KafkaSettings, partition: int, *, make: bool) -> Kept:
+    """Find out whether a partition's marks can be kept.
+
+    Args:
+        settings: With a topic of marks.
+        partition: The partition's number.
+        make: Whether to make it where it is missing, like the query topic in partitions and copies.
+
+    Raises:
+        BusError: The brokers do not answer, or not all of them know of the topic yet.
+    """
+    topic = settings.marks or ""
+    async with admin(settings) as client:
+        with translated(f"topic {topic}"):
+            found = await look(client._client, [topic, settings.topic])  # noqa: SLF001 -- its admin makes topics of it
+            if found[topic].there:
+                return Kept(_unfit(topic, found[topic], partition))
+            if make and await _made(client, topic, found[settings.topic]):
+                return Kept(None, fresh=True)
+    return Kept(f"topic {topic}: there is none; make it: perpetua topics CONFIG --create")
+
+
+def _unfit(topic: str, found: TopicLook, partition: int) -> str | None:
+    missing = [name for right, name in ((READ, "Read"), (WRITE, "Write")) if not found.allows(right)]
+    if missing:
+        return f"topic {topic}: the brokers withhold {' and '.join(missing)}; grant it: see `perpetua check`"
+    if partition not in found.leaders:
+        return f"topic {topic}: it has no partition {partition}; give it as many as the query topic has"
+    return None
+
+
+async def _made(client: Any, topic: str, like: TopicLook) -> bool:  # noqa: ANN401 -- no types
+    """Make the topic; return False if we may not."""
+    new = NewTopic(topic, max(len(like.leaders), 1), max(like.copies, 1), topic_configs=MARK_CONFIG)
+    ((_, code, *_),) = (await client.create_topics([new])).topic_errors
+    if code == errors.TopicAlreadyExistsError.errno:  # somebody else made it; there may be marks
+        raise errors.TopicAlreadyExistsError
+    return bool(code == errors.NoError.errno)
+
+
+async def newest_mark(settings: KafkaSettings, partition: int, seal: Seal) -> Claim | None:
+    """Return the newest mark of a partition that is ours, None if there is none; the topic must be there.
+
+    Raises:
+        RefusedError: The brokers do not let us read it.
+        BusError: They do not answer, or somebody's open transaction may hide it.
+    """
+    what = f"topic {settings.marks}, partition {partition}"
+    part = TopicPartition(settings.marks, partition)
+    consumer = make_consumer(settings, whole=True)
+    try:
+        with translated(what):
+            await start(consumer, settings, what)
+            consumer.assign([part])
+            async with asyncio.timeout(settings.request_seconds):
+                first = (await consumer.beginning_offsets([part]))[part]
+                end = (await consumer.end_offsets([part]))[part]
+            return await _backwards(consumer, part, first, end, seal, settings.request_seconds)
+    finally:
+        await close_quietly(consumer)
+
+
+async def _backwards(  # noqa: PLR0913, PLR0917 -- where to look
+    consumer: AIOKafkaConsumer, part: TopicPartition, first: int, end: int, seal: Seal, seconds: float
+) -> Claim | None:
+    """Look from the end on, further back as long as nothing of ours is found."""
+    window, behind = _WINDOW, end
+    while True:
+        begin = max(behind - window, first)
+        async with asyncio.timeout(seconds):
+            batches = await _window(consumer, part, begin, behind)
+        if behind == end and (consumer.highwater(part) or 0) > end:
+            raise BusError(
+                f"topic {part.topic}, partition {part.partition}: waiting for the end of an open transaction"
+            )
+        claims = [_read(seal, record.value, batch.producer) for batch in batches for record in batch.records]
+        found = next((claim for claim in reversed(claims) if claim is not None), None)
+        if found is not None or begin <= first:
+            return found
+        window, behind = window * _GROWTH, begin
+
+
+async def _window(consumer: AIOKafkaConsumer, part: TopicPartition, begin: int, end: int) -> Sequence[Any]:
+    """Return the committed batches of some offsets; asks at least once, so that the broker says how far it has more."""
+    consumer.seek(part, begin)
+    found: list[Any] = []
+    while True:
+        got = await consumer.getmany(part, timeout_ms=_POLL_MS)
+        found += got.get(part, [])
+        if await consumer.position(part) >= end and consumer.highwater(part) is not None:
+            return found

@@ -1,0 +1,151 @@
+"""Which topics there are, who leads them, and what we may do with them: asked so that no broker makes a topic of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka import errors
+from aiokafka.admin.config_resource import ConfigResourceType
+from aiokafka.protocol.admin import DescribeConfigsRequest
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
+
+from oracle.errors import BusError
+
+__all__ = ["READ", "WRITE", "TopicLook", "look", "numbers"]
+
+READ: Final = 3
+WRITE: Final = 4
+
+_text = String("utf-8")
+
+
+class _MetadataResponse(Response):  # type: ignore[misc]  # no types
+    """Metadata, version 8: the first that tells what the asker may do."""
+
+    API_KEY = 3
+    API_VERSION = 8
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("brokers", Array(("node_id", Int32), ("host", _text), ("port", Int32), ("rack", _text))),
+        ("cluster_id", _text),
+        ("controller_id", Int32),
+        (
+            "topics",
+            Array(
+                ("error_code", Int16),
+                ("topic", _text),
+                ("is_internal", Boolean),
+                (
+                    "partitions",
+                    Array(
+                        ("error_code", Int16),
+                        ("partition", Int32),
+                        ("leader", Int32),
+                        ("leader_epoch", Int32),
+                        ("replicas", Array(Int32)),
+                        ("isr", Array(Int32)),
+                        ("offline_replicas", Array(Int32)),
+                    ),
+                ),
+                ("authorized_operations", Int32),
+            ),
+        ),
+        ("cluster_authorized_operations", Int32),
+    )
+
+
+class _MetadataRequest8(RequestStruct):  # type: ignore[misc]  # no types
+    API_KEY = 3
+    API_VERSION = 8
+    RESPONSE_TYPE = _MetadataResponse
+    SCHEMA = Schema(
+        ("topics", Array(_text)),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_cluster_authorized_operations", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+    )
+
+
+class _MetadataRequest(Request[_MetadataRequest8]):  # type: ignore[misc]  # no types
+    API_KEY = 3
+
+    def __init__(self, topics: list[str]) -> None:
+        self._topics = topics
+
+    def build(self, request_struct_class: type[_MetadataRequest8]) -> _MetadataRequest8:
+        return request_struct_class(self._topics, False, False, True)  # noqa: FBT003 -- in the order of the schema
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLook:
+    """What a broker says of one topic now.
+
+    Attributes:
+        there: Whether there is one, as far as we may know.
+        leaders: By partition: the broker that leads it, below 0 if none does now.
+        copies: How many each partition has.
+        in_sync: By partition: how many of them are in sync.
+        operations: A bit for each operation that we are allowed.
+    """
+
+    there: bool
+    leaders: Mapping[int, int]
+    copies: int
+    in_sync: Mapping[int, int]
+    operations: int
+
+    def allows(self, operation: int) -> bool:
+        """Return whether we may do that."""
+        return bool(self.operations >> operation & 1)
+
+
+async def look(client: Any, topics: Sequence[str]) -> dict[str, TopicLook]:  # noqa: ANN401 -- no types
+    """Return what a broker says of topics; one that is hidden from us is there, and nothing is allowed.
+
+    Args:
+        client: The client's own, below its admin or producer.
+        topics: Their names.
+
+    Raises:
+        KafkaError: An error of the client's.
+        BusError: The brokers are too old to be asked.
+    """
+    try:
+        response = await client.send(client.get_random_node(), _MetadataRequest(list(topics)))
+    except NotImplementedError as exc:
+        raise BusError("topics: the brokers are too old to tell what we may do (before Kafka 2.3)") from exc
+    return {name: _read(code, partitions, operations) for code, name, _, partitions, operations in response.topics}
+
+
+async def numbers(client: Any, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, int]]:  # noqa: ANN401
+    """Return settings of topics that are numbers, as far as we may see them.
+
+    Args:
+        client: As for `look`.
+        topics: Their names.
+        names: Those of the settings.
+
+    Raises:
+        KafkaError: An error of the client's.
+    """
+    asked = [(ConfigResourceType.TOPIC, topic, list(names)) for topic in topics]
+    response = await client.send(client.get_random_node(), DescribeConfigsRequest(resources=asked))
+    return {
+        topic: {entry[0]: int(entry[1]) for entry in entries}
+        for code, _, _, topic, entries in response.resources
+        if not code
+    }
+
+
+_HIDDEN: Final = frozenset({0, errors.TopicAuthorizationFailedError.errno})
+_MISSING: Final = frozenset({errors.UnknownTopicOrPartitionError.errno, errors.LeaderNotAvailableError.errno})
+
+
+def _read(code: int, partitions: Sequence[Any], operations: int) -> TopicLook:
+    if code not in _HIDDEN | _MISSING:
+        raise errors.for_code(code)
+    leaders = {part[1]: part[2] if not part[0] else -1 for part in partitions}
+    copies = max((len(part[4]) for part in partitions), default=0)
+    in_sync = {part[1]: len(part[5]) for part in partitions}
+    return TopicLook(code in _HIDDEN, leaders, copies, in_sync, 0 if code else operations)

@@ -1,0 +1,156 @@
+"""What one commit writes: records, topic by topic, in the client's batches."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+
+from connectors.base import JSON, Commit, Reply
+from connectors.columns import Replies
+from connectors.kafka.large import LARGE, LargeBatch
+from connectors.kafka.packing import fill
+from connectors.kafka.replies import dead_letter, reply_headers, reply_topic, undelivered
+from connectors.kafka.settings import KafkaSettings
+from oracle.errors import BusError, StorageError
+
+__all__ = ["Outgoing", "named_topics"]
+
+Asked = Sequence[tuple[int, bytes | None]]
+"""Offset and value of the records that replies answer, one for each."""
+
+_Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[bytes]]
+"""Topic, headers of all, keys, bodies."""
+
+
+class Outgoing:
+    """Makes the batches of a partition's commits.
+
+    Args:
+        settings: The topics.
+        partition: The partition's number.
+        counts: How many partitions each topic has.
+        room: Most bytes of a batch for a topic, where that is less than for others.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, partition: int, counts: Mapping[str, int], room: Mapping[str, int]
+    ) -> None:
+        self._room = room
+        self._settings = settings
+        self._partition = partition
+        self._counts = counts
+        self._where = f"answers of topic {settings.topic}, partition {partition}"
+
+    def batches(
+        self, producer: AIOKafkaProducer, commit: Commit, now: int, withheld: Collection[str], asked: Asked
+    ) -> Iterable[tuple[str, int, Any]]:
+        """Yield (topic, partition, batch), each topic's in order.
+
+        Args:
+            producer: Makes the batches.
+            commit: What to write.
+            now: The records' time (ms).
+            withheld: Reply topics that nothing is written to; dead letters are, instead of those replies.
+            asked: What the replies answer; needed where something is withheld.
+        """
+        batches: dict[str, Any] = {}
+        for topic, headers, keys, bodies in self._runs(commit, now, withheld, asked):
+            batch = batches.get(topic)
+            if batch is None:
+                batch = batches[topic] = self._new_batch(producer, topic, now, large=len(bodies[0]) >= LARGE)
+            done = fill(batch, zip(keys, bodies, strict=True), now, headers)
+            while done < len(bodies):
+                yield topic, self.place(topic), batch
+                large = len(bodies[done]) >= LARGE
+                batch = batches[topic] = self._new_batch(producer, topic, now, large=large)
+                more = fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
+                if not more:
+                    size = len(bodies[done])
+                    raise StorageError(f"{self._where}: a message of {size} bytes does not fit a batch")
+                done += more
+        for topic, batch in batches.items():
+            yield topic, self.place(topic), batch
+
+    def _new_batch(self, producer: AIOKafkaProducer, topic: str, now: int, *, large: bool) -> Any:  # noqa: ANN401
+        most = self._settings.batch_bytes
+        room = min(self._room.get(topic, most), most)
+        return LargeBatch(room, now) if large or room < most else producer.create_batch()
+
+    def place(self, topic: str) -> int:
+        """Return the partition that this shard writes to: one, so that its answers stay in order."""
+        count = self._counts.get(topic, 0)
+        if not count:
+            raise BusError(f"topic {topic}: it has no partition")
+        return self._partition % count
+
+    def _runs(self, commit: Commit, now: int, withheld: Collection[str], asked: Asked) -> Iterable[_Run]:
+        """Yield records in runs of one topic and the same headers: most answers differ in their bodies only."""
+        settings, plain = self._settings, [("content-type", JSON.encode())]
+        same = _same_run(commit.replies)
+        if same is not None:
+            kind, keys, bodies = same
+            yield settings.answers, [("content-type", kind.encode())], keys, bodies
+        run: list[Reply] = []
+        for number, reply in enumerate(commit.replies if same is None else ()):
+            body, content_type, headers, key, rejected = reply
+            if not headers and content_type == JSON and rejected is None:
+                run.append(reply)
+                continue
+            if run:
+                yield settings.answers, plain, *_columns(run)
+                run = []
+            topic = reply_topic(headers, settings.reply_topics, settings.answers)
+            noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
+            if topic not in withheld:
+                yield topic, reply_headers(reply), [key], [body]
+            elif settings.dead_letter is not None:
+                yield settings.dead_letter, plain, [noted], [self._undelivered(topic, *asked[number])]
+            if rejected is not None and settings.dead_letter is not None:
+                yield settings.dead_letter, plain, [noted], [self._note(reply)]
+        if run:
+            yield settings.answers, plain, *_columns(run)
+        if settings.ledger is not None and commit.ledger:
+            about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
+            # Compaction keeps the last record of a key: each event has one of its own, also those of two starts that no
+            # query came between, which are equal but for the time.
+            place = f"{settings.topic}/{self._partition}/{commit.position}/{now}"
+            keys = [f"{place}-{number}".encode() for number in range(len(commit.ledger))]
+            yield settings.ledger, about, keys, commit.ledger
+
+    def _note(self, reply: Reply) -> bytes:
+        settings = self._settings
+        return dead_letter(reply, settings.topic, self._partition, bodies=settings.dead_letter_bodies)
+
+    def _undelivered(self, reply_to: str, offset: int, value: bytes | None) -> bytes:
+        settings = self._settings
+        place = (settings.topic, self._partition, offset)
+        return undelivered(place, value or b"", reply_to, bodies=settings.dead_letter_bodies)
+
+
+def named_topics(replies: Sequence[Reply], settings: KafkaSettings) -> dict[str, int]:
+    """Return the reply topics that replies go to, and how many go to each."""
+    found: dict[str, int] = {}
+    if not settings.reply_topics or isinstance(replies, Replies):
+        return found
+    for reply in replies:
+        if reply.headers:
+            topic = reply_topic(reply.headers, settings.reply_topics, settings.answers)
+            if topic != settings.answers:
+                found[topic] = found.get(topic, 0) + 1
+    return found
+
+
+def _columns(replies: Sequence[Reply]) -> tuple[Sequence[bytes | None], Sequence[bytes]]:
+    return [reply.key for reply in replies], [reply.body for reply in replies]
+
+
+def _same_run(replies: Sequence[Reply]) -> tuple[str, Sequence[bytes | None], Sequence[bytes]] | None:
+    """Return all replies as one run (content type, keys, bodies) if that is all that each says; else None."""
+    if not replies:
+        return None
+    if isinstance(replies, Replies):
+        return JSON, replies.keys, replies.bodies
+    bodies, kinds, headers, keys, rejected = zip(*replies, strict=True)
+    if any(headers) or kinds.count(kinds[0]) < len(kinds) or rejected.count(None) < len(rejected):
+        return None
+    return kinds[0], keys, bodies

@@ -1,0 +1,140 @@
+"""Where a partition was answered up to, of two who say so: the group's offset, which others can move, and our mark."""
+
+from typing import NamedTuple
+
+from aiokafka import TopicPartition
+
+from connectors.kafka.client import admin
+from connectors.kafka.errors import translated
+from connectors.kafka.marks import Claim, marks_kept, newest_mark, seal_of
+from connectors.kafka.patience import until_there
+from connectors.kafka.position import Seal, Witness
+from connectors.kafka.settings import KafkaSettings
+from oracle.errors import BusError, StateError
+
+__all__ = ["Place", "committed_offset", "decide", "find_place", "group_offset", "names"]
+
+
+class Place(NamedTuple):
+    """What was found.
+
+    Attributes:
+        committed: The claim that counts; None where nothing was ever committed.
+        disturbed: What somebody else has done to the group's offset, in words; None if nothing.
+        unmarked: Why no marks can be kept, in words; None if they can, or are not to be.
+    """
+
+    committed: Claim | None
+    disturbed: str | None = None
+    unmarked: str | None = None
+
+    @property
+    def witness(self) -> Witness | None:
+        """What was committed with it."""
+        return None if self.committed is None else Witness.unpack(self.committed.text)
+
+
+def names(settings: KafkaSettings, partition: int) -> str:
+    """Return what errors about a partition's place begin with."""
+    return f"group {settings.group}, topic {settings.topic}, partition {partition}"
+
+
+async def find_place(settings: KafkaSettings, partition: int, *, make: bool = False) -> Place:
+    """Read both and decide. Only after the partition's producer was started is it sure to be the newest.
+
+    Args:
+        settings: The cluster, the group, the topic of marks.
+        partition: The partition's number.
+        make: Whether to make the topic of marks where it is missing.
+
+    Raises:
+        StateError: Neither is ours, or they contradict each other; the message says what to do.
+        BusError: The brokers do not answer.
+    """
+    seal, mark, unmarked = seal_of(settings, partition), None, None
+    if seal is not None and settings.marks is not None:
+        unmarked, fresh = await marks_kept(settings, partition, make=make)
+        if unmarked is None and not fresh:
+            mark = await newest_mark(settings, partition, seal)  # first: of a shard in service the older one
+    offset = await group_offset(settings, partition)
+    return decide(names(settings, partition), offset, mark, seal)._replace(unmarked=unmarked)
+
+
+def decide(where: str, offset: Claim | None, mark: Claim | None, seal: Seal | None) -> Place:
+    """Return which claim counts. A mark is proof that a transaction of ours committed it; of an offset, its seal is.
+
+    Args:
+        where: Begins the messages.
+        offset: The group's.
+        mark: Our newest; None if there is none.
+        seal: None where nothing is sealed: then the offset's metadata is believed.
+
+    Raises:
+        StateError: See `find_place`.
+    """
+    if offset is None:
+        return Place(mark, None if mark is None else f"{where}: its offset is gone; {_goes_on(mark)}")
+    good = None if seal is None else seal.is_good(*offset)
+    if good is False or not _is_ours(offset.text):
+        if mark is None:
+            raise StateError(
+                f"{where}: its offset {offset.position} was not committed by Perpetua for this state, and there is no "
+                "mark of ours to go on from. If the state has answered nothing yet, delete the group's offset; else "
+                "see `perpetua offsets show` and `perpetua offsets restore`. Use a group of its own for each model"
+            )
+        return Place(mark, f"{where}: its offset {offset.position} was committed by somebody else; {_goes_on(mark)}")
+    if mark is None:
+        return Place(offset)
+    same = Witness.unpack(offset.text).mark == Witness.unpack(mark.text).mark
+    if offset.position == mark.position and same:
+        return Place(offset if good else mark)
+    if mark.position > offset.position:
+        return Place(mark, f"{where}: its offset was set back to {offset.position}; {_goes_on(mark)}")
+    if good and offset.position > mark.position:
+        return Place(offset)  # the marks were kept elsewhere meanwhile
+    raise StateError(
+        f"{where}: its offset {offset.position} and our mark at offset {mark.position} contradict each other; say "
+        "which counts: `perpetua offsets restore CONFIG --from mark`, or, if an older Perpetua has served meanwhile, "
+        "`--from group`"
+    )
+
+
+def _goes_on(mark: Claim) -> str:
+    return f"going on from our own mark, offset {mark.position}"
+
+
+def _is_ours(text: str) -> bool:
+    try:
+        Witness.unpack(text)
+    except StateError:
+        return False
+    return True
+
+
+async def committed_offset(settings: KafkaSettings, partition: int) -> tuple[int, Witness] | None:
+    """Return where a partition was answered up to and what was committed with it; None if nothing was.
+
+    Raises:
+        StateError: See `find_place`.
+        BusError: The brokers do not answer.
+    """
+    place = await find_place(settings, partition)
+    return None if place.committed is None or place.witness is None else (place.committed.position, place.witness)
+
+
+async def group_offset(settings: KafkaSettings, partition: int) -> Claim | None:
+    """Return the group's offset and its metadata, whoever committed it; None if there is none.
+
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    part = TopicPartition(settings.topic, partition)
+    async with admin(settings) as client:
+        with translated(f"group {settings.group}"):
+            found = await until_there(
+                lambda: client.list_consumer_group_offsets(settings.group, partitions=[part]), settings.request_seconds
+            )
+    offset = found.get(part)
+    if offset is None:  # the client passes over the error of a coordinator that is still loading the group's offsets
+        raise BusError(f"group {settings.group}: its offsets cannot be read yet")
+    return Claim(offset.offset, offset.metadata or "") if offset.offset >= 0 else None

@@ -1,0 +1,85 @@
+"""Both places of a partition told beside each other, and put right again by an operator."""
+
+from dataclasses import dataclass
+
+from connectors.kafka.marks import Claim, marks_kept, newest_mark, seal_of
+from connectors.kafka.members import listed, members
+from connectors.kafka.place import decide, group_offset, names
+from connectors.kafka.position import Witness
+from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.sink import KafkaSink
+from connectors.kafka.source import KafkaSource
+from oracle.errors import RefusedError, StateError
+
+__all__ = ["Standing", "restore", "standing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of one partition's place.
+
+    Attributes:
+        partition: Its number.
+        offset: The group's offset; None if there is none.
+        sealed: Whether its metadata has our seal; None where it has none at all.
+        mark: Our newest mark; None if there is none.
+        unmarked: Why no marks can be kept; None if they can.
+        counts: The place that a start would go on from; None if that is nowhere, or it would refuse to.
+        problem: Why it would refuse, or what was disturbed; None if all agrees.
+    """
+
+    partition: int
+    offset: Claim | None
+    sealed: bool | None
+    mark: Claim | None
+    unmarked: str | None
+    counts: Claim | None
+    problem: str | None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the group's offset is our own and the mark goes with it."""
+        return self.problem is None and (self.offset is None or (bool(self.sealed) and self.mark is not None))
+
+
+async def standing(settings: KafkaSettings, partition: int) -> Standing:
+    """Look at both places of a partition; nobody is fenced and nothing is changed.
+
+    Raises:
+        BusError: The brokers do not answer.
+    """
+    seal = seal_of(settings, partition)
+    unmarked = (await marks_kept(settings, partition, make=False)).problem
+    mark = None if unmarked is not None or seal is None else await newest_mark(settings, partition, seal)
+    offset = await group_offset(settings, partition)
+    sealed = None if offset is None or seal is None else seal.is_good(*offset)
+    try:
+        place = decide(names(settings, partition), offset, mark, seal)
+    except StateError as exc:
+        return Standing(partition, offset, sealed, mark, unmarked, None, str(exc))
+    return Standing(partition, offset, sealed, mark, unmarked, place.committed, place.disturbed)
+
+
+async def restore(settings: KafkaSettings, partition: int, choice: Claim) -> None:
+    """Commit a place for the group and as our mark, in one transaction. Whoever serves the partition is fenced.
+
+    Args:
+        settings: The cluster, the group, the topic of marks.
+        partition: The partition's number.
+        choice: The place, with metadata of ours.
+
+    Raises:
+        RefusedError: The group has members: a daemon that runs needs no help, and others must leave first.
+        BusError: The brokers do not answer.
+    """
+    found = await members(settings)
+    if found:
+        raise RefusedError(
+            f"group {settings.group}: it has {len(found)} member{'s' if len(found) > 1 else ''}, "
+            f"{listed(found)}; stop them first"
+        )
+    sink = KafkaSink(settings, partition, KafkaSource(settings, partition))
+    try:
+        await sink.put(Claim(choice.position, Witness.unpack(choice.text).pack()))
+    finally:
+        await sink.close()

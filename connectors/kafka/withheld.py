@@ -1,0 +1,184 @@
+"""Reply topics that cannot be written to: each costs those who asked for it their answers, and nobody else.
+
+A topic that is missing, forbidden, without a leader or with too few copies is seen before a transaction is begun: it is
+looked for a few seconds longer, once, and then passed over until it is good. (Once a transaction holds a partition that
+takes no marker of its end, nobody can end it.) What only shows when it is written to (no message so large, none without
+a key) spoils a transaction, and is tried again after a pause that grows.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.kafka.metadata import WRITE, TopicLook, look, numbers
+from connectors.kafka.settings import KafkaSettings
+
+__all__ = ["Withheld"]
+
+_GOOD_SECONDS: Final = 1.0
+"""For so long a topic is believed to be there still."""
+
+_PATIENCE: Final = 3.0
+"""Seconds that a topic may take to appear: brokers do not learn of a new one all at once."""
+
+_MAX_BYTES: Final = "max.message.bytes"
+_IN_SYNC: Final = "min.insync.replicas"
+_LEAST_BYTES: Final = 1024
+
+_PAUSE: Final = 0.1
+_FIRST_SECONDS: Final = 60.0
+_LONGEST_SECONDS: Final = 3600.0
+
+
+@dataclass(slots=True)
+class _Spoilt:
+    """A topic that spoilt a transaction."""
+
+    until: float
+    seconds: float
+    reason: str
+
+
+def _lacks(found: TopicLook, number: int, set_to: Mapping[str, int]) -> str | None:
+    """Return why a topic cannot be written to, None if it can as far as can be seen.
+
+    Args:
+        found: What a broker says of it.
+        number: The query partition's.
+        set_to: Its settings, as far as they are known.
+    """
+    if not found.there or (not found.leaders and found.operations):
+        return "there is none"
+    if not found.allows(WRITE):
+        return "the brokers withhold Write"
+    place = number % len(found.leaders)
+    if found.leaders.get(place, -1) < 0:
+        return f"partition {place} has no leader"
+    if found.in_sync[place] < set_to.get(_IN_SYNC, 1):
+        return f"partition {place}: {found.in_sync[place]} copies in sync, and {_IN_SYNC} = {set_to[_IN_SYNC]}"
+    if set_to.get(_MAX_BYTES, _LEAST_BYTES) < _LEAST_BYTES:
+        return f"{_MAX_BYTES} = {set_to[_MAX_BYTES]}: must be at least {_LEAST_BYTES}"
+    return None
+
+
+class Withheld:
+    """What is known of the reply topics of a partition.
+
+    Args:
+        settings: The allow-list, and which of it is unfit.
+        partition: The partition's number.
+        tell: Called with why, once for each topic that is found to take nothing.
+        clock: Seconds, monotone.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        partition: int,
+        tell: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._partition = partition
+        self._tell = tell
+        self._clock = clock
+        self._counts: dict[str, int] = {}
+        self._room: dict[str, int] = {}
+        self._looked: dict[str, float] = {}
+        self._reasons: dict[str, str] = {}
+        self._spoilt: dict[str, _Spoilt] = {}
+
+    @property
+    def room(self) -> Mapping[str, int]:
+        """How many bytes a batch for each of them may have."""
+        return self._room
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many partitions each topic has that was found good."""
+        return self._counts
+
+    async def of(self, client: Any, topics: Collection[str]) -> frozenset[str]:  # noqa: ANN401 -- no types
+        """Return which of some reply topics take nothing now.
+
+        Args:
+            client: The client's own, below its producer.
+            topics: Their names.
+
+        Raises:
+            KafkaError: The brokers do not say.
+        """
+        now = self._clock()
+        out = {name for name in topics if name in self._settings.unfit}
+        out |= {name for name, spoilt in self._spoilt.items() if name in topics and now < spoilt.until}
+        for name in sorted(out & self._settings.unfit.keys()):
+            self._note(name, self._settings.unfit[name])
+        asked = [name for name in topics if name not in out and now - self._looked.get(name, -1e9) >= _GOOD_SECONDS]
+        return frozenset(out | await self._missing(client, asked))
+
+    async def _missing(self, client: Any, topics: Collection[str]) -> set[str]:  # noqa: ANN401 -- no types
+        """Look, and again for a while where a topic is newly missing; return those that are."""
+        end = self._clock() + _PATIENCE
+        while True:
+            missing = await self._look(client, topics)
+            if not missing.keys() - self._reasons.keys() or self._clock() > end:
+                break
+            await asyncio.sleep(_PAUSE)
+        for name, reason in missing.items():
+            self._note(name, reason)
+        for name in topics:
+            if name not in missing and name not in self._spoilt:
+                self._reasons.pop(name, None)  # it is back
+        return set(missing)
+
+    async def _look(self, client: Any, topics: Collection[str]) -> dict[str, str]:  # noqa: ANN401 -- no types
+        if not topics:
+            return {}
+        missing = {}
+        set_to = await numbers(client, sorted(topics), (_MAX_BYTES, _IN_SYNC))
+        for name, found in (await look(client, sorted(topics))).items():
+            reason = _lacks(found, self._partition, set_to.get(name, {}))
+            if reason is None:
+                self._counts[name] = len(found.leaders)
+                self._looked[name] = self._clock()
+                if _MAX_BYTES in set_to.get(name, {}):
+                    self._room[name] = set_to[name][_MAX_BYTES]
+            else:
+                missing[name] = reason
+        return missing
+
+    async def blame(
+        self,
+        client: Any,  # noqa: ANN401 -- no types
+        topics: Collection[str],
+        failed: Mapping[str, str],
+    ) -> bool:
+        """Find out which reply topics spoilt a transaction, and pass them over for a while; return whether any did.
+
+        Args:
+            client: The client's own, below its producer.
+            topics: Those that it wrote to.
+            failed: Those that are known to have failed where our own topics have not, and how.
+        """
+        self._looked.clear()
+        found = {**failed, **await self._look(client, topics)}
+        for name, reason in found.items():
+            before = self._spoilt.get(name)
+            seconds = _FIRST_SECONDS if before is None else min(2 * before.seconds, _LONGEST_SECONDS)
+            if name in failed:
+                self._spoilt[name] = _Spoilt(self._clock() + seconds, seconds, reason)
+            self._note(name, reason)
+        return bool(found)
+
+    def forgive(self, topics: Collection[str]) -> None:
+        """A transaction with these topics was committed."""
+        for name in self._spoilt.keys() & set(topics):
+            del self._spoilt[name]
+            self._reasons.pop(name, None)
+
+    def _note(self, name: str, reason: str) -> None:
+        if self._reasons.get(name) != reason:
+            self._reasons[name] = reason
+            self._tell(f"topic {name}: {reason}; answers for it are given up until it can be written to")

@@ -1,0 +1,211 @@
+"""`perpetua offsets show` and `perpetua offsets restore`: a model's place on Kafka, looked at and put right again."""
+
+import asyncio
+import logging
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from oracle.errors import InputError, RefusedError, StateError
+
+if TYPE_CHECKING:
+    from connectors.kafka.marks import Claim
+    from connectors.kafka.restore import Standing
+    from oracle.service.kafka_fleet import KafkaModel
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="A model's place on Kafka: the group's offsets and our own marks, looked at and put right.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+_Config = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="A configuration with a Kafka source.")]
+_Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Only this one.")]
+
+
+class Origin(StrEnum):
+    """Where a place is taken from."""
+
+    MARK = "mark"
+    GROUP = "group"
+    SNAPSHOT = "snapshot"
+
+
+@app.command("show")
+def show(
+    config_file: _Config,
+    partition: _Partition = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show by partition what the group and our mark say was answered. Changes nothing; exits 1 if they do not agree."""
+    model = _model(config_file)
+    found = [asyncio.run(_told(model, number)) for number in _partitions(model, partition)]
+    if as_json:
+        typer.echo(msgspec.json.encode({"group": model.settings.group, "partitions": found}))
+    else:
+        for told in found:
+            for line in _lines(model, told):
+                typer.echo(line)
+    if not all(told["agree"] for told in found):
+        raise typer.Exit(1)
+
+
+@app.command("restore")
+def restore(
+    config_file: _Config,
+    partition: _Partition = None,
+    origin: Annotated[
+        Origin | None,
+        typer.Option("--from", help="Which place counts; by default the newest that is ours beyond doubt."),
+    ] = None,
+) -> None:
+    """Commit a model's own place for its group again, and as its mark. No process may serve it meanwhile.
+
+    --from snapshot is for a model that has lost both: queries that were
+    answered behind the newest snapshot are answered again, with the same
+    bytes.
+    """
+    model = _model(config_file)
+    for number in _partitions(model, partition):
+        typer.echo(f"partition {number}: {asyncio.run(_restore(model, number, origin))}")
+
+
+def _model(config_file: Path) -> "KafkaModel":
+    from oracle.service.chatter import hear_client
+    from oracle.service.config import load_config
+    from oracle.service.kafka_fleet import open_model
+
+    config = load_config(config_file)
+    if config.source.kind != "kafka":
+        raise InputError("source.kind", config.source.kind, 'must be "kafka": only Kafka has offsets')
+    hear_client(logging.NullHandler())
+    return open_model(config)
+
+
+def _partitions(model: "KafkaModel", partition: int | None) -> list[int]:
+    if partition is not None and partition >= model.shards:
+        raise InputError("--partition", partition, f"must be below {model.shards}, the state's shards")
+    return list(range(model.shards)) if partition is None else [partition]
+
+
+async def _told(model: "KafkaModel", partition: int) -> dict[str, Any]:
+    from connectors.kafka.restore import standing
+    from connectors.kafka.traffic import first_and_last
+
+    first, last = await first_and_last(model.settings, partition)
+    found = await standing(model.settings, partition)
+    return {
+        "partition": partition,
+        "offset": _claim(found.offset) | {"sealed": found.sealed} if found.offset else None,
+        "mark": _claim(found.mark),
+        "log": {"first": first, "end": last},
+        "counts": found.counts.position if found.counts else None,
+        "agree": found.agrees,
+        "problem": found.problem or found.unmarked,
+    }
+
+
+def _claim(claim: "Claim | None") -> dict[str, Any]:
+    """Return a place as it is shown: its round too, if its metadata is ours."""
+    from connectors.kafka.position import Witness
+    from oracle.service.marks import CommitMark
+
+    if claim is None:
+        return {}
+    shown: dict[str, Any] = {"position": claim.position, "metadata": claim.text}
+    try:
+        witness = Witness.unpack(claim.text)
+        mark = CommitMark.unpack(witness.mark)
+    except StateError:
+        return shown | {"ours": False}
+    return shown | {"ours": True, "round": mark.round, "time": witness.timestamp, "looked": witness.looked}
+
+
+def _lines(model: "KafkaModel", told: dict[str, Any]) -> list[str]:
+    """Return what is shown of a partition."""
+    log = told["log"]
+    lines = [
+        f"partition {told['partition']} of topic {model.settings.topic}, offsets {log['first']} to {log['end']}",
+        f"  group {model.settings.group}: {_said(told['offset'])}",
+        f"  mark on topic {model.settings.marks}: {_said(told['mark'])}",
+    ]
+    if told["counts"] is not None:
+        lines.append(f"  a start goes on from: offset {told['counts']}")
+    return [*lines, f"  WRONG: {told['problem']}" if told["problem"] else "  nothing is wrong"]
+
+
+def _said(claim: dict[str, Any] | None) -> str:
+    if not claim:
+        return "nothing"
+    if not claim["ours"] or claim.get("sealed") is False:
+        return f"offset {claim['position']}, not committed by Perpetua for this place (metadata {claim['metadata']!r})"
+    old = "" if claim.get("sealed", True) else ", by a Perpetua that kept no marks"
+    return f"offset {claim['position']}, round {claim['round']:,}{old}"
+
+
+async def _restore(model: "KafkaModel", partition: int, origin: Origin | None) -> str:
+    from connectors.kafka.restore import restore as commit
+    from connectors.kafka.restore import standing
+
+    found = await standing(model.settings, partition)
+    choice = _chosen(model, found, origin)
+    if choice is None:
+        return "nothing was ever committed; there is nothing to restore"
+    if found.agrees and found.offset is not None and found.offset.position == choice.position:
+        return f"offset {choice.position} is the group's and our mark's already"
+    await commit(model.settings, partition, choice)
+    before = "none" if found.offset is None else str(found.offset.position)
+    return f"offset {choice.position} is the group's and our mark's again; the group's was {before}"
+
+
+def _chosen(model: "KafkaModel", found: "Standing", origin: Origin | None) -> "Claim | None":
+    """Return the place to commit.
+
+    Raises:
+        StateError: Nothing is ours beyond doubt.
+        RefusedError: What was chosen is not there.
+    """
+    if origin is Origin.SNAPSHOT:
+        return _of_snapshot(model, found)
+    if origin is None:
+        if found.counts is None and found.problem is not None:
+            raise StateError(found.problem)
+        return found.counts
+    claim = found.mark if origin is Origin.MARK else found.offset
+    if claim is None or not _claim(claim)["ours"] or (origin is Origin.GROUP and found.sealed is False):
+        raise InputError("--from", origin.value, f"must be there and ours; partition {found.partition} has none")
+    return claim
+
+
+def _of_snapshot(model: "KafkaModel", found: "Standing") -> "Claim":
+    from connectors.kafka.marks import Claim
+    from connectors.kafka.position import Witness
+    from oracle.service.marks import CommitMark
+    from oracle.state.folder import newest_bytes
+    from oracle.state.format import decode
+    from oracle.state.shards import shard_folder
+
+    data = newest_bytes(shard_folder(model.config.state.folder, found.partition))
+    if data is None:
+        msg = f"partition {found.partition}: its folder holds no snapshot"
+        raise StateError(msg)
+    snapshot = decode(data, model.master_key, model.plan.digest)
+    if found.counts is not None and found.counts.position >= snapshot.position:
+        msg = (
+            f"partition {found.partition}: offset {found.counts.position} is known to be answered, and the snapshot is "
+            f"at {snapshot.position}: leave out --from"
+        )
+        raise RefusedError(msg)
+    if snapshot.position == 0:
+        msg = (
+            f"partition {found.partition}: its snapshot has answered nothing; if that is so, delete the group's offset "
+            f"with Kafka's own tool: kafka-consumer-groups --delete-offsets --group {model.settings.group} --topic "
+            f"{model.settings.topic}:{found.partition}"
+        )
+        raise RefusedError(msg)
+    return Claim(snapshot.position, Witness(CommitMark(snapshot.round, snapshot.tag).pack(), -1).pack())
