@@ -82,6 +82,9 @@ def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
     except Exception as exc:
         _one_by_one(plan, single, batch, rng)
         raise BrokenPromiseError(f"{type(exc).__name__}: {exc}, of the batch only: {batch}") from exc
+    if outcome.failures:  # the net below the codec has caught them; they are faults of the codec all the same
+        errors = {error for _, error in outcome.failures}
+        raise BrokenPromiseError(f"{', '.join(sorted(errors))}: rejected as internal: {batch}")
     replies, ledger = (_one_by_one if singly else _in_pieces)(plan, single, batch, rng)
     if list(outcome.commit.replies) != replies or list(outcome.commit.ledger) != ledger or whole.mark != single.mark:
         raise BrokenPromiseError(f"cut otherwise, other replies are given: {batch}")

@@ -38,7 +38,6 @@ _WRITING: Final = ("O_CREAT", "O_TRUNC", "O_TMPFILE")
 _OTHERS: Final = {
     "oracle/audit/crash.py": "the folders of daemons that are played with",
     "oracle/cli/audit.py": "a report, made again by the same command",
-    "oracle/cli/check.py": "a trial of a folder, unlinked at once",
     "oracle/cli/demo.py": "the demonstration's folder",
     "oracle/cli/flights/bus.py": "the demonstration's files",
     "oracle/cli/flights/data.py": "the demonstration's files",
