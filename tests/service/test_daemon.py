@@ -256,7 +256,7 @@ def test_failed_snapshots_do_not_stop_the_service():
 
 
 def test_a_full_disk_is_not_tried_again_at_every_commit():
-    """While the clock stands still there is one try, one more at each phase's end, and the last: an old key shall not stay."""
+    """While the clock stands still there is one try, one at each phase's end (an old key must go), and the last."""
     log = MemoryLog.of(_contents())
     store = _WatchedStore(log, failing=range(1000))
     output = io.StringIO()
