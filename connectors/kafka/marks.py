@@ -31,6 +31,7 @@ _VERSION: Final = 1
 _WINDOW: Final = 64
 _GROWTH: Final = 8
 _POLL_MS: Final = 200
+_PAUSE: Final = 0.02
 
 
 class Claim(NamedTuple):
@@ -145,9 +146,11 @@ async def _made(client: Any, topic: str, like: TopicLook) -> bool:  # noqa: ANN4
 async def newest_mark(settings: KafkaSettings, partition: int, seal: Seal) -> Claim | None:
     """Return the newest mark of a partition that is ours, None if there is none; the topic must be there.
 
+    Behind an open transaction it may be hidden: that of a shard in service, which ends soon. So it is waited for.
+
     Raises:
         RefusedError: The brokers do not let us read it.
-        BusError: They do not answer, or somebody's open transaction may hide it.
+        BusError: They do not answer, or somebody's open transaction may hide it still.
     """
     what = f"topic {settings.marks}, partition {partition}"
     part = TopicPartition(settings.marks, partition)
@@ -156,10 +159,17 @@ async def newest_mark(settings: KafkaSettings, partition: int, seal: Seal) -> Cl
         with translated(what):
             await start(consumer, settings, what)
             consumer.assign([part])
-            async with asyncio.timeout(settings.request_seconds):
-                first = (await consumer.beginning_offsets([part]))[part]
-                end = (await consumer.end_offsets([part]))[part]
-            return await _backwards(consumer, part, first, end, seal, settings.request_seconds)
+            patience = asyncio.get_running_loop().time() + settings.request_seconds
+            while True:
+                async with asyncio.timeout(settings.request_seconds):
+                    first = (await consumer.beginning_offsets([part]))[part]
+                    end = (await consumer.end_offsets([part]))[part]
+                try:
+                    return await _backwards(consumer, part, first, end, seal, settings.request_seconds)
+                except BusError:
+                    if asyncio.get_running_loop().time() > patience:
+                        raise
+                await asyncio.sleep(_PAUSE)
     finally:
         await close_quietly(consumer)
 

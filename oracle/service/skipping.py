@@ -55,7 +55,11 @@ async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, po
         mark = mark._replace(passed=mark.passed.and_skipped(position))
         await sink.commit(Commit([], [], stands, mark.pack()))
     finally:
-        await sink.close()
+        try:
+            if source is not None:
+                await source.close()  # not before the commit: a sink may ask it what is behind the position
+        finally:
+            await sink.close()
 
 
 def standing_place(position: int, behind: Sequence[Delivery]) -> str:
@@ -67,9 +71,6 @@ async def _next(source: Source | None, stands: int) -> int | None:
     """Return where the first message behind a position ends; None if there is none."""
     if source is None:
         return stands + 1
-    try:
-        await source.open(stands or None)
-        found = await source.fetch(1, _WAIT)
-    finally:
-        await source.close()
+    await source.open(stands or None)
+    found = await source.fetch(1, _WAIT)
     return found[0].position if found else None

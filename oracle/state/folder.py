@@ -98,7 +98,9 @@ class FolderStore:
         data = self.latest_bytes()
         if data is None:
             return None
-        snapshot = decode(data, self._master_key, plan_digest)
+        snapshot = self.bound(
+            decode(data, self._master_key, plan_digest)
+        )  # before its phase, and so its key, has ended
         self._erase_older()
         return snapshot
 

@@ -8,6 +8,7 @@ from typing import Final
 from oracle.errors import CorruptSnapshotError, StateBusyError, StorageError
 from oracle.state.folder import FolderStore, check_mode, newest_bytes, peek_folder, read_plan, written_at
 from oracle.state.format import PublicHeader, Snapshot, decode
+from oracle.state.place import place_of
 
 __all__ = ["PatientStore"]
 
@@ -51,7 +52,9 @@ class PatientStore:
         for _ in range(_ATTEMPTS):
             data = newest_bytes(self._folder)
             try:
-                return None if data is None else decode(data, self._master_key, plan_digest)
+                if data is None:
+                    return None
+                return decode(data, self._master_key, plan_digest).bound(place_of(self._folder))
             except CorruptSnapshotError:
                 # Whoever holds the folder may have saved a newer one and erased this one while we read it.
                 if data == before:

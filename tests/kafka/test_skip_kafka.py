@@ -75,3 +75,26 @@ def test_two_skips_and_a_lost_snapshot(model):
     replies = [json.loads(value) for value in model.values()]
     assert [place for place, reply in enumerate(replies, 1) if reply.get("error") == "skipped"] == [6, 12]
     assert replies[-1]["round"] == len(contents) - 2 + 2
+
+
+def test_message_right_behind_a_snapshot_is_passed_over_in_public(model):
+    """The state stands where the commit does, so that nothing is read again before the message that is passed over."""
+    config = model.config()
+    model.ask(bodies(30))
+    daemon = _serve(model, config)
+    wait_until(lambda: model.count() >= 30)
+    daemon.terminate()
+    assert daemon.wait(60) == 0
+    model.ask([body(FAILING, 0.5), *bodies(5, seed=2)])
+    assert _serve(model, config).wait(60) == 3
+    text = next(line["error"] for line in model.log() if line.get("event") == "shard.failed")
+    found = _SKIP.search(text)
+    assert found is not None, text
+    assert perpetua("skip", config, "--position", found[2], "--yes").returncode == 0
+    daemon = _serve(model, config)
+    wait_until(lambda: model.count() >= 36)
+    daemon.terminate()
+    assert daemon.wait(60) == 0
+    assert [json.loads(value).get("error") for value in model.values()] == [*[None] * 30, "skipped", *[None] * 5]
+    events = [decode(answer.value) for answer in model.read(f"{model.name}.ledger", partitions=1)]
+    assert [event for event in events if isinstance(event, MessageSkipped)] == [MessageSkipped(30, int(found[2]))]

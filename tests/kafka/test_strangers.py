@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import threading
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
@@ -198,6 +199,21 @@ def test_offsets_shows_both_places_and_restores_them(model):
     assert perpetua("offsets", "restore", config, "--from", "snapshot").returncode == 0
     model.ask(bodies(_MORE, seed=2))
     goes_on(model, config)
+
+
+def test_offsets_show_waits_for_a_transaction_that_is_under_way(model):
+    """A shard in service has one open most of the time: what its place is can be seen meanwhile."""
+    config = start(model)
+    producer = Producer({"bootstrap.servers": model.broker.servers, "transactional.id": f"{model.name}-other"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(model.marks, b"theirs", key=b"theirs", partition=0)
+    assert producer.flush(30) == 0
+    ended = threading.Timer(5.0, producer.commit_transaction, [30])
+    ended.start()
+    shown = perpetua("offsets", "show", config)
+    ended.join()
+    assert (shown.returncode, shown.stderr) == (0, b"")
 
 
 def test_offsets_are_not_restored_while_somebody_is_in_the_group(model):

@@ -167,14 +167,20 @@ def test_copies_that_an_earlier_version_left_are_found(old, phases, bound):
             refuse_copies(folder, KEY)
 
 
-def test_snapshot_of_an_earlier_version_is_bound_when_it_is_saved(old):
-    """It is read as it is; the next one is its shard's."""
+@pytest.mark.parametrize("open_store", [FolderStore.open, PatientStore])
+def test_snapshot_of_an_earlier_version_is_bound_when_it_is_read(old, open_store):
+    """The file is let be; the next ones are its shard's and of one run, though its key goes on in each phase."""
     folder = old / "shard-0001"
-    with FolderStore.open(folder, KEY) as store:
-        found = store.load_latest(DIGEST)
-        assert found is not None
-        assert found.origin is None
-        store.save(replace(found, generation=2))
+    store = open_store(folder, KEY)
+    found = store.load_latest(DIGEST)
+    before = peek_folder(folder)
+    assert found is not None
+    assert before is not None
+    assert before.origin is None
+    for generation in (2, 3):
+        later = _unbound(1, generation, generation)
+        store.save(replace(later, origin=found.origin))
+    store.close()
     header = peek_folder(folder)
     assert header is not None
     assert header.origin is not None
