@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from connectors.base import Committed
 from connectors.mqtt import pauses
-from connectors.mqtt.messages import Outgoing
+from connectors.mqtt.messages import Outgoing, pack_pairs
 from connectors.mqtt.outbox import Parcel
 from connectors.mqtt.reasons import Ending, ending
 from connectors.mqtt.suspects import Suspects
@@ -160,7 +160,7 @@ async def test_what_the_client_cannot_send_is_given_up(tmp_path):
         odd = [
             Outgoing("a", b"", "t", correlation=bytes(70_000)),
             Outgoing("a", b"", "t", expiry=1 << 40),
-            Outgoing("a", b"", "t", user=(("x" * 70_000, ""),)),
+            Outgoing("a", b"", "t", user=pack_pairs([("x" * 70_000, "")])),
         ]
         await bench.outbox.commit([*odd, an_answer(1)], Committed(1, b""))
         await until(lambda: bench.outbox.settled)
