@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ _KEPT: Final = frozenset({"correlation-id", "kafka_correlationId", "traceparent"
 _CLOUD_EVENTS: Final = "ce_"
 _CONTENT_TYPE: Final = "content-type"
 _UNDELIVERED: Final = "undelivered"
+_MOST_KEPT: Final = 256
 
 
 def content_type(headers: Sequence[tuple[str, bytes | None]]) -> str:
@@ -35,13 +37,15 @@ def content_type(headers: Sequence[tuple[str, bytes | None]]) -> str:
 def kept_headers(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
     """Return what the reply will need of a query's headers; a repeated name is kept as often as it stands there.
 
-    Names that are not UTF-8, which have lone surrogates here, are left out: they could not be written again.
+    Names that are not UTF-8, which have lone surrogates here, are left out: they could not be written again. So are all
+    beyond the first 256: a record of 1 MB can have 175,000, which take 20 times their bytes.
     """
-    return tuple(
+    kept = (
         (name, value or b"")  # the bus knows headers without a value
         for name, value in headers
         if name in _KEPT or name in _REPLY_TOPICS or (name.startswith(_CLOUD_EVENTS) and _is_utf8(name))
     )
+    return tuple(islice(kept, _MOST_KEPT))
 
 
 def _is_utf8(name: str) -> bool:

@@ -24,7 +24,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from connectors.mqtt.messages import Outgoing
+from connectors.mqtt.messages import NO_PAIRS, Outgoing, unpack_pairs
 from connectors.mqtt.packets import packet_id, puback_of, publish_of, unfit
 from connectors.mqtt.reasons import Ending, broken, ending, refusal
 from connectors.mqtt.receiver import STRAY, UNREADABLE, Receiver
@@ -204,6 +204,9 @@ class Connection(aiomqtt.Client):
             raise RefusedError("a message cannot be sent: it is larger than MQTT allows, or its topic is none") from exc
         if info.rc != MQTT_ERR_SUCCESS:
             raise BusError("the connection is gone")
+        kept = self._client._out_messages.get(info.mid)  # noqa: SLF001 -- as in `_took`
+        if kept is not None:
+            kept.properties = None  # it would send again from these, which we do; they can take five times their bytes
         return info.mid
 
     def _on_disconnect(
@@ -330,8 +333,8 @@ def _publish_properties(message: Outgoing) -> Properties:
     properties.ContentType = message.content_type
     if message.correlation is not None:
         properties.CorrelationData = message.correlation
-    if message.user:
-        properties.UserProperty = list(message.user)
+    if message.user != NO_PAIRS:
+        properties.UserProperty = list(unpack_pairs(message.user))
     if message.expiry is not None:
         properties.MessageExpiryInterval = message.expiry
     return properties

@@ -1,7 +1,7 @@
 """What the journal and the outbox keep of messages, and how a journalled query becomes a delivery."""
 
 import hashlib
-import itertools
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -10,16 +10,40 @@ from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery
 from connectors.journal.segment import Found
 from connectors.mqtt.settings import MqttSettings
 
-__all__ = ["Incoming", "Outgoing", "Query", "Recent", "SessionBegan", "Stored", "delivery", "pack", "stored", "unpack"]
+__all__ = [
+    "NO_PAIRS",
+    "Incoming",
+    "Outgoing",
+    "Pairs",
+    "Query",
+    "Recent",
+    "SessionBegan",
+    "Stored",
+    "delivery",
+    "pack",
+    "pack_pairs",
+    "stored",
+    "unpack",
+    "unpack_pairs",
+]
+
+Pairs = tuple[tuple[str, str], ...]
+"""User properties in their order; names may be repeated."""
+
+NO_PAIRS: Final = msgspec.Raw(msgspec.msgpack.encode(()))
+"""User properties of a message that has none, as all are held: packed. Python's strings can take 30 times as much."""
 
 DIGEST_BYTES: Final = 16
 _OBJECT_BYTES: Final = 512
 """What a message takes that holds nothing."""
 
+_WIDEST: Final = 8
+"""Most bytes that a character of a string takes, with the UTF-8 that Python keeps beside it."""
+
 RESPONSE_TOPIC: Final = "response-topic"
 EXPIRY: Final = "expiry"
-USER: Final = "user."
-"""Begins the names of headers that are user properties, so that none of them can pass for another header."""
+USER: Final = "user"
+"""Name of the header that holds all user properties, so that none of them can pass for another header."""
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +55,7 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
         content_type: As its publisher declared it; empty if not.
         response_topic: Where its publisher wants the answer; empty if it does not say.
         correlation: What its publisher knows it by; None if there is no such thing.
-        user: User properties in their order; names may be repeated.
+        user: `Pairs`, packed.
         expiry: Seconds that it was still good for when the broker sent it; None for ever.
         retained: Whether its retain flag is set.
         qos: 0 or 1.
@@ -44,7 +68,7 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str = ""
     response_topic: str = ""
     correlation: bytes | None = None
-    user: tuple[tuple[str, str], ...] = ()
+    user: msgspec.Raw = NO_PAIRS
     expiry: int | None = None
     retained: bool = False
     qos: int = 1
@@ -60,8 +84,8 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def size(self) -> int:
         """About the bytes of memory that it takes, properties and all."""
-        texts = [self.response_topic, self.content_type, *itertools.chain.from_iterable(self.user)]
-        return _OBJECT_BYTES + len(self.body) + len(self.correlation or b"") + sum(map(len, texts))
+        texts = _WIDEST * (len(self.response_topic) + len(self.content_type))
+        return _OBJECT_BYTES + len(self.body) + len(self.correlation or b"") + len(self.user) + texts
 
 
 class Query(msgspec.Struct, frozen=True, array_like=True, tag="q"):
@@ -82,7 +106,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="q"):
     content_type: str
     response_topic: str
     correlation: bytes | None
-    user: tuple[tuple[str, str], ...]
+    user: msgspec.Raw
     expiry: int | None
     mid: int
     digest: bytes
@@ -107,6 +131,7 @@ class Recent(msgspec.Struct, frozen=True, array_like=True, tag="r"):
 Stored = Query | SessionBegan | Recent
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Stored] = msgspec.msgpack.Decoder(Stored)
+_pairs: msgspec.msgpack.Decoder[Pairs] = msgspec.msgpack.Decoder(tuple[tuple[str, str], ...])
 
 
 class Outgoing(msgspec.Struct, frozen=True, array_like=True):
@@ -117,7 +142,7 @@ class Outgoing(msgspec.Struct, frozen=True, array_like=True):
         body: Its payload.
         content_type: Of the payload.
         correlation: The query's.
-        user: The query's.
+        user: The query's `Pairs`, packed.
         expiry: Seconds that it is good for, the query's; None for ever.
         ours: Whether the topic is one of the operator's own, and not one that a query named.
     """
@@ -126,15 +151,29 @@ class Outgoing(msgspec.Struct, frozen=True, array_like=True):
     body: bytes
     content_type: str
     correlation: bytes | None = None
-    user: tuple[tuple[str, str], ...] = ()
+    user: msgspec.Raw = NO_PAIRS
     expiry: int | None = None
     ours: bool = True
 
     @property
     def size(self) -> int:
         """About the bytes of memory that it takes."""
-        texts = sum(map(len, itertools.chain.from_iterable(self.user))) if self.user else 0
-        return _OBJECT_BYTES + len(self.body) + len(self.correlation or b"") + texts
+        rest = len(self.user) + _WIDEST * len(self.topic)
+        return _OBJECT_BYTES + len(self.body) + len(self.correlation or b"") + rest
+
+
+def pack_pairs(pairs: Sequence[tuple[str, str]]) -> msgspec.Raw:
+    """Return user properties as they are held."""
+    return msgspec.Raw(_encoder.encode(pairs)) if pairs else NO_PAIRS
+
+
+def unpack_pairs(packed: msgspec.Raw | bytes) -> Pairs:
+    """Return user properties.
+
+    >>> unpack_pairs(pack_pairs([("a", "1"), ("a", "2")]))
+    (('a', '1'), ('a', '2'))
+    """
+    return _pairs.decode(packed)
 
 
 def pack(message: Stored) -> bytes:
@@ -179,7 +218,7 @@ def delivery(found: Found) -> Delivery | None:
     message = unpack(found.body)
     if not isinstance(message, Query):
         return None
-    headers = [(USER + name, value.encode()) for name, value in message.user]
+    headers = [(USER, bytes(message.user))] if message.user != NO_PAIRS else []
     if message.response_topic:
         headers.append((RESPONSE_TOPIC, message.response_topic.encode()))
     if message.expiry is not None:

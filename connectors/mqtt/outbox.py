@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from connectors.base import Committed
 from connectors.journal.journal import Journal
@@ -249,7 +250,8 @@ class Outbox:
             for found in some:
                 record = _decoder.decode(found.body)
                 if record.messages:
-                    self._hold(found.position, record.messages, record.position)
+                    messages = [replace(one, user=one.user.copy()) for one in record.messages]  # the rest may go
+                    self._hold(found.position, messages, record.position)
         self._said, self._newest = last.done, self.journal.end
         self._advance()
         self._last = Committed(last.position, last.metadata)

@@ -6,7 +6,9 @@ A PUBLISH is parsed here and not by paho, whose time grows as the square of the 
 
 from typing import Any, Final, NamedTuple
 
-from connectors.mqtt.messages import Incoming
+import msgspec
+
+from connectors.mqtt.messages import Incoming, pack_pairs
 from connectors.mqtt.settings import MqttSettings
 from oracle.errors import RefusedError
 
@@ -104,7 +106,7 @@ class _Properties(NamedTuple):
     content_type: str
     response_topic: str
     correlation: bytes | None
-    user: tuple[tuple[str, str], ...]
+    user: msgspec.Raw
     expiry: int | None
 
 
@@ -182,6 +184,6 @@ def _properties(reader: _Reader) -> _Properties:
         found.get(_CONTENT_TYPE, ""),
         found.get(_RESPONSE_TOPIC, ""),
         found.get(_CORRELATION),
-        tuple(user),
+        pack_pairs(user),
         found.get(_EXPIRY),
     )

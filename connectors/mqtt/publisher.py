@@ -11,6 +11,7 @@ from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Outgoing
 from connectors.mqtt.observer import Observer
 from connectors.mqtt.outbox import Outbox, Parcel
+from connectors.mqtt.reach import Reach
 from connectors.mqtt.reasons import ACCEPTED, QUOTA_EXCEEDED, Ending, closed_to_us, of_the_message, words
 from connectors.mqtt.replies import status, undelivered
 from connectors.mqtt.settings import RECEIVE_MAXIMUM_LIMIT, MqttSettings
@@ -48,6 +49,7 @@ class Publisher:
         self._observer = observer
         self._fail = fail
         self._suspects = Suspects()
+        self._reach = Reach()
         self._under_way: dict[int, Parcel | None] = {}
         self._given_up: deque[tuple[Parcel, str]] = deque()
         self._connection: Connection | None = None
@@ -84,6 +86,8 @@ class Publisher:
             del self._under_way[mid]
             if parcel is not None:
                 self._gone(parcel)
+                if not parcel.message.ours:
+                    self._reach.taken(parcel.message.topic)
         else:
             self._refused(mid, parcel, reason)
         self._outbox.wake()
@@ -136,12 +140,18 @@ class Publisher:
         """
         queue, window = self._outbox.queue, min(connection.window, RECEIVE_MAXIMUM_LIMIT)
         while queue and len(self._under_way) < (1 if self._suspects.alone else window):
-            parcel = queue[0]
+            parcel, now = queue[0], asyncio.get_running_loop().time()
+            if not parcel.message.ours and self._reach.beyond(parcel.message.topic, now):
+                queue.popleft()
+                await self._give_up(parcel, "answer given up: topics so deep or long end the connection")
+                continue
             if self._suspects.guilty(parcel) and self._may_be_given_up(parcel):
                 queue.popleft()
+                if not parcel.message.ours:
+                    self._reach.ended(parcel.message.topic, now)
                 await self._give_up(parcel, "answer given up: its publication ends the connection")
                 continue
-            left = self._began + self._suspects.patience(parcel) - asyncio.get_running_loop().time()
+            left = self._began + self._suspects.patience(parcel) - now
             if left > 0:
                 return left
             try:

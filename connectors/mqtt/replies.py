@@ -7,7 +7,7 @@ import msgspec
 
 from connectors.base import JSON, Commit, Reply
 from connectors.mqtt.client import matches
-from connectors.mqtt.messages import EXPIRY, RESPONSE_TOPIC, USER, Outgoing
+from connectors.mqtt.messages import EXPIRY, NO_PAIRS, RESPONSE_TOPIC, USER, Outgoing, pack_pairs, unpack_pairs
 from connectors.mqtt.settings import MqttSettings
 from connectors.mqtt.topics import publishable
 
@@ -44,20 +44,20 @@ def outgoing(commit: Commit, settings: MqttSettings) -> list[Outgoing]:
 
 
 def _answer(reply: Reply, settings: MqttSettings) -> Outgoing:
-    user: list[tuple[str, str]] = []
+    user = NO_PAIRS
     named, expiry = "", None
     for name, value in reply.headers:
-        if name.startswith(USER):
-            user.append((name.removeprefix(USER), value.decode()))
+        if name == USER:
+            user = msgspec.Raw(value)
         elif name == RESPONSE_TOPIC:
             named = value.decode()
         elif name == EXPIRY:
             expiry = int(value)
     topic = reply_topic(named, settings)
     ours = topic == settings.answers
-    if ours:  # others read it too
-        user = [pair for pair in user if not any(_MARK in text for text in pair)]
-    return Outgoing(topic, reply.body, reply.content_type, reply.key, tuple(user), expiry, ours)
+    if ours and _MARK.encode() in bytes(user):  # others read it too
+        user = pack_pairs([pair for pair in unpack_pairs(user) if not any(_MARK in text for text in pair)])
+    return Outgoing(topic, reply.body, reply.content_type, reply.key, user, expiry, ours)
 
 
 def dead_letter(reply: Reply, topic: str, *, bodies: bool) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from connectors.base import Commit, Reply
 from connectors.journal.segment import Found
 from connectors.mqtt.client import _publish_properties
-from connectors.mqtt.messages import Incoming, Outgoing, delivery, pack, stored
+from connectors.mqtt.messages import Incoming, Outgoing, delivery, pack, pack_pairs, stored, unpack_pairs
 from connectors.mqtt.packets import packet_id, publish_of
 from connectors.mqtt.replies import outgoing
 from connectors.mqtt.settings import MqttSettings
@@ -68,7 +68,8 @@ def _answer(message: Incoming) -> Outgoing | None:
 
 
 def _judge(message: Incoming, answer: Outgoing) -> None:
-    same = list(answer.user) == [pair for pair in message.user if not answer.ours or not any(map(_marked, pair))]
+    asked = unpack_pairs(message.user)
+    same = list(unpack_pairs(answer.user)) == [pair for pair in asked if not answer.ours or not any(map(_marked, pair))]
     if not same or answer.correlation != message.correlation or answer.expiry != message.expiry:
         raise BrokenPromiseError(f"properties do not come back: {message!r}")
     if answer.ours:
@@ -95,7 +96,7 @@ def _message(rng: random.Random) -> Incoming:
         content_type=_text(rng),
         response_topic=named,
         correlation=rng.choice((None, b"", b"\xef\xbb\xbf", rng.randbytes(5))),
-        user=tuple((_text(rng), _text(rng)) for _ in range(rng.choice((0, 0, 1, 3)))),
+        user=pack_pairs([(_text(rng), _text(rng)) for _ in range(rng.choice((0, 0, 1, 3)))]),
         expiry=rng.choice((None, 0, 1, 2**32 - 1)),
         mid=rng.randrange(1, 65_536),
     )
@@ -108,7 +109,7 @@ def _written(message: Incoming) -> bytes:
         region += b"\x09" + len(message.correlation).to_bytes(2, "big") + message.correlation
     if message.expiry is not None:
         region += b"\x02" + message.expiry.to_bytes(4, "big")
-    region += b"".join(b"\x26" + _string(name) + _string(value) for name, value in message.user)
+    region += b"".join(b"\x26" + _string(name) + _string(value) for name, value in unpack_pairs(message.user))
     return _string(message.topic) + message.mid.to_bytes(2, "big") + length_of(region) + region + message.body
 
 

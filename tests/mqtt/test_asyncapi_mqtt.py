@@ -13,7 +13,7 @@ from paho.mqtt.properties import Properties
 
 from connectors.base import ARROW_STREAM, JSON, Commit, Rejected, Reply
 from connectors.journal.segment import Found
-from connectors.mqtt.messages import Incoming, delivery, pack, stored
+from connectors.mqtt.messages import Incoming, delivery, pack, pack_pairs, stored
 from connectors.mqtt.packets import publish_of
 from connectors.mqtt.replies import dead_letter, outgoing, status, undelivered
 from connectors.mqtt.settings import MqttSettings
@@ -86,7 +86,11 @@ def test_note_on_an_answer_is_what_the_connector_writes():
 def test_everything_goes_where_the_document_says():
     """A query's answer, its note and an event go to the channels' addresses; properties come back as promised."""
     query = Incoming(
-        body=b"{", response_topic="vfr/replies/a", correlation=b"7f3a", user=(("traceparent", "00"),), expiry=60
+        body=b"{",
+        response_topic="vfr/replies/a",
+        correlation=b"7f3a",
+        user=pack_pairs([("traceparent", "00")]),
+        expiry=60,
     )
     came = delivery(Found(1, pack(stored(query, _SETTINGS)), 0))
     assert came is not None
@@ -95,7 +99,7 @@ def test_everything_goes_where_the_document_says():
     answer, note, other, event = outgoing(Commit([reply, plain], [b"event"], 1, b""), _SETTINGS)
     assert (answer.topic, note.topic) == ("vfr/replies/a", _SETTINGS.dead_letter)
     assert (other.topic, event.topic) == (_SETTINGS.answers, _SETTINGS.ledger)
-    assert (answer.correlation, answer.user, answer.expiry) == (b"7f3a", (("traceparent", "00"),), 60)
+    assert (answer.correlation, answer.user, answer.expiry) == (b"7f3a", query.user, 60)
     assert (answer.ours, other.ours) == (False, True)
 
 

@@ -14,6 +14,7 @@ from paho.mqtt.client import MQTTv5
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from connectors.mqtt.messages import unpack_pairs
 from connectors.mqtt.packets import MOST_USER_PROPERTIES, _Reader, packet_id, puback_of, publish_of
 from tests.fuzz.readers import fuzz_reader
 from tests.fuzz.verdicts import BrokenPromiseError
@@ -56,7 +57,7 @@ def test_packets_are_read_as_by_paho(properties, body, flags):
         getattr(theirs.properties, "CorrelationData", None),
         getattr(theirs.properties, "MessageExpiryInterval", None),
     )
-    assert list(message.user) == getattr(theirs.properties, "UserProperty", [])
+    assert list(unpack_pairs(message.user)) == getattr(theirs.properties, "UserProperty", [])
     assert packet_id(packet) == message.mid
 
 

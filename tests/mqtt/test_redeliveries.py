@@ -7,12 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.journal.journal import Journal
-from connectors.mqtt.messages import Incoming, SessionBegan, pack, stored
+from connectors.mqtt.messages import Incoming, SessionBegan, pack, pack_pairs, stored
 from connectors.mqtt.redeliveries import REMEMBERED, Redeliveries
 from connectors.mqtt.settings import MqttSettings
 
 _SETTINGS = MqttSettings(host="h", port=1, client_id="c", topic="q", answers="a", model="m")
-_MESSAGE = Incoming(body=b"x", content_type="t", response_topic="r", correlation=b"c", user=(("u", "v"),), mid=7)
+_MESSAGE = Incoming(
+    body=b"x", content_type="t", response_topic="r", correlation=b"c", user=pack_pairs([("u", "v")]), mid=7
+)
 
 
 def _again(message: Incoming, **changes: object) -> Incoming:

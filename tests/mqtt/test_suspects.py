@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from connectors.base import Committed
 from connectors.mqtt import pauses
-from connectors.mqtt.messages import Outgoing
+from connectors.mqtt.messages import Outgoing, pack_pairs
 from connectors.mqtt.outbox import Parcel
+from connectors.mqtt.reach import Reach
 from connectors.mqtt.reasons import Ending, ending
 from connectors.mqtt.suspects import Suspects
 from tests.support.mqtt import MqttModelUnderTest, eventually
@@ -97,6 +98,43 @@ async def test_several_are_found_one_after_the_other(tmp_path):
         assert len(bench.broker.connected) <= 10
 
 
+def _named(number: int, topic: str) -> Outgoing:
+    return Outgoing(topic, b"culprit %d" % number, "t", ours=False)
+
+
+async def test_a_flood_of_them_holds_nobody_up(tmp_path):
+    """Once three have shown that topics of so many levels are not taken, others are given up untried."""
+    culprits = [_named(number, "m/replies/" + "/x" * (9 + number % 3)) for number in range(200)]
+    honest = [Outgoing(f"m/replies/{number}/a", b"honest %d" % number, "t", ours=False) for number in range(200)]
+    async with link_bench(tmp_path) as bench:
+        bench.broker.ends_at, bench.broker.says = {one.body for one in culprits}, 0x90
+        await bench.connected()
+        mixed = [one for pair in zip(culprits, honest, strict=True) for one in pair]
+        await bench.outbox.commit(mixed, Committed(1, b""))
+        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        assert len(bench.observer.lost_answers) == 200
+        assert {one.body for one in honest} <= set(_bodies(bench))
+        assert len(bench.broker.connected) <= 30
+
+
+_DEEP, _LONG = "a" + "/b" * 20, "a" * 300
+
+
+@pytest.mark.parametrize(("ended", "beyond"), [(_DEEP, [_DEEP, _DEEP + "/c"]), (_LONG, [_LONG, _LONG + "a"])])
+def test_what_is_beyond_reach(ended, beyond):
+    """Three answers given up are needed, and nothing like them that was taken; after an hour it is tried again."""
+    reach = Reach()
+    reach.taken("a/b/c")
+    for times in range(3):
+        assert not any(reach.beyond(topic, 5.0) for topic in beyond)
+        reach.ended(ended, float(times))
+    assert all(reach.beyond(topic, 5.0) for topic in beyond)
+    assert not reach.beyond("a/b/c/d", 5.0)
+    assert not reach.beyond(ended, 4000.0)
+    reach.taken(ended)
+    assert not reach.beyond(ended, 5.0)
+
+
 @pytest.mark.parametrize("says", [0x8B, 0x89, 0x8D, 0x96, 0x97, 0x98, 0x9C, 0x9F, 0xA0])
 async def test_a_reason_that_is_the_brokers_own_is_held_against_no_answer(tmp_path, says):
     """It may end as many connections as it likes over the same answer: shutting down, busy, a quota, and so on."""
@@ -160,7 +198,7 @@ async def test_what_the_client_cannot_send_is_given_up(tmp_path):
         odd = [
             Outgoing("a", b"", "t", correlation=bytes(70_000)),
             Outgoing("a", b"", "t", expiry=1 << 40),
-            Outgoing("a", b"", "t", user=(("x" * 70_000, ""),)),
+            Outgoing("a", b"", "t", user=pack_pairs([("x" * 70_000, "")])),
         ]
         await bench.outbox.commit([*odd, an_answer(1)], Committed(1, b""))
         await until(lambda: bench.outbox.settled)
