@@ -99,8 +99,10 @@ class KafkaSource:
     async def looked_behind(self, position: int) -> int:
         """Return up to which offset there is no delivery behind `position`, one at which some delivery ends.
 
-        It says so of all that was read; 0 if nothing was read behind it.
+        It says so of all that was read; 0 if nothing was read behind it, or it is closed and has forgotten what was.
         """
+        if self._consumer is None:
+            return 0
         reached = await self.reached()  # first: what is handed over meanwhile is pending
         behind = (record.offset for records in self._pending for record in records if record.offset >= position)
         looked = next(behind, reached)

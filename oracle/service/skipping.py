@@ -53,8 +53,10 @@ async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, po
             after = "no message is there behind it" if following is None else f"the next message ends at {following}"
             raise InputError("--position", position, f"the shard stands at position {stands}, and {after}")
         mark = mark._replace(passed=mark.passed.and_skipped(position))
-        await sink.commit(Commit([], [], stands, mark.pack()))
+        await sink.commit(Commit([], [], stands, mark.pack()))  # before the source is closed: it says what it has read
     finally:
+        if source is not None:
+            await source.close()
         await sink.close()
 
 
@@ -64,12 +66,9 @@ def standing_place(position: int, behind: Sequence[Delivery]) -> str:
 
 
 async def _next(source: Source | None, stands: int) -> int | None:
-    """Return where the first message behind a position ends; None if there is none."""
+    """Return where the first message behind a position ends; None if there is none. The source stays open."""
     if source is None:
         return stands + 1
-    try:
-        await source.open(stands or None)
-        found = await source.fetch(1, _WAIT)
-    finally:
-        await source.close()
+    await source.open(stands or None)
+    found = await source.fetch(1, _WAIT)
     return found[0].position if found else None

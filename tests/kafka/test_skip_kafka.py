@@ -75,3 +75,25 @@ def test_two_skips_and_a_lost_snapshot(model):
     replies = [json.loads(value) for value in model.values()]
     assert [place for place, reply in enumerate(replies, 1) if reply.get("error") == "skipped"] == [6, 12]
     assert replies[-1]["round"] == len(contents) - 2 + 2
+
+
+def test_message_that_begins_where_the_snapshot_stands_is_told_of_too(model):
+    """The snapshot is as far as the last commit, as after a clean stop: nothing is re-executed that would read it."""
+    config = model.config()
+    contents = bodies(20)
+    model.ask(contents[:10])
+    daemon = model.serve(config)
+    wait_until(lambda: model.count() >= 10)
+    daemon.terminate()
+    assert daemon.wait(60) == 0
+    model.ask(contents[10:])
+    assert perpetua("skip", config, "--position", "11", "--yes").returncode == 0
+    again = perpetua("skip", config, "--position", "11", "--yes")
+    assert again.returncode == 0, again.stderr
+    daemon = model.serve(config)
+    wait_until(lambda: model.count() >= 20)
+    daemon.terminate()
+    assert daemon.wait(60) == 0
+    assert json.loads(model.values()[10])["error"] == "skipped"
+    (note,) = model.read(f"{model.name}.dead", partitions=1)
+    assert json.loads(note.value)["reason"] == "skipped"
