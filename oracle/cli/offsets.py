@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from connectors.kafka.marks import Claim
     from connectors.kafka.restore import Standing
     from oracle.service.kafka_fleet import KafkaModel
+    from oracle.state.format import Snapshot
 
 __all__ = ["app"]
 
@@ -99,14 +100,15 @@ async def _told(model: "KafkaModel", partition: int) -> dict[str, Any]:
 
     first, last = await first_and_last(model.settings, partition)
     found = await standing(model.settings, partition)
+    lost = _lost(model, found)
     return {
         "partition": partition,
         "offset": _claim(found.offset) | {"sealed": found.sealed} if found.offset else None,
         "mark": _claim(found.mark),
         "log": {"first": first, "end": last},
         "counts": found.counts.position if found.counts else None,
-        "agree": found.agrees,
-        "problem": found.problem or found.unmarked,
+        "agree": found.agrees and lost is None,
+        "problem": found.problem or found.unmarked or lost,
     }
 
 
@@ -155,6 +157,9 @@ async def _restore(model: "KafkaModel", partition: int, origin: Origin | None) -
     found = await standing(model.settings, partition)
     choice = _chosen(model, found, origin)
     if choice is None:
+        lost = _lost(model, found)
+        if lost is not None:
+            raise StateError(f"partition {partition}: {lost}")
         return "nothing was ever committed; there is nothing to restore"
     if found.agrees and found.offset is not None and found.offset.position == choice.position:
         return f"offset {choice.position} is the group's and our mark's already"
@@ -182,19 +187,37 @@ def _chosen(model: "KafkaModel", found: "Standing", origin: Origin | None) -> "C
     return claim
 
 
-def _of_snapshot(model: "KafkaModel", found: "Standing") -> "Claim":
-    from connectors.kafka.marks import Claim
-    from connectors.kafka.position import Witness
-    from oracle.service.marks import CommitMark
+def _newest(model: "KafkaModel", partition: int) -> "Snapshot | None":
     from oracle.state.folder import newest_bytes
     from oracle.state.format import decode
     from oracle.state.shards import shard_folder
 
-    data = newest_bytes(shard_folder(model.config.state.folder, found.partition))
-    if data is None:
+    data = newest_bytes(shard_folder(model.config.state.folder, partition))
+    return None if data is None else decode(data, model.master_key, model.plan.digest)
+
+
+def _lost(model: "KafkaModel", found: "Standing") -> str | None:
+    """Return what to say where neither place is left and the state has answered queries; None if that is not so."""
+    if found.offset is not None or found.mark is not None:
+        return None
+    snapshot = _newest(model, found.partition)
+    if snapshot is None or snapshot.position == 0:
+        return None
+    return (
+        f"neither the group's offset nor our mark is left, and the newest snapshot is at offset {snapshot.position}: "
+        "`perpetua offsets restore CONFIG --from snapshot` begins there"
+    )
+
+
+def _of_snapshot(model: "KafkaModel", found: "Standing") -> "Claim":
+    from connectors.kafka.marks import Claim
+    from connectors.kafka.position import Witness
+    from oracle.service.marks import CommitMark
+
+    snapshot = _newest(model, found.partition)
+    if snapshot is None:
         msg = f"partition {found.partition}: its folder holds no snapshot"
         raise StateError(msg)
-    snapshot = decode(data, model.master_key, model.plan.digest)
     if found.counts is not None and found.counts.position >= snapshot.position:
         msg = (
             f"partition {found.partition}: offset {found.counts.position} is known to be answered, and the snapshot is "

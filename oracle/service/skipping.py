@@ -53,7 +53,7 @@ async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, po
             after = "no message is there behind it" if following is None else f"the next message ends at {following}"
             raise InputError("--position", position, f"the shard stands at position {stands}, and {after}")
         mark = mark._replace(passed=mark.passed.and_skipped(position))
-        await sink.commit(Commit([], [], stands, mark.pack()))
+        await sink.commit(Commit([], [], stands, mark.pack()))  # before the source is closed: it says what it has read
     finally:
         try:
             if source is not None:
@@ -68,7 +68,7 @@ def standing_place(position: int, behind: Sequence[Delivery]) -> str:
 
 
 async def _next(source: Source | None, stands: int) -> int | None:
-    """Return where the first message behind a position ends; None if there is none."""
+    """Return where the first message behind a position ends; None if there is none. The source stays open."""
     if source is None:
         return stands + 1
     await source.open(stands or None)

@@ -195,6 +195,10 @@ def test_offsets_shows_both_places_and_restores_them(model):
     delete_group(model)
     model.broker.delete_topic(model.marks)
     assert perpetua("serve", config).returncode == 3
+    shown, refused = perpetua("offsets", "show", config), perpetua("offsets", "restore", config)
+    assert (shown.returncode, refused.returncode) == (1, 3)
+    assert b"--from snapshot" in shown.stdout
+    assert b"--from snapshot" in refused.stderr
     assert perpetua("offsets", "restore", config, "--from", "mark").returncode == 2
     assert perpetua("offsets", "restore", config, "--from", "snapshot").returncode == 0
     model.ask(bodies(_MORE, seed=2))
