@@ -97,13 +97,17 @@ def _narrow(patch: Patch) -> None:
 
 def _two_places(patch: Patch) -> None:
     """A medium query also goes into the harvest."""
-    real = rectangles._decide
+    real = rectangles.RectanglesPERP.settle
 
-    def decide(outcomes: Any, present: Any) -> Any:
-        mediums, positive = real(outcomes, present)
-        return mediums, positive | mediums.any(axis=0)
+    def settle(self: Any) -> None:
+        nowhere, positive = rectangles._NOWHERE, rectangles._POSITIVE
+        self._pending += [
+            one._replace(sides=np.where(one.sides >= 0, positive, nowhere).astype(one.sides.dtype))
+            for one in self._pending
+        ]
+        real(self)
 
-    patch.setattr(rectangles, "_decide", decide)
+    patch.setattr(rectangles.RectanglesPERP, "settle", settle)
 
 
 def _follows_the_data(patch: Patch) -> None:

@@ -1,6 +1,7 @@
 """One storm: daemons killed and brokers restarted at random moments under load, until all is answered."""
 
 import random
+import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -127,8 +128,10 @@ def _slots(model: KafkaModelUnderTest, wishes: Wishes) -> list[Slot]:
     made = []
     for number in range(_DAEMONS):
         state = f"state-{number}" if wishes.own_folders else "state"
-        if not (model.folder / state).exists():
+        if number == 0:
             make_sharded_state(model.folder / state, chaos_plan(wishes.predictor), PARTITIONS)
+        elif wishes.own_folders:
+            shutil.copytree(model.folder / "state-0", model.folder / state)  # as `init` made it, key and all
         config = model.config(f"serve-{number}.toml", state=state, source="session_seconds = 1")
         config.write_text(config.read_text().replace("snapshot_rounds = 500", "snapshot_rounds = 60"))
         made.append(Slot(config, model.folder / f"serve-{number}.log", wishes.mutant))

@@ -25,7 +25,7 @@ from tests.support.folders import perpetua
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 _RECIPE = Path(__file__).resolve().parents[2] / "deploy" / "kafka" / "acls.md"
 _KINDS = {
@@ -292,6 +292,8 @@ def test_a_reply_topic_forbidden_while_it_runs_costs_its_asker_only(cluster, mod
                 rule = AclBindingFilter(*(getattr(binding, name) for name in _FIELDS))
                 (future,) = cluster.broker.admin.delete_acls([rule]).values()
                 assert future.result(timeout=30)
+            closed = KafkaError.TOPIC_AUTHORIZATION_FAILED  # what the controller agrees to, the broker does later
+            eventually(lambda: cluster.write("perpetua", f"{model.name}.reply-b", b"probe") == closed)
             told.append("taken away")
             for number, body in enumerate(contents[4:]):
                 model.ask([body], headers=headers["ab"[number % 2]])

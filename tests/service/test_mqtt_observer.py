@@ -61,5 +61,5 @@ def test_the_clients_own_lines_tell_the_kinds_of_errors_and_no_text():
     for text, arguments, info in given:
         handler.emit(logging.LogRecord(logger, logging.ERROR, "secret", 1, text, arguments, info))
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [line["reason"] for line in lines] == ["error: ConnectionResetError", "error", "error: KeyError"]
+    assert [line["reason"] for line in lines] == ["error (ConnectionReset)", "error", "error (Key)"]
     assert "secret" not in stream.getvalue()

@@ -379,7 +379,10 @@ async def test_what_it_logs_is_of_the_closed_vocabulary(tmp_path, capfd):
         await _raw(site.port, b"SECRET REQUEST\r\n\r\n")
     lines = site.events()
     assert {line["event"] for line in lines} == {"web.listening", "web.server"}
-    assert {(line.get("kind"), line.get("reason")) for line in lines} == {(None, None), ("uvicorn.error", "warning")}
+    assert {(line.get("kind"), line.get("reason")) for line in lines} == {
+        (None, None),
+        ("uvicorn.error", "Invalid HTTP request received."),
+    }
     assert "ecret" not in site.output.getvalue()
     assert "SECRET" not in site.output.getvalue()
     assert capfd.readouterr() == ("", "")

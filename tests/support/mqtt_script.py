@@ -55,6 +55,7 @@ class ScriptedBroker:
         self.acked: list[int] = []
         self.published: list[tuple[str, bytes, int]] = []
         self._writer: asyncio.StreamWriter | None = None
+        self._writers: list[asyncio.StreamWriter] = []
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
@@ -64,9 +65,11 @@ class ScriptedBroker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.drop()
+        for writer in self._writers:
+            writer.transport.abort()
         self._server.close()
         await self._server.wait_closed()
+        await asyncio.sleep(0)  # an aborted connection is closed by the loop
 
     def send(self, body: bytes, mid: int, *, topic: bytes = b"q", dup: bool = False, properties: bytes = b"") -> None:
         """Publish a message to the client at QoS 1."""
@@ -106,6 +109,7 @@ class ScriptedBroker:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connected.append(asyncio.get_running_loop().time())
+        self._writers.append(writer)
         if self.refuses:
             writer.transport.abort()
             return
