@@ -291,8 +291,7 @@ class KafkaSink:
             FencedError: Somebody has.
         """
         place = await self._take_over()
-        before, now = ((None if claim is None else claim.position) for claim in (self._last, place.committed))
-        if before != now:
+        if _standing(self._last) != _standing(place.committed):
             raise FencedError(f"{names(self._settings, self._partition)}: another process has committed meanwhile")
 
     async def _lacking(self) -> str | None:
@@ -309,6 +308,11 @@ class KafkaSink:
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
+
+
+def _standing(claim: Claim | None) -> tuple[int, bytes] | None:
+    """Return what a claim says, whoever says it: position and mark."""
+    return None if claim is None else (claim.position, Witness.unpack(claim.text).mark)
 
 
 def _missing(topic: str) -> str:

@@ -35,6 +35,8 @@ from oracle.errors import BusError, FencedError, PerpetuaError, RefusedError, St
 __all__ = ["Link"]
 
 _FULL_LOOK: Final = 0.2
+_SHORT_SECONDS: Final = 30.0
+_MOST_SHORT: Final = 4
 _MOST_WAITING: Final = 32 << 20
 """Bytes received and not yet journalled, properties too, above which no more is read from the connection."""
 
@@ -72,7 +74,8 @@ class Link:
         self._waiting = 0
         self._connection: Connection | None = None
         self._publisher = Publisher(settings, outbox, observer, self._fail)
-        self._let_in = False
+        self._let_in = self._entered = False
+        self._short = 0
         self._stir = asyncio.Event()
         self._stopping = asyncio.Event()
         self._failed: PerpetuaError | None = None
@@ -172,7 +175,7 @@ class Link:
                         raise  # it has never worked: the configuration's fault, to be mended before anything else
                     self._observer.refused(exc)
                 except BusError as exc:
-                    self._observer.lost(exc)
+                    self._observer.lost(self._told(exc, asyncio.get_running_loop().time() - began))
                 except PerpetuaError:
                     raise
                 except Exception as exc:  # noqa: BLE001 -- the client's; a link that is dead in silence is the worst
@@ -185,8 +188,19 @@ class Link:
         except PerpetuaError as exc:
             self._fail(exc)
 
+    def _told(self, error: BusError, seconds: float) -> BusError:
+        """Say of connections that end soon after they let us in what it may be: some brokers do not say it."""
+        self._short = self._short + 1 if self._entered and seconds < _SHORT_SECONDS else 0
+        if self._short < _MOST_SHORT:
+            return error
+        return BusError(
+            f"{error}, {self._short} times in a row soon after we were let in; if neither network nor broker is at "
+            f"fault, another client uses mqtt.client_id = {self._settings.client_id!r}: each state needs one of its own"
+        )
+
     async def _connect_once(self) -> None:
         """Connect, and serve the connection until it is lost or we are to stop."""
+        self._entered = False
         self._incoming.clear()  # the broker sends again what was not acknowledged
         self._waiting = 0
         self._publisher.entering()
@@ -242,7 +256,7 @@ class Link:
         self._redeliveries.connected()
         await connection.subscribe_queries()
         self._publisher.tell(online=True)
-        self._let_in = True
+        self._let_in = self._entered = True
         self._observer.connected()
 
     def _check(self, connection: Connection) -> None:

@@ -244,6 +244,18 @@ async def test_pauses_grow_while_nobody_answers(tmp_path, monkeypatch):
         await bench.end()
 
 
+async def test_connections_that_do_not_last_say_what_it_may_be(tmp_path):
+    """Two clients of one id throw each other out, of which some brokers say nothing: the log names the setting."""
+    async with link_bench(tmp_path) as bench:
+        for time in range(1, 5):
+            await bench.connected(time)
+            bench.broker.drop()
+            await until(lambda time=time: len(bench.observer.errors) == time)
+        assert not any("client_id" in text for text in bench.observer.errors[:3])
+        assert "4 times in a row" in bench.observer.errors[3]
+        assert "another client uses mqtt.client_id = 'c'" in bench.observer.errors[3]
+
+
 async def test_unexpected_error_of_the_client_is_tried_again(tmp_path, monkeypatch):
     """What the client's library was never said to raise is told by its name alone, and ends no link in silence."""
     enter, failures = Connection.enter, [OverflowError("secret"), KeyError("secret")]
