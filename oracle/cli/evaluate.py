@@ -53,7 +53,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
 ) -> None:
     """Show the error on rows of yours before anything is released. What it prints is not private.
 
-    It trains the model's predictor under a throw-away key and asks it; no state is made.
+    It trains the model's predictor under a throw-away key and asks it; no
+    state is made. Exits 1 if the plan's promise is not kept.
     """
     model = read_model(model_file)
     with Progress("planning", SEARCH_STEPS, "steps") as progress:
@@ -77,6 +78,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
     else:
         _print(report)
+    if not report.kept:
+        raise typer.Exit(1)
 
 
 def _read(path: Path, features: tuple[Feature, ...], label: str, most: int | None = None) -> Table:
@@ -109,7 +112,7 @@ def _print(report: Report) -> None:
     console.print(report.warning)
     console.print()
     seen = f"{report.error:.4f} wrong, 95 % interval {report.low:.4f} to {report.high:.4f}"
-    wrongs = f"{report.false_positives:.4f} say 1 and should say 0, {report.false_negatives:.4f} 0 and should say 1"
+    wrongs = f"{report.false_positives:.4f} say 1 and should say 0, {report.false_negatives:.4f} say 0 and should say 1"
     rows = [
         ("model", f"{report.model}: {report.predictor}, epsilon = {report.epsilon:g}, delta = {report.delta:g}"),
         ("seen", f"{seen}; {wrongs}"),
@@ -122,6 +125,10 @@ def _print(report: Report) -> None:
     for table in (_others(report), _phases(report)):
         console.print()
         console.print(table)
+    last = report.phases[-1]
+    console.print(
+        f"phase {last.phase} lasts {last.of:,} rounds; later ones were not asked, and may err more (--rounds asks more)"
+    )
 
 
 def _others(report: Report) -> ConsoleTable:

@@ -6,7 +6,7 @@ from typing import Final
 
 from oracle.evaluation.baselines import Baseline
 from oracle.evaluation.trial import Table, Trial
-from oracle.planning.plan import Plan
+from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.promise import Promise
 
 __all__ = ["causes"]
@@ -16,6 +16,8 @@ _NEVER: Final = 1e-3
 
 _UNFIT: Final = 0.25
 """Part of the bound that labels which no box fits may take before they are named."""
+
+_OR_SEQUENTIAL: Final = ', or take slicing = "sequential"'
 
 _STARVES: Final = 1.2
 """Times its stripe that a side may reach past before it is named."""
@@ -51,7 +53,7 @@ def causes(
             yield (
                 f"a side starves: {side.name} was given {side.held:,} of {side.needed:,} rows, and they reach past "
                 f"{side.outside:.2%} of all rows where {side.stripe:.2%} is planned: put `bounds` about the rows "
-                'labelled 1, or take slicing = "sequential"'
+                f"labelled 1{_OR_SEQUENTIAL if isinstance(plan, BoxPlan) and plan.slicing == 'faces' else ''}"
             )
     rare = min(float(test.labels.mean()), 1.0 - float(test.labels.mean()))
     if rare <= promise.bound:

@@ -98,9 +98,10 @@ def _others(report: Report) -> str:
 
 def _phases(report: Report) -> str:
     rows = "".join(
-        f"<tr><td class=n>{seen.phase}<td class=n>{seen.rounds:,}<td class=n>{seen.error:.2%}" for seen in report.phases
+        f"<tr><td class=n>{seen.phase}<td class=n>{seen.rounds:,}<td class=n>{seen.of:,}<td class=n>{seen.error:.2%}"
+        for seen in report.phases
     )
-    return f"<table><tr><th class=n>phase<th class=n>rounds<th class=n>wrong</tr>{rows}</table>"
+    return f"<table><tr><th class=n>phase<th class=n>asked<th class=n>rounds in all<th class=n>wrong</tr>{rows}</table>"
 
 
 def _percent(error: float | None) -> str:

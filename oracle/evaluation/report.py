@@ -21,11 +21,13 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         phase: Which phase answered; 0 for all of them.
         rounds: How many.
         error: Part of the answers that is wrong.
+        of: Rounds that the phase has in all.
     """
 
     phase: int
     rounds: int
     error: float
+    of: int
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +88,8 @@ def report_of(plan: Plan, promise: Promise, trial: Trial, others: Sequence[Basel
         false_positives=trial.false_positives,
         false_negatives=trial.false_negatives,
         phases=tuple(
-            Seen(phase=phase, rounds=rounds, error=error) for phase, (rounds, error) in trial.by_phase.items()
+            Seen(phase=phase, rounds=rounds, error=error, of=plan.phases[phase - 1].rounds)
+            for phase, (rounds, error) in trial.by_phase.items()
         ),
         baselines=tuple(others),
         causes=tuple(found),

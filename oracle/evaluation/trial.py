@@ -48,8 +48,8 @@ class Side:
         name: "NAME:lower" or "NAME:upper".
         held: Training rows that it was given.
         needed: Those that it is planned for.
-        outside: Part of all training rows that are labelled 1 and lie no further in than the innermost of these: what
-            the side may get wrong.
+        outside: Part of all training rows that are labelled 1 and lie further out than the innermost of these: what the
+            side may get wrong.
         stripe: What the plan allows it.
     """
 
@@ -180,9 +180,11 @@ def _sides(plan: Plan, predictor: Predictor, train: Table) -> tuple[Side, ...]:
     keys = geometry.keys(train.features[train.labels] + 0.0)
     first = plan.phases[0]
     points = load_keys(predictor.export()["points"][:, : first.start.points], geometry.kind)
-    sides = []
+    sides: list[Side] = []
     for name, mine, all_of_it in zip(plan.sides, points, keys, strict=True):
         held = int(np.count_nonzero(mine != last_key(geometry.kind)))
-        outside = int(np.count_nonzero(all_of_it <= mine[held - 1])) if held else 0
-        sides.append(Side(name, held, first.start.points, outside / len(train.labels), first.alpha / len(plan.sides)))
+        outside = int(np.count_nonzero(all_of_it < mine[held - 1])) if held else 0
+        others = len(sides) if plan.slicing == "sequential" else 0  # these have taken theirs first
+        stripe = (others + 1) * first.alpha / len(plan.sides)
+        sides.append(Side(name, held, first.start.points, outside / len(train.labels), stripe))
     return tuple(sides)
