@@ -42,7 +42,7 @@ alpha = 0.1        # at most this error
 gamma = 1.0        # every query is an ordinary one; an adversary's share would be 1 - gamma
 examples = {examples}  # declared, never counted from the data
 {first_share}
-# Only the sides that the box can have, and the range that the instruments report.
+# Only the sides that the box can have, and about where the flights that may go lie: far wider bounds starve sides.
 [[model.features]]
 name = "visibility"  # statute miles
 sides = "lower"
