@@ -132,19 +132,12 @@ def _unlike(table: TableFile, features: Sequence[Feature], label: str, found: "r
     """Return what to say of a column of a text file that has a value of another type somewhere."""
     named = {feature.source: feature for feature in features}
     number, name = found.groups()
-    field = table.untyped(int(number)) if number is not None else None
-    feature = named.get(field.name if field is not None else name)
+    name, row = table.first_unlike(int(number)) if number is not None else (name, None)
+    feature = named.get(name)
     if feature is None:
         return f"data: column {label}: must hold {_LABELS} in every row"
-    looks = (
-        "" if field is None or _may_be(feature, field.type) else f"; its first rows have type {_type_name(field.type)}"
-    )
-    return f"data: column {feature.source}: holds something that is not {feature.accepts}{looks}"
-
-
-def _may_be(feature: Feature, kind: pa.DataType) -> bool:
-    """Return whether texts that Arrow reads as this type can be values of a feature."""
-    return takes(feature, kind) or (feature.kind == "decimal" and pa.types.is_floating(kind))
+    where = "" if row is None else f"; the first is in row {row}"
+    return f"data: column {feature.source}: holds something that is not {feature.accepts}{where}"
 
 
 def _type_name(kind: pa.DataType) -> str:
