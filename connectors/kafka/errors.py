@@ -8,6 +8,7 @@ from typing import Final
 
 from aiokafka import errors
 
+from connectors.kafka.tolerance import UnpackedBatchError
 from oracle.errors import BusError, FencedError, RefusedError, SourceError, StorageError
 
 __all__ = ["translated"]
@@ -47,7 +48,7 @@ def translated(what: str) -> Iterator[None]:
     Raises:
         FencedError: Another process has taken the partition over, or a transaction took too long.
         RefusedError: The brokers do not let us; nothing but another configuration helps.
-        SourceError: The records are gone.
+        SourceError: The records are gone, or cannot be unpacked.
         StorageError: A message is larger than its topic takes.
         BusError: Anything else; it may pass.
     """
@@ -61,6 +62,8 @@ def translated(what: str) -> Iterator[None]:
         raise SourceError(f"{what}: the records to read next were deleted (retention), or the topic was cut") from exc
     except _TOO_LARGE as exc:
         raise StorageError(f"{what}: a message is larger than the topic's max.message.bytes; raise it") from exc
+    except UnpackedBatchError as exc:
+        raise SourceError(f"{what}: {exc}") from exc
     except TimeoutError as exc:
         raise BusError(f"{what}: no answer in time") from exc
     except (errors.KafkaError, errors.IllegalOperation, errors.ConsumerStoppedError, OSError) as exc:
