@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 import ssl
 from collections.abc import Iterator
 from typing import Final
@@ -83,6 +85,11 @@ def _clear(what: str, error: Exception) -> RefusedError | BusError:
 
 
 def _name(error: BaseException) -> str:
+    if isinstance(error, errors.KafkaConnectionError):
+        return "the connection was closed, or could not be made"
+    if isinstance(error, OSError):  # asyncio's own words have the address in them once more
+        named = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        return named if error.errno and named else "the connection could not be made"
     return type(error).__name__.removesuffix("Error")
 
 
