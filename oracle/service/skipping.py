@@ -20,9 +20,7 @@ _WAIT: Final = 30.0
 """Seconds to wait for the message."""
 
 
-async def check_message(
-    snapshot: Snapshot, source: Source | None, committed: Committed | None, position: int
-) -> None:
+async def check_message(snapshot: Snapshot, source: Source | None, committed: Committed | None, position: int) -> None:
     """Refuse what `skip_message` would, as far as can be seen while nothing is opened for writing and nobody fenced.
 
     Args:
