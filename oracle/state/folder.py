@@ -284,7 +284,8 @@ def check_lock(folder: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as exc:
-        raise StorageError(f"{path}: {exc.strerror}; it must belong to the user that serves") from exc
+        hint = "; it must belong to the user that serves" if isinstance(exc, PermissionError) else ""
+        raise StorageError(f"{path}: {exc.strerror}{hint}") from exc
 
 
 def is_held(folder: Path) -> bool:

@@ -300,13 +300,14 @@ class TestJsonlSink(FileSinkSuite):
         length = path.stat().st_size
         os.truncate(path, 5)
         with pytest.raises(
-            StorageError, match=rf"{path}: {length} bytes of it were committed, and it has 5; put it back"
+            StorageError, match=rf"{path}: {length} bytes of it .* committed, and it has 5; put it back"
         ):
             await self.make(tmp_path / "a").open()
         path.unlink()
-        with pytest.raises(StorageError, match="and it is gone; put it back") as caught:
+        with pytest.raises(StorageError, match=rf"and it is gone; put it back.* truncate -s {length} {path}"):
             await self.make(tmp_path / "a").open()
-        subprocess.run(["sh", "-c", str(caught.value).partition("is enough: ")[2]], check=True)
+        path.touch(0o600)
+        os.truncate(path, length)
         sink = self.make(tmp_path / "a")
         await sink.open()
         await sink.commit(json_commits(3)[2])
