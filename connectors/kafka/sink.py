@@ -193,8 +193,9 @@ class KafkaSink:
         """Return a producer that has fenced all earlier ones; our own topics are there."""
         settings, producer = self._settings, make_producer(self._settings, self._partition)
         self._producer = producer
-        async with asyncio.timeout(settings.transaction_seconds + settings.request_seconds):
-            await start(producer, settings, self._where)
+        with translated(self._where):
+            async with asyncio.timeout(settings.transaction_seconds + settings.request_seconds):
+                await start(producer, settings, self._where)
         with translated(self._where):
             for topic, found in (await look(producer.client, settings.own)).items():
                 if not found.there or not found.leaders:

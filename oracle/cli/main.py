@@ -99,10 +99,10 @@ def run(before: Callable[[], None] = lambda: None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except OSError as exc:
-        _say(f"{exc.filename or 'output'}: {exc.strerror}")
-        sys.exit(4)
     except Exception as exc:
+        if isinstance(exc, OSError) and exc.strerror is not None:  # else it is no file's: `TimeoutError` is one too
+            _say(f"{exc.filename or 'output'}: {exc.strerror}")
+            sys.exit(4)
         if os.environ.get("PERPETUA_DEBUG") == "1":
             raise
         _say(f"internal error: {type(exc).__name__}; set PERPETUA_DEBUG=1 to see where (it may show private data)")
