@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 import ssl
 from collections.abc import Iterator
 from typing import Final
@@ -35,6 +37,15 @@ _UNFIT: Final = {
     ),
 }
 """Errors of a setting that the brokers do not take: nothing but another one helps."""
+
+_WORDS: Final = {
+    errors.KafkaConnectionError: "the connection was closed, or could not be made",
+    errors.InvalidTimestampError: (
+        "the time of a record of ours is not within the topic's message.timestamp.before.max.ms and "
+        "message.timestamp.after.max.ms of the broker's; look at the clocks of both machines"
+    ),
+}
+"""Errors whose names do not say what to look at."""
 
 _TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
 
@@ -86,6 +97,12 @@ def _clear(what: str, error: Exception) -> RefusedError | BusError:
 
 
 def _name(error: BaseException) -> str:
+    for kind, words in _WORDS.items():
+        if isinstance(error, kind):
+            return words
+    if isinstance(error, OSError):  # asyncio's own words have the address in them once more
+        named = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        return named if error.errno and named else "the connection could not be made"
     return type(error).__name__.removesuffix("Error")
 
 

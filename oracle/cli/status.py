@@ -30,6 +30,10 @@ _SENSELESS: Final[Mapping[str, frozenset[str]]] = {
 _NAMES: Final = {("classical", "phase_rounds_left"): "rounds left"}
 """What is called otherwise on a predictor's page."""
 
+_PROVED: Final = {
+    True: "epsilon and delta, by theorems, for one run of one state; not the error",
+    False: "nothing: epsilon and delta are nominal",
+}
 _BISECTION_PHASES: Final = {1: "1, learns", 2: "2, recalls"}
 _WIDTH = 120
 """Columns that the table fits into; a terminal may wrap what it cannot show."""
@@ -166,7 +170,7 @@ def _heading(predictor: str, name: str) -> str:
 def _fact(predictor: str, name: str, value: object) -> str:
     if predictor == "bisection" and name == "phase" and isinstance(value, int):
         return _BISECTION_PHASES.get(value, str(value))
-    return _shown(value)
+    return _PROVED[value] if name == "proved" and isinstance(value, bool) else _shown(value)
 
 
 def _shown(value: object) -> str:

@@ -47,6 +47,8 @@ def parse_model(document: Mapping[str, object]) -> Model:
     ...
     oracle.errors.InputError: model.epsilon = -1.0: must be from 0.05 to 50
     """
+    if "model" not in document and "source" in document:
+        raise InputError("MODEL.toml", "...", "this is a configuration; name the model file, which holds [model] only")
     unknown = sorted(set(document) - {"model"})
     if unknown:
         raise InputError(unknown[0], "...", "unknown table; a model file holds [model] only")

@@ -195,6 +195,9 @@ def load_config(path: Path) -> Config:
         InputError: It is not TOML, or a field is missing, unknown (the nearest name is given) or outside its bound.
     """
     document: dict[str, Any] = read_toml(path)
+    if "model" in document and "source" not in document:
+        bound = "this is a model file; name the configuration file, which has [state], [source] and [sink]"
+        raise InputError("CONFIG.toml", str(path), bound)
     for name in document:
         if name.startswith("_"):  # pydantic-settings' own switches are no settings
             raise InputError(name, "...", "unknown setting")

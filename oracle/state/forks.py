@@ -34,7 +34,7 @@ def read_forks(origin: Path) -> Sequence[ReplayForked]:
     """
     path = forks_path(origin)
     try:
-        data = path.read_bytes()
+        data = durable.read(path)
     except FileNotFoundError:
         return []
     except OSError as exc:
@@ -68,7 +68,7 @@ def record_fork(origin: Path, make: Callable[[int], ReplayForked]) -> ReplayFork
 
 def _append(path: Path, descriptor: int, make: Callable[[int], ReplayForked]) -> ReplayForked:
     durable.sync(descriptor)  # a line that a process wrote and did not sync before it died comes before ours
-    data = path.read_bytes()
+    data = durable.read(path)
     event = make(len(_parse(path, data)) + 1)
     whole = data.rfind(b"\n") + 1
     try:

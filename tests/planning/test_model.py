@@ -104,6 +104,7 @@ def test_a_wrong_field_is_named_with_its_bound(fields: dict[str, object], messag
     [
         ({}, "model is not set: the table [model] is missing"),
         (document() | {"modle": {}}, "modle = '...': unknown table"),
+        ({"state": {}, "source": {}}, "this is a configuration; name the model file"),
     ],
 )
 def test_a_wrong_table_is_named(content: dict[str, object], message: str) -> None:

@@ -83,6 +83,12 @@ def test_unknown_setting(tmp_path, text, field, near):
     assert caught.value.bound == "unknown setting" + (f"; did you mean {near}?" if near else "")
 
 
+def test_a_model_file_is_told_from_a_configuration(tmp_path):
+    """Whoever names the wrong one of the two reads which is wanted, not that a setting is unknown."""
+    with pytest.raises(InputError, match=r"CONFIG.toml = '.*': this is a model file; name the configuration"):
+        _load(tmp_path, '[model]\nname = "m"\n')
+
+
 @pytest.mark.parametrize(
     ("text", "field", "value", "bound"),
     [
