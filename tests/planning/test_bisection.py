@@ -129,7 +129,7 @@ def test_the_basis_is_normalised():
         ({"rounds": 1}, "model.rounds = 1: must be from 2 to"),
         ({"noise": "uniform"}, "model.noise = 'uniform': must be one of laplace, gaussian"),
         ({"gamma": 0.5}, "model.gamma = 0.5: must be 1"),
-        ({"examples": 2**33}, "model.examples = 8589934592: must be at most 4294967296"),
+        ({"examples": 2**33}, "model.examples = 8589934592: must be from 1 to 4294967296"),
         ({"features": [{"name": "a", "bounds": [0.0, 2.0]}]}, r"model.features\[0\].bounds = \[0.0, 2.0\]: must be"),
         ({"directions": 2}, "model.warmup is not set: must be from directions"),
         ({"warmup": 9}, "model.directions is not set: must be from 1 to 3"),
