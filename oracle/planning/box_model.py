@@ -13,15 +13,14 @@ __all__ = ["BoxModel", "check_box_model", "with_slicing"]
 
 
 class BoxModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[model]` table of `predictor = "rectangles"`.
+    """The `[model]` table of `predictor = "rectangles"`: a box, of which every side of every feature counts.
 
     Attributes:
         profile: "tight" has our constants; "paper" Stemmer's own, whose epsilon and delta are nominal.
         slicing: How a phase's points are shared out among the sides: "faces" by the nearest one, which takes `bounds`
             for every feature with a side; "sequential" one side after another, which takes none and wants more rows;
             "rsc" as the paper does. Left out, "rsc" for profile "paper".
-        trim: Outermost points each side skips when it is armed at a phase start, against wrong labels; at most
-            `examples`.
+        trim: Outermost points each side skips when it is armed at a phase start, against wrong labels.
         share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
         first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
             and makes the phases shorter.

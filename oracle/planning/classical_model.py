@@ -16,13 +16,13 @@ NO_STRINGS: Final = (
 
 
 class ClassicalModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[model]` table of `predictor = "classical"`.
+    """The `[model]` table of `predictor = "classical"`: a box or a stump, learned once and released.
 
     A feature's `sides` are those of a box, or the ways a stump may cut on it. `delta` and `gamma` are not used: nothing
     is paid after the start, and no query changes what another one is answered.
 
     Attributes:
-        profile: There is one only.
+        profile: There is only this one.
         concept: What is learned: a box around the examples labelled 1, or the stump that gets fewest wrong.
         slicing: "faces" sends each positive example to one side of a box, so that each side has all of epsilon, and
             takes bounds; "whole" shows every side all of them, and each has its part of epsilon.

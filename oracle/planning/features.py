@@ -14,6 +14,7 @@ from oracle.errors import InputError
 from oracle.mechanisms.orders import NUMBER_BYTES, code_bytes, digit_count
 
 __all__ = [
+    "BOUNDS",
     "NAMES",
     "NAME_LIMIT",
     "NO_SCALE",
@@ -35,6 +36,9 @@ NAME_LIMIT: Final = 64
 NAMES: Final = f"1 to {NAME_LIMIT} printable characters, no quote and no backslash, not id, x or label"
 """What a feature may be called."""
 
+BOUNDS: Final = "two finite numbers, low below high"
+"""What bounds may be."""
+
 _MAX_BYTES: Final = 32
 _ALL_BYTES: Final = 1024
 """Bytes of all strings of a query together, so that a short message of many empty ones does not unpack to much."""
@@ -49,8 +53,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes:
         name: Its name; also its key where a query names its features.
         sides: The sides that a box may have on it, or the ways a stump may cut: "lower" says 1 above its edge.
-        bounds: Scale of the feature, the lower bound first; values outside are allowed. Two numbers below 1e150 in
-            size, or for dates two dates. Strings have none.
+        bounds: Scale of the feature; values outside are allowed. Of dates, two dates; strings have none.
         type: What its values are; "number" where it is not set. Strings are ordered by the bytes of their UTF-8, which
             is the order of their code points: there is no collation and no normalisation. Dates are those of the
             proleptic Gregorian calendar, years 1 to 9999. A decimal has at most 15 digits, `places` of them after the
@@ -62,7 +65,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     name: Annotated[str, Meta(extra_json_schema={"bound": NAMES})]
     sides: Literal["lower", "upper", "both", "none"] = "both"
-    bounds: tuple[float, float] | None = None
+    bounds: Annotated[tuple[float, float] | None, Meta(extra_json_schema={"bound": BOUNDS})] = None
     type: Literal["number", "string", "date", "decimal"] | msgspec.UnsetType = msgspec.UNSET
     max_bytes: Annotated[int, Meta(ge=1, le=256)] | msgspec.UnsetType = msgspec.UNSET
     places: Annotated[int, Meta(ge=0, le=12, extra_json_schema={"unit": "digits"})] | msgspec.UnsetType = msgspec.UNSET

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from oracle.errors import InputError
-from oracle.planning.features import NAME_LIMIT, NAMES, Feature, check_types
+from oracle.planning.features import BOUNDS, NAME_LIMIT, NAMES, Feature, check_types
 
 __all__ = ["BOX_FEATURES", "Feature", "FirstShare", "Limits", "Model", "Share", "check_features"]
 
@@ -43,15 +43,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rows: Annotated[int, Meta(ge=1, le=2**24)] = 131_072
 
 
+# Outside these ranges a plan would be absurd or its numbers too coarse: below the least epsilon no noise table is wide
+# enough, below the least delta noise of 128 bits is too coarse for two phases.
 class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[model]` table, as far as all predictors have it in common.
-
-    The ranges are part of the types: outside them, a plan would be absurd or its numbers too coarse.
+    """The `[model]` table: what all predictors have in common.
 
     Attributes:
         name: The model's name, in answers, metrics and the names that topics get by default.
         predictor: What answers: a box, a stump, a classical learner's hypothesis, or an average.
-        epsilon: Privacy loss of a record, for ever. Below 0.05 no noise table is wide enough.
+        epsilon: Privacy loss of a record, for ever.
         examples: Training rows that `init` will have; declared, not counted from private data.
         features: The features of a query, in the order of its values.
         profile: Whose constants the plan is made with.
@@ -104,7 +104,7 @@ def check_features(model: Model) -> None:
             if not (low < high and abs(low) < 1e150 and abs(high) < 1e150):  # noqa: PLR2004 -- squares must stay finite
                 if feature.kind == "date":
                     raise InputError(f"{where}.bounds", "...", "must be two dates, the earlier one first")
-                raise InputError(f"{where}.bounds", [low, high], "must be two finite numbers, low below high")
+                raise InputError(f"{where}.bounds", [low, high], f"must be {BOUNDS}")
     check_types(model.features)
     if all(feature.sides == "none" for feature in model.features):
         raise InputError("model.features", "none", "at least one feature must have a side")

@@ -44,8 +44,10 @@ def bound_in_words(schema: Mapping[str, Any]) -> str:
     """
     if "bound" in schema:
         return str(schema["bound"])
-    if "maxItems" in schema:
-        return f"{schema.get('minItems', 0)} to {schema['maxItems']} {schema.get('unit', 'entries')}"
+    for most, least, unit in (("maxItems", "minItems", "entries"), ("maxLength", "minLength", "characters")):
+        if most in schema:
+            low = f"{schema[least]} to" if least in schema else "at most"
+            return f"{low} {schema[most]} {schema.get('unit', unit)}"
     if {"minimum", "maximum"} <= schema.keys():
         return f"from {schema['minimum']:.15g} to {schema['maximum']:.15g}"
     return " and ".join(f"{words} {schema[key]:.15g}" for key, words in _LIMITS.items() if key in schema)

@@ -13,7 +13,7 @@ __all__ = ["SelectionPlan", "StumpsModel", "StumpsPlan", "check_stumps_model"]
 
 
 class StumpsModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[model]` table of `predictor = "stumps"`.
+    """The `[model]` table of `predictor = "stumps"`: one threshold on one feature.
 
     A feature's `sides` says which way a stump may cut on it: "lower" labels the largest values 1 (sigma = +1 in
     Definition 4.16 of Stemmer, 2024), "upper" the smallest; its `bounds` are not used.

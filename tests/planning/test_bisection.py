@@ -136,7 +136,7 @@ def test_the_basis_is_normalised():
         ({"directions": 4, "warmup": 9}, "model.directions = 4: must be from 1 to 3"),
         ({"directions": 2, "warmup": 100_000}, "model.warmup = 100000"),
         ({"directions": 2, "warmup": 9, "basis": [[1.0, 0.0, 0.0]]}, "cannot be set beside directions"),
-        ({"basis": []}, "model.basis = 0: must be 1 to 3 vectors"),
+        ({"basis": []}, "model.basis = 0: must be 1 to 32 vectors"),
         ({"basis": [[1.0, 0.0]]}, r"model.basis\[0\] = '...': must be 3 finite numbers"),
         ({"basis": [[0.0, 0.0, 0.0]]}, r"model.basis\[0\] = '...': must be 3 finite numbers"),
         ({"basis": [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]}, r"model.basis\[1\] = '...': must be orthogonal to basis\[0\]"),
