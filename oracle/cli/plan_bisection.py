@@ -28,8 +28,8 @@ def bisection_rows(plan: BisectionPlan) -> Iterator[Row]:
     yield (
         "bits",
         (
-            f"{row.bits:,} noisy comparisons at most: rho = {bits_rho(row):.4g} of zCDP for a row, {bits_rho(one):.4g} for "
-            "a change of one coordinate of their mean by 1 (zCDP: zero-concentrated differential privacy)"
+            f"{row.bits:,} noisy comparisons at most: rho = {bits_rho(row):.4g} of zCDP for a row, {bits_rho(one):.4g} "
+            "for a change of one coordinate of their mean by 1 (zCDP: zero-concentrated differential privacy)"
         ),
     )
     yield "memory", mebibytes(plan.memory_bytes)
