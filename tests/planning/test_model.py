@@ -85,6 +85,7 @@ def test_defaults_are_filled_in() -> None:
             "model.features[0].bounds = '...': must be a list of length 2, not ",
         ),
         ({"profile": "paper", "slicing": "faces"}, 'model.slicing = \'faces\': must be "rsc" for profile = "paper"'),
+        ({"concept": "box"}, "model.concept = '...': unknown setting of a model file; it is for predictor classical"),
         ({"epsylon": 1.0}, "model.epsylon = '...': unknown setting of a model file; did you mean epsilon?"),
         (
             {"features": [{"name": "a", "side": "both"}]},

@@ -83,6 +83,12 @@ def test_unknown_setting(tmp_path, text, field, near):
     assert caught.value.bound == "unknown setting of a configuration" + (f"; did you mean {near}?" if near else "")
 
 
+def test_a_model_file_is_no_configuration(tmp_path):
+    """Whoever names the one in the other's place is told which of the two it is."""
+    with pytest.raises(InputError, match=r"model = .*: unknown setting of a configuration; it is the table of a model"):
+        _load(tmp_path, '[model]\nname = "m"\n')
+
+
 @pytest.mark.parametrize(
     ("text", "field", "value", "bound"),
     [
