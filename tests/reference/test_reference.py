@@ -3,11 +3,12 @@
 import copy
 import json
 import math
+import re
 import tomllib
 
 import msgspec
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.errors import InputError
@@ -15,7 +16,7 @@ from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits
 from oracle.planning.model_file import parse_model
 from oracle.service.config import Config, load_config, tables_of
-from tests.reference.examples import FILES, at, where
+from tests.reference.examples import FILES, Place, at, where
 from tests.reference.keys import config_tables, model_tables
 from tests.reference.page import page
 from tests.support.pages import ROOT
@@ -148,36 +149,42 @@ def test_a_password_comes_from_the_environment_as_shown(read, monkeypatch, file,
     assert getattr(table, name.split(".")[1]).password.get_secret_value() == "secret"
 
 
+def _places(table, key):
+    """Return every example that a key can be set in: of what predictors have in common, those of all predictors."""
+    if table.path != ("model",) or table.chosen:
+        return list(where(table.path, key.name, table.chosen))
+    models = {file: document["model"]["predictor"] for file, document in FILES.items() if "model" in document}
+    own = {name: kind.model.__annotations__ for name, kind in KINDS.items()}
+    return [Place(file, table.path) for file, predictor in models.items() if key.name not in own[predictor]]
+
+
 @pytest.mark.parametrize(("table", "key"), _RANGES)
 def test_a_range_is_the_one_that_is_enforced(read, table, key):
-    """Outside, a file is refused by the key's name; inside, nothing is said of this key, at the ends least of all."""
-    place = next(where(table.path, key.name, table.chosen))
-    field = ".".join(part if isinstance(part, str) else f"[{part}]" for part in place.path).replace(".[", "[")
+    """Outside, every example is refused by the key's name; inside, nothing is said of this key, nor at the ends."""
+    places = _places(table, key)
 
-    def refused(value):
+    def refused(value, place):
+        field = re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, (*place.path, key.name))))
         try:
             read(_changed(place, key.name, value))
         except InputError as error:
-            return (
-                error.field == f"{field}.{key.name}" and str(error).startswith(f"{field}.{key.name} ") and error.bound
-            )
+            return error.field == field and str(error).startswith(f"{field} ") and error.bound
         return False
 
     @settings(max_examples=30)
     @given(_outside(key.schema))
     def outside(value):
-        assert refused(value)
+        assert all(refused(value, place) for place in places)
 
     @settings(max_examples=30)
     @given(_inside(key.schema) | st.sampled_from([limit for limit in _limits(key.schema) if limit is not None]))
     def inside(value):
-        assume(key.name not in _TOGETHER)
-        assert not refused(value)
+        assert not any(refused(value, place) for place in places)
 
     outside()
     if key.name in _TOGETHER:
         kind = KINDS[table.chosen["predictor"][0]].model
-        assert msgspec.convert(_changed(place, key.name, key.schema["minimum"])["model"], kind)
+        assert msgspec.convert(_changed(places[0], key.name, key.schema["minimum"])["model"], kind)
     else:
         inside()
 
