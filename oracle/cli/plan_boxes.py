@@ -34,9 +34,12 @@ def noise_rows(plan: BoxPlan) -> Iterator[Row]:
     first = plan.phases[0]
     yield "noise", f"{first.start.law}, keyed (made again, not drawn again, after a crash), exact to 128 bits"
     yield "", "noise scale: nats for each point of depth; the smaller, the more noise"
-    yield "phases", "each has points of its own, made of the queries that were answered in the one before"
+    yield (
+        "phases",
+        "each has points of its own: training rows in the first, later ones queries answered in the one before",
+    )
     yield "", "points/side: points labelled 1 that a side holds; as many as lie beyond a query are its depth"
-    yield "", "mediums: answers whose noisy depth is between the thresholds; only these cost privacy"
+    yield "", "mediums: answers whose noisy depth is between the thresholds; privacy is accounted by their number"
     yield (
         "",
         f"re-armed: a side that gave too many mediums (Stopper epsilon {first.stopper.epsilon:.4g}) gets fresh points",
