@@ -268,8 +268,7 @@ def _clear(error: ErrorDetails) -> InputError:
     field = ".".join(part for index, part in enumerate(parts) if not (index == 1 and parts[0] in {"source", "sink"}))
     if error["type"] == "extra_forbidden":
         known = tables.get(tuple(parts[:-1]), Config).model_fields
-        hint = "; it is the table of a model file" if field == "model" else did_you_mean(parts[-1], known)
-        return InputError(field, "...", f"unknown setting of a configuration{hint}")
+        return InputError(field, "...", f"unknown setting of a configuration{did_you_mean(parts[-1], known)}")
     if error["type"] == "missing":
         return InputError(field, None, "must be set")
     if error["type"] in {"union_tag_not_found", "union_tag_invalid"}:

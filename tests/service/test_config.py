@@ -83,12 +83,6 @@ def test_unknown_setting(tmp_path, text, field, near):
     assert caught.value.bound == "unknown setting of a configuration" + (f"; did you mean {near}?" if near else "")
 
 
-def test_a_model_file_is_no_configuration(tmp_path):
-    """Whoever names the one in the other's place is told which of the two it is."""
-    with pytest.raises(InputError, match=r"model = .*: unknown setting of a configuration; it is the table of a model"):
-        _load(tmp_path, '[model]\nname = "m"\n')
-
-
 def test_a_model_file_is_told_from_a_configuration(tmp_path):
     """Whoever names the wrong one of the two reads which is wanted, not that a setting is unknown."""
     with pytest.raises(InputError, match=r"CONFIG.toml = '.*': this is a model file; name the configuration"):
