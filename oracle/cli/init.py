@@ -67,7 +67,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     _refuse_existing(targets, shards)
     check_place(state)
     check_table(data, model.features, label)  # before the planner takes its seconds
-    with Progress("planning", SEARCH_STEPS, "steps") as progress:
+    with Progress("planning", SEARCH_STEPS, "steps at most") as progress:
         plan = plan_shards(model, shards, progress.at)
     if shards == 1:
         _make_one(plan, data, label, targets)

@@ -3,30 +3,33 @@
 Nothing here is taken from private data. Each predictor has a model class of its own (`oracle.planning.kinds`).
 """
 
+from typing import Final
+
 import msgspec
 
 from oracle.errors import InputError
 from oracle.planning.features import Feature, check_types
 
 __all__ = [
+    "RANGES",
     "Feature",
     "Limits",
     "Model",
     "check_feature_limit",
     "check_features",
-    "check_open",
     "check_promises",
     "check_share",
 ]
 
 _NAME_LIMIT = 64
-_RANGES = (
-    ("epsilon", 0.05, 50.0),  # below, no noise table is wide enough
-    ("delta", 1e-18, 0.1),  # below, noise of 128 bits is too coarse for two phases
-    ("alpha", 1e-6, 0.5),
-    ("beta", 1e-12, 0.5),
-    ("gamma", 1e-6, 1.0),
-)
+RANGES: Final = {
+    "epsilon": (0.05, 50.0),  # below, no noise table is wide enough
+    "delta": (1e-18, 0.1),  # below, noise of 128 bits is too coarse for two phases
+    "alpha": (1e-6, 0.5),
+    "beta": (1e-12, 0.5),
+    "gamma": (1e-6, 1.0),
+    "examples": (1, 2**48),
+}
 """Least and largest value of each promise: outside, a plan would be absurd or its numbers too coarse."""
 
 _LEAST_SHARE = 1e-6
@@ -70,12 +73,6 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     limits: Limits = Limits()
 
 
-def check_open(field: str, value: float, most: float, *, closed: bool) -> None:
-    """Refuse a number that is not above 0 and below `most`, or at most `most` if the range is closed."""
-    if not (value > 0.0 and (value <= most if closed else value < most)):  # also for NaN
-        raise InputError(f"model.{field}", value, f"must be above 0 and {'at most' if closed else 'below'} {most:g}")
-
-
 def check_share(field: str, value: float, *, closed: bool) -> None:
     """Refuse a part of a whole that is too small for any plan, or above 1; also 1 itself, unless `closed`."""
     if not (_LEAST_SHARE <= value <= 1.0 and (closed or value < 1.0)):  # also for NaN
@@ -89,11 +86,10 @@ def check_promises(model: Model) -> None:
     Raises:
         InputError: One of them is.
     """
-    for field, least, most in _RANGES:
+    for field, (least, most) in RANGES.items():
         value = getattr(model, field)
         if not least <= value <= most:  # also for NaN
             raise InputError(f"model.{field}", value, f"must be from {least:g} to {most:g}")
-    check_open("examples", model.examples, 2**48, closed=True)
     for field, low, high in (
         ("body_bytes", 64, 2**30),
         ("batch_bytes", 1024, 2**30),

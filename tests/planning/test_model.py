@@ -49,7 +49,7 @@ def test_defaults_are_filled_in() -> None:
         ({"beta": 0.0}, "model.beta = 0.0: must be from 1e-12 to 0.5"),
         ({"gamma": 1.5}, "model.gamma = 1.5: must be from 1e-06 to 1"),
         ({"gamma": 1e-9}, "model.gamma = 1e-09: must be from 1e-06 to 1"),
-        ({"examples": 0}, "model.examples = 0: must be above 0 and at most"),
+        ({"examples": 0}, "model.examples = 0: must be from 1 to 2.81475e+14"),
         ({"share": 0.0}, "model.share = 0.0: must be at least 1e-06 and at most 1"),
         ({"first_share": 1.0}, "model.first_share = 1.0: must be at least 1e-06 and below 1"),
         ({"trim": 10}, "model.trim = 10: must be from 0 to examples (9)"),
