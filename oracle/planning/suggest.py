@@ -229,6 +229,7 @@ def _least_index(lacking: Callable[[int], float], start: int, bounds: tuple[int,
             at = _index(math.exp(where + min(max(reach, -_STRIDE), _STRIDE)))
         elif not found:
             at = _index(math.exp(where + _STRIDE))
+        at = min(max(at, bounds[0]), bounds[1])
         if not low < at < high or step > _GUESSES or (found and not math.isfinite(figure)):
             at = (low + high) // 2
     return high if high <= bounds[1] else None
