@@ -25,7 +25,7 @@ from oracle.planning.planner import as_classical, as_paper, wish_for
 from oracle.planning.promise import promise_of
 from oracle.planning.serving import serving
 from oracle.planning.sharding import refuse_small_parts, shard_model
-from oracle.planning.tight import SEARCH_STEPS
+from oracle.planning.tight import PLAN_STEPS
 
 __all__ = ["PAGES", "Page", "run"]
 
@@ -92,7 +92,7 @@ def run(
 
 def _show(model: Model, part: Model, shards: int, *, compare: str | None, as_json: bool) -> None:
     """Print the plan of each shard's part, and refuse it where the part has too few examples."""
-    with Progress("planning", SEARCH_STEPS, "steps at most") as progress:
+    with Progress("planning", PLAN_STEPS, "steps at most") as progress:
         plan = wish_for(part, progress.at)
     paper = None if compare is None else _paper(part)
     other = as_classical(part)

@@ -57,7 +57,7 @@ class Kind(Generic[ModelT, PlanT]):
             where they are not set.
         check_model: Refuses a model with a value outside its bound (`InputError`).
         wish: Plans a model, as if just enough examples were declared where it declares too few; calls the function it
-            is given after each of about `oracle.planning.tight.SEARCH_STEPS` steps, if it searches.
+            is given after each of at most `oracle.planning.tight.PLAN_STEPS` steps, if it searches.
         verify: Makes every figure of a plan again, and refuses one that does not hold (`PlanError`).
         check_runnable: Refuses a plan that no state can be made of (`PlanError`).
         quick: Returns examples that are enough, and a few percent more than `wish` finds, without a search; where it is

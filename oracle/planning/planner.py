@@ -22,7 +22,7 @@ def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None)
 
     Args:
         model: The model.
-        progress: Called after each of about `SEARCH_STEPS` steps, if there is anything to search.
+        progress: Called after each of at most `PLAN_STEPS` steps, if there is anything to search.
 
     Raises:
         PlanError: A size is out of range.

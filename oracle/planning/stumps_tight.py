@@ -15,11 +15,10 @@ from oracle.errors import PlanError
 from oracle.planning.box_model import BoxModel
 from oracle.planning.drafts import Task, count_allowed, count_phases, draft_error, draft_phases, write_phases
 from oracle.planning.features import stand_in
-from oracle.planning.guarantees import verify
 from oracle.planning.search import first_enough, least_in_box
 from oracle.planning.sizes import Shares
 from oracle.planning.stumps_model import SelectionPlan, StumpsModel, StumpsPlan
-from oracle.planning.tight import FEW_PHASES, SEARCH_STEPS, side_names, with_room
+from oracle.planning.tight import FEW_PHASES, SEARCH_STEPS, side_names, verify_in_steps, with_room
 
 __all__ = ["quick_stump_examples", "selection_error", "stumps_wish"]
 
@@ -196,7 +195,7 @@ def stumps_wish(model: StumpsModel, progress: Callable[[int], None]) -> StumpsPl
 
     Args:
         model: The model.
-        progress: Called after each of about `SEARCH_STEPS` steps.
+        progress: Called after each of at most `PLAN_STEPS` steps.
 
     Raises:
         PlanError: A size is out of range.
@@ -206,7 +205,7 @@ def stumps_wish(model: StumpsModel, progress: Callable[[int], None]) -> StumpsPl
     if not _suffices(model, split, count, rows):
         rows = max(_enough(model, split, count), rows + 1)
     plan = _write(model, split, count, rows)
-    verify(plan)
+    verify_in_steps(plan, progress)
     return plan
 
 

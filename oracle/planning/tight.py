@@ -29,6 +29,7 @@ from oracle.planning.sizes import Shares
 __all__ = [
     "COIN",
     "FEW_PHASES",
+    "PLAN_STEPS",
     "SEARCH_STEPS",
     "faces_share",
     "least_examples",
@@ -36,6 +37,7 @@ __all__ = [
     "plan_tight",
     "quick_examples",
     "side_names",
+    "verify_in_steps",
     "with_room",
 ]
 
@@ -47,6 +49,12 @@ _NEAR: Final = 0.1
 
 SEARCH_STEPS: Final = 90
 """Sizes that the search tries at most."""
+
+_CHECK_STEPS: Final = 30
+"""Steps that checking the phases takes, of about the search's length each."""
+
+PLAN_STEPS: Final = SEARCH_STEPS + _CHECK_STEPS
+"""Steps of a plan at most, as its progress is counted."""
 
 FEW_PHASES: Final = 4
 """Phases that stand for all where nothing is searched for."""
@@ -86,6 +94,11 @@ class _Settled(NamedTuple):
     shares: Shares
     phases: int
     draft: Draft
+
+
+def verify_in_steps(plan: BoxPlan, progress: Callable[[int], None]) -> None:
+    """Check every figure of a plan with the accountant (`guarantees.verify`), as the last of `PLAN_STEPS`."""
+    verify(plan, lambda done: progress(SEARCH_STEPS + _CHECK_STEPS * done // len(plan.phases)))
 
 
 def with_room(examples: int) -> int:
@@ -186,7 +199,7 @@ def plan_or_wish(model: BoxModel, progress: Callable[[int], None] = lambda _step
 
     Args:
         model: The model.
-        progress: Called after each of about `SEARCH_STEPS` steps.
+        progress: Called after each of at most `PLAN_STEPS` steps.
 
     Raises:
         PlanError: A size is out of range.
@@ -198,7 +211,7 @@ def plan_or_wish(model: BoxModel, progress: Callable[[int], None] = lambda _step
         task = Task(msgspec.structs.replace(model, examples=least), task.sides, task.share)
         draft = draft_phases(task, shares, count, least)
     plan = _write(task, shares, draft)
-    verify(plan)
+    verify_in_steps(plan, progress)
     return plan
 
 
