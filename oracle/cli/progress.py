@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self, TextIO
 
@@ -29,14 +30,23 @@ class Progress:
         total: Units in all; None where it is not known (then nothing is shown).
         unit: The unit's name.
         stream: Where to show it; standard error by default.
+        clock: Returns seconds.
     """
 
-    def __init__(self, what: str, total: int | None, unit: str, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        total: int | None,
+        unit: str,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._what = what
         self._total = total
         self._unit = unit
         self._stream = stream or sys.stderr
-        self._started = time.monotonic()
+        self._clock = clock
+        self._started = clock()
         self._shown = self._started
         self._first: tuple[float, int] | None = None
         self._bar: RichProgress | None = None
@@ -53,7 +63,7 @@ class Progress:
 
     def at(self, done: int) -> None:
         """Say how many units are done."""
-        now = time.monotonic()
+        now = self._clock()
         self._first = self._first or (now, done)
         if not self._total or now - self._started < _QUIET:
             return

@@ -6,6 +6,7 @@ eps_sel + eps_cut + (the rest, for its instance of phase 1); a query pays eps_S 
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,6 +26,9 @@ __all__ = ["quick_stump_examples", "selection_error", "stumps_wish"]
 _LOWEST: Final = np.array([0.3, 0.3, 0.01, 0.3, 0.002])
 _HIGHEST: Final = np.array([0.95, 10.0, 0.6, 0.97, 0.3])
 _FIRST_GUESS: Final = np.array([0.9, 3.0, 0.1, 0.8, 0.04])
+
+_RELEASED: Final = (0.1, 0.25)
+"""Further parts of epsilon for the choice, beside the first guess's, where nothing is searched for."""
 
 _USUAL: Final = 2**20
 """Examples for which eps_sel + eps_cut is split; any others need about the same split."""
@@ -166,13 +170,31 @@ def _search(model: StumpsModel, progress: Callable[[int], None]) -> _Split:
     return _split_at(model, found)
 
 
+def _first_splits(model: StumpsModel) -> list[_Split]:
+    """Return the shares that are tried without a search; few rows, or a large epsilon, want more for the choice."""
+    first = _split_at(model, _FIRST_GUESS)
+    return [first, *(first._replace(released=released) for released in _RELEASED)]
+
+
 def quick_stump_examples(model: StumpsModel) -> int:
-    """Return how many examples the shares want that the search begins with (see `tight.quick_examples`).
+    """Return how many examples the best of a few shares wants (see `tight.quick_examples`).
 
     Raises:
         PlanError: A size is out of range, or the declared examples are too few to choose a stump by.
     """
-    split = _split_at(model, _FIRST_GUESS)
+    wanted: list[int] = []
+    refusals: list[PlanError] = []
+    for split in _first_splits(model):
+        try:
+            wanted.append(_quick(model, split))
+        except PlanError as exc:
+            refusals.append(exc)
+    if not wanted:
+        raise refusals[0]
+    return min(wanted)
+
+
+def _quick(model: StumpsModel, split: _Split) -> int:
     task = _task(model, split, model.examples)
     if task is None:
         raise _too_few(model.examples)
@@ -221,7 +243,7 @@ def _settle(model: StumpsModel, progress: Callable[[int], None]) -> tuple[_Split
 
     return first_enough(
         lambda: counted(_search(model, progress)),
-        lambda: counted(_split_at(model, _FIRST_GUESS)),
+        *(partial(counted, split) for split in _first_splits(model)),
         enough=lambda found: _suffices(model, *found, model.examples),
     )
 
