@@ -90,7 +90,7 @@ def test_a_narrow_terminal_crops_no_number(cli, model, monkeypatch):
 
 
 def test_too_few_declared_examples(cli, model):
-    """The plan for just enough is printed, and one line says how many there must be; that many do. (What 60 buy comes after it.)"""
+    """The plan for just enough is printed, and one line says how many there must be; that many do."""
     result = cli("plan", model(60))
     assert result.code == 2
     assert "60 declared" in result.out
