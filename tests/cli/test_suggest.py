@@ -23,8 +23,9 @@ def test_the_table_shows_what_the_rows_buy(cli, model):
     few = cli("suggest", model(), "--rows", "300").out
     assert "what 300 rows buy" in few
     assert "none to 0.5" in few
-    assert "rectangles faces: not below epsilon" in few
+    assert "rectangles faces: not even at epsilon 50 at alpha 0.4; at epsilon 8" in few
     assert "the rows buy no side" in few
+    assert "rectangles faces: not below epsilon" in cli("suggest", model(), "--rows", "2000").out
 
 
 def test_its_json_has_figures_that_plan_accepts(cli, model):
