@@ -25,7 +25,7 @@ from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
 from oracle.planning.features import Feature
 from oracle.planning.planner import plan_model
 from oracle.planning.promise import promise_of
-from oracle.planning.tight import SEARCH_STEPS
+from oracle.planning.tight import PLAN_STEPS
 
 __all__ = ["run"]
 
@@ -57,7 +57,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     state is made. Exits 1 if the plan's promise is not kept.
     """
     model = read_model(model_file)
-    with Progress("planning", SEARCH_STEPS, "steps") as progress:
+    with Progress("planning", PLAN_STEPS, "steps at most") as progress:
         plan = plan_model(model, progress.at)
     if plan.answers != "label":
         bound = f'answers with numbers; evaluate is for predictors that answer with labels, not "{plan.predictor}"'

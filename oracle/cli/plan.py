@@ -9,14 +9,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from oracle.cli.models import read_model
+from oracle.cli.models import read_in_range, read_model
 from oracle.cli.plan_bisection import bisection_phases, bisection_rows, compare_bisection
 from oracle.cli.plan_boxes import box_phases, box_rows, compare_boxes
 from oracle.cli.plan_classical import ADVICE, beside, classical_choices, classical_rows
 from oracle.cli.plan_page import Row, mebibytes, promise_rows
 from oracle.cli.plan_stumps import stump_rows
 from oracle.cli.progress import Progress
-from oracle.errors import RefusedError
+from oracle.cli.suggest import refused_with_offers
+from oracle.errors import InputError, PlanError, RefusedError
 from oracle.planning.features import Feature
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
@@ -24,7 +25,7 @@ from oracle.planning.planner import as_classical, as_paper, wish_for
 from oracle.planning.promise import promise_of
 from oracle.planning.serving import serving
 from oracle.planning.sharding import refuse_small_parts, shard_model
-from oracle.planning.tight import SEARCH_STEPS
+from oracle.planning.tight import PLAN_STEPS
 
 __all__ = ["PAGES", "Page", "run"]
 
@@ -74,12 +75,24 @@ def run(
     shards: Annotated[int, typer.Option("--shards", help="Plan each of so many shards, as init --shards does.")] = 1,
 ) -> None:
     """Print the plan of a model: examples wanted, expected error, phases, delta schedule, memory. Reads no data."""
-    model = read_model(model_file)
+    try:
+        model = read_model(model_file)
+    except InputError as exc:
+        near = read_in_range(model_file, exc)
+        raise (refused_with_offers(exc, near) if near else exc) from None
     if compare is not None and model.profile == compare:
         msg = "--compare = 'paper': this model is of the paper profile itself; compare one of profile tight with it"
         raise RefusedError(msg)
     part = shard_model(model, shards)
-    with Progress("planning", SEARCH_STEPS, "steps") as progress:
+    try:
+        _show(model, part, shards, compare=compare, as_json=as_json)
+    except PlanError as exc:
+        raise refused_with_offers(exc, part) from exc
+
+
+def _show(model: Model, part: Model, shards: int, *, compare: str | None, as_json: bool) -> None:
+    """Print the plan of each shard's part, and refuse it where the part has too few examples."""
+    with Progress("planning", PLAN_STEPS, "steps at most") as progress:
         plan = wish_for(part, progress.at)
     paper = None if compare is None else _paper(part)
     other = as_classical(part)

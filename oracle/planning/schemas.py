@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-__all__ = ["bound_in_words", "schema_of"]
+__all__ = ["bound_in_words", "range_of", "schema_of"]
 
 _LIMITS: Final = {
     "minimum": "at least",
@@ -29,6 +29,12 @@ def schema_of(kind: type[msgspec.Struct], field: str) -> dict[str, Any]:
         choices = next((part for part in get_args(hint) if get_origin(part) is Literal), hint)
         schema["enum"] = list(get_args(choices))
     return schema
+
+
+def range_of(kind: type[msgspec.Struct], field: str) -> tuple[float, float]:
+    """Return the least and the largest value of a number that has both."""
+    schema = schema_of(kind, field)
+    return schema["minimum"], schema["maximum"]
 
 
 def bound_in_words(schema: Mapping[str, Any]) -> str:
