@@ -92,7 +92,9 @@ def test_nothing_scrolls_sideways(page):
 def test_one_screen(page):
     """All that changes fits on one screen of 1440 by 900, the errors and rejections included; the plan is below."""
     page.open(MIXED)
-    bottom = "return Math.max(...[...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().bottom))"
+    bottom = (
+        "return Math.max(...[...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().bottom))"
+    )
     assert page.run(bottom, ".top, .verdict, .overview, .below") <= 900
     assert "error at most 0.0984, an estimate" in page.text("facts")  # of the plan, what matters most
 

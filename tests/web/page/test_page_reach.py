@@ -44,7 +44,14 @@ def test_keyboard(page):
     """Tab comes by all that is interactive, in the order of reading, visibly, and leaves the page again."""
     page.open(MIXED)
     stops = round_trip(page)
-    assert [name for name, _ in stops] == ["Skip to the status", "Shards", "Promise", "Rejections 30", "Errors 1", "all"]
+    assert [name for name, _ in stops] == [
+        "Skip to the status",
+        "Shards",
+        "Promise",
+        "Rejections 30",
+        "Errors 1",
+        "all",
+    ]
     assert all(visible for _, visible in stops)
     interactive = (
         "return document.querySelectorAll('a, button, input, select, textarea, summary, [tabindex=\"0\"]').length"

@@ -11,14 +11,15 @@ def test_overview(page):
     page.open(document(*EIGHT))
     shown = {
         "model": "vfr",
-        "facts": "version 0.1.0 · rectangles, tight profile · error at most 0.0984, an estimate · alpha 0.1 · up 2 d 4 h",
+        "facts": "version 0.1.0 · rectangles, tight profile · error at most 0.0984, an estimate · alpha 0.1 · "
+        "up 2 d 4 h",
         "verdict-title": "Ready: 8 of 8 shards serving",
         "rate-now": "9,876",
         "lag-now": "336",
         "lag-unit": "records, 1.8 s behind at most",
         "progress-rounds": "9,663,444",
         "progress-phase": "2 of 5 planned",
-        "progress-left": "8,650 rounds shard 7, 7 s",
+        "progress-left": "8,650 shard 7 in 7 s",
         "progress-rearms": "7",
         "progress-batches": "10,444",
         "progress-age": "8 min shard 7",
@@ -100,7 +101,7 @@ def test_no_shard(page):
 def test_one_shard(page):
     """Of a single shard nothing is said twice, and there is nothing to choose."""
     page.open(document(shard(0)))
-    assert page.text("progress-left") == "15,489 rounds, 12 s"
+    assert page.text("progress-left") == "15,489 in 12 s"
     assert page.texts("#filter") == []
 
 

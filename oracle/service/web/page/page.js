@@ -293,10 +293,10 @@ function showProgress(status) {
   };
   line("progress-rounds", total("round"));
   line("progress-phase", closest ? range(shards.map((shard) => shard.phase)) : DASH, closest && ` of ${range(shards.map((shard) => shard.phases))} planned`);
-  const wait = closest && closest.rate > 0 ? `, ${duration(roundsLeft(closest) / closest.rate)}` : "";
+  const wait = closest && closest.rate > 0 ? ` in ${duration(roundsLeft(closest) / closest.rate)}` : "";
   by("progress-next").hidden = status.released === true;
-  put(by("progress-next").firstChild, status.predictor === "bisection" ? "Phase ends in" : "Next re-arm in");
-  line("progress-left", closest ? `${count(roundsLeft(closest))} rounds` : DASH, closest && `${of(closest)}${wait}`);
+  put(by("progress-next").firstChild, status.predictor === "bisection" ? "Rounds to phase’s end" : "Rounds to next re-arm");
+  line("progress-left", closest ? count(roundsLeft(closest)) : DASH, closest && `${of(closest)}${wait}`);
   line("progress-rearms", total("rearms"));
   line("progress-batches", total("batches"));
   line("progress-age", dated.length > 0 ? duration(status.now - dated[0].snapshot_at) : "none yet", dated.length > 0 ? of(dated[0]) : "");
