@@ -55,7 +55,7 @@ def baselines(model: Model, train: Table, test: Table, secret: bytes) -> Iterato
         secret: 32 bytes that the private ones' noise follows from.
     """
     most = bool(train.labels.mean() >= 0.5)  # noqa: PLR2004 -- the more frequent label
-    yield Baseline("majority", float((test.labels != most).mean()), f"always {int(most)}")
+    yield Baseline(f"always {int(most)}", float((test.labels != most).mean()), "majority: the more frequent label")
     starts = columns_of(model.features)
     numbers = [index for index, feature in enumerate(model.features) if feature.kind != "string"]
     if len(numbers) < len(model.features):

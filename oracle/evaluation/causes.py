@@ -41,14 +41,14 @@ def causes(
         plan: The plan.
         promise: What it promises.
         trial: What was seen.
-        others: The baselines.
+        others: The baselines, the majority first.
         tables: The training and the test rows.
     """
     named = {other.name: other for other in others}
     yield from _unfit(plan, promise, named.get("best box"), len(tables[0].labels))
     yield from _starving(plan, trial)
     yield from _rare(promise, trial, tables[1])
-    yield from _useless(trial, named["majority"])
+    yield from _useless(trial, others[0])
     yield from _unlike(plan, promise, *tables)
     yield from _unsteady(promise, trial)
 
@@ -95,7 +95,7 @@ def _rare(promise: Promise, trial: Trial, test: Table) -> Iterator[str]:
 def _useless(trial: Trial, majority: Baseline) -> Iterator[str]:
     """Yield that it is no better than one answer for all."""
     if majority.error is not None and trial.whole.error >= majority.error:
-        yield f"it is no better than {majority.note}, which is wrong on {majority.error:.2%}"
+        yield f"it is no better than {majority.name}, which is wrong on {majority.error:.2%}"
 
 
 def _unlike(plan: Plan, promise: Promise, train: Table, test: Table) -> Iterator[str]:

@@ -17,7 +17,7 @@ INTERVAL = "95 % interval of Clopper and Pearson (1934), by the test rows that w
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One evaluation. Private, but for what was released.
+    """One evaluation. Private, but for what was released. Fields that came later have a default.
 
     Attributes:
         warning: That it is not to be published.
@@ -50,9 +50,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     epsilon: float
     delta: float
     promise: Promise
-    limit: float
+    limit: float = 1.0
     kept: bool
-    order: str
+    order: str = ""
     interval: str = INTERVAL
     error: float
     low: float
@@ -60,12 +60,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     false_positives: float
     false_negatives: float
     phases: tuple[Seen, ...]
-    phase_rounds: tuple[int, ...]
-    stretches: tuple[Seen, ...]
-    sides: tuple[Side, ...]
+    phase_rounds: tuple[int, ...] = ()
+    stretches: tuple[Seen, ...] = ()
+    sides: tuple[Side, ...] = ()
     baselines: tuple[Baseline, ...]
     causes: tuple[str, ...]
-    released: ScoreReleased | None
+    released: ScoreReleased | None = None
 
 
 def report_of(  # noqa: PLR0913, PLR0917 -- its parts

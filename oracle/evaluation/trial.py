@@ -71,18 +71,18 @@ class Seen:
     Attributes:
         rounds: How many.
         error: Part of the answers that is wrong.
+        phase: The phase that answered the first of them.
         low: The lower end of its interval (`interval`), by the test rows that the queries were made of.
         high: The upper end.
         first: The first of these rounds, from 0.
-        phase: The phase that answered the first of them.
     """
 
     rounds: int
     error: float
-    low: float
-    high: float
-    first: int
     phase: int
+    low: float = 0.0
+    high: float = 1.0
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Trial:
     def _seen(self, rounds: NDArray[np.int64]) -> Seen:
         error = float((self.labels[rounds] != self.truth[rounds]).mean())
         low, high = interval(error, len(np.unique(self.rows[rounds])))
-        return Seen(len(rounds), error, low, high, int(rounds[0]), int(self.phases[rounds[0]]))
+        return Seen(len(rounds), error, int(self.phases[rounds[0]]), low, high, int(rounds[0]))
 
 
 def interval(error: float, count: int) -> tuple[float, float]:
