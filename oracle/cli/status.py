@@ -180,11 +180,7 @@ def _terms(status: "Status | ShardedStatus") -> Iterator[Row]:
         yield ABOUT_REARMS
     if status.delta_limit:
         who = "record" if status.protects_queries else "training row"
-        yield (
-            "delta spent",
-            f"the delta of every {who} so far, added up: each pays its own once, and the sum stays below",
-        )
-        yield "", "the limit over all rounds for ever"
+        yield "delta", f"each {who} pays its own once; all that is spent, added up, stays below the limit for ever"
 
 
 def _by_shard(status: "ShardedStatus") -> Table:

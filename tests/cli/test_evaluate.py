@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from oracle.accounting.ledger import decode
+from oracle.accounting.ledger import ScoreReleased, decode
 
 pytestmark = pytest.mark.usefixtures("planned_once")
 
@@ -84,7 +84,7 @@ def test_a_promise_that_is_kept(cli, case, tmp_path):
     assert errors["best box"] < 0.01
     assert None not in errors.values()
     assert list(errors) == [
-        *["always 0", "best stump", "best box", "classical, same epsilon", "logistic regression", "gradient boosting"],
+        *["always 1", "best stump", "best box", "classical, same epsilon", "logistic regression", "gradient boosting"],
         *["logistic regression of diffprivlib", "random forest of diffprivlib"],
     ]
     for parts in (found["phases"], found["stretches"]):
@@ -213,6 +213,7 @@ def test_a_released_score(cli, sale, tmp_path):
     assert len(events) == 2
     for result, event in zip(results, events, strict=True):
         found = json.loads(result.out)
+        assert isinstance(event, ScoreReleased)
         assert found["released"] == msgspec.to_builtins(event)
         assert (event.model, event.data, event.round, event.noise) == ("case", "patients", 6_000, 0.5)
         assert (event.epsilon_training, event.epsilon_test) == (8.0, pytest.approx(8.5))
