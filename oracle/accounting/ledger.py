@@ -119,6 +119,7 @@ class ScoreReleased(msgspec.Struct, frozen=True, tag_field="kind", tag="score-re
     Attributes:
         model: The model's name.
         data: What the owner calls the data that the training and the test rows are of.
+        trial: Random, 32 hex digits: tells trials apart.
         wrong: The noisy count, cut off at 0 and at `round`.
         round: Rounds of the trial, one for each test row.
         noise: Inverse scale of the count's discrete Laplace noise (nats).
@@ -131,6 +132,7 @@ class ScoreReleased(msgspec.Struct, frozen=True, tag_field="kind", tag="score-re
 
     model: str
     data: str
+    trial: str
     wrong: int
     round: int
     noise: float

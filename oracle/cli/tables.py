@@ -107,7 +107,7 @@ def order_by(path: Path, column: str) -> NDArray[np.int64]:
         SourceError: The file cannot be read.
         DataError: The column is missing, has a row without a value, or holds what has no such order.
     """
-    with _opened(path, (), column) as table:
+    with _opened(path, (), column, "--time") as table:
         parts = [batch.column(column) for batch in table.batches()]
         values = pa.chunked_array(parts) if parts else pa.chunked_array([], type=pa.float64())
         kind = values.type
@@ -124,7 +124,7 @@ def order_by(path: Path, column: str) -> NDArray[np.int64]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, features: Sequence[Feature], label: str) -> Iterator[TableFile]:
+def _opened(path: Path, features: Sequence[Feature], label: str, option: str = "--label") -> Iterator[TableFile]:
     """Lend a table; turn errors of the system and of Arrow into ours: a file or a column that holds something else.
 
     They never quote the file's content, which is private.
@@ -132,7 +132,7 @@ def _opened(path: Path, features: Sequence[Feature], label: str) -> Iterator[Tab
     table = None
     try:
         advice = dict.fromkeys((one.source for one in features), '; column = "..." in the model file names another')
-        advice[label] = "; --label names another"
+        advice[label] = f"; {option} names another"
         table = TableFile(path, [*(feature.source for feature in features), label], _types(features), advice)
         yield table
     except (OSError, pa.ArrowException) as exc:

@@ -24,8 +24,6 @@ _SELDOM: Final = 0.05
 _UNFIT: Final = 0.25
 """Part of the bound that labels which no box fits may take before they are named."""
 
-_OR_SEQUENTIAL: Final = ', or take slicing = "sequential"'
-
 _STARVES: Final = 1.2
 """Times its stripe that a side may reach past before it is named."""
 
@@ -46,7 +44,7 @@ def causes(
     """
     named = {other.name: other for other in others}
     yield from _unfit(plan, promise, named.get("best box"), len(tables[0].labels))
-    yield from _starving(plan, trial)
+    yield from _starving(plan, promise, trial)
     yield from _rare(promise, trial, tables[1])
     yield from _useless(trial, others[0])
     yield from _unlike(plan, promise, *tables)
@@ -64,10 +62,13 @@ def _unfit(plan: Plan, promise: Promise, box: Baseline | None, rows: int) -> Ite
         )
 
 
-def _starving(plan: Plan, trial: Trial) -> Iterator[str]:
+def _starving(plan: Plan, promise: Promise, trial: Trial) -> Iterator[str]:
     """Yield the sides that were given too little, or what lies too far in."""
-    faces = getattr(plan, "slicing", "") == "faces"
-    instead = _OR_SEQUENTIAL if isinstance(plan, BoxPlan) else ', or take slicing = "whole"'
+    remedies = ["more rows, or fewer sides"]
+    if getattr(plan, "slicing", "") == "faces":
+        remedies = [f'take slicing = "{"sequential" if isinstance(plan, BoxPlan) else "whole"}"']
+        if any("`bounds`" in condition for condition in promise.conditions):
+            remedies.insert(0, "put `bounds` about the rows labelled 1")
     for side in trial.sides:
         short = side.held is not None and side.needed is not None and side.held < side.needed
         if not short and interval(side.outside, trial.trained)[0] <= _STARVES * side.stripe:
@@ -75,8 +76,7 @@ def _starving(plan: Plan, trial: Trial) -> Iterator[str]:
         given = "" if side.held is None else f"was given {side.held:,} of {side.needed:,} rows, and "
         yield (
             f"a side starves: {side.name} {given}cuts off {side.outside:.2%} of all rows, labelled 1, where "
-            f"{side.stripe:.2%} is planned"
-            + (f": put `bounds` about the rows labelled 1{instead}" if faces else ": more rows, or fewer sides")
+            f"{side.stripe:.2%} is planned: {', or '.join(remedies)}"
         )
 
 

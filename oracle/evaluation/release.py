@@ -18,6 +18,7 @@ __all__ = ["Cost", "check_release", "cost_of", "noise_reach", "release"]
 
 _LEAST, _MOST = 1e-3, 50.0
 _MISSED = 0.05
+_TRIAL_BYTES = 16
 
 
 class Cost(NamedTuple):
@@ -115,6 +116,7 @@ def release(plan: Plan, trial: Trial, epsilon: float, data: str, bits: BitSource
     return ScoreReleased(
         model=plan.name,
         data=data,
+        trial=secrets.token_hex(_TRIAL_BYTES),
         wrong=min(max(noisy, 0), rounds),
         round=rounds,
         noise=epsilon,
