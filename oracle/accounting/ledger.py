@@ -122,7 +122,7 @@ class ScoreReleased(msgspec.Struct, frozen=True, tag_field="kind", tag="score-re
         trial: Random, 32 hex digits: tells trials apart.
         wrong: The noisy count, cut off at 0 and at `round`.
         round: Rounds of the trial, one for each test row.
-        noise: Inverse scale of the count's discrete Laplace noise (nats).
+        noise: Inverse scale of the count's discrete Laplace noise (nats), at most.
         epsilon: What any record of the data pays at most: the larger one of the next two, as no row is in both files.
         epsilon_training: What a training row pays.
         epsilon_test: What a test row pays.

@@ -2,6 +2,7 @@
 
 import math
 import secrets
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +68,7 @@ class _System:
 
 
 def cost_of(plan: Plan, epsilon: float) -> Cost:
-    """Return what a released score costs, computed from public facts only, rounded up.
+    """Return what a released score costs, computed from public facts only.
 
     Args:
         plan: Of the trial.
@@ -82,8 +83,17 @@ def cost_of(plan: Plan, epsilon: float) -> Cost:
     if plan.nominal or not plan.protects_queries:
         msg = f"--release: what a trial of profile {plan.profile} costs is not proved, so its score cannot be released"
         raise RefusedError(msg)
-    own = 0.0 if plan.released else plan.epsilon
-    return Cost(plan.epsilon, math.nextafter(own + epsilon, math.inf) if own else epsilon, plan.phases[0].delta)
+    return Cost(plan.epsilon, _own(plan) + epsilon, plan.phases[0].delta)
+
+
+def _own(plan: Plan) -> float:
+    """Return what a test row pays for being asked (nats)."""
+    return 0.0 if plan.released else plan.epsilon
+
+
+def _scale(plan: Plan, epsilon: float) -> Fraction:
+    """Return the noise's inverse scale: epsilon, or so little below it that the cost is no float's rounding too low."""
+    return min(Fraction(epsilon), Fraction(cost_of(plan, epsilon).test) - Fraction(_own(plan)))
 
 
 def check_release(rows: int, order: NDArray[np.int64]) -> None:
@@ -112,7 +122,7 @@ def release(plan: Plan, trial: Trial, epsilon: float, data: str, bits: BitSource
         bits: Where the noise comes from; the system.
     """
     cost, rounds = cost_of(plan, epsilon), len(trial.labels)
-    noisy = int((trial.labels != trial.truth).sum()) + discrete_laplace(epsilon, bits or _System())
+    noisy = int((trial.labels != trial.truth).sum()) + discrete_laplace(_scale(plan, epsilon), bits or _System())
     return ScoreReleased(
         model=plan.name,
         data=data,

@@ -14,7 +14,7 @@ _DIGITS: Final = 256
 _bounds = lru_cache(maxsize=8)(exp_bounds)
 
 
-def discrete_laplace(scale: float, bits: BitSource) -> int:
+def discrete_laplace(scale: float | Fraction, bits: BitSource) -> int:
     """Return Z with P(Z = z) = tanh(e/2) exp(-e |z|).
 
     Formal guarantees:

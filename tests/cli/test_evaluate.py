@@ -217,8 +217,8 @@ def test_a_released_score(cli, sale, tmp_path):
         assert found["released"] == msgspec.to_builtins(event)
         assert (event.model, event.data, event.round, event.noise) == ("case", "patients", 6_000, 0.5)
         assert event.epsilon_training == 8.0
-        assert event.epsilon_test == pytest.approx(8.5)
-        assert event.epsilon == event.epsilon_test >= 8.5
+        assert event.epsilon_test == 8.5
+        assert event.epsilon == event.epsilon_test
         assert 0.0 < event.delta < event.delta_sum <= 1e-3
         assert abs(event.wrong - 6_000 * found["error"]) < 100  # probability e^-50
         assert "a test row pays      epsilon 8.5, delta" in result.err

@@ -1,10 +1,11 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from oracle.errors import InputError, RefusedError
-from oracle.evaluation.release import check_release, cost_of, noise_reach, release
+from oracle.evaluation.release import _scale, check_release, cost_of, noise_reach, release
 from oracle.evaluation.trial import Trial
 from oracle.mechanisms.exact_noise import discrete_laplace
 from tests.support.folders import long_plan
@@ -31,11 +32,21 @@ def test_cost(predictor):
     cost = cost_of(plan, 0.25)
     own = 0.0 if predictor == "classical" else plan.epsilon
     assert cost.training == plan.epsilon
-    assert own + 0.25 <= cost.test <= math.nextafter(own + 0.25, math.inf)
+    assert cost.test == own + 0.25
     assert cost.delta == plan.phases[0].delta
     event = release(plan, _trial(3, 10), 0.25, "rows")
     assert event.epsilon == max(cost.training, cost.test)
     assert event.delta_sum <= plan.delta
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.001, 0.3, 1 / 3, 7.7])
+def test_what_is_told_is_what_is_paid(epsilon):
+    """The sum is a float, and the noise is such that what a test row pays is not above it: exactly, in fractions."""
+    plan = long_plan()
+    scale = _scale(plan, epsilon)
+    assert Fraction(plan.epsilon) + scale <= Fraction(cost_of(plan, epsilon).test)
+    assert scale == pytest.approx(epsilon)
+    assert _scale(long_plan("classical"), epsilon) == Fraction(epsilon)
 
 
 @pytest.mark.parametrize("predictor", ["bisection"])

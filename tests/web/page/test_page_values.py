@@ -196,7 +196,7 @@ def test_phases(page):
     """What the training records and each phase pay: the phases that shards are in, those that follow, the last one."""
     page.open(document(shard(0), schedule=[{"rounds": 1000, "delta": 1e-9}] * 9))
     rows = page.texts("#phase-rows > *")
-    assert rows[0].split() == ["60,000", "training", "records", "1.00e-9", "6.00e-5"]
+    assert rows[0].split() == ["60,000", "training", "rows", "declared", "1.00e-9", "6.00e-5"]
     assert [row.split("\n")[0] for row in rows[1:]] == ["…", "phase 2, now", "phase 3", "phase 4", "…", "phase 9"]
     assert rows[2].split("\n")[1:] == ["1,000", "1.00e-9", "1.00e-6"]
     assert page.text("phases-words").startswith("A phase is a number of rounds.")

@@ -255,7 +255,7 @@ function phaseRows(status) {
     } else skipped = true;
   });
   const each = schedule[0].delta;
-  return [["rows", [`${count(status.declared)} training records`, "", roundedUp(each), roundedUp(product(status.declared, each))], false], ...rows];
+  return [["rows", [`${count(status.declared)} training rows declared`, "", roundedUp(each), roundedUp(product(status.declared, each))], false], ...rows];
 }
 
 function showPhases(status) {
