@@ -14,6 +14,10 @@ __all__ = ["INTERVAL", "NOT_PRIVATE", "Report", "report_of"]
 
 NOT_PRIVATE = "Not private: do not publish. It is made from the rows as they are, for their owner's eyes."
 INTERVAL = "95 % interval of Clopper and Pearson (1934), by the test rows that were asked"
+_UNEXPLAINED = (
+    "no condition that these rows can show to be broken: run it again, as a key can miss the promise by chance (its "
+    "probability is above); where it stays so, features may depend on each other, or sides starve in a later phase"
+)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +85,7 @@ def report_of(  # noqa: PLR0913, PLR0917 -- its parts
     stump = next((other.error for other in others if other.name == "best stump"), None)
     limit = promise.bound + ((stump or 0.0) if promise.beyond else 0.0)
     whole, phases = trial.whole, tuple(trial.by_phase)
+    kept = whole.low <= limit
     return Report(
         model=plan.name,
         predictor=plan.predictor,
@@ -88,7 +93,7 @@ def report_of(  # noqa: PLR0913, PLR0917 -- its parts
         delta=plan.delta,
         promise=promise,
         limit=limit,
-        kept=whole.low <= limit,
+        kept=kept,
         order=order,
         error=whole.error,
         low=whole.low,
@@ -100,6 +105,6 @@ def report_of(  # noqa: PLR0913, PLR0917 -- its parts
         stretches=tuple(trial.stretches),
         sides=trial.sides,
         baselines=tuple(others),
-        causes=tuple(found),
+        causes=tuple(found) or (() if kept else (_UNEXPLAINED,)),
         released=released,
     )

@@ -5,9 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.evaluation.baselines import baselines, best_box, best_stump
-from oracle.evaluation.trial import Table, interval, order_of
+from oracle.evaluation.report import report_of
+from oracle.evaluation.trial import Table, Trial, interval, order_of
 from oracle.planning.box_model import BoxModel
 from oracle.planning.features import Feature
+from oracle.planning.promise import promise_of
+from tests.support.folders import long_plan
 
 
 @settings(deadline=None)
@@ -92,5 +95,16 @@ def test_baselines_beside_strings(kinds, names):
     for one in found:
         assert (one.error is None) == (one.name in {names[1], names[2], "scikit-learn, diffprivlib"})
         assert "string" in one.note or one.name == "always 1"
-    errors = {one.name: one.error for one in found}
-    assert errors.get("gradient boosting", 0.0) < 0.05
+    assert all(one.error is not None and one.error < 0.05 for one in found if one.name == "gradient boosting")
+
+
+@pytest.mark.parametrize(("wrong", "told"), [(20, ()), (90, ("no condition",))])
+def test_a_broken_promise_is_never_said_to_be_in_order(wrong, told):
+    """Where no cause is found, that is what is said."""
+    plan = long_plan()
+    truth = np.zeros(100, dtype=np.bool_)
+    phases, rows = np.ones(100, dtype=np.int64), np.arange(100)
+    trial = Trial(np.arange(100) < wrong, truth, phases, rows, (), 100)
+    report = report_of(plan, promise_of(plan), trial, [], [], "", None)
+    assert report.kept == (not told)
+    assert tuple(cause[:12] for cause in report.causes) == told
