@@ -295,7 +295,7 @@ function showProgress(status) {
   line("progress-phase", closest ? range(shards.map((shard) => shard.phase)) : DASH, closest && ` of ${range(shards.map((shard) => shard.phases))} planned`);
   const wait = closest && closest.rate > 0 ? ` in ${duration(roundsLeft(closest) / closest.rate)}` : "";
   by("progress-next").hidden = status.released === true;
-  put(by("progress-next").firstChild, status.predictor === "bisection" ? "Rounds to phase’s end" : "Rounds to next re-arm");
+  put(by("progress-next").firstChild, status.predictor === "bisection" ? "Rounds to its end" : "Rounds to re-arm");
   line("progress-left", closest ? count(roundsLeft(closest)) : DASH, closest && `${of(closest)}${wait}`);
   line("progress-rearms", total("rearms"));
   line("progress-batches", total("batches"));
