@@ -11,9 +11,9 @@ from rich.table import Table
 
 from oracle.cli.models import read_in_range, read_model
 from oracle.cli.plan_bisection import bisection_phases, bisection_rows, compare_bisection
-from oracle.cli.plan_boxes import box_phases, box_rows, compare_boxes
+from oracle.cli.plan_boxes import TERMS, box_phases, box_rows, compare_boxes
 from oracle.cli.plan_classical import ADVICE, beside, classical_choices, classical_rows
-from oracle.cli.plan_page import Row, mebibytes, promise_rows
+from oracle.cli.plan_page import Row, glossary, mebibytes, promise_rows
 from oracle.cli.plan_stumps import stump_rows
 from oracle.cli.progress import Progress
 from oracle.cli.suggest import refused_with_offers
@@ -39,16 +39,18 @@ class Page(NamedTuple, Generic[PlanT]):
         rows: Lines about it.
         phases: The table of its phases, or of what else it consists of.
         compare: The table of a plan and its paper's side by side, where there is one.
+        terms: What the words in the table of phases mean.
     """
 
     rows: Callable[[PlanT], Iterator[Row]]
     phases: Callable[[PlanT], Table]
     compare: Callable[[PlanT, PlanT], Table] | None = None
+    terms: tuple[Row, ...] = ()
 
 
 PAGES: Final[Mapping[str, Page[Any]]] = {
-    "rectangles": Page(box_rows, box_phases, compare_boxes),
-    "stumps": Page(stump_rows, box_phases, compare_boxes),
+    "rectangles": Page(box_rows, box_phases, compare_boxes, TERMS),
+    "stumps": Page(stump_rows, box_phases, compare_boxes, TERMS),
     "bisection": Page(bisection_rows, bisection_phases, compare_bisection),
     "classical": Page(classical_rows, classical_choices),
 }
@@ -159,6 +161,8 @@ def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) 
         console.print(ADVICE)
     console.print()
     console.print(page.phases(plan))
+    for line in glossary(*page.terms):
+        console.print(line)
 
 
 def _serving(plan: Plan) -> str:

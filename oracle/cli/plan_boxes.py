@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 from rich.table import Table
 
-from oracle.cli.plan_page import Row, figure_table, mebibytes
+from oracle.cli.plan_page import ABOUT_REARMS, Row, figure_table, mebibytes
 from oracle.planning.plan import BoxPlan, InstancePlan
 
-__all__ = ["box_phases", "box_rows", "compare_boxes", "noise_rows"]
+__all__ = ["TERMS", "box_phases", "box_rows", "compare_boxes", "noise_rows"]
 
 _SHOWN = 6
 _SLICINGS: Final = {
@@ -19,6 +19,17 @@ _SLICINGS: Final = {
     "rsc": "one side after another takes a noisy number of rows out",
 }
 """How each side comes by its points, in words."""
+
+TERMS = (
+    (
+        "points/side",
+        "the outermost rows labelled 1 that a side holds: a query's depth is how many of them it reaches past",
+    ),
+    ("thresholds", "depth and noise below the first: the side says 0; beyond the second: it says 1; between: a medium"),
+    ("mediums", "such queries, answered 0, that a side may have in all; after about so many it is re-armed with them"),
+    ABOUT_REARMS,
+)
+"""The terms of the table of phases."""
 
 
 def box_rows(plan: BoxPlan) -> Iterator[Row]:

@@ -17,6 +17,17 @@ def test_plan_prints_what_an_owner_asks(cli, model):
     assert [word for word in words if word not in result.out] == []
 
 
+def test_the_terms_of_the_table_are_explained(cli, model):
+    """Each heading that is a word of the field has its line, and so has a re-arm."""
+    lines = cli("plan", model()).out.splitlines()
+    headings = next(line for line in lines if line.startswith("phase "))
+    terms = {line.partition("  ")[0] for line in lines}
+    for term in ("points/side", "mediums", "thresholds"):
+        assert term in headings
+        assert term in terms
+    assert "re-armed" in terms
+
+
 def test_plan_as_json_is_the_plan(cli, model):
     """Every number of the plan is there, and it reads back as the plan that `init` binds the state to."""
     result = cli("plan", model(), "--json")

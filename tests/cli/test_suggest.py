@@ -46,8 +46,8 @@ def test_its_json_has_figures_that_plan_accepts(cli, model):
 
 @pytest.mark.parametrize("rows", ["0", "-5"])
 def test_rows_out_of_range(refused, model, rows):
-    """They are refused as the model file's would be."""
-    assert refused(2, "suggest", model(), "--rows", rows).startswith(f"model.examples = {rows}: must be from 1")
+    """They are refused with the range that a model file has."""
+    assert refused(2, "suggest", model(), "--rows", rows).startswith(f"--rows = {rows}: must be from 1")
 
 
 @pytest.mark.parametrize(
