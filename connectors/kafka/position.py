@@ -15,7 +15,7 @@ _SEALED: Final = "hmac:"
 """Begins the last word of metadata that is sealed."""
 
 _SEAL_BYTES: Final = 16
-_WORDS: Final = (3, 4)
+_WORDS: Final = (3, 4, 5)
 """How many there are without a seal."""
 
 
@@ -28,11 +28,13 @@ class Witness(NamedTuple):
             that was made anew has other records there.
         looked: The offset up to which the log was seen to hold no delivery behind the committed one: only markers of
             transactions, and records of aborted ones. They may be deleted without loss. 0 if nothing was seen.
+        begun: The offset that the state began at, where that was found out once (`first_offset = "latest"`); else None.
     """
 
     mark: bytes
     timestamp: int
     looked: int = 0
+    begun: int | None = None
 
     def pack(self) -> str:
         """Return it as text, not sealed.
@@ -41,9 +43,12 @@ class Witness(NamedTuple):
         'perpetua1 17 bWFyaw=='
         >>> Witness(b"mark", 17, 6).pack()
         'perpetua1 17 bWFyaw== 6'
+        >>> Witness(b"mark", 17, begun=5).pack()
+        'perpetua1 17 bWFyaw== 0 5'
         """
-        looked = f" {self.looked}" if self.looked else ""
-        return f"{_VERSION} {self.timestamp} {base64.b64encode(self.mark).decode()}{looked}"
+        looked = f" {self.looked}" if self.looked or self.begun is not None else ""
+        begun = "" if self.begun is None else f" {self.begun}"
+        return f"{_VERSION} {self.timestamp} {base64.b64encode(self.mark).decode()}{looked}{begun}"
 
     @classmethod
     def unpack(cls, text: str) -> "Witness":
@@ -55,7 +60,8 @@ class Witness(NamedTuple):
         words = _unsealed(text)[0].split(" ")
         try:
             if words[0] == _VERSION and len(words) in _WORDS:
-                return cls(base64.b64decode(words[2], validate=True), int(words[1]), int((*words, "0")[3]))
+                later = [int(word) for word in words[3:]]
+                return cls(base64.b64decode(words[2], validate=True), int(words[1]), *later)
         except (ValueError, binascii.Error):
             pass
         raise StateError("the offset's metadata was not written by Perpetua, or by a newer one")

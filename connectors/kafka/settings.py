@@ -57,7 +57,9 @@ class KafkaSettings:
         dead_letter: Topic of notes on rejected messages; None for none.
         dead_letter_bodies: Whether these notes hold the message itself, which is private.
         first_offset: Where a state that has answered nothing begins, on every partition or by partition (0 for those
-            that are not named). Of every state, unanswered queries before it may be missing.
+            that are not named). Of every state, unanswered queries before it may be missing. "latest" is where the log
+            ends when the state is first opened; it is committed with the first commit, and stays.
+        stop_at: The first offset that is not answered any more, on every partition or by partition; None for no end.
         marks: Topic of our own marks beside the group's offsets (compacted, a partition for each of the query topic's);
             None for none. It is read and written only where there is a `secret`.
         secret: Seals the marks and the offsets' metadata, so that nobody else's are taken for ours; None to do without.
@@ -83,7 +85,8 @@ class KafkaSettings:
     ledger: str | None = None
     dead_letter: str | None = None
     dead_letter_bodies: bool = False
-    first_offset: int | Mapping[int, int] = 0
+    first_offset: int | Literal["latest"] | Mapping[int, int] = 0
+    stop_at: int | Mapping[int, int] | None = None
     marks: str | None = None
     secret: bytes | None = field(default=None, repr=False)
     instance: str | None = None
@@ -107,6 +110,10 @@ class KafkaSettings:
         """All topics that we may write to."""
         return self.own + tuple(sorted(self.reply_topics))
 
-    def first_offset_of(self, partition: int) -> int:
+    def first_offset_of(self, partition: int) -> int | Literal["latest"]:
         """Return where a state that has answered nothing begins on a partition."""
-        return self.first_offset if isinstance(self.first_offset, int) else self.first_offset.get(partition, 0)
+        return self.first_offset.get(partition, 0) if isinstance(self.first_offset, Mapping) else self.first_offset
+
+    def stop_at_of(self, partition: int) -> int | None:
+        """Return the first offset of a partition that is left to another model; None if there is none."""
+        return self.stop_at.get(partition) if isinstance(self.stop_at, Mapping) else self.stop_at

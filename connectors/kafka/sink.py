@@ -130,7 +130,7 @@ class KafkaSink:
         if place.committed is None or place.witness is None:
             return None
         position, witness = place.committed.position, place.witness
-        self._source.expect(position, witness.timestamp, witness.looked)
+        self._source.expect(position, witness)
         return Committed(position, witness.mark)
 
     async def put(self, claim: Claim) -> None:
@@ -162,7 +162,8 @@ class KafkaSink:
         replies = named_topics(commit.replies, self._settings)
         asked = self._source.asked(commit.position, len(commit.replies)) if replies else []
         timestamp = self._source.timestamp_before(commit.position)
-        witness = Witness(commit.metadata, timestamp, await self._source.looked_behind(commit.position))
+        looked = await self._source.looked_behind(commit.position)
+        witness = Witness(commit.metadata, timestamp, looked, self._source.begun)
         claim = Claim(commit.position, witness.pack())
         while True:
             withheld = await self._look_at(replies)

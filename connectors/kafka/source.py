@@ -14,9 +14,10 @@ from connectors.base import JSON, Delivery, Lag
 from connectors.columns import Deliveries
 from connectors.kafka.client import close_quietly, make_consumer, start
 from connectors.kafka.errors import translated
+from connectors.kafka.position import Witness
 from connectors.kafka.replies import content_type, kept_headers
 from connectors.kafka.settings import KafkaSettings
-from oracle.errors import BusError, LogCutError, LogDivergedError, SourceError
+from oracle.errors import BusError, InputError, LogCutError, LogDivergedError, SourceError
 
 __all__ = ["KafkaSource"]
 
@@ -43,7 +44,11 @@ class KafkaSource:
         self._clock = clock
         self._where = f"topic {settings.topic}, partition {partition}"
         self._part = TopicPartition(settings.topic, partition)
-        self._first_offset = settings.first_offset_of(partition)
+        first_offset = settings.first_offset_of(partition)
+        self._latest = first_offset == "latest"
+        self._first_offset = 0 if first_offset == "latest" else first_offset
+        self._stop_at = settings.stop_at_of(partition)
+        self._begun: int | None = None
         self._next = self._seen = 0
         self._consumer: AIOKafkaConsumer | None = None
         self._read: list[Any] = []
@@ -55,19 +60,29 @@ class KafkaSource:
 
     @property
     def exhausted(self) -> bool:
-        """See `connectors.base.Source.exhausted`."""
-        return False
+        """See `connectors.base.Source.exhausted`: once all before `stop_at` was handed over."""
+        return self._stop_at is not None and self._seen >= self._stop_at
 
-    def expect(self, position: int, timestamp: int, looked: int = 0) -> None:
+    @property
+    def begun(self) -> int | None:
+        """Where a state began that was to begin at the log's end; None if it was not to, or is not open yet."""
+        return self._begun
+
+    @property
+    def begins(self) -> int:
+        """The offset from which on the state answers."""
+        return self._first_offset if self._begun is None else self._begun
+
+    def expect(self, position: int, witness: Witness) -> None:
         """Say what was committed, for `open` and `fetch` to go by.
 
         Args:
             position: Where; all before it was there.
-            timestamp: The time (ms) of the record that ends there; `open` looks whether it has it, if it is still kept.
-            looked: Up to where there was no delivery behind it; so that may be gone.
+            witness: With it: `open` looks whether the record that ends there has its time, if it is still kept.
         """
-        self._expected = self._last = (position, timestamp)
-        self._looked = looked
+        self._expected = self._last = (position, witness.timestamp)
+        self._looked = witness.looked
+        self._begun = witness.begun
 
     def timestamp_before(self, position: int) -> int:
         """Return the time (ms) of the delivered record that ends at `position`, -1 if it is not known.
@@ -113,28 +128,51 @@ class KafkaSource:
 
         Raises:
             SourceError: The records behind `position` are gone.
+            InputError: More was answered already than `stop_at` allows, or `first_offset` comes too late.
             LogDivergedError: The topic is not the one that was read before.
             BusError: The brokers do not answer.
         """
         await self.close()
-        begin = self._first_offset if position is None else self._after(position)
         self._consumer = make_consumer(self._settings, whole=True)
         with translated(self._where):
             await start(self._consumer, self._settings, self._where)
             self._consumer.assign([self._part])
             first = (await self._consumer.beginning_offsets([self._part]))[self._part]
             last = (await self._consumer.end_offsets([self._part]))[self._part]
-        if position is None and begin > last:
+        begin = self._beginning(last) if position is None else self._after(position)
+        if position is None and begin > last and self._begun is None:
             raise SourceError(
                 f"{self._where}: it ends at offset {last}, before source.first_offset = {begin}; if partitions begin "
                 f"at different offsets, give each its own: source.first_offset.{self._part.partition} = {first}"
             )
+        self._check_stop(begin)
         begin = self._in_range(begin, first, last)
         if self._expected is not None:
             self._in_range(max(begin, self._expected[0]), first, last)
         await self._check_expected(first)
         self._consumer.seek(self._part, begin)
         self._next = self._seen = begin
+
+    def _beginning(self, last: int) -> int:
+        """Return where a state without a snapshot behind it begins, and fix it where that is the log's end."""
+        if self._latest and self._begun is None:
+            if self._expected is not None and self._expected[0] > 0:
+                raise InputError(
+                    "source.first_offset", "latest", f"must stay what it was: {self._where} was begun without it"
+                )
+            self._begun = last
+        return self.begins
+
+    def _check_stop(self, begin: int) -> None:
+        """Refuse to leave to another model what was answered already: it would be answered twice."""
+        reached = max(begin, self._expected[0] if self._expected else 0)
+        if self._stop_at is not None and reached > self._stop_at:
+            partition = self._part.partition
+            raise InputError(
+                f"source.stop_at.{partition}",
+                self._stop_at,
+                f"must be at least {reached}, up to where {self._where} was answered, or is not to be",
+            )
 
     def _after(self, position: int) -> int:
         """Return where the next delivery behind a position can be: markers that were seen there may be gone."""
@@ -204,7 +242,7 @@ class KafkaSource:
             BusError: The brokers do not answer as they should, or do not hand over what is there: deliveries were
                 committed behind what was read, so there are some.
         """
-        if not self._read:
+        if not self._read and not self.exhausted:
             await self._ask(limit, wait)
         records, self._read = self._read[:limit], self._read[limit:]
         if not records:
@@ -231,6 +269,8 @@ class KafkaSource:
             records = batch.records
             if records[0].offset < self._next:  # only where reading begins within a batch
                 records = [record for record in records if record.offset >= self._next]
+            if self._stop_at is not None and records and records[-1].offset >= self._stop_at:
+                records = [record for record in records if record.offset < self._stop_at]
             self._read += records
 
     async def _refuse_cut(self, consumer: AIOKafkaConsumer) -> None:
@@ -258,6 +298,7 @@ class KafkaSource:
         end = consumer.highwater(self._part)
         if end is None:
             return None
+        end = end if self._stop_at is None else min(end, self._stop_at)
         oldest = self._leaving or self._oldest_unanswered()
         if oldest is None:
             left = max(end - max(self._seen, self._last[0]), 0)
@@ -278,6 +319,8 @@ class KafkaSource:
         if self._consumer is None or self._read:
             return self._next
         position = int(await self._consumer.position(self._part))
+        if self._stop_at is not None:
+            position = min(position, self._stop_at)  # what is behind it was read, and not handed over
         return self._next if self._read else position
 
     async def close(self) -> None:

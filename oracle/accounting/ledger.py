@@ -169,6 +169,8 @@ class _Standing(msgspec.Struct, frozen=True, tag_field="kind"):
         version: The software's version.
         nominal: As in `PhaseStarted`.
         covers: As in `PhaseStarted`.
+        begins: On Kafka the offset from which on it answers queries.
+        stops: On Kafka the first offset that it leaves to another model, if it is told of one.
     """
 
     round: int
@@ -181,6 +183,8 @@ class _Standing(msgspec.Struct, frozen=True, tag_field="kind"):
     version: str
     nominal: bool | msgspec.UnsetType = msgspec.UNSET
     covers: Literal["training"] | msgspec.UnsetType = msgspec.UNSET
+    begins: int | msgspec.UnsetType = msgspec.UNSET
+    stops: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class ShardStarted(_Standing, frozen=True, tag="shard-started"):

@@ -79,7 +79,7 @@ async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> str:
     committed = None
     if found is not None:
         committed = Committed(found[0], found[1].mark)
-        source.expect(found[0], found[1].timestamp)
+        source.expect(*found)
     try:
         _, behind = await catch_up(shard, source, committed)
         behind = behind or await source.fetch(1, _WAIT)

@@ -50,8 +50,16 @@ class KafkaLog:
         return KafkaRange(self.settings, self.partition, begin, end)
 
     def whole(self, end: int) -> KafkaRange:
-        """Return all records up to an offset."""
-        return KafkaRange(self.settings, self.partition, self.settings.first_offset_of(self.partition), end)
+        """Return all records from where the model began up to an offset.
+
+        Raises:
+            StateError: Nothing says how far was answered.
+            BusError: The brokers do not answer.
+        """
+        found = asyncio.run(committed_offset(self.settings, self.partition))
+        begun = None if found is None else found[1].begun
+        first = self.settings.first_offset_of(self.partition) if begun is None else begun
+        return KafkaRange(self.settings, self.partition, end if first == "latest" else first, end)
 
     def present(self) -> KafkaRange:
         """Return all records that there are now.

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from oracle.service.addresses import Servers, Topic
 from oracle.service.config_paths import LocalPath
 from oracle.service.config_tls import TlsTable
-from oracle.service.offsets import OFFSETS, by_partition
+from oracle.service.offsets import OFFSETS, beginning, by_partition
 
 __all__ = ["KafkaSink", "KafkaSource", "KafkaTable", "SaslTable", "check_kafka_topics"]
 
@@ -24,7 +24,10 @@ class KafkaSource(BaseModel):
         group: The consumer group; by default "perpetua-" and the model's name. One model, one group.
         first_offset: Where a state that has answered nothing begins: one number for all partitions, or a table by
             partition (0 for those that are not in it), as logs that lost records begin at different offsets. Of every
-            state, a partition's unanswered queries before its offset that were deleted are given up.
+            state, a partition's unanswered queries before its offset that were deleted are given up. "latest" is the
+            log's end at the state's first start, which is committed before anything is answered and stays.
+        stop_at: The first offset that this model leaves to another one, for all partitions or by partition; it answers
+            up to there, and `serve` ends once all its partitions have come there. By default it answers for ever.
         instance: A name for this process that outlives it: its restart then needs no rebalance.
         session_seconds: Silence after which the group gives our partitions to others.
     """
@@ -34,8 +37,13 @@ class KafkaSource(BaseModel):
     topic: Topic
     group: Topic | None = None
     first_offset: Annotated[
-        int | dict[int, int], PlainValidator(by_partition), Field(json_schema_extra={"bound": OFFSETS})
+        int | Literal["latest"] | dict[int, int],
+        PlainValidator(beginning),
+        Field(json_schema_extra={"bound": f'{OFFSETS}, or "latest"'}),
     ] = 0
+    stop_at: Annotated[
+        int | dict[int, int] | None, PlainValidator(by_partition), Field(json_schema_extra={"bound": OFFSETS})
+    ] = None
     instance: Topic | None = None
     session_seconds: Annotated[float, Field(ge=0.5, le=1800)] = 10.0
 

@@ -75,6 +75,7 @@ class Fleet:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._serving: dict[int, Serving] = {}
         self._failed: dict[int, Exception] = {}
+        self._ended: set[int] = set()
         self._stopping = asyncio.Event()
         self._over = asyncio.Event()
         self._drained: Callable[[], None] = lambda: None
@@ -88,7 +89,7 @@ class Fleet:
         if self._stopping.is_set():
             return
         self._board.joined()
-        for partition in sorted(partitions - self._tasks.keys() - self._failed.keys()):
+        for partition in sorted(partitions - self._tasks.keys() - self._failed.keys() - self._ended):
             self._board.assigned(partition)
             self._tasks[partition] = asyncio.create_task(self._keep(partition))
 
@@ -117,7 +118,7 @@ class Fleet:
             self._board.revoked(watch)
 
     async def run(self, membership: Membership) -> None:
-        """Serve until `stop` is called.
+        """Serve until `stop` is called, or all that is ours has been answered to its end.
 
         Raises:
             PerpetuaError: The group does not let us in; or no shard of ours can go on; or some could not, to be told
@@ -159,6 +160,7 @@ class Fleet:
                 self._give_up(partition, exc)
                 return
             else:
+                self._end(partition)
                 return
             finally:
                 if self._serving.get(partition) is serving:  # not that of a task that was given it since
@@ -170,6 +172,15 @@ class Fleet:
     def _is_ours(self, partition: int) -> bool:
         """Return whether the running task is the one that serves the partition; it may have been revoked meanwhile."""
         return self._tasks.get(partition) is asyncio.current_task()
+
+    def _end(self, partition: int) -> None:
+        """Take note of a shard that has answered all that it is to answer; one that was told to stop is not ours."""
+        if self._is_ours(partition):
+            self._ended.add(partition)
+            del self._tasks[partition]
+            self._board.revoked(self._board.shard(partition))
+            if not self._tasks:
+                self._over.set()
 
     def _give_up(self, partition: int, error: Exception) -> None:
         """Take note of a shard that cannot go on by itself."""

@@ -74,12 +74,11 @@ def open_model(config: Config) -> KafkaModel:
     plan = decode_plan(data)
     master_key = read_key_file(config.state.key_path)
     settings = replace(kafka_settings(config, plan), secret=mark_key(master_key, plan.digest))
-    if not isinstance(settings.first_offset, int):
-        for partition in settings.first_offset:
+    for name in ("first_offset", "stop_at"):
+        table = getattr(settings, name)
+        for partition in table if isinstance(table, dict) else ():
             if partition >= shards:
-                raise InputError(
-                    f"source.first_offset.{partition}", "...", f"must be below {shards}, the state's shards"
-                )
+                raise InputError(f"source.{name}.{partition}", "...", f"must be below {shards}, the state's shards")
     refuse_copies(folder, master_key)
     return KafkaModel(config, plan, shards, master_key, settings)
 
@@ -183,7 +182,8 @@ class _ServedShard:
         source = KafkaSource(model.settings, partition)
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
-            return standing(version, record, started=started)
+            stops = model.settings.stop_at_of(partition)
+            return standing(version, record, started=started, begins=source.begins, stops=stops)
 
         self._store = PatientStore(shard_folder(config.state.folder, partition), model.master_key)
         self._engine = new_engine(config, log)

@@ -1,15 +1,20 @@
-"""Where partitions of a topic begin, as a setting: one number for all, or a table by partition."""
+"""Where partitions of a topic begin or stop, as a setting: one number for all, or a table by partition."""
 
-from typing import Final
+from typing import Final, Literal
 
 from pydantic_core import PydanticCustomError
 
-__all__ = ["OFFSETS", "by_partition"]
+__all__ = ["OFFSETS", "beginning", "by_partition"]
 
 OFFSETS: Final = "a number from 0 to 2^63 - 1, or a table of such numbers by partition"
 """What an offset may be."""
 
 _OFFSETS: Final = range(2**63)
+
+
+def beginning(given: object) -> int | Literal["latest"] | dict[int, int]:
+    """Return what `by_partition` does, or "latest"."""
+    return "latest" if given == "latest" else by_partition(given)
 
 
 def by_partition(given: object) -> int | dict[int, int]:

@@ -8,8 +8,10 @@ from oracle.service.telemetry import ShardTelemetry
 __all__ = ["standing"]
 
 
-def standing(version: str, record: ShardTelemetry, *, started: bool) -> ShardStarted | ShardStopped:
-    """Return the event of a shard's beginning (`started`) or end."""
+def standing(
+    version: str, record: ShardTelemetry, *, started: bool, begins: int | None = None, stops: int | None = None
+) -> ShardStarted | ShardStopped:
+    """Return the event of a shard's beginning (`started`) or end; on Kafka with the offsets it has its queries from."""
     kind = ShardStarted if started else ShardStopped
     return kind(
         round=record.round,
@@ -22,4 +24,6 @@ def standing(version: str, record: ShardTelemetry, *, started: bool) -> ShardSta
         version=version,
         nominal=True if record.nominal else UNSET,
         covers=UNSET if record.protects_queries else "training",
+        begins=UNSET if begins is None else begins,
+        stops=UNSET if stops is None else stops,
     )
