@@ -26,6 +26,7 @@ __all__ = [
     "PlanExhaustedError",
     "RefusedError",
     "ResourceError",
+    "RetiredError",
     "SourceError",
     "StateBusyError",
     "StateError",
@@ -122,6 +123,10 @@ class LogDivergedError(StateError):
 
 class PlanExhaustedError(StateError):
     """The last planned phase has ended; no further round can be answered under this plan."""
+
+
+class RetiredError(StateError):
+    """The model was retired: its keys were erased, and it answers no more."""
 
 
 class MessageError(StateError):

@@ -11,6 +11,7 @@ import msgspec
 __all__ = [
     "LedgerEvent",
     "MessageSkipped",
+    "ModelRetired",
     "PhaseEnded",
     "PhaseStarted",
     "PlanEnded",
@@ -195,6 +196,10 @@ class ShardStopped(_Standing, frozen=True, tag="shard-stopped"):
     """It has stopped cleanly, or handed the shard over. After a crash this event is missing."""
 
 
+class ModelRetired(_Standing, frozen=True, tag="model-retired"):
+    """The model's keys were erased: nothing is answered any more. What it has spent stays spent."""
+
+
 LedgerEvent = (
     PhaseStarted
     | PhaseEnded
@@ -205,6 +210,7 @@ LedgerEvent = (
     | MessageSkipped
     | ShardStarted
     | ShardStopped
+    | ModelRetired
 )
 
 

@@ -16,6 +16,7 @@ import msgspec
 from oracle.accounting.ledger import (
     LedgerEvent,
     MessageSkipped,
+    ModelRetired,
     PhaseEnded,
     PhaseStarted,
     PlanEnded,
@@ -110,7 +111,7 @@ def shows_rounds(statement: Statement, events: Sequence[LedgerEvent]) -> bool:
 
     A phase that ends and a shard that starts or stops say it; between these, rounds are no events.
     """
-    kinds = PhaseEnded | ShardStarted | ShardStopped
+    kinds = PhaseEnded | ShardStarted | ShardStopped | ModelRetired
     return any(isinstance(event, kinds) and event.round == statement.round for event in events)
 
 
@@ -160,13 +161,13 @@ def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for
         return event == phase_started(plan, event.phase)
     if isinstance(event, PhaseEnded):
         return event.round == first + rounds and 0 <= event.rearms <= rounds * armed_sides(plan)
-    if isinstance(event, ShardStarted | ShardStopped):
+    if isinstance(event, ShardStarted | ShardStopped | ModelRetired):
         return first <= event.round <= first + rounds and _stands(plan, event, event.round - first)
     sides = armed_sides(plan)
     return first <= event.round < first + rounds and (isinstance(event, ReplayForked) or 0 <= event.side < sides)
 
 
-def _stands(plan: Plan, event: ShardStarted | ShardStopped, phase_round: int) -> bool:
+def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase_round: int) -> bool:
     """Return whether the guarantee in the event is the plan's, so many rounds into the event's phase."""
     start = phase_started(plan, event.phase)
     return (event.epsilon, event.delta, event.delta_spent, event.delta_limit, event.nominal, event.covers) == (
@@ -218,7 +219,7 @@ def _rearms(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
                 f"phase {event.phase}: the ledger contradicts itself: it has {of_phase[event.phase]} re-arms, and "
                 f"counts {event.rearms} at the phase's end"
             )
-        elif isinstance(event, ShardStarted | ShardStopped) and event.round <= statement.round:
+        elif isinstance(event, ShardStarted | ShardStopped | ModelRetired) and event.round <= statement.round:
             before = bisect_left(rounds, event.round)
             if event.rearms != before:
                 yield (

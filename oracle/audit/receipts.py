@@ -84,6 +84,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
         forks: Other logs that were answered from this state, or from the genesis file and copies that the signer named;
             each costs its records epsilon once more.
         tag_commitment: To the running tag, hex digits.
+        retired: True if the model was retired with this: its keys are erased, and it answers no more.
     """
 
     version: int = _VERSION
@@ -100,6 +101,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     delta_limit: float
     forks: int
     tag_commitment: str
+    retired: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

@@ -96,6 +96,8 @@ def _claims(statement: "Statement") -> Iterator[str]:
         f"            The deltas of all records so far sum to {statement.delta_spent:.3g}, and to at most "
         f"{statement.delta_limit:.3g} for ever."
     )
+    if statement.retired is True:
+        yield "            The model was retired then: its keys are erased, says who signed, and it answers no more."
     if statement.forks:
         yield (
             f"            Other logs were answered from this state or its genesis file {statement.forks} times: the "

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "(`skipped`).",
     "topics": "Check a model's Kafka topics, or make the missing ones. Exits 1 if something would stop `serve`.",
     "offsets": "A model's place on Kafka: the group's offsets and our own marks, looked at and put right.",
+    "retire": "End a model for good: erase its keys and snapshots, and leave a receipt. It cannot be undone.",
     "replay": "Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded "
     "answers.",
     "hypothesis": "Print the vector w by which a bisection model answers, as of its newest snapshot: one weight a "

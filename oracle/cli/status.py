@@ -17,6 +17,7 @@ from oracle.planning.kinds import decode_plan
 from oracle.planning.promise import Promise, promise_of
 from oracle.state.folder import peek_folder, read_plan
 from oracle.state.forks import read_forks
+from oracle.state.retired import Retired, read_retired
 from oracle.state.shards import shard_count, shard_name
 
 __all__ = ["ShardedStatus", "Status", "public_status", "run", "sharded_status"]
@@ -142,6 +143,10 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print a state's public facts, as of its newest snapshot. Needs no key; --json leaves none out."""
+    retired = read_retired(folder)
+    if retired is not None:
+        _tell_retired(retired, as_json=as_json)
+        return
     shards = shard_count(folder)
     status = public_status(folder) if shards == 1 else sharded_status(folder, shards)
     if as_json:
@@ -153,6 +158,17 @@ def run(
         console.print(_by_shard(status))
         console.print()
     _print_facts(console, status)
+
+
+def _tell_retired(retired: Retired, *, as_json: bool) -> None:
+    facts = {"model": retired.model, "retired": retired.retired, "shards": retired.events}
+    if as_json:
+        typer.echo(msgspec.json.encode(facts))
+        return
+    typer.echo(f"{retired.model}: retired ({retired.retired}); its keys are erased, and it answers no more")
+    for number, event in enumerate(retired.events):
+        spent = f"epsilon {event.epsilon:g}, delta spent {event.delta_spent:.6g} of {event.delta_limit:g}"
+        typer.echo(f"shard {number}: {event.round:,} rounds, phase {event.phase}, {spent}")
 
 
 def _print_facts(console: Console, status: "Status | ShardedStatus") -> None:

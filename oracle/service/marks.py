@@ -12,6 +12,7 @@ _MARK: Final = struct.Struct("<4sQ16s")
 _COUNTS: Final = struct.Struct("<BB")
 _BARE: Final = b"PER1"
 _LISTED: Final = b"PER2"
+_LAST: Final = b"LAST"
 
 _MOST_SKIPPED: Final = 32
 _MOST_INTERNAL: Final = 24
@@ -70,13 +71,23 @@ class CommitMark(NamedTuple):
         lists = struct.pack(f"<{len(skipped) + len(internal)}Q", *skipped, *internal)
         return _MARK.pack(_LISTED, self.round, self.tag) + _COUNTS.pack(len(skipped), len(internal)) + lists
 
+    def pack_last(self) -> bytes:
+        """Return it as the metadata of the last commit there will be: no copy of the state answers behind it."""
+        return _LAST + self.pack()
+
+    @staticmethod
+    def is_last(metadata: bytes) -> bool:
+        """Return whether commit metadata is that of `pack_last`: the model was retired."""
+        return metadata.startswith(_LAST)
+
     @classmethod
     def unpack(cls, metadata: bytes) -> "CommitMark":
-        """Read commit metadata.
+        """Read commit metadata, the last too.
 
         Raises:
             LogDivergedError: It was not written by a shard.
         """
+        metadata = metadata.removeprefix(_LAST)
         try:
             magic, rounds, tag = _MARK.unpack_from(metadata)
             if magic == _BARE and len(metadata) == _MARK.size:

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from connectors.base import Commit, Committed, Delivery, Sink, Source
-from oracle.errors import LogDivergedError, MisplacedError, PlanExhaustedError, SourceError
+from oracle.errors import LogDivergedError, MisplacedError, PlanExhaustedError, RetiredError, SourceError
 from oracle.service.codec.batches import DecodedBatch
 from oracle.service.committing import joined_commit
 from oracle.service.marks import CommitMark
@@ -37,6 +37,7 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
 
     Raises:
         StateError: The snapshot is ahead.
+        RetiredError: It was the last commit there will be.
         LogDivergedError: They are at one position but not of one history.
     """
     if committed is None:
@@ -47,6 +48,9 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
             )
             raise MisplacedError(msg)
         return
+    if CommitMark.is_last(committed.metadata):
+        msg = f"position {committed.position}: the model was retired here, and no copy of its state answers any more"
+        raise RetiredError(msg)
     if committed.position < shard.position:
         msg = (
             f"sink: its last commit is at position {committed.position}, behind the state at {shard.position};"
@@ -73,7 +77,7 @@ async def catch_up(
         The rounds it took, and the deliveries behind the commit that were fetched already.
 
     Raises:
-        StateError: The snapshot is ahead of the commit.
+        StateError: The snapshot is ahead of the commit, or the model was retired.
         LogDivergedError: The log between the two is not the one that was answered.
         SourceError: The log between the two is gone.
         BusError: It is there, but is not handed over.

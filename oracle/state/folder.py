@@ -24,6 +24,7 @@ from oracle.state.files import replace_durably
 from oracle.state.format import PublicHeader, Snapshot, check_place, decode, encode, peek
 from oracle.state.header import HEADER_BYTES
 from oracle.state.place import place_of
+from oracle.state.retired import refuse_retired
 from oracle.state.store import check_generation, check_plan
 
 _Read = TypeVar("_Read")
@@ -212,6 +213,7 @@ def newest_bytes(folder: Path) -> bytes | None:
 
 
 def _read_newest(folder: Path, read: Callable[[Path], _Read]) -> _Read | None:
+    refuse_retired(folder)
     for _ in range(_ATTEMPTS):
         path = _newest(folder)
         if path is None:

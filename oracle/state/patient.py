@@ -1,5 +1,6 @@
 """`PatientStore`: a shard's folder on a bus that itself sees to it that one process at a time answers."""
 
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from oracle.errors import CorruptSnapshotError, StateBusyError, StorageError
 from oracle.state.folder import FolderStore, check_mode, newest_bytes, peek_folder, read_plan, written_at
 from oracle.state.format import PublicHeader, Snapshot, decode
 from oracle.state.place import place_of
+from oracle.state.retired import share
 
 __all__ = ["PatientStore"]
 
@@ -30,7 +32,8 @@ class PatientStore:
         master_key: The key, 32 bytes.
 
     Raises:
-        StateError: The folder is missing, or open to others.
+        StateError: The folder is missing, or open to others, or somebody is retiring it.
+        StorageError: It cannot be locked.
     """
 
     def __init__(self, folder: Path, master_key: bytes) -> None:
@@ -40,6 +43,14 @@ class PatientStore:
         self._held: FolderStore | None = None
         self._closed = False
         self._saving = threading.Lock()
+        try:
+            self._shared: int | None = share(folder)
+        except FileNotFoundError:
+            self._shared = None  # it holds no plan: whoever reads it says so
+        except BlockingIOError as exc:
+            raise StateBusyError(f"state folder {folder}: another process is retiring it") from exc
+        except OSError as exc:
+            raise StorageError(f"state folder {folder}: {exc.strerror}") from exc
 
     def load_latest(self, plan_digest: bytes) -> Snapshot | None:
         """See `Store.load_latest`; older generations are left until the next `save`.
@@ -116,5 +127,8 @@ class PatientStore:
         with self._saving:
             self._closed = True
             held, self._held = self._held, None
+            shared, self._shared = self._shared, None
             if held is not None:
                 held.close()
+            if shared is not None:
+                os.close(shared)

@@ -11,6 +11,7 @@ from oracle.state.files import replace_durably
 from oracle.state.folder import newest_bytes, peek_folder
 from oracle.state.format import decode, peek, phase_key
 from oracle.state.place import MARK, SHARD, UNFINISHED, Mark, place_of, read_mark, shard_name
+from oracle.state.retired import read_retired, refuse_retired
 
 __all__ = [
     "begin_shards",
@@ -21,6 +22,7 @@ __all__ = [
     "refuse_sharded",
     "shard_count",
     "shard_folder",
+    "shard_folders",
     "shard_name",
 ]
 
@@ -41,7 +43,19 @@ def shard_count(folder: Path) -> int:
     return count
 
 
+def shard_folders(folder: Path) -> list[Path]:
+    """Return the folders of a state's shards, retired or not.
+
+    Raises:
+        StateError: The mark is damaged.
+        StorageError: It cannot be read.
+    """
+    mark = read_mark(folder / MARK)
+    return [folder] if mark is None else [folder / shard_name(number) for number in range(mark.shards)]
+
+
 def _count(folder: Path) -> int:
+    refuse_retired(folder)
     if (folder / UNFINISHED).exists():
         raise StateError(f"{folder}: `perpetua init --shards` has not finished this state; run the same command again")
     mark, present = read_mark(folder / MARK), _present(folder)
@@ -85,7 +99,7 @@ def holds_state(folder: Path) -> bool:
     Raises:
         StorageError: The folder cannot be read.
     """
-    if any(folder.glob("snapshot-*.perp")) or (folder / MARK).exists():
+    if any(folder.glob("snapshot-*.perp")) or (folder / MARK).exists() or read_retired(folder) is not None:
         return True
     return bool(_present(folder)) and not (folder / UNFINISHED).exists()
 
@@ -97,6 +111,7 @@ def refuse_sharded(folder: Path) -> None:
         StateError: It holds several shards, or `perpetua init` has not finished it, or it is a shard that is not where
             it belongs, or a copy of another.
     """
+    refuse_retired(folder)
     if (folder / UNFINISHED).exists() or (folder / MARK).exists():
         count = shard_count(folder)
         raise StateError(

@@ -21,7 +21,8 @@ from connectors.mqtt.messages import Outgoing
 from connectors.mqtt.outbox import Outbox
 from oracle.accounting.ledger import ReplayForked
 from oracle.audit.receipt_keys import read_public_key, signing_key
-from oracle.cli import init
+from oracle.cli import init, retire
+from oracle.cli.init_files import make_key, write_state
 from oracle.cli.init_shards import Rows, Targets, make_shards
 from oracle.planning.plan import BoxPlan
 from oracle.state.folder import FolderStore
@@ -29,12 +30,13 @@ from oracle.state.forks import read_forks, record_fork
 from oracle.state.format import decode
 from oracle.state.genesis import read_genesis
 from oracle.state.keys import read_key_file
+from oracle.state.retired import read_retired
 from oracle.state.shards import holds_state, shard_count, shard_folder
 from tests.connectors.suite import json_commits
 from tests.connectors.test_parquet import arrow_commits
 from tests.power.disk import Crash
 from tests.state.suite import DIGEST, KEY, PLAN, assert_same, make_snapshot
-from tests.support.shards import small_plan
+from tests.support.shards import first_snapshot, small_plan
 
 __all__ = ["WORKLOADS", "Workload"]
 
@@ -331,6 +333,39 @@ class ReceiptKeyLasts(Workload):
         assert not crash.said or raw == crash.said[-1]
 
 
+class RetiredLasts(Workload):
+    """A state is whole, or retired for good and erased by the next call at the latest; told, it is erased."""
+
+    name = "retired"
+    stride = 3
+
+    def run(self, root: Path, said: Said) -> None:
+        state = root / "state"
+        if read_retired(state) is None and not holds_state(state):
+            key = make_key(state / "key")
+            with FolderStore.open(state, key) as store:
+                write_state(store, key, small_plan().encode(), first_snapshot(), None)
+            said(("made",))
+        secrets = tuple(path.read_bytes() for path in [*state.glob("key"), *state.glob("snapshot-*")])
+        retire.run(state)
+        said(("retired", *(secret for secret in secrets if secret.strip(b"\0"))))
+
+    def check(self, root: Path, crash: Crash) -> None:
+        state = root / "state"
+        told = {kind: secrets for kind, *secrets in crash.said}
+        if "retired" in told:
+            assert read_retired(state) is not None
+            assert not set(told["retired"]) & set(crash.data)
+            assert not [*state.glob("*snapshot*"), *state.glob("key*")]
+            assert (root / "state.receipt-retired.json").exists()
+        elif "made" in told and read_retired(state) is None:
+            with FolderStore.open(state, read_key_file(state / "key")) as store:
+                assert store.load_latest(small_plan().digest) is not None
+        self.run(root, lambda _what: None)
+        assert not [*state.glob("*snapshot*"), *state.glob("key*")]
+        assert read_retired(state) is not None
+
+
 @cache
 def _plan() -> BoxPlan:
     """Return the small plan, with the size that deciding how many shards are trained together needs."""
@@ -408,6 +443,7 @@ WORKLOADS: Final[dict[str, Workload]] = {
         StdoutLasts(),
         ForksLast(),
         ReceiptKeyLasts(),
+        RetiredLasts(),
         StateLasts(),
         ShardsLast(),
     )
