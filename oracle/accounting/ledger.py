@@ -9,9 +9,11 @@ from typing import Literal
 import msgspec
 
 __all__ = [
+    "DataUse",
     "LedgerEvent",
     "MessageSkipped",
     "ModelRetired",
+    "PersonBound",
     "PhaseEnded",
     "PhaseStarted",
     "PlanEnded",
@@ -23,6 +25,38 @@ __all__ = [
     "decode",
     "encode",
 ]
+
+
+class DataUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which data set a state was trained on, and what its owner declares of that.
+
+    Attributes:
+        name: The owner's name for it.
+        model: The model's name.
+        use: Random, 32 hex digits: tells states of one name apart.
+        epsilon: What a row of the data set may pay for all models together, in nats.
+        delta: The same, of delta.
+    """
+
+    name: str
+    model: str
+    use: str
+    epsilon: float | msgspec.UnsetType = msgspec.UNSET
+    delta: float | msgspec.UnsetType = msgspec.UNSET
+
+
+class PersonBound(msgspec.Struct, frozen=True):
+    """The guarantee of all training rows of one person together.
+
+    Attributes:
+        rows: M, how many of them were used at most.
+        epsilon: In nats.
+        delta: Of the person.
+    """
+
+    rows: int
+    epsilon: float
+    delta: float
 
 
 class PhaseStarted(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-started"):
@@ -37,6 +71,8 @@ class PhaseStarted(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-sta
         delta_spent: Sum of delta over the training records and all rounds before this phase.
         nominal: True where epsilon and the deltas are names only and no proof bounds them (the `paper` profile).
         covers: "training" where they are those of the training records only, and queries are not protected.
+        data: Of the first phase: the data set that the training records are of, if it is named.
+        person: Of the first phase: the guarantee of a person, if a person's rows were limited.
     """
 
     round: int
@@ -47,6 +83,8 @@ class PhaseStarted(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-sta
     delta_spent: float
     nominal: bool | msgspec.UnsetType = msgspec.UNSET
     covers: Literal["training"] | msgspec.UnsetType = msgspec.UNSET
+    data: DataUse | msgspec.UnsetType = msgspec.UNSET
+    person: PersonBound | msgspec.UnsetType = msgspec.UNSET
 
 
 class PhaseEnded(msgspec.Struct, frozen=True, tag_field="kind", tag="phase-ended"):

@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "(`skipped`).",
     "topics": "Check a model's Kafka topics, or make the missing ones. Exits 1 if something would stop `serve`.",
     "offsets": "A model's place on Kafka: the group's offsets and our own marks, looked at and put right.",
+    "budget": "Add up what a row of each data set pays for all models made of it. Exits 1 if a declared budget is "
+    "passed.",
     "retire": "End a model for good: erase its keys and snapshots, and leave a receipt. It cannot be undone.",
     "replay": "Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded "
     "answers.",

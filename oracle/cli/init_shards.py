@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle import durable
+from oracle.cli.init_data import Uses
 from oracle.cli.init_files import (
     erase_left_over,
     make_folder,
@@ -19,6 +20,7 @@ from oracle.cli.init_files import (
     refuse_genesis,
     write_state,
 )
+from oracle.cli.persons import Persons
 from oracle.cli.progress import Progress
 from oracle.cli.tables import BothLabels, labelled_batches
 from oracle.errors import DataError
@@ -48,11 +50,13 @@ class Rows:
         path: The file.
         label: The label column.
         declared: How many rows the whole model declares.
+        persons: Which rows are left out, if any.
     """
 
     path: Path
     label: str
     declared: int
+    persons: Persons | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +67,18 @@ class Targets:
         state: The state folder.
         key: The key file.
         genesis: The folder of genesis files, if they are to be kept.
+        ledger: The ledger of the data set, if the model names one.
     """
 
     state: Path
     key: Path
     genesis: Path | None
+    ledger: Path | None = None
+
+    @property
+    def uses(self) -> Uses:
+        """Where the state is entered."""
+        return Uses(self.ledger, self.state)
 
 
 def refuse_genesis_folder(genesis: Path, key_path: Path) -> None:
@@ -104,11 +115,13 @@ def make_shards(plan: Plan, shards: int, rows: Rows, targets: Targets) -> None:
         trainer = readings.train(plan, deal, groups[0])
         store, master_key = _begin(plan, shards, targets)
         with store:
+            targets.uses.enter(plan)
             _write_group(plan, trainer, master_key, targets)
             for group in groups[1:]:
                 _write_group(plan, readings.train(plan, deal, group), master_key, targets)
             # 6. From here on it is a state.
             finish_shards(targets.state)
+            targets.uses.made()
 
 
 def _begin(plan: Plan, shards: int, targets: Targets) -> tuple[FolderStore, bytes]:
@@ -143,8 +156,8 @@ class _Readings:
 
     def __init__(self, rows: Rows, features: Sequence[Feature], progress: Progress) -> None:
         self._rows = rows
-        self._features = features
         self._progress = progress
+        self._what = (rows.path, features, rows.label, rows.persons)
         self._read = 0
         self._first: bytes | None = None
 
@@ -174,7 +187,7 @@ class _Readings:
 
     def _batches(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
         missing = self._rows.declared
-        for features, labels in labelled_batches(self._rows.path, self._features, self._rows.label):
+        for features, labels in labelled_batches(*self._what):
             yield features[:missing], labels[:missing]
             self._read += len(features[:missing])
             missing -= len(features[:missing])

@@ -17,7 +17,7 @@ import pyarrow.parquet
 
 from oracle.errors import DataError, InputError
 
-__all__ = ["FORMATS", "TableFile"]
+__all__ = ["FORMATS", "TableFile", "format_of"]
 
 FORMATS: Final = ("csv", "tsv", "parquet", "jsonl", "arrow")
 """What a file's name may end in."""
@@ -52,7 +52,7 @@ class TableFile:
         self._path = path
         self._columns = list(columns)
         self._types = dict(types)
-        self._format = _format_of(path)
+        self._format = format_of(path)
         names = self._names()
         for name in columns:
             if names.count(name) != 1:
@@ -153,7 +153,12 @@ def _inferred(value: object) -> pa.DataType:
     return pa.string() if isinstance(value, str) else pa.float64()
 
 
-def _format_of(path: Path) -> str:
+def format_of(path: Path) -> str:
+    """Return which of `FORMATS` a file has.
+
+    Raises:
+        InputError: Its name ends in none of them.
+    """
     if path == _STANDARD_INPUT:
         start = bytes(_standard_input()[:8])
         return next((name for magic, name in _MAGIC if start.startswith(magic)), "csv")

@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oracle.cli.table_files import TableFile
+from oracle.cli.persons import Persons
+from oracle.cli.table_files import TableFile, format_of
 from oracle.errors import DataError, SourceError
+from oracle.mechanisms.persons import AtMost
 from oracle.planning.features import Feature
 from oracle.service.codec.columns import COLUMNS, read_column, takes
 
-__all__ = ["BothLabels", "check_table", "labelled_batches", "order_by"]
+__all__ = ["BothLabels", "check_table", "labelled_batches", "order_by", "read_persons"]
 
 _TEXT_TYPES: Final = {"number": pa.float64(), "string": pa.string(), "date": pa.date32()}
 _COLUMN: Final = re.compile(r"In CSV column #(\d+): |Column\(/(.*?)\) (?:was|changed)")
@@ -75,8 +77,19 @@ class BothLabels:
             raise DataError(msg)
 
 
+def read_persons(path: Path, column: str, choice: AtMost) -> Persons:
+    """Return which rows of a file are kept of each person.
+
+    Raises:
+        SourceError: The file cannot be read.
+        DataError: The column is missing, or does not say of every row whose it is.
+    """
+    with _opened(path, (), None, person=column) as table:
+        return Persons(column, choice, (batch.column(column) for batch in table.batches()))
+
+
 def labelled_batches(
-    path: Path, features: Sequence[Feature], label: str
+    path: Path, features: Sequence[Feature], label: str, persons: Persons | None = None
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
     """Yield (features float64[n, D], labels bool[n]) in the file's order.
 
@@ -85,15 +98,19 @@ def labelled_batches(
         features: The features, each a column of its name, in the model's order. An empty field of a .csv file is a
             string of no bytes, and no value of any other type.
         label: The label column: booleans, or the numbers 0 and 1.
+        persons: Which rows to leave out, if any.
 
     Raises:
         SourceError: The file cannot be read.
         DataError: A column is missing or does not hold what it should. No value is ever quoted.
     """
-    with _opened(path, features, label) as table:
+    if persons is not None:
+        persons.begin()
+    with _opened(path, features, label, person=None if persons is None else persons.column) as table:
         for batch in table.batches():
-            columns = [_values(batch, feature) for feature in features]
-            yield np.column_stack(columns), _labels(batch, label)
+            kept = batch if persons is None else batch.filter(pa.array(persons.kept(batch.column(persons.column))))
+            columns = [_values(kept, feature) for feature in features]
+            yield np.column_stack(columns), _labels(kept, label)
 
 
 def order_by(path: Path, column: str) -> NDArray[np.int64]:
@@ -124,7 +141,9 @@ def order_by(path: Path, column: str) -> NDArray[np.int64]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, features: Sequence[Feature], label: str, option: str = "--label") -> Iterator[TableFile]:
+def _opened(
+    path: Path, features: Sequence[Feature], label: str | None, option: str = "--label", *, person: str | None = None
+) -> Iterator[TableFile]:
     """Lend a table; turn errors of the system and of Arrow into ours: a file or a column that holds something else.
 
     They never quote the file's content, which is private.
@@ -132,8 +151,12 @@ def _opened(path: Path, features: Sequence[Feature], label: str, option: str = "
     table = None
     try:
         advice = dict.fromkeys((one.source for one in features), '; column = "..." in the model file names another')
-        advice[label] = f"; {option} names another"
-        table = TableFile(path, [*(feature.source for feature in features), label], _types(features), advice)
+        types = _types(features)
+        if person is not None and format_of(path) in {"csv", "tsv"}:
+            types[person] = pa.string()  # 007 and 7 are two persons
+        advice |= {label or "": f"; {option} names another", person or "": "; --person names another"}
+        wanted = [*(feature.source for feature in features), *filter(None, (label, person))]
+        table = TableFile(path, wanted, types, advice)
         yield table
     except (OSError, pa.ArrowException) as exc:
         shown = "standard input" if str(path) == "-" else str(path)
@@ -142,7 +165,7 @@ def _opened(path: Path, features: Sequence[Feature], label: str, option: str = "
             raise SourceError(msg) from exc
         column = _COLUMN.search(str(exc))
         if table is not None and column:
-            raise DataError(_unlike(table, features, label, column)) from exc
+            raise DataError(_unlike(table, features, label or person or "", column)) from exc
         kind = path.suffix.removeprefix(".") if table is None else table.format
         msg = f"{shown}: cannot be read as {kind}: not a well-formed file"
         raise SourceError(msg) from exc

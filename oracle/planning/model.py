@@ -11,7 +11,7 @@ from msgspec import Meta
 from oracle.errors import InputError
 from oracle.planning.features import BOUNDS, NAME_LIMIT, NAMES, Feature, check_types
 
-__all__ = ["BOX_FEATURES", "Feature", "FirstShare", "Limits", "Model", "Share", "check_features"]
+__all__ = ["BOX_FEATURES", "Feature", "FirstShare", "Limits", "Model", "Share", "check_data", "check_features"]
 
 _RESERVED = frozenset({"id", "x", "label"})
 
@@ -60,6 +60,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         beta: Probability of missing `alpha`.
         gamma: Share of the stream that is honest; anybody may have chosen the rest. 1: no adversary.
         limits: What a message may be at most; see `[model.limits]`.
+        data: The owner's name for the data set that the examples are of; several models may name one.
+        data_epsilon: What a row of the data set may pay for all of these together (nats); `init` refuses more.
+        data_delta: The same, of a row's delta.
+        data_ledger: Where `init` keeps what they pay, from the model file's folder on; by default NAME.budget.jsonl
+            beside the labelled rows.
     """
 
     name: Annotated[str, Meta(extra_json_schema={"bound": _MODEL_NAMES})]
@@ -75,6 +80,27 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     beta: Annotated[float, Meta(ge=1e-12, le=0.5, extra_json_schema={"unit": "probability"})] = 0.05
     gamma: Annotated[float, Meta(ge=1e-6, le=1.0, extra_json_schema={"unit": "share of queries"})] = 1.0
     limits: Limits = Limits()
+    data: Annotated[str | None, Meta(extra_json_schema={"bound": _MODEL_NAMES})] = None
+    data_epsilon: Annotated[float, Meta(gt=0.0, le=1e6, extra_json_schema={"unit": "nats"})] | None = None
+    data_delta: Annotated[float, Meta(gt=0.0, le=1.0, extra_json_schema={"unit": "probability"})] | None = None
+    data_ledger: str | None = None
+
+
+def check_data(model: Model) -> None:
+    """Refuse a data set's name that no file could have, and what is said of none.
+
+    Raises:
+        InputError: One is.
+    """
+    for field in ("data_epsilon", "data_delta", "data_ledger"):
+        if getattr(model, field) is not None and model.data is None:
+            raise InputError(f"model.{field}", getattr(model, field), "is of a data set: name it with model.data")
+    if model.data is not None and (not model.data.strip(".") or not _is_plain(model.data)):
+        raise InputError("model.data", model.data, f"must be {_MODEL_NAMES}")
+
+
+def _is_plain(name: str) -> bool:
+    return 0 < len(name) <= NAME_LIMIT and all(c.isalnum() or c in "-_." for c in name)
 
 
 def _check_name(where: str, name: str) -> None:

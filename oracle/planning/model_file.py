@@ -10,7 +10,7 @@ from oracle.errors import InputError, did_you_mean
 from oracle.mechanisms.scalars import day_of
 from oracle.planning.features import NO_SCALE
 from oracle.planning.kinds import KINDS, Kind
-from oracle.planning.model import Feature, Limits, Model
+from oracle.planning.model import Feature, Limits, Model, check_data
 from oracle.planning.schemas import bound_in_words, schema_of
 
 __all__ = ["parse_model"]
@@ -64,6 +64,7 @@ def parse_model(document: Mapping[str, object]) -> Model:
     except msgspec.ValidationError as exc:
         raise _clear(str(exc), table, kind.model) from exc
     kind.check_model(model)
+    check_data(model)
     return model
 
 

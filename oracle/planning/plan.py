@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from oracle.accounting.budget import person_bound
+from oracle.accounting.ledger import DataUse, PersonBound
 from oracle.errors import PlanError
 from oracle.planning.features import Feature, columns_of, key_bytes
 from oracle.planning.model import Limits, Model
@@ -148,8 +150,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         limits: Size limits of a query.
         phases: The phases in order, at least one.
         memory_bytes: Bytes of private arrays and tables held at most.
+        data: Of a state: the data set that it was trained on, if that is named.
+        at_most: Of a state: M, if of each person at most so many rows were used.
     """
 
+    data: DataUse | msgspec.UnsetType = msgspec.UNSET
+    at_most: int | msgspec.UnsetType = msgspec.UNSET
     if TYPE_CHECKING:  # each kind declares them itself: the canonical JSON has the order of declaration
         version: int = PLAN_VERSION
         name: str
@@ -175,6 +181,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def nominal(self) -> bool:
         """True if epsilon and delta are names and not bounds: no explicit theorem covers the `paper` profile."""
         return self.profile == "paper"
+
+    @property
+    def person(self) -> PersonBound | msgspec.UnsetType:
+        """The guarantee of all training rows of a person together, where these are limited."""
+        if self.at_most is msgspec.UNSET:
+            return msgspec.UNSET
+        return person_bound(self.epsilon, self.phases[0].delta, self.at_most)
 
     @property
     def protects_queries(self) -> bool:

@@ -156,6 +156,8 @@ def phase_started(plan: Plan, phase: int) -> PhaseStarted:
         delta_spent=plan.delta_spent(phase, 0),
         nominal=True if plan.nominal else UNSET,
         covers=UNSET if plan.protects_queries else "training",
+        data=plan.data if phase == 1 else UNSET,
+        person=plan.person if phase == 1 else UNSET,
     )
 
 

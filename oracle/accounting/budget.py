@@ -1,0 +1,149 @@
+"""What several models cost the rows that all of them were trained on, and what a row's guarantee is for a person."""
+
+import math
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+import msgspec
+
+from oracle.accounting.ledger import DataUse, LedgerEvent, PersonBound, PhaseStarted, ReplayForked
+from oracle.errors import InputError
+
+__all__ = ["Charge", "Total", "charges", "check_budget", "person_bound", "total"]
+
+_LARGEST = 700.0
+"""exp of more is no float; the bound on delta is 1 long before."""
+
+
+class Charge(NamedTuple):
+    """What one model, or one more run of it, costs a row.
+
+    Attributes:
+        data: What its owner calls the data set.
+        model: The model's name.
+        use: Tells states of one name apart.
+        epsilon: In nats; infinite where no proof bounds it.
+        delta: Of one row.
+        most_epsilon: What a row may pay for all models, as this one declares; infinite if it does not.
+        most_delta: The same, of delta.
+    """
+
+    data: str
+    model: str
+    use: str
+    epsilon: float
+    delta: float
+    most_epsilon: float = math.inf
+    most_delta: float = math.inf
+
+
+class Total(NamedTuple):
+    """What a row of one data set pays for all models, and the least that any of them says it may."""
+
+    epsilon: Decimal
+    delta: Decimal
+    most_epsilon: Decimal
+    most_delta: Decimal
+
+    @property
+    def passed(self) -> str | None:
+        """Which of the two passes its budget, if one does."""
+        if self.epsilon > self.most_epsilon:
+            return "epsilon"
+        return "delta" if self.delta > self.most_delta else None
+
+
+def charges(events: Iterable[LedgerEvent]) -> list[Charge]:
+    """Return what the events of a ledger cost the rows of the data that they name; what is told twice counts once.
+
+    The first phase's guarantee covers the training rows. A fork names no data: it counts for all that the ledger names.
+    """
+    found, forks = [], []
+    for event in dict.fromkeys(events):
+        data = getattr(event, "data", None)
+        if isinstance(event, ReplayForked):
+            forks.append(event)
+        elif isinstance(event, PhaseStarted) and isinstance(data, DataUse):
+            epsilon = math.inf if event.nominal is True else event.epsilon
+            budget = [math.inf if most is msgspec.UNSET else most for most in (data.epsilon, data.delta)]
+            found.append(Charge(data.name, data.model, data.use, epsilon, event.delta, *budget))
+        elif isinstance(data, str):  # a score that was released of a trial
+            found.append(Charge(data, *(getattr(event, name) for name in ("model", "kind", "epsilon", "delta"))))
+    named = sorted({(one.data, one.model) for one in found})
+    return found + [Charge(*name, one.fork, one.epsilon, one.delta) for one in forks for name in named]
+
+
+def total(found: Sequence[Charge]) -> Total:
+    """Add up what a row of a data set pays, by basic composition.
+
+    Formal guarantees:
+        Let each state be (e_i, d_i)-DP for one row of the data set, and draw its noise by a key of its own. Then all
+        that is ever seen of all of them is (sum e_i, sum d_i)-DP for the row:
+
+        * *One after another*: each may be chosen, trained and asked by what was seen of those before (Dwork and Roth,
+          2014, Theorem B.1: adaptive basic composition of approximate differential privacy).
+        * *At the same time*: they answer interleaved streams, and queries to one may be chosen by answers of another;
+          the sums hold for interactive mechanisms too (Vadhan and Zhang, 2023, "Concurrent composition theorems for
+          differential privacy").
+        * *Shards and slices*: a row that is in one shard only pays that shard's guarantee, which is counted once.
+        * *Retired models* count: what was seen stays seen. A fork is one more run (`oracle.service.fork`).
+
+        Queries are no rows of the data set. A query pays in each model that answers it, by that model's own guarantee.
+
+    Sums are of the shortest decimals that the figures are printed as, so that three times 0.1 is 0.3.
+
+    Args:
+        found: All charges of one data set, at least one.
+    """
+    epsilons, deltas, *most = ([Decimal(str(one[i])) for one in found] for i in range(3, 7))
+    return Total(sum(epsilons, Decimal(0)), sum(deltas, Decimal(0)), min(most[0]), min(most[1]))
+
+
+def check_budget(events: Iterable[LedgerEvent], new: PhaseStarted) -> None:
+    """Refuse one more model where a row of its data would pay more than is declared.
+
+    Args:
+        events: What the data's ledger has.
+        new: The new model's event, with its data.
+
+    Raises:
+        InputError: It would pass the least budget that it or any model before it declares.
+    """
+    (ours,) = charges([new])
+    before = [one for one in charges(events) if one.data == ours.data]
+    after = total([*before, ours])
+    word = after.passed
+    if word is None:
+        return
+    paid = sum((Decimal(str(getattr(one, word))) for one in before), Decimal(0))
+    by = f" for {', '.join(sorted({one.model for one in before}))}" if before else ""
+    bound = (
+        f"a row of {ours.data} has paid {word} {paid:f}{by}, and this model would make it {getattr(after, word):f}; "
+        f"take a smaller {word}, or new data"
+    )
+    raise InputError(f"model.data_{word}", float(getattr(after, f"most_{word}")), bound)
+
+
+def person_bound(epsilon: float, delta: float, rows: int) -> PersonBound:
+    """Return the guarantee of all rows of a person, of which at most M are used, from that of one row.
+
+    Formal guarantees:
+        *Group privacy*: D and D' differ in the contents of at most M rows, so there are D = D_0, ..., D_M = D' with
+        one row between neighbours. P(D_i in S) <= e^eps P(D_(i+1) in S) + delta; put into each other,
+        P(D in S) <= e^(M eps) P(D' in S) + delta (1 + e^eps + ... + e^((M-1) eps)), and the sum of that geometric
+        series is (e^(M eps) - 1)/(e^eps - 1). Of rows in several shards the same holds, as the series of M rows is at
+        least that of its parts together.
+
+    Queries of a person are no part of it: a person who asks k of them pays for each.
+
+    Args:
+        epsilon: Of a row (nats).
+        delta: Of a row.
+        rows: M, at least 1.
+    """
+    whole = rows * epsilon
+    if delta == 0.0 or rows == 1:
+        return PersonBound(rows, whole, delta)
+    factor = math.inf if whole > _LARGEST else math.expm1(whole) / math.expm1(epsilon)
+    return PersonBound(rows, whole, min(math.nextafter(delta * factor * (1 + 1e-12), math.inf), 1.0))

@@ -1,0 +1,101 @@
+"""`perpetua budget`: what the rows of a data set pay for all models that were made of them."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from oracle.accounting.budget import Charge, Total, charges, total
+from oracle.accounting.ledger import LedgerEvent, decode
+from oracle.errors import InputError, StateError, StorageError
+from oracle.planning.kinds import decode_plan
+from oracle.predictors.base import phase_started
+from oracle.state.forks import read_forks
+from oracle.state.shards import shard_folders
+
+__all__ = ["run"]
+
+
+def run(
+    ledgers: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="LEDGER...",
+            help="Data sets' ledgers (NAME.budget.jsonl), models' ledgers, or state folders, retired ones too.",
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Add up what a row of each data set pays for all models made of it. Exits 1 if a declared budget is passed.
+
+    A state that is told of twice counts once. Queries share no budget:
+    each pays in the models that answer it.
+    """
+    found = list(dict.fromkeys(charge for path in ledgers for charge in charges(_events(path))))
+    if not found:
+        given = ", ".join(map(str, ledgers))
+        raise InputError("LEDGER", given, 'must name a data set: set data = "NAME" in the model file before `init`')
+    names = sorted({one.data for one in found})
+    sums = {name: total([one for one in found if one.data == name]) for name in names}
+    if as_json:
+        told = {
+            name: {**_numbers(sums[name]), "charges": [one._asdict() for one in found if one.data == name]}
+            for name in names
+        }
+        typer.echo(msgspec.json.encode(told))
+    for name in () if as_json else names:
+        _print(name, [one for one in found if one.data == name], sums[name])
+    raise typer.Exit(1 if any(one.passed for one in sums.values()) else 0)
+
+
+def _numbers(whole: Total) -> dict[str, object]:
+    numbers = {name: float(value) for name, value in whole._asdict().items()}
+    return {**numbers, "passed": whole.passed is not None}
+
+
+def _events(path: Path) -> Iterator[LedgerEvent]:
+    """Yield the events of a ledger, or those that a state stands for."""
+    if path.is_dir():
+        yield from _of_state(path)
+        return
+    try:
+        lines = [line.rpartition(b"\t")[2] for line in path.read_bytes().splitlines() if line]
+        yield from map(decode, lines)
+    except OSError as exc:
+        raise StorageError(f"{path}: {exc.strerror}") from exc
+    except msgspec.MsgspecError as exc:
+        raise InputError("LEDGER", str(path), "must be a ledger of Perpetua, or a state folder") from exc
+
+
+def _of_state(folder: Path) -> Iterator[LedgerEvent]:
+    """Yield the first phase of a state, retired or not, and its forks; a row is in the shard that has most of them."""
+    shards = shard_folders(folder)
+    try:
+        plan = decode_plan((shards[0] / "plan.json").read_bytes())
+    except OSError as exc:
+        raise StateError(f"{folder}: holds no state: {exc.strerror}") from exc
+    yield phase_started(plan, 1)
+    yield from max((read_forks(shard) for shard in shards), key=lambda forks: sum(fork.epsilon for fork in forks))
+
+
+def _print(name: str, found: list[Charge], whole: Total) -> None:
+    table = Table(title=f"data set {name}: what a row pays", title_justify="left", box=None, pad_edge=False)
+    for heading in ("model", "use", "epsilon", "delta"):
+        table.add_column(heading, justify="left" if heading in {"model", "use"} else "right", no_wrap=True)
+    for one in found:
+        table.add_row(one.model, one.use[:8], f"{one.epsilon:g}", f"{one.delta:g}")
+    table.add_row("all", "", f"{whole.epsilon:f}", f"{whole.delta:g}", style="bold")
+    table.add_row("budget", "", _limit(whole.most_epsilon), _limit(whole.most_delta))
+    Console(soft_wrap=True).print(table)
+    if whole.passed:
+        typer.echo(f"{whole.passed} has passed what is declared")
+    typer.echo("Queries share none of it: each pays in the models that answer it, by their own guarantees.")
+
+
+def _limit(most: Decimal) -> str:
+    return f"{most:g}" if most.is_finite() else "none"

@@ -1,0 +1,116 @@
+"""The data set that a model names: what its rows have paid for all models, kept in a ledger beside it.
+
+A state is entered there before it is made, under a name of its own (`use`) that stands in its folder meanwhile: so the
+same `init` again after a crash is entered once, and no state is made that is not entered.
+"""
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from oracle import durable
+from oracle.accounting.budget import check_budget
+from oracle.accounting.ledger import DataUse, PhaseStarted
+from oracle.errors import InputError, StateError
+from oracle.planning.model import Model
+from oracle.planning.plan import Plan
+from oracle.predictors.base import phase_started
+from oracle.state.event_lines import read_events, record_event
+from oracle.state.files import write_exclusive
+
+__all__ = ["Uses", "data_ledger"]
+
+_NOUN = "first phase of a state"
+_USE_BYTES = 16
+
+
+def data_ledger(model: Model, model_file: Path, rows: Path) -> Path | None:
+    """Return where the states of a model's data set are entered; None where it names no data set.
+
+    Raises:
+        InputError: The rows come from standard input, and no ledger is named.
+    """
+    if model.data is None:
+        return None
+    if model.data_ledger is not None:
+        return model_file.resolve().parent / model.data_ledger
+    if str(rows) == "-":
+        bound = "must name a file: the rows come from standard input, so there is no place beside them"
+        raise InputError("model.data_ledger", None, bound)
+    return rows.resolve().parent / f"{model.data}.budget.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Where the states of a data set are entered.
+
+    Attributes:
+        ledger: The data set's ledger; None where the model names no data set.
+        state: The state folder that is to be made.
+    """
+
+    ledger: Path | None
+    state: Path
+
+    def named(self, plan: Plan, model: Model) -> Plan:
+        """Return the plan with its data set; refuse one that passes the budget, before any work.
+
+        Raises:
+            InputError: It does.
+            StateError: The ledger is not one that this Perpetua has written.
+        """
+        if self.ledger is None or model.data is None:
+            return plan
+        unset = msgspec.UNSET
+        use = DataUse(
+            model.data,
+            model.name,
+            self._unfinished() or secrets.token_hex(_USE_BYTES),
+            unset if model.data_epsilon is None else model.data_epsilon,
+            unset if model.data_delta is None else model.data_delta,
+        )
+        plan = msgspec.structs.replace(plan, data=use)
+        self._check(phase_started(plan, 1))
+        return plan
+
+    def enter(self, plan: Plan) -> None:
+        """Enter a state that is to be made now, durably, unless it is entered already.
+
+        Raises:
+            InputError: Another one was entered meanwhile, and both would pass the budget.
+            StorageError: It could not be written; nothing is made.
+        """
+        event = phase_started(plan, 1)
+        if self.ledger is None or not isinstance(event.data, DataUse):
+            return
+        if self._unfinished() is None:
+            write_exclusive(self._marker, event.data.use.encode())
+        if event not in read_events(self.ledger, PhaseStarted, _NOUN):
+            record_event(self.ledger, PhaseStarted, lambda _number: self._check(event), _NOUN, "made")
+
+    def made(self) -> None:
+        """Say that the state is made: another one in its place would be a use of its own."""
+        if self.ledger is not None:
+            durable.erase(self._marker)
+
+    @property
+    def _marker(self) -> Path:
+        return self.state / "unfinished-use"
+
+    def _unfinished(self) -> str | None:
+        """Return the use of an `init` that was cut off here."""
+        try:
+            use = self._marker.read_text()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if len(use) != 2 * _USE_BYTES or not use.isalnum():
+            raise StateError(f"{self._marker}: its bytes are not the ones that were written")
+        return use
+
+    def _check(self, event: PhaseStarted) -> PhaseStarted:
+        if self.ledger is not None:
+            told = read_events(self.ledger, PhaseStarted, _NOUN)
+            check_budget([one for one in told if one != event], event)
+        return event
