@@ -1,5 +1,6 @@
 """What several models cost the rows that all of them were trained on, and what a row's guarantee is for a person."""
 
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -7,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from oracle.accounting.ledger import DataUse, LedgerEvent, PersonBound, PhaseStarted, ReplayForked
+from oracle.accounting.ledger import DataUse, LedgerEvent, PersonBound, PhaseStarted, ReplayForked, encode
 from oracle.errors import InputError
 
 __all__ = ["Charge", "Total", "charges", "check_budget", "person_bound", "total"]
@@ -69,7 +70,9 @@ def charges(events: Iterable[LedgerEvent]) -> list[Charge]:
             budget = [math.inf if most is msgspec.UNSET else most for most in (data.epsilon, data.delta)]
             found.append(Charge(data.name, data.model, data.use, epsilon, event.delta, *budget))
         elif isinstance(data, str):  # a score that was released of a trial
-            found.append(Charge(data, *(getattr(event, name) for name in ("model", "kind", "epsilon", "delta"))))
+            use = hashlib.sha256(encode(event)).hexdigest()
+            model, epsilon, delta = (getattr(event, name) for name in ("model", "epsilon", "delta"))
+            found.append(Charge(data, model, use, epsilon, delta))
     named = sorted({(one.data, one.model) for one in found})
     return found + [Charge(*name, one.fork, one.epsilon, one.delta) for one in forks for name in named]
 
@@ -94,9 +97,11 @@ def total(found: Sequence[Charge]) -> Total:
     Sums are of the shortest decimals that the figures are printed as, so that three times 0.1 is 0.3.
 
     Args:
-        found: All charges of one data set, at least one.
+        found: All charges of one data set, at least one; those with equal first five fields count once.
     """
-    epsilons, deltas, *most = ([Decimal(str(one[i])) for one in found] for i in range(3, 7))
+    *_, epsilons, deltas = zip(*dict.fromkeys(one[:5] for one in found), strict=True)
+    most = [[Decimal(str(one[i])) for one in found] for i in (5, 6)]
+    epsilons, deltas = ([Decimal(str(one)) for one in values] for values in (epsilons, deltas))
     return Total(sum(epsilons, Decimal(0)), sum(deltas, Decimal(0)), min(most[0]), min(most[1]))
 
 

@@ -87,9 +87,9 @@ def _print(name: str, found: list[Charge], whole: Total) -> None:
     table = Table(title=f"data set {name}: what a row pays", title_justify="left", box=None, pad_edge=False)
     for heading in ("model", "use", "epsilon", "delta"):
         table.add_column(heading, justify="left" if heading in {"model", "use"} else "right", no_wrap=True)
-    for one in found:
-        table.add_row(one.model, one.use[:8], f"{one.epsilon:g}", f"{one.delta:g}")
-    table.add_row("all", "", f"{whole.epsilon:f}", f"{whole.delta:g}", style="bold")
+    for _, model, use, epsilon, delta in dict.fromkeys(one[:5] for one in found):
+        table.add_row(model, use[:8], f"{epsilon:g}", f"{delta:g}")
+    table.add_row("all", "", f"{whole.epsilon:f}", f"{float(whole.delta):.6g}", style="bold")
     table.add_row("budget", "", _limit(whole.most_epsilon), _limit(whole.most_delta))
     Console(soft_wrap=True).print(table)
     if whole.passed:

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from oracle.accounting.ledger import PersonBound
-from oracle.cli.init_data import data_ledger
+from oracle.cli.data_ledger import data_ledger
 from oracle.cli.init_files import (
     check_place,
     erase_left_over,

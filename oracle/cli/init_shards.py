@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle import durable
-from oracle.cli.init_data import Uses
+from oracle.cli.data_ledger import Uses
 from oracle.cli.init_files import (
     erase_left_over,
     make_folder,

@@ -71,6 +71,10 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     skip: Annotated[
         list[int] | None, typer.Option(help="Pass over the message that ends at this position; may come several times.")
     ] = None,
+    data_ledger: Annotated[
+        Path | None,
+        typer.Option("--data-ledger", help="Of a state whose model names its data: their ledger (NAME.budget.jsonl)."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded answers.
@@ -115,7 +119,10 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         raise RefusedError(msg)
     if out is None:
         raise InputError("--out", None, "must name the file that the answers go to")
-    outputs = Outputs(origin, out, ledger)
+    if plan.data is not msgspec.UNSET and data_ledger is None:
+        bound = f"must name the ledger of data set {plan.data.name}: its rows pay for this run too"
+        raise InputError("--data-ledger", None, bound)
+    outputs = Outputs(origin, out, ledger, data_ledger)
     check_outputs(outputs, log)
     rows = rows_per_message or ROWS
     passed = Passed(skipped=tuple(sorted(skip or ())))

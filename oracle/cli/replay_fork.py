@@ -12,11 +12,13 @@ import msgspec
 from connectors.base import Commit, Delivery, Sink, Source
 from connectors.local.jsonl import JsonlSink
 from connectors.local.parquet_sink import ParquetSink
-from oracle.accounting.ledger import ReplayForked, encode
+from oracle.accounting.ledger import DataUse, ReplayForked, encode
+from oracle.cli.data_ledger import enter
 from oracle.cli.progress import Progress
 from oracle.errors import InputError, PlanExhaustedError, RefusedError, SourceError, StateError, StorageError
 from oracle.mechanisms.keys import FORK_BYTES
 from oracle.planning.plan import Plan
+from oracle.predictors.base import phase_started
 from oracle.service.fork import fork_cost, fork_event, fork_snapshot
 from oracle.service.marks import Passed
 from oracle.service.shard import Shard
@@ -64,11 +66,13 @@ class Outputs:
         origin: The state folder or genesis file; the fork is recorded beside it.
         answers: Where the answers go, as a sink writes them: readable by the owner only.
         ledger: Where the run's ledger goes, or None.
+        data_ledger: The ledger of the data set that the state was trained on, if it names one.
     """
 
     origin: Path
     answers: Path
     ledger: Path | None
+    data_ledger: Path | None = None
 
 
 def counted(number: int, what: str) -> str:
@@ -174,6 +178,13 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
         salt = secrets.token_bytes(FORK_BYTES)
         shard = Shard(plan, fork_snapshot(snapshot, salt))
         shard.learn(passed)
+        if outputs.data_ledger is not None and isinstance(plan.data, DataUse):
+            use, cost = msgspec.structs.replace(plan.data, use=salt.hex()), fork_cost(plan, snapshot)
+            first = phase_started(plan, 1)
+            enter(
+                outputs.data_ledger,
+                msgspec.structs.replace(first, data=use, epsilon=cost.epsilon, delta=cost.delta),
+            )
         event = record_fork(outputs.origin, partial(fork_event, plan, snapshot, salt))  # 2.
         sink = _sink(outputs)
         try:

@@ -90,7 +90,7 @@ def _end(folder: Path, key_path: Path, receipt_key: Path, config: "Config | None
         end_streams(config, plan, snapshots, events)
     return Retired(
         model=plan.name,
-        retired=datetime.now(UTC).isoformat(timespec="seconds"),
+        retired=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         events=tuple(events),
         receipts=tuple(msgspec.Raw(seal(msgspec.structs.replace(one, retired=True), signer)) for one in statements),
         key_file=_seen_from(folder, key_path),

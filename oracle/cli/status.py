@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -14,6 +14,7 @@ from rich.table import Table
 from oracle.cli.plan_page import ABOUT_REARMS, Row, glossary, promise_rows
 from oracle.errors import StateError
 from oracle.planning.kinds import decode_plan
+from oracle.planning.plan import Plan
 from oracle.planning.promise import Promise, promise_of
 from oracle.state.folder import peek_folder, read_plan
 from oracle.state.forks import read_forks
@@ -69,6 +70,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         snapshot_bytes: Size of the newest snapshot.
         snapshot_age_seconds: Its age.
         promise: What the plan promises of the error, and what that rests on.
+        data: The data set that it was trained on, if the model names one.
+        person_rows: How many training rows of a person were used at most, if these were limited.
+        person_epsilon: Epsilon of all these together.
+        person_delta: Delta of all these together.
     """
 
     model: str
@@ -92,6 +97,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_bytes: int
     snapshot_age_seconds: float
     promise: Promise
+    data: str | msgspec.UnsetType = msgspec.UNSET
+    person_rows: int | msgspec.UnsetType = msgspec.UNSET
+    person_epsilon: float | msgspec.UnsetType = msgspec.UNSET
+    person_delta: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +125,7 @@ class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
         snapshot_age_seconds: Age of the one that is oldest.
         promise: As in `Status`.
         shards: The facts of each, from shard 0.
+        data: As in `Status`, and so are the next three.
     """
 
     model: str
@@ -136,6 +146,10 @@ class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_age_seconds: float
     promise: Promise
     shards: tuple[Status, ...]
+    data: str | msgspec.UnsetType = msgspec.UNSET
+    person_rows: int | msgspec.UnsetType = msgspec.UNSET
+    person_epsilon: float | msgspec.UnsetType = msgspec.UNSET
+    person_delta: float | msgspec.UnsetType = msgspec.UNSET
 
 
 def run(
@@ -174,9 +188,8 @@ def _tell_retired(retired: Retired, *, as_json: bool) -> None:
 def _print_facts(console: Console, status: "Status | ShardedStatus") -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in msgspec.structs.asdict(status).items():
-        if isinstance(value, tuple | Promise) or name in _SENSELESS.get(
-            status.predictor, ()
-        ):  # shards have a table of their own
+        skipped = isinstance(value, tuple | Promise | msgspec.UnsetType)  # shards have a table of their own
+        if skipped or name in _SENSELESS.get(status.predictor, ()):
             continue
         nominal = " (nominal)" if name.startswith(_PRIVACY) and not status.proved else ""
         table.add_row(_heading(status.predictor, name), _fact(status.predictor, name, value) + nominal)
@@ -269,7 +282,17 @@ def public_status(folder: Path) -> Status:
         snapshot_bytes=header.total_bytes,
         snapshot_age_seconds=max(time.time() - written, 0.0),
         promise=promise_of(plan),
+        **_of_rows(plan),
     )
+
+
+def _of_rows(plan: Plan) -> dict[str, Any]:
+    """Return what is said of the training rows beyond a row's guarantee."""
+    found: dict[str, Any] = {} if plan.data is msgspec.UNSET else {"data": plan.data.name}
+    bound = plan.person
+    if bound is not msgspec.UNSET:
+        found |= {f"person_{name}": value for name, value in msgspec.structs.asdict(bound).items()}
+    return found
 
 
 def sharded_status(folder: Path, count: int) -> ShardedStatus:
@@ -299,6 +322,7 @@ def sharded_status(folder: Path, count: int) -> ShardedStatus:
         snapshot_age_seconds=max(shard.snapshot_age_seconds for shard in shards),
         promise=first.promise,
         shards=shards,
+        **{name: getattr(first, name) for name in ("data", "person_rows", "person_epsilon", "person_delta")},
     )
 
 

@@ -1,6 +1,7 @@
 """What must last, each as a run that tells what it made durable, and a restart that finds it after a loss of power."""
 
 import asyncio
+import dataclasses
 import io
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -10,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import ClassVar, Final
 
 import numpy as np
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from connectors.base import Commit, Committed, Sink
@@ -19,12 +21,15 @@ from connectors.local.parquet_sink import ParquetSink
 from connectors.local.stdio import StdoutSink
 from connectors.mqtt.messages import Outgoing
 from connectors.mqtt.outbox import Outbox
-from oracle.accounting.ledger import ReplayForked
+from oracle.accounting.ledger import ReplayForked, encode
 from oracle.audit.receipt_keys import read_public_key, signing_key
 from oracle.cli import init, retire
 from oracle.cli.init_files import make_key, write_state
 from oracle.cli.init_shards import Rows, Targets, make_shards
+from oracle.planning.box_model import BoxModel
+from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import BoxPlan
+from oracle.predictors.base import phase_started
 from oracle.state.folder import FolderStore
 from oracle.state.forks import read_forks, record_fork
 from oracle.state.format import decode
@@ -373,6 +378,9 @@ def _plan() -> BoxPlan:
     return replace(plan, phases=(replace(plan.phases[0], memory_bytes=1), *plan.phases[1:]))
 
 
+_NAMED: Final = BoxModel(name="m", predictor="rectangles", epsilon=1.0, examples=1, features=(), data="data")
+
+
 class StateLasts(Workload):
     """A state that `init` told of is whole, and before that there is none, or a whole one; `init` can go on."""
 
@@ -383,17 +391,20 @@ class StateLasts(Workload):
 
     def run(self, root: Path, said: Said) -> None:
         rows = self._rows(root)
-        targets = Targets(root / "deep" / "state", root / "deep" / "state" / "key", self._genesis(root))
+        targets = self._targets(root)
         if holds_state(targets.state):
             said("made")
             return
         init._refuse_existing(targets, self.shards)
-        plan = _plan()
+        plan = targets.uses.named(_plan(), _NAMED)
         if self.shards == 1:
             init._make_one(plan, rows, "label", targets)
         else:
             make_shards(plan, self.shards, Rows(rows, "label", plan.declared * self.shards + 100), targets)
         said("made")
+
+    def _targets(self, root: Path) -> Targets:
+        return Targets(root / "deep" / "state", root / "deep" / "state" / "key", self._genesis(root))
 
     def _genesis(self, root: Path) -> Path:
         return root / "kept" / "genesis"
@@ -416,11 +427,28 @@ class StateLasts(Workload):
         for number in range(self.shards):
             genesis = self._genesis(root)
             first = read_genesis(genesis if self.shards == 1 else genesis / f"shard-{number:04d}.genesis")
-            digest = _plan().digest
             with FolderStore.open(shard_folder(state, number), key) as store:
-                assert store.read_plan() == _plan().encode()
-                found = store.load_latest(digest)
+                plan = decode_plan(store.read_plan() or b"")
+                digest, found = plan.digest, store.load_latest(plan.digest)
+            assert replace(plan, data=UNSET) == _plan()
             assert_same(found, decode(first.snapshot, key, digest))
+
+
+class UsesLast(StateLasts):
+    """See `StateLasts`; what is made is entered in its data set's ledger, once."""
+
+    name = "init of a named data set"
+    stride = 7
+
+    def _targets(self, root: Path) -> Targets:
+        return dataclasses.replace(super()._targets(root), ledger=root / "kept" / "data.jsonl")
+
+    def check(self, root: Path, crash: Crash) -> None:
+        assert not crash.said or not (root / "deep" / "state" / "unfinished-use").exists()
+        super().check(root, crash)
+        (entered,) = (root / "kept" / "data.jsonl").read_bytes().splitlines()
+        plan = decode_plan((root / "deep" / "state" / "plan.json").read_bytes())
+        assert entered == encode(phase_started(plan, 1))
 
 
 class ShardsLast(StateLasts):
@@ -445,6 +473,7 @@ WORKLOADS: Final[dict[str, Workload]] = {
         ReceiptKeyLasts(),
         RetiredLasts(),
         StateLasts(),
+        UsesLast(),
         ShardsLast(),
     )
 }

@@ -82,6 +82,8 @@ def run_blocks(blocks: Sequence[Block], folder: Path, addresses: Mapping[str, st
     programs = folder.parent / "programs"
     programs.mkdir()
     _program(programs / "perpetua", f'exec {shlex.quote(sys.executable)} -m oracle.cli "$@"')
+    for name in ("kafka-console-producer", "kafka-console-consumer"):
+        _program(programs / name, f'exec {shlex.quote(sys.executable)} -m tests.support.console "$@"')
     _program(programs / "make", f'exec /usr/bin/make --dry-run --silent -C {shlex.quote(str(ROOT))} "$@" > /dev/null')
     script = "set -e\n" + "".join(f"echo; echo '{_MARK}'\n{block.commands}" for block in blocks)
     for named, real in addresses.items():

@@ -20,7 +20,7 @@ from oracle.predictors.base import phase_started
 from oracle.state.event_lines import read_events, record_event
 from oracle.state.files import write_exclusive
 
-__all__ = ["Uses", "data_ledger"]
+__all__ = ["Uses", "data_ledger", "enter"]
 
 _NOUN = "first phase of a state"
 _USE_BYTES = 16
@@ -40,6 +40,24 @@ def data_ledger(model: Model, model_file: Path, rows: Path) -> Path | None:
         bound = "must name a file: the rows come from standard input, so there is no place beside them"
         raise InputError("model.data_ledger", None, bound)
     return rows.resolve().parent / f"{model.data}.budget.jsonl"
+
+
+def enter(ledger: Path, event: PhaseStarted) -> None:
+    """Enter what a state, or one more run of it, costs a row, durably, unless it is entered already.
+
+    Raises:
+        InputError: It would pass the budget; nothing is entered.
+        StateError: The ledger is not one that this Perpetua has written.
+        StorageError: It could not be written.
+    """
+    if event not in read_events(ledger, PhaseStarted, _NOUN):
+        record_event(ledger, PhaseStarted, lambda _number: _checked(ledger, event), _NOUN, "made")
+
+
+def _checked(ledger: Path, event: PhaseStarted) -> PhaseStarted:
+    told = read_events(ledger, PhaseStarted, _NOUN)
+    check_budget([one for one in told if one != event], event)
+    return event
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +90,7 @@ class Uses:
             unset if model.data_delta is None else model.data_delta,
         )
         plan = msgspec.structs.replace(plan, data=use)
-        self._check(phase_started(plan, 1))
+        _checked(self.ledger, phase_started(plan, 1))
         return plan
 
     def enter(self, plan: Plan) -> None:
@@ -87,13 +105,12 @@ class Uses:
             return
         if self._unfinished() is None:
             write_exclusive(self._marker, event.data.use.encode())
-        if event not in read_events(self.ledger, PhaseStarted, _NOUN):
-            record_event(self.ledger, PhaseStarted, lambda _number: self._check(event), _NOUN, "made")
+        enter(self.ledger, event)
 
     def made(self) -> None:
         """Say that the state is made: another one in its place would be a use of its own."""
         if self.ledger is not None:
-            durable.erase(self._marker)
+            durable.remove(self._marker)
 
     @property
     def _marker(self) -> Path:
@@ -108,9 +125,3 @@ class Uses:
         if len(use) != 2 * _USE_BYTES or not use.isalnum():
             raise StateError(f"{self._marker}: its bytes are not the ones that were written")
         return use
-
-    def _check(self, event: PhaseStarted) -> PhaseStarted:
-        if self.ledger is not None:
-            told = read_events(self.ledger, PhaseStarted, _NOUN)
-            check_budget([one for one in told if one != event], event)
-        return event
