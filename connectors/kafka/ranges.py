@@ -23,7 +23,7 @@ class KafkaRange:
     """
 
     def __init__(self, settings: KafkaSettings, partition: int, first: int, end: int) -> None:
-        self._source = KafkaSource(replace(settings, first_offset=first), partition)
+        self._source = KafkaSource(replace(settings, first_offset=first, stop_at=None), partition)
         self._patience = settings.request_seconds
         self._end = end
         self._reached = first

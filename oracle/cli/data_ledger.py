@@ -30,12 +30,17 @@ def data_ledger(model: Model, model_file: Path, rows: Path) -> Path | None:
     """Return where the states of a model's data set are entered; None where it names no data set.
 
     Raises:
-        InputError: The rows come from standard input, and no ledger is named.
+        InputError: The rows come from standard input, and no ledger is named; or its folder is not there.
     """
     if model.data is None:
         return None
     if model.data_ledger is not None:
-        return model_file.resolve().parent / model.data_ledger
+        named = model_file.resolve().parent / model.data_ledger
+        if not named.parent.is_dir():
+            raise InputError(
+                "model.data_ledger", model.data_ledger, f"must be in a folder that is there: {named.parent}"
+            )
+        return named
     if str(rows) == "-":
         bound = "must name a file: the rows come from standard input, so there is no place beside them"
         raise InputError("model.data_ledger", None, bound)

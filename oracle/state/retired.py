@@ -45,6 +45,7 @@ _NAME: Final = "retired.json"
 _VERSION: Final = 1
 _PLAN: Final = "plan.json"
 _LOCK: Final = "lock"
+_JOURNALS: Final = ("queries", "answers")
 _DOMAIN: Final = b"perpetua/retired/1\0"
 
 
@@ -182,7 +183,7 @@ def erase_secrets(folder: Path, shards: Sequence[Path], retired: Retired, key: b
     if key is not None and key_digest(key) != retired.key_digest:
         raise KeyFileError(f"key file {path}: is another state's by now, and was let be")
     snapshots = [one for shard in shards for one in sorted(shard.glob("*snapshot-*.perp*"))]
-    journals = sorted(one for one in (folder / retired.journal).rglob("*") if one.is_file())
+    journals = [one for kind in _JOURNALS for one in sorted((folder / retired.journal / kind).glob("*"))]
     for one in (path, *snapshots, *journals):
         try:
             durable.erase(one, linked=True)

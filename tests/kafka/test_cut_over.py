@@ -149,3 +149,28 @@ def test_partitions_stop_where_each_is_told(model):
     model.ask(bodies(30))
     serve_here(_of(model, "blue", stop_at="{ 0 = 20 }"), lambda _log: False)
     assert model.count() == 20
+
+
+def test_a_log_is_replayed_beyond_where_its_model_stops(model):
+    """`stop_at` is of serving: what is behind it can be answered by a fork, and what was answered be verified."""
+    model.ask(bodies(30))
+    config = _of(model, "blue", stop_at=20)
+    serve_here(config, lambda _log: False)
+    genesis = model.folder / "blue.genesis"
+    verified = perpetua("replay", config, "--from", genesis, "--verify")
+    assert verified.stdout.startswith(b"identical: 20 messages"), verified
+    forked = perpetua("replay", config, "--from", genesis, "--accept-cost", "--out", model.folder / "fork.jsonl")
+    assert b"30 messages" in forked.stdout, forked
+
+
+def test_a_model_that_began_at_the_end_is_verified_from_there(model):
+    """Whatever the setting says by now."""
+    model.ask(bodies(30))
+    config = _of(model, "green", first_offset='"latest"')
+    serve_here(config, lambda _log: _begun(model, "green") == 30)
+    model.ask(bodies(15))
+    serve_here(config, lambda _log: model.count() >= 15)
+    for first in ('"latest"', 0):
+        again = _of(model, "green", first_offset=first)
+        verified = perpetua("replay", again, "--from", model.folder / "green.genesis", "--verify")
+        assert verified.stdout.startswith(b"identical: 15 messages"), verified
