@@ -10,8 +10,9 @@ from oracle.audit.ledgers import read_ledger
 from oracle.state.folder import FolderStore
 from oracle.state.keys import read_key_file
 from tests.faults import Faults, SimulatedCrash
-from tests.support.folders import long_plan, make_state, write_config
+from tests.support.folders import long_plan, make_state, write_config, write_parquet
 from tests.support.sharded import make_sharded_state
+from tests.support.shards import bodies
 
 _RETIRED = "was retired (20"
 
@@ -178,3 +179,23 @@ def test_many_shards_go_together(cli, refused, tmp_path):
     assert "was retired" in refused(3, "audit", "sign", state / "shard-0001", "--key", state / "key")
     for number in range(2):
         _checked(cli, tmp_path / f"{state.name}.receipt-retired-shard-000{number}.json")
+
+
+@pytest.mark.parametrize("sink", ["parquet", "stdout"])
+def test_every_sink_gets_the_last_event(cli, tmp_path, sink):
+    """Parts of Parquet files, and lines that have left."""
+    make_state(tmp_path / "state", long_plan())
+    if sink == "parquet":
+        write_parquet(tmp_path / "q.parquet", bodies(20))
+        path = {"kind": "parquet", "path": str(tmp_path / "out.parquet")}
+        source = {"kind": "parquet", "path": str(tmp_path / "q.parquet")}
+    else:
+        (tmp_path / "q.jsonl").write_bytes(b"\n".join(bodies(20)) + b"\n")
+        path = {"kind": "stdout"}
+        source = {"kind": "jsonl", "path": str(tmp_path / "q.jsonl")}
+    config = write_config(tmp_path, source=source, sink={"path": None, **path})
+    assert cli("serve", config).code == 0
+    assert cli("retire", config).code == 0
+    *_, last = read_ledger(tmp_path / "ledger.jsonl")
+    assert isinstance(last, ModelRetired)
+    assert last.round == 20
