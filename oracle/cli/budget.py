@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from oracle import durable
 from oracle.accounting.budget import Charge, Total, charges, total
 from oracle.accounting.ledger import LedgerEvent, decode
 from oracle.errors import InputError, StateError, StorageError
@@ -64,7 +65,7 @@ def _events(path: Path) -> Iterator[LedgerEvent]:
         yield from _of_state(path)
         return
     try:
-        lines = [line.rpartition(b"\t")[2] for line in path.read_bytes().splitlines() if line]
+        lines = [line.rpartition(b"\t")[2] for line in durable.read(path).splitlines() if line]
         yield from map(decode, lines)
     except OSError as exc:
         raise StorageError(f"{path}: {exc.strerror}") from exc
@@ -76,7 +77,7 @@ def _of_state(folder: Path) -> Iterator[LedgerEvent]:
     """Yield the first phase of a state, retired or not, and its forks; a row is in the shard that has most of them."""
     shards = shard_folders(folder)
     try:
-        plan = decode_plan((shards[0] / "plan.json").read_bytes())
+        plan = decode_plan(durable.read(shards[0] / "plan.json"))
     except OSError as exc:
         raise StateError(f"{folder}: holds no state: {exc.strerror}") from exc
     yield phase_started(plan, 1)

@@ -124,7 +124,7 @@ class Uses:
     def _unfinished(self) -> str | None:
         """Return the use of an `init` that was cut off here."""
         try:
-            use = self._marker.read_text()
+            use = durable.read(self._marker).decode(errors="replace")
         except (FileNotFoundError, NotADirectoryError):
             return None
         if len(use) != 2 * _USE_BYTES or not use.isalnum():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from oracle import durable
 from oracle.cli.version import version
 from oracle.errors import RefusedError, StateError, StorageError
 from oracle.state.files import write_exclusive
@@ -108,7 +109,7 @@ def _seen_from(folder: Path, path: Path) -> str:
 def _key(path: Path) -> bytes | None:
     """Return the key; None if it is erased, or was being erased."""
     try:
-        erased = b"\0" in path.read_bytes()  # a key file is text
+        erased = b"\0" in durable.read(path)  # a key file is text
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -125,7 +126,7 @@ def _write_receipts(folder: Path, retired: Retired) -> list[Path]:
         try:
             write_exclusive(path, bytes(receipt).strip() + b"\n")
         except FileExistsError as exc:
-            if path.read_bytes().strip() != bytes(receipt).strip():
+            if durable.read(path).strip() != bytes(receipt).strip():
                 raise StorageError(f"{path}: exists already, and is another receipt; move it away") from exc
     return paths
 

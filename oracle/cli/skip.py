@@ -108,7 +108,7 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     def ends() -> "tuple[Source, Sink]":
         source = KafkaSource(settings, partition)
         if found is not None:
-            source.expect(found[0], found[1].timestamp)
+            source.expect(*found)
         return source, KafkaSink(settings, partition, source)
 
     return snapshot, None if found is None else Committed(found[0], found[1].mark), ends

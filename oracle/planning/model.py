@@ -80,7 +80,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     beta: Annotated[float, Meta(ge=1e-12, le=0.5, extra_json_schema={"unit": "probability"})] = 0.05
     gamma: Annotated[float, Meta(ge=1e-6, le=1.0, extra_json_schema={"unit": "share of queries"})] = 1.0
     limits: Limits = Limits()
-    data: Annotated[str | None, Meta(extra_json_schema={"bound": _MODEL_NAMES})] = None
+    data: str | None = None
     data_epsilon: Annotated[float, Meta(gt=0.0, le=1e6, extra_json_schema={"unit": "nats"})] | None = None
     data_delta: Annotated[float, Meta(gt=0.0, le=1.0, extra_json_schema={"unit": "probability"})] | None = None
     data_ledger: str | None = None
@@ -94,7 +94,7 @@ def check_data(model: Model) -> None:
     """
     for field in ("data_epsilon", "data_delta", "data_ledger"):
         if getattr(model, field) is not None and model.data is None:
-            raise InputError(f"model.{field}", getattr(model, field), "is of a data set: name it with model.data")
+            raise InputError("model.data", None, f"must name the data set that {field} is of")
     if model.data is not None and (not model.data.strip(".") or not _is_plain(model.data)):
         raise InputError("model.data", model.data, f"must be {_MODEL_NAMES}")
 

@@ -88,7 +88,7 @@ def read_retired(folder: Path) -> Retired | None:
     whole = folder.resolve()
     path = (whole.parent if SHARD.fullmatch(whole.name) and (whole.parent / MARK).exists() else whole) / _NAME
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Retired)
+        found = msgspec.json.decode(durable.read(path), type=Retired)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as exc:

@@ -52,7 +52,7 @@ def _toml(tables, path=()):
     """Return a configuration as TOML."""
     lines = []
     for name, value in tables.items():
-        if isinstance(value, dict) and name != "first_offset":
+        if isinstance(value, dict) and name not in {"first_offset", "stop_at"}:
             lines += [f"[{'.'.join((*path, name))}]", _toml(value, (*path, name))]
         elif isinstance(value, dict):
             lines.append(f"{name} = {{ {', '.join(f'{json.dumps(k)} = {v}' for k, v in value.items())} }}")
