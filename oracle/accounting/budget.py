@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from oracle.accounting.ledger import DataUse, LedgerEvent, PersonBound, PhaseStarted, ReplayForked, encode
+from oracle.accounting.ledger import (
+    DataUse,
+    LedgerEvent,
+    PersonBound,
+    PhaseStarted,
+    ReplayForked,
+    ScoreReleased,
+    encode,
+)
 from oracle.errors import InputError
 
 __all__ = ["Charge", "Total", "charges", "check_budget", "person_bound", "total"]
@@ -69,10 +77,9 @@ def charges(events: Iterable[LedgerEvent]) -> list[Charge]:
             epsilon = math.inf if event.nominal is True else event.epsilon
             budget = [math.inf if most is msgspec.UNSET else most for most in (data.epsilon, data.delta)]
             found.append(Charge(data.name, data.model, data.use, epsilon, event.delta, *budget))
-        elif isinstance(data, str):  # a score that was released of a trial
+        elif isinstance(event, ScoreReleased):
             use = hashlib.sha256(encode(event)).hexdigest()
-            model, epsilon, delta = (getattr(event, name) for name in ("model", "epsilon", "delta"))
-            found.append(Charge(data, model, use, epsilon, delta))
+            found.append(Charge(event.data, event.model, use, event.epsilon, event.delta))
     named = sorted({(one.data, one.model) for one in found})
     return found + [Charge(*name, one.fork, one.epsilon, one.delta) for one in forks for name in named]
 

@@ -36,7 +36,15 @@ from oracle.predictors.base import phase_started
 __all__ = ["UNSEEN", "against_ledger", "read_ledger", "shows_rounds"]
 
 _RunEvent = (
-    PhaseStarted | PhaseEnded | SideRearmed | PlanEnded | ReplayForked | MessageSkipped | ShardStarted | ShardStopped
+    PhaseStarted
+    | PhaseEnded
+    | SideRearmed
+    | PlanEnded
+    | ReplayForked
+    | MessageSkipped
+    | ShardStarted
+    | ShardStopped
+    | ModelRetired
 )
 
 UNSEEN: Final = (

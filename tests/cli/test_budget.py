@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oracle.accounting.budget import charges, check_budget, person_bound, total
-from oracle.accounting.ledger import PhaseStarted, decode
+from oracle.accounting.ledger import PhaseStarted, ScoreReleased, decode
 from oracle.errors import InputError
 from oracle.planning.kinds import decode_plan
 from tests.faults import Faults, SimulatedCrash
@@ -214,3 +214,13 @@ def test_a_person_pays_by_group_privacy(epsilon, delta, rows):
     assert bound.epsilon == rows * epsilon
     whole = sum(delta * np.exp(min(epsilon * step, 700)) for step in range(rows))
     assert min(whole, 1.0) <= bound.delta <= min(whole * (1 + 1e-9), 1.0)
+
+
+def test_released_scores_of_the_data_count():
+    """Each release is a run of its own; one that is told of twice is one."""
+    names = {name: "d" if name == "data" else "m" for name in ("model", "data", "trial")}
+    numbers = dict.fromkeys(ScoreReleased.__struct_fields__[len(names) :], 0)
+    body = {"kind": "score-released", **numbers, **names, "wrong": 3, "epsilon": 0.5}
+    score = decode(msgspec.json.encode(body))
+    other = decode(msgspec.json.encode({**body, "wrong": 4}))
+    assert float(total(charges([_event("1", 1.0, 1e-9), score, other, score])).epsilon) == 2.0
