@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from oracle.cli.init_check import StartCheck
 from oracle.cli.init_files import (
     check_place,
     erase_left_over,
@@ -26,7 +27,7 @@ from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.sharding import plan_shards, shard_model
 from oracle.planning.tight import PLAN_STEPS
-from oracle.predictors.kinds import new_trainer
+from oracle.predictors.kinds import new_trainer, points_beyond
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.shards import discard_unfinished
@@ -92,7 +93,7 @@ def _make_one(plan: Plan, data: Path, label: str, targets: Targets) -> None:
 
     1. the folder, 2. the key (an earlier try's key is used again), 3. the plan, 4. the genesis file, 5. the snapshot.
     """
-    snapshot = _train(plan, data, label)
+    snapshot = _train(plan, data, label, StartCheck(plan, 1, targets.state))
     make_folder("--state", targets.state)
     master_key = make_key(targets.key)
     with FolderStore.open(targets.state, master_key) as store:
@@ -101,7 +102,7 @@ def _make_one(plan: Plan, data: Path, label: str, targets: Targets) -> None:
         write_state(store, master_key, plan.encode(), snapshot, targets.genesis)
 
 
-def _train(plan: Plan, data: Path, label: str) -> Snapshot:
+def _train(plan: Plan, data: Path, label: str, check: StartCheck) -> Snapshot:
     trainer = new_trainer(plan, secrets.token_bytes(KEY_BYTES))
     both = BothLabels(label)
     with Progress("reading", plan.declared, "rows") as progress:
@@ -114,6 +115,7 @@ def _train(plan: Plan, data: Path, label: str) -> Snapshot:
     predictor = trainer.finish()
     if plan.answers == "label":
         both.check()
+    check.confirm(0, points_beyond(trainer))
     return Snapshot.first(plan.digest, predictor.export())
 
 
