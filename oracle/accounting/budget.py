@@ -2,7 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from oracle.accounting.ledger import (
     PhaseStarted,
     ReplayForked,
     ScoreReleased,
+    StartChecked,
     encode,
 )
 from oracle.errors import InputError
@@ -67,12 +69,15 @@ def charges(events: Iterable[LedgerEvent]) -> list[Charge]:
     """Return what the events of a ledger cost the rows of the data that they name; what is told twice counts once.
 
     The first phase's guarantee covers the training rows. A fork names no data: it counts for all that the ledger names.
+    A checked start is in the guarantee of the state it was made for; each one more of a shard is a charge of its own.
     """
-    found, forks = [], []
+    found, forks, starts = [], [], []
     for event in dict.fromkeys(events):
         data = getattr(event, "data", None)
         if isinstance(event, ReplayForked):
             forks.append(event)
+        elif isinstance(event, StartChecked) and isinstance(data, DataUse):
+            starts.append((event, data))
         elif isinstance(event, PhaseStarted) and isinstance(data, DataUse):
             epsilon = math.inf if event.nominal is True else event.epsilon
             budget = [math.inf if most is msgspec.UNSET else most for most in (data.epsilon, data.delta)]
@@ -80,8 +85,22 @@ def charges(events: Iterable[LedgerEvent]) -> list[Charge]:
         elif isinstance(event, ScoreReleased):
             use = hashlib.sha256(encode(event)).hexdigest()
             found.append(Charge(event.data, event.model, use, event.epsilon, event.delta))
+    found += _extra_starts(starts, {one.use for one in found})
     named = sorted({(one.data, one.model) for one in found})
     return found + [Charge(*name, one.fork, one.epsilon, one.delta) for one in forks for name in named]
+
+
+def _extra_starts(starts: Iterable[tuple[StartChecked, DataUse]], made: set[str]) -> Iterator[Charge]:
+    """Yield a charge for each start that no state's guarantee has in it; shards compose in parallel."""
+    counts = Counter((data.use, event.shard) for event, data in starts)
+    most: dict[str, int] = {}
+    for (use, _), count in counts.items():
+        most[use] = max(most.get(use, 0), count - (use in made))
+    for event, data in {data.use: (event, data) for event, data in starts}.values():
+        for number in range(most[data.use]):
+            budget = [math.inf if limit is msgspec.UNSET else limit for limit in (data.epsilon, data.delta)]
+            use = f"{data.use}-start-{number}"
+            yield Charge(data.name, data.model, use, event.epsilon, event.delta, *budget)
 
 
 def total(found: Sequence[Charge]) -> Total:
@@ -112,26 +131,27 @@ def total(found: Sequence[Charge]) -> Total:
     return Total(sum(epsilons, Decimal(0)), sum(deltas, Decimal(0)), min(most[0]), min(most[1]))
 
 
-def check_budget(events: Iterable[LedgerEvent], new: PhaseStarted) -> None:
-    """Refuse one more model where a row of its data would pay more than is declared.
+def check_budget(events: Iterable[LedgerEvent], new: PhaseStarted | ScoreReleased) -> None:
+    """Refuse one more model, or one more score, where a row of its data would pay more than is declared.
 
     Args:
         events: What the data's ledger has.
-        new: The new model's event, with its data.
+        new: The new model's event, with its data; or the score's.
 
     Raises:
         InputError: It would pass the least budget that it or any model before it declares.
     """
+    told = list(events)
     (ours,) = charges([new])
-    before = [one for one in charges(events) if one.data == ours.data]
-    after = total([*before, ours])
+    after = total([one for one in charges([*told, new]) if one.data == ours.data])
     word = after.passed
     if word is None:
         return
+    before = [one for one in charges(told) if one.data == ours.data and not one.use.startswith(ours.use)]
     paid = sum((Decimal(str(getattr(one, word))) for one in before), Decimal(0))
     by = f" for {', '.join(sorted({one.model for one in before}))}" if before else ""
     bound = (
-        f"a row of {ours.data} has paid {word} {paid:f}{by}, and this model would make it {getattr(after, word):f}; "
+        f"a row of {ours.data} has paid {word} {paid:f}{by}, and this would make it {getattr(after, word):f}; "
         f"take a smaller {word}, or new data"
     )
     raise InputError(f"model.data_{word}", float(getattr(after, f"most_{word}")), bound)

@@ -210,6 +210,7 @@ class StartChecked(msgspec.Struct, frozen=True, tag_field="kind", tag="start-che
     passed: bool
     epsilon: float
     delta: float
+    data: DataUse | msgspec.UnsetType = msgspec.UNSET
 
 
 class MessageSkipped(msgspec.Struct, frozen=True, tag_field="kind", tag="message-skipped"):

@@ -5,6 +5,7 @@ same `init` again after a crash is entered once, and no state is made that is no
 """
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import msgspec
 
 from oracle import durable
 from oracle.accounting.budget import check_budget
-from oracle.accounting.ledger import DataUse, PhaseStarted
+from oracle.accounting.ledger import DataUse, LedgerEvent, PhaseStarted, ScoreReleased, StartChecked
 from oracle.errors import InputError, StateError
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
@@ -20,9 +21,12 @@ from oracle.predictors.base import phase_started
 from oracle.state.event_lines import read_events, record_event
 from oracle.state.files import write_exclusive
 
-__all__ = ["Uses", "data_ledger", "enter"]
+__all__ = ["Uses", "data_ledger", "enter", "enter_score", "enter_start", "read_ledger"]
 
-_NOUN = "first phase of a state"
+_KINDS = (PhaseStarted, StartChecked, ScoreReleased)
+"""What the rows of a data set pay for: states, checks before these, and scores."""
+
+_NOUN = "first phase of a state, checked start or released score"
 _USE_BYTES = 16
 
 
@@ -55,13 +59,44 @@ def enter(ledger: Path, event: PhaseStarted) -> None:
         StateError: The ledger is not one that this Perpetua has written.
         StorageError: It could not be written.
     """
-    if event not in read_events(ledger, PhaseStarted, _NOUN):
-        record_event(ledger, PhaseStarted, lambda _number: _checked(ledger, event), _NOUN, "made")
+    if event not in read_ledger(ledger):
+        record_event(ledger, _KINDS, lambda _number: _checked(ledger, event), _NOUN, "made")
 
 
-def _checked(ledger: Path, event: PhaseStarted) -> PhaseStarted:
-    told = read_events(ledger, PhaseStarted, _NOUN)
-    check_budget([one for one in told if one != event], event)
+def enter_start(ledger: Path, event: StartChecked) -> None:
+    """Enter what a check before a state has released, durably, before anything of it is shown.
+
+    Raises:
+        StateError: The ledger is not one that this Perpetua has written.
+        StorageError: It could not be written.
+    """
+    record_event(ledger, _KINDS, lambda _number: event, _NOUN, "shown")
+
+
+def enter_score(ledger: Path, event: ScoreReleased) -> ScoreReleased:
+    """Enter a score that is to be shown, durably.
+
+    Raises:
+        InputError: It would pass the budget; nothing is entered.
+        StateError: The ledger is not one that this Perpetua has written.
+        StorageError: It could not be written.
+    """
+    record_event(ledger, _KINDS, lambda _number: _checked(ledger, event), _NOUN, "released")
+    return event
+
+
+def read_ledger(ledger: Path) -> Sequence[LedgerEvent]:
+    """Return all that is entered; nothing where there is no file yet.
+
+    Raises:
+        StateError: The ledger is not one that this Perpetua has written.
+        StorageError: It could not be read.
+    """
+    return read_events(ledger, _KINDS, _NOUN)
+
+
+def _checked(ledger: Path, event: PhaseStarted | ScoreReleased) -> PhaseStarted | ScoreReleased:
+    check_budget([one for one in read_ledger(ledger) if one != event], event)
     return event
 
 

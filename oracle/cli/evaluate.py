@@ -3,7 +3,7 @@
 import secrets
 import sys
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from oracle import durable
 from oracle.accounting.ledger import ScoreReleased
+from oracle.cli.data_ledger import data_ledger, enter_score, read_ledger
 from oracle.cli.evaluate_page import print_cost, print_report
 from oracle.cli.models import read_model
 from oracle.cli.progress import Progress
@@ -29,11 +30,8 @@ from oracle.planning.plan import Plan
 from oracle.planning.planner import plan_model
 from oracle.planning.promise import promise_of
 from oracle.planning.tight import PLAN_STEPS
-from oracle.state.event_lines import read_events, record_event
 
 __all__ = ["run"]
-
-_NOUN: Final = "released score; scores have a ledger of their own"
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
@@ -68,10 +66,12 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         ),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Where --release writes what it cost; a file for scores only.")
+        Path | None,
+        typer.Option("--ledger", help="Where --release writes what it cost; by default the data set's ledger."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--data-name", help="What the ledger calls the rows' data; by default the model.")
+        str | None,
+        typer.Option("--data-name", help="What the ledger calls the rows' data; by default as the model."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Agree to the cost of --release without being asked.")] = False,
 ) -> None:
@@ -86,7 +86,9 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     if plan.answers != "label":
         bound = f'answers with numbers; evaluate is for predictors that answer with labels, not "{plan.predictor}"'
         raise InputError("model.predictor", plan.predictor, bound)
-    sale = _Sale.of(epsilon, ledger, name or plan.name, plan)
+    if epsilon is not None and ledger is None:
+        ledger = data_ledger(model, model_file, train)
+    sale = _Sale.of(epsilon, ledger, name or model.data or plan.name, plan)
     tables = _read(train, model.features, label, most=plan.declared), _read(test, model.features, label)
     secret = secrets.token_bytes(KEY_BYTES)
     asked, words = _order(test, len(tables[1].labels), rounds, order, time, PhaseKey(secret).ratchet().secret)
@@ -133,8 +135,10 @@ class _Sale(NamedTuple):
             return None
         cost_of(plan, epsilon)
         if ledger is None:
-            raise InputError("--ledger", None, "must name a file for --release to write to what it costs")
-        read_events(ledger, ScoreReleased, _NOUN)
+            raise InputError(
+                "--ledger", None, "must name a file for --release to write to what it costs, as the model names no data"
+            )
+        read_ledger(ledger)
         return cls(plan, epsilon, ledger, data)
 
     def agree(self, train: Path, test: Path, rows: Table, asked: NDArray[np.int64], *, yes: bool) -> None:
@@ -160,7 +164,7 @@ class _Sale(NamedTuple):
     def close(self, trial: Trial) -> ScoreReleased:
         """Return the event with the score, which is in the ledger by then."""
         event = release(self.plan, trial, self.epsilon, self.data)
-        return record_event(self.ledger, ScoreReleased, lambda _number: event, _NOUN, "released")
+        return enter_score(self.ledger, event)
 
 
 def _order(  # noqa: PLR0913, PLR0917 -- options of the command, as they are

@@ -119,7 +119,7 @@ def _make_one(plan: Plan, data: Path, label: str, targets: Targets, persons: Per
     1. the folder, 2. the key (an earlier try's key is used again), 3. the data set's ledger, 4. the plan,
     5. the genesis file, 6. the snapshot.
     """
-    snapshot = _train(plan, data, label, StartCheck(plan, 1, targets.state), persons)
+    snapshot = _train(plan, data, label, StartCheck(plan, 1, targets.state, targets.uses.ledger), persons)
     make_folder("--state", targets.state)
     master_key = make_key(targets.key)
     with FolderStore.open(targets.state, master_key) as store:

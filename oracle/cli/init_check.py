@@ -9,6 +9,7 @@ from typing import Final, Literal
 from msgspec import UNSET
 
 from oracle.accounting.ledger import StartChecked
+from oracle.cli.data_ledger import enter_start
 from oracle.errors import PlanError, RefusedError
 from oracle.planning.box_model import BoxModel
 from oracle.planning.guarantees import released_guarantee
@@ -36,11 +37,13 @@ class StartCheck:
         plan: The plan of one shard.
         shards: How many shards there are.
         state: The state folder that is to be made.
+        data_ledger: The data set's ledger; None where the model names no data set.
     """
 
     plan: Plan
     shards: int
     state: Path
+    data_ledger: Path | None = None
 
     def confirm(self, shard: int, beyond: int | None) -> None:
         """Record what was released of a shard's points; return if they suffice.
@@ -57,20 +60,21 @@ class StartCheck:
             return
         check, cost = self.plan.check, released_guarantee(self.plan)
         passed = beyond >= check.margin
-        record_start(
-            self.state,
-            StartChecked(
-                round=0,
-                model=self.plan.name,
-                shard=shard,
-                beyond=beyond,
-                least=check.margin,
-                noise=check.epsilon,
-                passed=passed,
-                epsilon=cost.epsilon,
-                delta=cost.delta,
-            ),
+        event = StartChecked(
+            round=0,
+            model=self.plan.name,
+            shard=shard,
+            beyond=beyond,
+            least=check.margin,
+            noise=check.epsilon,
+            passed=passed,
+            epsilon=cost.epsilon,
+            delta=cost.delta,
+            data=self.plan.data,
         )
+        if self.data_ledger is not None:
+            enter_start(self.data_ledger, event)
+        record_start(self.state, event)
         if not passed:
             where = f"shard {shard}: " if self.shards > 1 else ""
             msg = (

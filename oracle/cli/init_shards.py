@@ -108,7 +108,7 @@ def make_shards(plan: Plan, shards: int, rows: Rows, targets: Targets) -> None:
     before anything is written. The deal's key lives in this process only: shards of an interrupted try are erased,
     never kept beside those of another deal.
     """
-    check = StartCheck(plan, shards, targets.state)
+    check = StartCheck(plan, shards, targets.state, targets.uses.ledger)
     deal = Deal(PhaseKey(secrets.token_bytes(KEY_BYTES)), shards)
     together = max(_TOGETHER_BYTES // plan.training_bytes, 1)
     groups = [range(first, min(first + together, shards)) for first in range(0, shards, together)]

@@ -1,4 +1,4 @@
-"""Ledgers that hold one kind of event: one line of JSON each, appended and never rewritten."""
+"""Ledgers that hold some kinds of events: one line of JSON each, appended and never rewritten."""
 
 import fcntl
 import os
@@ -18,12 +18,12 @@ __all__ = ["read_events", "record_event"]
 EventT = TypeVar("EventT", bound=LedgerEvent)
 
 
-def read_events(path: Path, kind: type[EventT], noun: str) -> list[EventT]:
+def read_events(path: Path, kind: type[EventT] | tuple[type[EventT], ...], noun: str) -> list[EventT]:
     """Return the events of a file, oldest first; none where there is no file.
 
     Args:
         path: The file.
-        kind: Of all its events.
+        kind: Of all its events, or several kinds.
         noun: What one of them is called in an error's text.
 
     Raises:
@@ -39,12 +39,18 @@ def read_events(path: Path, kind: type[EventT], noun: str) -> list[EventT]:
     return _parse(path, data, kind, noun)
 
 
-def record_event(path: Path, kind: type[EventT], make: Callable[[int], EventT], noun: str, done: str) -> EventT:
+def record_event(
+    path: Path,
+    kind: type[EventT] | tuple[type[EventT], ...],
+    make: Callable[[int], EventT],
+    noun: str,
+    done: str,
+) -> EventT:
     """Record one more event, durably, before anything of it is shown.
 
     Args:
         path: The file; it is made where there is none.
-        kind: Of all its events.
+        kind: Of all its events, or several kinds.
         make: Returns the event, given the number of events with this one.
         noun: What one of them is called in an error's text.
         done: What was not done where it could not be recorded: "answered".
@@ -65,7 +71,13 @@ def record_event(path: Path, kind: type[EventT], make: Callable[[int], EventT], 
         raise StorageError(f"{path}: cannot be written, so nothing was {done}: {exc.strerror}") from exc
 
 
-def _append(path: Path, descriptor: int, kind: type[EventT], make: Callable[[int], EventT], noun: str) -> EventT:
+def _append(
+    path: Path,
+    descriptor: int,
+    kind: type[EventT] | tuple[type[EventT], ...],
+    make: Callable[[int], EventT],
+    noun: str,
+) -> EventT:
     durable.sync(descriptor)  # a line that a process wrote and did not sync before it died comes before ours
     data = durable.read(path)
     event = make(len(_parse(path, data, kind, noun)) + 1)
@@ -83,7 +95,7 @@ def _append(path: Path, descriptor: int, kind: type[EventT], make: Callable[[int
     return event
 
 
-def _parse(path: Path, data: bytes, kind: type[EventT], noun: str) -> list[EventT]:
+def _parse(path: Path, data: bytes, kind: type[EventT] | tuple[type[EventT], ...], noun: str) -> list[EventT]:
     events: list[EventT] = []
     for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
         try:

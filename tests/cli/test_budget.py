@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oracle.accounting.budget import charges, check_budget, person_bound, total
-from oracle.accounting.ledger import PhaseStarted, ScoreReleased, decode
+from oracle.accounting.ledger import DataUse, PhaseStarted, ScoreReleased, StartChecked, decode
 from oracle.errors import InputError
 from oracle.planning.kinds import decode_plan
 from tests.faults import Faults, SimulatedCrash
@@ -50,7 +50,7 @@ def test_models_of_one_data_set_share_its_budget(cli, refused, named, rows, tmp_
     assert _init(cli, named("green", data_epsilon=16.0), rows, tmp_path / "green").code == 0
     said = refused(2, "init", named("red"), "--data", rows, "--state", tmp_path / "red")
     assert said == (
-        "model.data_epsilon = 16.0: a row of loans has paid epsilon 16.0 for blue, green, and this model would make "
+        "model.data_epsilon = 16.0: a row of loans has paid epsilon 16.0 for blue, green, and this would make "
         "it 24.0; take a smaller epsilon, or new data"
     )
     assert not (tmp_path / "red").exists()
@@ -76,7 +76,7 @@ def test_a_larger_budget_in_another_model_does_not_count(cli, refused, named, ro
         2, "init", named("green", data_epsilon=100.0), "--data", rows, "--state", tmp_path / "green"
     )
     low = named("red", data="x", data_delta=1e-12)
-    assert "model.data_delta = 1e-12: a row of x has paid delta 0, and this model would make it" in refused(
+    assert "model.data_delta = 1e-12: a row of x has paid delta 0, and this would make it" in refused(
         2, "init", low, "--data", rows, "--state", tmp_path / "green"
     )
 
@@ -145,9 +145,16 @@ def test_rows_from_standard_input_have_no_place_for_a_ledger(refused, named, tmp
     assert said.startswith("model.data_ledger is not set: must name a file")
 
 
+def _states(ledger):
+    return sum(b'"kind":"phase-started"' in line for line in ledger.read_bytes().splitlines())
+
+
 def test_an_init_that_was_cut_off_is_entered_once(cli, named, rows, tmp_path):
-    """Wherever it died; the same command makes the state, and nothing is there that is not entered."""
-    model = named(data_epsilon=8.0)
+    """Wherever it died; the same command makes the state, and nothing is there that is not entered.
+
+    What the first try had released before it died is paid for on top.
+    """
+    model = named(data_epsilon=16.0)
     for index in range(100):
         folder = tmp_path / str(index)
         folder.mkdir()
@@ -158,10 +165,10 @@ def test_an_init_that_was_cut_off_is_entered_once(cli, named, rows, tmp_path):
         with Faults(crash_at=index) as faults, contextlib.suppress(SimulatedCrash):
             cli(*given)
         made = (folder / "state").exists() and any((folder / "state").glob("snapshot-*"))
-        assert not made or len(ledger.read_bytes().splitlines()) == 1
+        assert not made or _states(ledger) == 1
         result = cli(*given)
         assert (result.code == 0) != made, result.err
-        assert len(ledger.read_bytes().splitlines()) == 1
+        assert _states(ledger) == 1
         if not faults.reached:
             break
     assert index > 10
@@ -224,3 +231,50 @@ def test_released_scores_of_the_data_count():
     score = decode(msgspec.json.encode(body))
     other = decode(msgspec.json.encode({**body, "wrong": 4}))
     assert float(total(charges([_event("1", 1.0, 1e-9), score, other, score])).epsilon) == 2.0
+
+
+def _check(use, shard=0, beyond=0):
+    data = DataUse("loans", "blue", use)
+    return StartChecked(0, "blue", shard, beyond, 9, 0.1, passed=beyond > 9, epsilon=0.5, delta=1e-9, data=data)
+
+
+@pytest.mark.parametrize(
+    ("checks", "states", "extra"),
+    [
+        ([_check("a")], [], 1),
+        ([_check("a", beyond=20)], [], 1),
+        ([_check("a", beyond=20)], ["a"], 0),
+        ([_check("a"), _check("b", beyond=20)], ["b"], 1),
+        ([_check("a"), _check("a", beyond=20)], ["a"], 1),
+        ([_check("a", shard) for shard in (0, 1, 2)], [], 1),
+        ([*(_check("a", shard) for shard in (0, 1)), *(_check("a", shard, 20) for shard in (0, 1, 2))], ["a"], 1),
+    ],
+)
+def test_a_check_that_no_state_has_in_it_is_a_charge(checks, states, extra):
+    """Of the checks of each shard one is in its state's guarantee, and shards are of different rows."""
+    made = [
+        PhaseStarted(
+            round=0, phase=1, epsilon=2.0, delta=1e-6, delta_spent=1e-6, rounds=9, data=DataUse("loans", "blue", use)
+        )
+        for use in states
+    ]
+    found = charges([*checks, *made])
+    assert sum(one.epsilon for one in found) == 2.0 * len(states) + 0.5 * extra
+    assert {one.data for one in found} == {"loans"}
+
+
+def test_a_refused_start_is_in_the_data_ledger(cli, named, tmp_path):
+    """Rows that leave a side short have paid for the check: the data set's ledger counts it, and the next try adds."""
+    values = np.random.default_rng(1).random(6_050)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("a,label\n" + "".join(f"{x},{int(0.499 < x < 0.5)}\n" for x in values.tolist()))
+    for tries in (1, 2):
+        result = _init(cli, named(data_epsilon=16.0), rows, tmp_path / "blue")
+        assert result.code == 2
+        assert "no state was made" in result.err
+        found = json.loads(cli("budget", tmp_path / "loans.budget.jsonl", "--json").out)["loans"]
+        assert found["epsilon"] == pytest.approx(tries * _spent(tmp_path / "blue.starts.jsonl"))
+
+
+def _spent(path):
+    return json.loads(path.read_bytes().splitlines()[0])["epsilon"]

@@ -121,7 +121,10 @@ def test_a_box_that_fits_is_found(cli, case, more):
         ({"rule": _box, "shift": 1.4}, "the test rows are not like the training rows: on a their distributions"),
         ({"rule": _box, "shift": 0.7}, "the test rows are not like the training rows: "),
         ({"rule": lambda rows, generator: generator.random(len(rows)) < 0.04}, "it is no better than always 0"),
-        ({"rule": _box, "predictor": "classical", "bounds": (-60.0, 60.0)}, "a side starves: a:lower cuts off"),
+        (
+            {"rule": _box, "predictor": "classical", "bounds": (-60.0, 60.0), "more": 'slicing = "faces"'},
+            "a side starves: a:lower cuts off",
+        ),
     ],
 )
 def test_what_failed_is_named(cli, case, settings, cause):
@@ -264,7 +267,7 @@ def test_a_cost_that_is_not_agreed_to(cli, sale, tmp_path):
 def test_a_ledger_of_its_own(refused, sale, case, tmp_path):
     """A daemon's ledger, which it cuts back, takes no scores; and what is released has a ledger."""
     (tmp_path / "scores.jsonl").write_text('{"kind":"side-rearmed","round":7,"phase":1,"side":2}\n')
-    assert "scores.jsonl: line 1: not a released score; scores have a ledger of their own" in refused(3, *sale)
+    assert "scores.jsonl: line 1: not a first phase of a state, checked start or released score" in refused(3, *sale)
     assert "--ledger is not set: must name a file" in refused(2, *case(_box), "--release", "0.1", "--yes")
     assert "is for --release only" in refused(2, *case(_box), "--ledger", tmp_path / "scores.jsonl")
 
