@@ -213,7 +213,7 @@ RECIPES: Final = (
         "scikit-learn, breast cancer",
         "is a tumour benign, by three of its measures?",
         sets.cancer,
-        _rectangles(4.0, 0.1, 80_000),
+        _rectangles(4.0, 0.1, 120_000),
         {
             "worst radius": ("upper", 0.0, 50.0),
             "worst texture": ("upper", 0.0, 100.0),

@@ -38,7 +38,7 @@ PACKAGES: Final = Path("build/promises/packages")
 _TESTED: Final = 5
 """One row of so many is asked, the others are trained on."""
 
-_RESAMPLED: Final = 80_000
+_RESAMPLED: Final = 120_000
 _PRICE: Final = 2_401
 """Dollars: the median price of a diamond, as the package's documentation has it."""
 
