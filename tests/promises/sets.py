@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped] # it has no types
 
 from tests.comparison.task import flights
 from tests.delays.data import FEATURES, delays
@@ -189,6 +189,6 @@ def cancer() -> Rows:
     drawn = rows.train.iloc[generator.integers(0, len(rows.train), _RESAMPLED)]
     features = drawn.drop(columns="label")
     groups = rows.train.groupby("label")
-    widths = 1.06 * groups.std() * np.power(groups.size(), -0.2).to_numpy()[:, None]
-    noise = generator.standard_normal(features.shape) * widths.to_numpy()[drawn["label"].to_numpy().astype(int)]
+    widths = 1.06 * groups.std() * np.asarray(groups.size())[:, None] ** -0.2
+    noise = generator.standard_normal(features.shape) * widths.to_numpy()[np.asarray(drawn["label"], dtype=int)]
     return Rows((features + noise).assign(label=drawn["label"]), rows.test, len(rows.train))
