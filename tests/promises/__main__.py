@@ -32,7 +32,7 @@ def main() -> None:
     made = table(outcomes)
     Path("build/promises.md").write_text(made, encoding="utf-8")
     if arguments.only is None:
-        RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(outcomes), indent=1) + b"\n")
+        RESULTS.write_bytes(b"[\n" + b",\n".join(map(msgspec.json.encode, outcomes)) + b"\n]\n")
         README.write_text(put_into(README.read_text(encoding="utf-8"), made), encoding="utf-8")
     console.print(made, markup=False, soft_wrap=True)
     spent = os.times().children_user + os.times().children_system
