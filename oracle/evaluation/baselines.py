@@ -94,6 +94,15 @@ def best_stump(train: Table, sides: Sequence[str]) -> Rule:
         train: The rows.
         sides: Of each feature: "lower" says 1 at and above an edge, "upper" at and below, "both" either, "none" none.
     """
+    side = _best_side(train, sides)
+    if side is None:
+        return lambda rows: np.zeros(len(rows), dtype=np.bool_)
+    column, sign, edge = side
+    return lambda rows: sign * rows[:, column] >= edge
+
+
+def _best_side(train: Table, sides: Sequence[str]) -> tuple[int, float, float] | None:
+    """Return the best stump's column, sign and edge."""
     found: tuple[int, int, float, float] | None = None
     everywhere = np.ones(len(train.labels), dtype=np.bool_)
     for column, ways in enumerate(sides):
@@ -103,16 +112,14 @@ def best_stump(train: Table, sides: Sequence[str]) -> Rule:
             edge, wrong = _best_edge(sign * train.features[:, column], order, train.labels, everywhere)
             if found is None or wrong < found[0]:
                 found = wrong, column, sign, edge
-    if found is None:
-        return lambda rows: np.zeros(len(rows), dtype=np.bool_)
-    _, column, sign, edge = found
-    return lambda rows: sign * rows[:, column] >= edge
+    return None if found is None else found[1:]
 
 
 def best_box(train: Table, sides: Sequence[str]) -> Rule:
     """Return a box that gets few training rows wrong: each side in turn is put where it errs least, until none moves.
 
-    It begins with all there is, with the rows labelled 1, and with these but for the outermost ones; the best counts.
+    It begins with all there is, with the best stump, so that it is never worse than that, with the rows labelled 1, and
+    with these but for the outermost ones; the best counts.
 
     Args:
         train: The rows.
@@ -121,6 +128,10 @@ def best_box(train: Table, sides: Sequence[str]) -> Rule:
     ways = [(column, sign) for column, way in enumerate(sides) for sign in _signs(way)]
     inside = train.features[train.labels]
     found: list[_Edges] = [dict.fromkeys(ways, -np.inf)]
+    side = _best_side(train, sides)
+    if side is not None:
+        column, sign, edge = side
+        found.append({**found[0], (column, sign): edge})
     if len(inside):
         found += [
             {(column, sign): float(np.quantile(sign * inside[:, column], trim)) for column, sign in ways}
@@ -133,12 +144,17 @@ def best_box(train: Table, sides: Sequence[str]) -> Rule:
 
 
 def _moved(train: Table, orders: dict[int, NDArray[np.intp]], edges: _Edges) -> _Edges:
+    outside = np.zeros(len(train.labels), dtype=np.int16)  # of so many sides is each row
+    for (column, sign), edge in edges.items():
+        outside += sign * train.features[:, column] < edge
     for _ in range(_MOST_TURNS):
         before = dict(edges)
-        for column, sign in edges:
-            others = _inside(train.features, {side: edge for side, edge in edges.items() if side != (column, sign)})
+        for (column, sign), edge in before.items():
+            keys = sign * train.features[:, column]
+            mine = keys < edge
             order = orders[column] if sign > 0.0 else orders[column][::-1]
-            edges[column, sign], _wrong = _best_edge(sign * train.features[:, column], order, train.labels, others)
+            edges[column, sign], _wrong = _best_edge(keys, order, train.labels, outside == mine)
+            outside += (keys < edges[column, sign]).astype(np.int16) - mine
         if edges == before:
             break
     return edges

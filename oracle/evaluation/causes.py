@@ -45,10 +45,12 @@ def causes(
     named = {other.name: other for other in others}
     yield from _unfit(plan, promise, named.get("best box"), len(tables[0].labels))
     yield from _starving(plan, promise, trial)
-    yield from _rare(promise, trial, tables[1])
+    stump = named["best stump"].error if promise.beyond and "best stump" in named else None
+    allowed = promise.bound + (stump or 0.0)
+    yield from _rare(allowed, trial, tables[1])
     yield from _useless(trial, others[0])
     yield from _unlike(plan, promise, *tables)
-    yield from _unsteady(promise, trial)
+    yield from _unsteady(promise, allowed, trial)
 
 
 def _unfit(plan: Plan, promise: Promise, box: Baseline | None, rows: int) -> Iterator[str]:
@@ -80,13 +82,16 @@ def _starving(plan: Plan, promise: Promise, trial: Trial) -> Iterator[str]:
         )
 
 
-def _rare(promise: Promise, trial: Trial, test: Table) -> Iterator[str]:
+def _rare(allowed: float, trial: Trial, test: Table) -> Iterator[str]:
     """Yield that a label is so rare that the promise says nothing of it, and that it is never given."""
     share, ones = float(test.labels.mean()), float(trial.labels.mean())
     label = int(share < 0.5)  # noqa: PLR2004 -- the rarer label
     rare, given = min(share, 1.0 - share), ones if label else 1.0 - ones
-    if rare <= promise.bound:
-        yield f"a rare label: {label} is right for {rare:.2%} only, so never giving it keeps the promise too"
+    if rare <= allowed:
+        yield (
+            f"a rare label: {label} is right for {rare:.2%} only, so never giving it keeps the promise too: it allows "
+            f"{allowed:.2%}"
+        )
     if min(ones, 1.0 - ones) == 0.0 or given < _SELDOM * rare:
         says, part = round(ones), max(ones, 1.0 - ones)
         yield f"it says {says} to {'all' if part == 1.0 else 'nearly all'} queries, whatever they are ({part:.2%})"
@@ -118,7 +123,7 @@ def _unlike(plan: Plan, promise: Promise, train: Table, test: Table) -> Iterator
             )
 
 
-def _unsteady(promise: Promise, trial: Trial) -> Iterator[str]:
+def _unsteady(promise: Promise, allowed: float, trial: Trial) -> Iterator[str]:
     """Yield that the error changes over the rounds, by much of the bound and by more than chance, or with a phase."""
     parts = trial.stretches
     if trial.distinct == len(trial.labels) and len(parts) > 1:
@@ -133,5 +138,5 @@ def _unsteady(promise: Promise, trial: Trial) -> Iterator[str]:
             )
     first, *later = trial.by_phase
     for seen in later:
-        if seen.low > promise.bound >= first.low:
+        if seen.low > allowed >= first.low:
             yield f"phase {seen.phase} errs more: wrong on {seen.error:.2%}, phase {first.phase} on {first.error:.2%}"

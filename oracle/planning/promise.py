@@ -44,6 +44,7 @@ _CLASSICAL_BOX = (
     "the exponential mechanism's tail and exact binomial tails (`planning.classical.box_error`); of all boxes it "
     "learns one that cuts off few rows labelled 1, which is the best one only where a box fits every label"
 )
+_STUMP = "the best stump's"
 _BOX_FITS = "a box on these sides fits every label; labels that no such box fits add an error of their own, or more"
 
 
@@ -67,11 +68,12 @@ def _honest(plan: BoxPlan) -> tuple[str, ...]:
     return (*_SAME, f"at least {plan.gamma:g} of the stream is honest; anybody may have chosen the rest")
 
 
-def _not_rare(plan: BoxPlan | ClassicalPlan) -> str:
+def _not_rare(plan: BoxPlan | ClassicalPlan, beyond: str = "") -> str:
     """Return when a promise is worth something."""
+    least = f"{beyond} error and {plan.expected_error:.4f} together" if beyond else f"{plan.expected_error:.4f}"
     return (
-        f"either label is right for more than {plan.expected_error:.4f} of the queries; where one is rarer, giving "
-        "everybody the other one keeps the promise too"
+        f"either label is right for more than {least} of the queries; where one is rarer, giving everybody the other "
+        "one keeps the promise too"
     )
 
 
@@ -121,11 +123,11 @@ def _stump(plan: StumpsPlan) -> Promise:
         )
     return Promise(
         bound=plan.expected_error,
-        beyond="the best stump's",
+        beyond=_STUMP,
         missed=plan.beta,
         kind="estimate",
         basis=f"the choice of the stump is proved; of the rest, {_SIMULATED}",
-        conditions=(*_honest(plan), _not_rare(plan)),
+        conditions=(*_honest(plan), _not_rare(plan, _STUMP)),
     )
 
 
@@ -133,11 +135,11 @@ def _classical(plan: ClassicalPlan) -> Promise:
     if plan.concept == "stump":
         return Promise(
             bound=plan.expected_error,
-            beyond="the best stump's",
+            beyond=_STUMP,
             missed=plan.beta,
             kind="theorem",
             basis="the exponential mechanism's tail, and uniform convergence over all stumps (`planning.classical`)",
-            conditions=(*_SAME, _not_rare(plan)),
+            conditions=(*_SAME, _not_rare(plan, _STUMP)),
         )
     shared = _share(plan.share, len(plan.sides), plan.slicing)
     return Promise(

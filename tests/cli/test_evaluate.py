@@ -65,6 +65,10 @@ def _rare_box(rows, _generator):
     return (np.abs(rows) < 0.75).all(axis=1)
 
 
+def _flipped(rows, generator):
+    return (rows[:, 0] > 0.2) ^ (generator.random(len(rows)) < 0.1)
+
+
 def _found(cli, arguments):
     result = cli(*arguments, "--json")
     found = json.loads(result.out)
@@ -118,6 +122,7 @@ def test_a_box_that_fits_is_found(cli, case, more):
         ({"rule": lambda rows, _: rows[:, 0] * rows[:, 1] > 0.0}, "labels that no box fits"),
         ({"rule": lambda rows, _: rows[:, 0] > 2.5}, "a rare label: 1"),
         ({"rule": lambda rows, _: rows[:, 0] > 2.5}, "it says 0 to"),
+        ({"rule": _flipped, "predictor": "stumps"}, "a rare label: 1 is right for 4"),
         ({"rule": _box, "shift": 1.4}, "the test rows are not like the training rows: on a their distributions"),
         ({"rule": _box, "shift": 0.7}, "the test rows are not like the training rows: "),
         ({"rule": lambda rows, generator: generator.random(len(rows)) < 0.04}, "it is no better than always 0"),
@@ -136,13 +141,8 @@ def test_what_failed_is_named(cli, case, settings, cause):
 @pytest.mark.parametrize("predictor", ["stumps", "classical"])
 def test_other_predictors(cli, case, predictor):
     """Stumps promise something beyond the best one's error; rounds beyond the rows are drawn again, over phases."""
-    flips = 0.1
-
-    def rule(rows, generator):
-        return (rows[:, 0] > 0.2) ^ (generator.random(len(rows)) < flips)
-
     more = 'concept = "stump"' if predictor == "classical" else ""
-    found = _found(cli, [*case(rule, predictor=predictor, more=more), "--rounds", "40000"])
+    found = _found(cli, [*case(_flipped, predictor=predictor, more=more), "--rounds", "40000"])
     assert found["promise"]["beyond"] == "the best stump's"
     assert found["kept"]
     assert sum(one["rounds"] for one in found["phases"]) == 40_000

@@ -45,6 +45,16 @@ def test_best_box_finds_a_box():
     assert (best_box(train, ["both", "both", "none"])(rows) == labels).all()
 
 
+def test_best_box_is_no_worse_than_the_best_stump():
+    """Where few rows are labelled 1, moving any one side first leaves nothing inside."""
+    generator = np.random.default_rng(3)
+    rows = generator.uniform(size=(2_000, 3))
+    labels = ((rows[:, 1] >= 0.7) ^ (generator.random(2_000) < 0.2)) & (generator.random(2_000) < 0.7)
+    train, sides = Table(rows, labels), ["both"] * 3
+    wrong = [int((rule(train, sides)(rows) != labels).sum()) for rule in (best_box, best_stump)]
+    assert wrong[0] <= wrong[1] < 0.95 * labels.sum()
+
+
 @pytest.mark.parametrize(("error", "count"), [(0.0, 10), (1.0, 10), (0.3, 10), (0.013, 20_000)])
 def test_interval_is_that_of_clopper_and_pearson(error, count):
     """As SciPy's exact binomial test has it."""
