@@ -11,7 +11,6 @@ import numpy as np
 import scipy  # which loads its parts when they are asked for
 
 from oracle.errors import InputError
-from oracle.mechanisms.between_thresholds import log_answer_law
 from oracle.mechanisms.noise import EDGE_DISTANCE
 
 __all__ = [
@@ -29,9 +28,6 @@ _SAFE: Final = 1e-9
 """Relative slack on kappa and absolute slack on log delta, above the rounding of the sums. (A medium's probability
 loses up to 1e-8 to cancellation for narrow gaps at tiny scales; there the tail form is the maximum, and does not.)"""
 
-_ZONE: Final = 14.0
-"""Nats around the thresholds in which Theorem B' takes the explicit maximum; beyond, its tail form holds."""
-
 TABLE_REACH: Final = 65.0
 """Largest e (M + 1), in nats, for `table_slack`: there every answer at depths 0 to M has probability at least
 exp(-e (M + 1)) / 8 (for g e >= 0.3), so 2 * 2^-128 is at most a 2^-30th of it."""
@@ -48,8 +44,8 @@ _NEWTON: Final = 12
 """Steps after which Newton's method is given up; it takes 3 to 6."""
 
 
-def _tail_kappa(theta: float, scale: float, gap: int) -> float:
-    """Theorem B', tail form; +inf where it has no value."""
+def _supremum(theta: float, scale: float, gap: int) -> float:
+    """Theorem 5's closed form, not yet rounded up; +inf where it has no value."""
     growth = theta * math.expm1(scale)
     if growth >= 1.0:
         return math.inf
@@ -64,10 +60,10 @@ def _tail_kappa(theta: float, scale: float, gap: int) -> float:
 
 @lru_cache(maxsize=4096)
 def kappa(theta: float, scale: float, gap: int) -> float:
-    """Return Theorem B's' price of one medium: max over depths and both orders of -ln((1 - r_L - r_H)/r_M).
+    """Return the price of one medium: the supremum over depths and both orders of -ln((1 - r_L - r_H)/r_M).
 
-    r_o = P(o)^(1+theta) Q(o)^(-theta), P and Q the answer laws (logistic noise) at neighbouring depths. The maximum is
-    taken over every integer depth within 14/e of the thresholds and over the tail form; it is rounded up.
+    r_o = P(o)^(1+theta) Q(o)^(-theta), P and Q the answer laws (logistic noise) at neighbouring depths. The supremum
+    has a closed form (PRIVACY.md, Theorem 5), which is rounded up.
 
     Args:
         theta: Order of the moment, above 0.
@@ -79,24 +75,10 @@ def kappa(theta: float, scale: float, gap: int) -> float:
     """
     if theta <= 0.0:
         raise InputError("theta", theta, "must be above 0")
-    tail = _tail_kappa(theta, scale, gap)
-    if not math.isfinite(tail):
-        return math.inf
-    reach = math.ceil(_ZONE / scale) + 1
-    depths = np.arange(-reach, gap + reach + 1, dtype=np.int64)
-    laws = log_answer_law("logistic", scale, 0, gap, depths)
-    worst = tail
-    for first, second in ((slice(None, -1), slice(1, None)), (slice(1, None), slice(None, -1))):
-        low, medium, high = ((1.0 + theta) * law[first] - theta * law[second] for law in laws)
-        # 1 - r_L - r_H without cancellation: take the larger of the two off by expm1
-        free = np.where(low > high, -np.expm1(low) - np.exp(high), -np.expm1(high) - np.exp(low))
-        if bool((free <= 0.0).any()):
-            return math.inf
-        worst = max(worst, float((medium - np.log(free)).max()))
-    return worst * (1.0 + _SAFE) + 1e-14
+    return _supremum(theta, scale, gap) * (1.0 + _SAFE) + 1e-14
 
 
-def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, exact: bool = True) -> float:
+def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float) -> float:
     """Return log delta of Theorem B' at `epsilon`, for logistic noise and at most `mediums` mediums.
 
     delta = min over theta of exp(K kappa(theta) - theta eps) (theta/(1+theta))^(1+theta)/theta. Every theta gives a
@@ -107,7 +89,6 @@ def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, 
         gap: g.
         mediums: K, at least 1.
         epsilon: eps (nats), above 0.
-        exact: False leaves the explicit maximum of kappa out: for a planner's search only, never for a guarantee.
 
     Returns:
         log delta, at most 0, rounded up; 0 where the theorem gives nothing.
@@ -116,7 +97,7 @@ def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, 
 
     def objective(log_theta: float) -> float:
         theta = math.exp(log_theta)
-        price = _tail_kappa(theta, scale, gap)
+        price = _supremum(theta, scale, gap)
         return _log_delta(theta, price, mediums, epsilon) if math.isfinite(price) else math.inf
 
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
@@ -131,24 +112,24 @@ def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, 
             right = low + _GOLDEN * (high - low)
             at_right = objective(right)
     theta = math.exp((low + high) / 2.0)
-    price = kappa(theta, scale, gap) if exact else _tail_kappa(theta, scale, gap)
+    price = kappa(theta, scale, gap)
     if not math.isfinite(price):
         return 0.0
     return min(_log_delta(theta, price, mediums, epsilon) + _SAFE, 0.0)
 
 
 def logistic_fits(scale: float, gap: int, mediums: int, epsilon: float, log_delta: float) -> bool:
-    """Return `logistic_log_delta(scale, gap, mediums, epsilon, exact=False) <= log_delta`, mostly much quicker.
+    """Return `logistic_log_delta(scale, gap, mediums, epsilon) <= log_delta`, mostly much quicker.
 
     For a planner's search only, never for a guarantee. Newton's method finds the best theta in a few steps; where
     the comparison is close, or where it does not converge, the other search decides.
     """
     theta = _best_theta(scale, gap, mediums, epsilon)
     if theta is not None:
-        value = _log_delta(theta, _tail_kappa(theta, scale, gap), mediums, epsilon)
+        value = _log_delta(theta, _supremum(theta, scale, gap), mediums, epsilon)
         if abs(value - log_delta) > _CLEAR:
             return min(value, 0.0) <= log_delta
-    return logistic_log_delta(scale, gap, mediums, epsilon, exact=False) <= log_delta
+    return logistic_log_delta(scale, gap, mediums, epsilon) <= log_delta
 
 
 def _log_delta(theta: float, price: float, mediums: int, epsilon: float) -> float:
