@@ -10,7 +10,7 @@ DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test test-slow lint format adversaries \
-	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare asyncapi lock notices clean
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare asyncapi reference lock notices clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -85,6 +85,9 @@ compare: dev ## compare with classical learners on the demo's data; writes build
 
 asyncapi: ## validate deploy/asyncapi.yaml with its own tool, from npm
 	@deploy/asyncapi/validate
+
+reference: dev ## make deploy/REFERENCE.md again: every key of model files and configurations, from the types that read them
+	@$(BIN)/python -m tests.reference
 
 bisection: dev ## average error of OnlineBisection against T, both profiles; writes build/bisection.md and .svg
 	@$(BIN)/python -m tests.bisection $(ARGS)

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,9 @@ __all__ = [
     "make_folder",
     "open_lasting",
     "open_new",
+    "open_regular",
     "place",
+    "read",
     "remove",
     "remove_folder",
     "rename",
@@ -70,6 +73,42 @@ def cut(descriptor: int, length: int) -> None:
     os.ftruncate(descriptor, length)
 
 
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open what must be a regular file, at once: a pipe would wait for whoever opens its other end.
+
+    Args:
+        path: The file.
+        flags: As of `os.open`; what they make has mode 0600.
+
+    Raises:
+        OSError: It cannot be opened, or is a pipe, a socket, a device or a folder.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK, 0o600)
+    except OSError as exc:
+        if exc.errno == errno.ENXIO:  # a socket, or a pipe that nobody reads
+            raise _not_regular(path) from exc
+        raise
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise _not_regular(path)
+
+
+def _not_regular(path: Path) -> OSError:
+    return OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def read(path: Path) -> bytes:
+    """Return what a regular file holds.
+
+    Raises:
+        OSError: It cannot be read, or is no regular file.
+    """
+    with os.fdopen(open_regular(path), "rb") as file:
+        return file.read()
+
+
 def open_new(path: Path, flags: int = 0) -> int:
     """Open a file that must not be there yet, for writing; its name does not last before its folder is synced.
 
@@ -81,7 +120,7 @@ def open_new(path: Path, flags: int = 0) -> int:
 
 def open_lasting(path: Path, flags: int = 0) -> int:
     """Open a file for reading and writing, and make it if it is missing; its name lasts."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600)
+    descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | flags)
     try:
         sync_folder(path.parent)
     except OSError:
@@ -96,7 +135,7 @@ def hold(path: Path) -> int:
     Raises:
         BlockingIOError: Another process has it.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -47,7 +47,7 @@ def make_durable(path: Path, length: int) -> None:
     Raises:
         OSError: It could not be done.
     """
-    descriptor = os.open(path, os.O_WRONLY)
+    descriptor = durable.open_regular(path, os.O_WRONLY)
     try:
         if os.fstat(descriptor).st_size > length:
             durable.cut(descriptor, length)

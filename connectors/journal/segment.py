@@ -128,7 +128,7 @@ def read_header(path: Path) -> SegmentHeader | None:
         StorageError: It cannot be read, or is damaged.
     """
     try:
-        with path.open("rb") as file:
+        with os.fdopen(durable.open_regular(path), "rb") as file:
             data = file.read(HEADER_BYTES)
             size = os.fstat(file.fileno()).st_size
     except OSError as exc:
@@ -146,7 +146,7 @@ def records(segment: Segment, cipher: SegmentCipher, offset: int, position: int)
         StorageError: The file is damaged, or cannot be read.
     """
     try:
-        with segment.path.open("rb", buffering=_CHUNK) as file:
+        with os.fdopen(durable.open_regular(segment.path), "rb", buffering=_CHUNK) as file:
             file.seek(offset)
             while offset < segment.length:
                 head = file.read(RECORD_HEADER_BYTES)
@@ -171,7 +171,7 @@ def survey(path: Path, header: SegmentHeader, cipher: SegmentCipher) -> Segment:
         StorageError: It is damaged before what was known to be durable; nothing is ever cut then.
     """
     try:
-        data = memoryview(path.read_bytes())
+        data = memoryview(durable.read(path))
     except OSError as exc:
         raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
     offset, position = HEADER_BYTES, header.base

@@ -12,8 +12,8 @@ from oracle.errors import BusError, RefusedError
 __all__ = ["refusal"]
 
 
-async def refusal(servers: Sequence[str], connection: Mapping[str, Any]) -> RefusedError | None:
-    """Return why no server takes us for who we are, if one says so and none takes us.
+async def refusal(servers: Sequence[str], connection: Mapping[str, Any]) -> RefusedError | BusError | None:
+    """Return why no server lets us in: what one that refuses us says, or else what became of each; None if one does.
 
     Args:
         servers: "host:port".
@@ -23,7 +23,10 @@ async def refusal(servers: Sequence[str], connection: Mapping[str, Any]) -> Refu
     outcomes = await asyncio.gather(*(_try(server, how) for server in servers), return_exceptions=True)
     if any(outcome is None for outcome in outcomes):
         return None
-    return next((outcome for outcome in outcomes if isinstance(outcome, RefusedError)), None)
+    for outcome in outcomes:
+        if isinstance(outcome, RefusedError):
+            return outcome
+    return BusError(f"no broker lets us in: {'; '.join(map(str, outcomes))}")
 
 
 async def _try(server: str, how: Mapping[str, Any]) -> None:
@@ -35,8 +38,8 @@ async def _try(server: str, how: Mapping[str, Any]) -> None:
     """
     host, _, port = server.rpartition(":")
     try:
-        with translated(f"broker {server}"):
+        with translated(server):
             connection = await create_conn(host.strip("[]"), int(port), request_timeout_ms=5000, **how)
     except ValueError as exc:
-        raise BusError(f"broker {server}: its certificate does not fit") from exc
+        raise BusError(f"{server}: its certificate does not fit") from exc
     connection.close()

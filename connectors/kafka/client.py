@@ -14,7 +14,7 @@ from connectors.kafka.settings import KafkaSettings, Security
 from connectors.kafka.wholesale import WHOLESALE
 from connectors.kafka.wholesale import install as install_readers
 from connectors.tls import tls_context
-from oracle.errors import BusError, FencedError
+from oracle.errors import BusError, FencedError, RefusedError
 
 __all__ = [
     "CLIENT_ID",
@@ -118,7 +118,7 @@ async def admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
         **_common(settings), request_timeout_ms=_milliseconds(settings.request_seconds), retry_backoff_ms=_RETRY_MS
     )
     try:
-        await start(client, settings, f"brokers {', '.join(settings.servers)}")
+        await start(client, settings, "Kafka")
         yield client
     finally:
         await close_quietly(client)
@@ -139,10 +139,12 @@ async def start(client: Any, settings: KafkaSettings, what: str) -> None:  # noq
     except FencedError:
         raise
     except BusError as exc:
-        refused = await refusal(settings.servers, _common(settings))
-        if refused is not None:
-            raise refused from exc
-        raise BusError(f"{exc}; if they are up, look whether kafka.tls and kafka.sasl are what they expect") from exc
+        found = await refusal(settings.servers, _common(settings))
+        if isinstance(found, RefusedError):
+            raise found from exc
+        hint = "if they are up, look whether kafka.servers, kafka.tls and kafka.sasl are what they expect"
+        why = exc if found is None else f"{what}: {found}"
+        raise BusError(f"{why}; {hint}") from exc
 
 
 async def still_answered(consumer: AIOKafkaConsumer, settings: KafkaSettings) -> bool:
@@ -154,7 +156,7 @@ async def still_answered(consumer: AIOKafkaConsumer, settings: KafkaSettings) ->
     if await consumer._client.force_metadata_update():  # noqa: SLF001 -- it tells nobody else
         return True
     refused = await refusal(settings.servers, _common(settings))
-    if refused is not None:
+    if isinstance(refused, RefusedError):
         raise refused
     return False
 

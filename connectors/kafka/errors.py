@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 import ssl
 from collections.abc import Iterator
 from typing import Final
 
 from aiokafka import errors
 
+from connectors.kafka.tolerance import UnpackedBatchError
 from oracle.errors import BusError, FencedError, RefusedError, SourceError, StorageError
 
 __all__ = ["translated"]
@@ -35,6 +38,15 @@ _UNFIT: Final = {
 }
 """Errors of a setting that the brokers do not take: nothing but another one helps."""
 
+_WORDS: Final = {
+    errors.KafkaConnectionError: "the connection was closed, or could not be made",
+    errors.InvalidTimestampError: (
+        "the time of a record of ours is not within the topic's message.timestamp.before.max.ms and "
+        "message.timestamp.after.max.ms of the broker's; look at the clocks of both machines"
+    ),
+}
+"""Errors whose names do not say what to look at."""
+
 _TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
 
 
@@ -47,7 +59,7 @@ def translated(what: str) -> Iterator[None]:
     Raises:
         FencedError: Another process has taken the partition over, or a transaction took too long.
         RefusedError: The brokers do not let us; nothing but another configuration helps.
-        SourceError: The records are gone.
+        SourceError: The records are gone, or cannot be unpacked.
         StorageError: A message is larger than its topic takes.
         BusError: Anything else; it may pass.
     """
@@ -61,6 +73,8 @@ def translated(what: str) -> Iterator[None]:
         raise SourceError(f"{what}: the records to read next were deleted (retention), or the topic was cut") from exc
     except _TOO_LARGE as exc:
         raise StorageError(f"{what}: a message is larger than the topic's max.message.bytes; raise it") from exc
+    except UnpackedBatchError as exc:
+        raise SourceError(f"{what}: {exc}") from exc
     except TimeoutError as exc:
         raise BusError(f"{what}: no answer in time") from exc
     except (errors.KafkaError, errors.IllegalOperation, errors.ConsumerStoppedError, OSError) as exc:
@@ -83,6 +97,12 @@ def _clear(what: str, error: Exception) -> RefusedError | BusError:
 
 
 def _name(error: BaseException) -> str:
+    for kind, words in _WORDS.items():
+        if isinstance(error, kind):
+            return words
+    if isinstance(error, OSError):  # asyncio's own words have the address in them once more
+        named = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        return named if error.errno and named else "the connection could not be made"
     return type(error).__name__.removesuffix("Error")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from itertools import chain
 from typing import Any, Final, Protocol
 
@@ -193,8 +193,9 @@ class KafkaSink:
         """Return a producer that has fenced all earlier ones; our own topics are there."""
         settings, producer = self._settings, make_producer(self._settings, self._partition)
         self._producer = producer
-        async with asyncio.timeout(settings.transaction_seconds + settings.request_seconds):
-            await start(producer, settings, self._where)
+        with translated(self._where):
+            async with asyncio.timeout(settings.transaction_seconds + settings.request_seconds):
+                await start(producer, settings, self._where)
         with translated(self._where):
             for topic, found in (await look(producer.client, settings.own)).items():
                 if not found.there or not found.leaders:
@@ -219,7 +220,7 @@ class KafkaSink:
         if replies:
             seconds = min(settings.request_seconds, seconds / 2)
         try:
-            await self._transaction(producer, batches, claim, seconds, failed)
+            await self._watched(self._transaction(producer, batches, claim, seconds, failed))
         except FencedError:
             raise
         except Exception as exc:
@@ -232,6 +233,25 @@ class KafkaSink:
                 raise BusError(missing) from exc
             raise
         return True
+
+    async def _watched(self, transaction: Coroutine[Any, Any, None]) -> None:
+        """Wait for a transaction, but not for a topic of our own that is found to be missing meanwhile.
+
+        The client would look for such a topic until the transaction's time is over.
+
+        Raises:
+            BusError: One is missing.
+        """
+        task = asyncio.ensure_future(transaction)
+        try:
+            while not (await asyncio.wait({task}, timeout=_LOOK_SECONDS))[0]:
+                missing = await self._lacking()
+                if missing is not None and not task.done():
+                    raise BusError(missing)
+            task.result()
+        finally:
+            if task.cancel():
+                await asyncio.gather(task, return_exceptions=True)
 
     async def _transaction(
         self,

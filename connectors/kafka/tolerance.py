@@ -4,6 +4,9 @@ Brokers store a producer's batch as it came, and check no more of it than that t
 fast reader fails on some of what they can: header names that are not UTF-8, a record's attributes above 127 (one byte
 there, a varint here), lengths with bits beyond the 32 that count. And it believes the offset that a record says it has,
 which brokers do not look at. A batch with any of that is read by the reader here, which reads as brokers do.
+
+Compressed batches are unpacked here too, so far as there is room: 1 MB can unpack to 30 GB. Brokers store none where
+`compression.type=uncompressed`, as is asked for, but those from before that was set are still there.
 """
 
 import struct
@@ -12,12 +15,14 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from aiokafka.errors import CorruptRecordException, KafkaError, UnsupportedForMessageFormatError
+import cramjam
+from aiokafka.codec import snappy_decode
+from aiokafka.errors import CorruptRecordException, UnsupportedForMessageFormatError
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 from crc32c import crc32c
 
-__all__ = ["Record", "RecordBatch", "TolerantRecords"]
+__all__ = ["Record", "RecordBatch", "TolerantRecords", "UnpackedBatchError"]
 
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_AT: Final = 8
@@ -30,6 +35,9 @@ _CHECKED_AT: Final = 21
 _COUNT_AT: Final = 57
 _RECORDS_AT: Final = 61
 _CONTINUES: Final = 0x80
+_MOST_UNPACKED: Final = 32 << 20
+_PLAIN, _SNAPPY = 0, 2  # it grows 21 times at most
+_UNPACK: Final = {1: cramjam.gzip.decompress_into, 3: cramjam.lz4.decompress_into, 4: cramjam.zstd.decompress_into}
 _offset = attrgetter("offset")
 _FAST_FAILS: Final = (CorruptRecordException, UnicodeDecodeError, OverflowError, MemoryError)
 """What the fast reader raises; the last two where a size of 64 bits and its place add up to more than 64."""
@@ -189,15 +197,20 @@ class _Fields(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]]
 
 
+class UnpackedBatchError(CorruptRecordException):  # type: ignore[misc]  # the client has no types
+    """A compressed batch that cannot be unpacked, or not in the room there is for it; its text is public."""
+
+
 def _read(data: memoryview) -> Iterator[Record]:
     """Read a batch's records as a broker does.
 
     Raises:
         CorruptRecordException: No broker takes it.
+        UnpackedBatchError: It cannot be unpacked.
     """
-    batch = _unpacked(data)
+    batch = _DefaultRecordBatchPy(data)  # of which only the head is looked at
     (count,) = _LENGTH.unpack_from(data, _COUNT_AT)
-    found = _Reader(bytes(batch._buffer), batch._pos).records(count)  # noqa: SLF001 -- there is no other way to it
+    found = _Reader(_unpacked(batch, data[_RECORDS_AT:])).records(count)
     offsets = _offsets([fields.offset_delta for fields in found], batch.last_offset_delta)
     kind = batch.timestamp_type
     for offset, fields in zip(offsets, found, strict=True):
@@ -205,14 +218,24 @@ def _read(data: memoryview) -> Iterator[Record]:
         yield Record(batch.base_offset + offset, _wrapped(time), kind, fields.key, fields.value, fields.headers)
 
 
-def _unpacked(data: memoryview) -> _DefaultRecordBatchPy:
-    batch = _DefaultRecordBatchPy(data)
+def _unpacked(batch: _DefaultRecordBatchPy, data: memoryview) -> bytes:
+    kind = batch.compression_type
+    if kind == _PLAIN:
+        return bytes(data)
     try:
-        return iter(batch)  # unpacks it
-    except KafkaError:
-        raise
+        if kind == _SNAPPY:
+            return bytes(snappy_decode(data.tobytes()))
+        room = bytearray(_MOST_UNPACKED)
+        return bytes(memoryview(room)[: _UNPACK[kind](data.tobytes(), room)])
     except Exception as exc:  # of four libraries
-        raise CorruptRecordException("compressed records that cannot be unpacked") from exc
+        begin, end = batch.base_offset, batch.base_offset + batch.last_offset_delta + 1
+        msg = (
+            f"the compressed batch from offset {begin} to {end} cannot be unpacked, or to more than "
+            f"{_MOST_UNPACKED >> 20} MiB; set compression.type=uncompressed, with which brokers store no such batch; "
+            f"to leave its queries unanswered, delete the records before offset {end}, and set "
+            f"source.first_offset = {end}"
+        )
+        raise UnpackedBatchError(msg) from exc
 
 
 def _offsets(deltas: Sequence[int], last: int) -> Sequence[int]:
@@ -232,9 +255,9 @@ def _wrapped(number: int) -> int:
 class _Reader:
     """Reads records from unpacked bytes."""
 
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = at
+        self._at = 0
 
     def records(self, count: int) -> list[_Fields]:
         """Return the fields of so many records, which must be all there is."""

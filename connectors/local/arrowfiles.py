@@ -100,10 +100,15 @@ def _every(rows: int) -> pa.Array:
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """Drop the metadata and decode dictionaries: neither is part of the rows, and both depend on who wrote them."""
+    """Drop the metadata, decode dictionaries, and take types that others have made for what they are stored as.
+
+    Nothing of that is part of the rows: it depends on who wrote them, and on what this process knows of.
+    """
     fields = [pa.field(field.name, _plain_type(field.type), field.nullable) for field in table.schema]
     return table.cast(pa.schema(fields))
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
     return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -53,7 +53,7 @@ class DurableCommitFile:
             StorageError: It cannot be read, or is damaged.
         """
         try:
-            data = self.path.read_bytes()
+            data = durable.read(self.path)
         except FileNotFoundError:
             return None
         except OSError as exc:

@@ -243,8 +243,9 @@ class FileGroup:
                 raise InputError(_setting(role), None, f"{where} speaks of such a file; give its path again")
         for role, size in sizes.items():
             path = self._files[role].path
-            if size < record.lengths.get(role, 0):
-                raise StorageError(f"{path}: shorter than what was committed; it was cut or replaced")
+            length = record.lengths.get(role, 0)
+            if size < length:
+                raise _too_short(path, size, length)
             if size and role not in record.lengths:
                 raise InputError(_setting(role), str(path), f"the file has content that {where} does not know")
 
@@ -271,3 +272,11 @@ class FileGroup:
 def _setting(role: str) -> str:
     """Return what the user calls a role's file."""
     return "sink.path" if role == "output" else f"sink.{role}"
+
+
+def _too_short(path: Path, size: int, length: int) -> StorageError:
+    found = f"has {size}" if path.exists() else "is gone"
+    way = "put it back"
+    if path.suffix != ".arrow":
+        way += f". Where what it held is wanted no more, its length is enough: umask 077; truncate -s {length} {path}"
+    return StorageError(f"{path}: {length} bytes of it were committed, and it {found}; {way}")

@@ -190,7 +190,7 @@ class ParquetSink:
 
     def _refuse_missing_parts(self, count: int) -> None:
         if count and not (self._path.exists() and set(range(count)) <= self._parts().keys()):
-            raise StorageError(f"{self._path}: a committed part is missing; it was deleted or moved")
+            raise StorageError(f"{self._path}: a committed part is missing; it was deleted or moved: put it back")
 
     def _parts(self) -> dict[int, Path]:
         matches = ((_PART.fullmatch(path.name), path) for path in self._path.iterdir())

@@ -1,6 +1,7 @@
 """A Parquet or Arrow file as a source: many queries per message."""
 
 import asyncio
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 from connectors.base import ARROW_STREAM, Delivery, Lag
 from connectors.local.arrowfiles import ROWS, arrow_reader, batches_from, check_suffix, split, stream_bytes, stream_of
 from connectors.local.checks import check_at_least
+from oracle import durable
 from oracle.errors import SourceError
 
 __all__ = ["ParquetSource", "empty_message"]
@@ -75,6 +77,7 @@ class ParquetSource:
         await self.close()
         start = position or 0
         try:
+            os.close(durable.open_regular(self._path))  # Arrow would wait for a pipe's other end
             total = await asyncio.to_thread(self._count_rows)
         except (OSError, pa.ArrowException) as exc:
             raise SourceError(f"{self._path}: cannot be read as what its name says") from exc

@@ -35,10 +35,13 @@ class StdinSource:
 
     Raises:
         InputError: `body_limit` is below 1.
+        SourceError: The process was started without one.
     """
 
     def __init__(self, stream: BinaryIO | None = None, *, body_limit: int = BODY_LIMIT) -> None:
         check_at_least("body_limit", body_limit, 1)
+        if stream is None and sys.stdin is None:
+            raise SourceError("standard input: it is closed")
         self._descriptor = (stream or sys.stdin.buffer).fileno()
         self._lines = LineBuffer(body_limit, 0, in_bytes=False)
         self._opened = False
@@ -59,14 +62,17 @@ class StdinSource:
         if self._opened:
             raise SourceError("standard input: cannot be opened twice, for it does not go back")
         self._opened = True
-        left = position or 0
+        place = left = position or 0
         if left < 0:
             raise SourceError(f"standard input: position = {position}: must be at least 0")
         while left:
             skipped = await self.fetch(left, _SLICE_SECONDS)
             left -= len(skipped)
             if left and self.exhausted:
-                raise SourceError(f"standard input: position = {position}: the stream ends before")
+                raise SourceError(
+                    f"standard input: position = {place}: it ends after {place - left} lines, and {place} were "
+                    "answered before; give the same stream from its beginning, and new lines behind those"
+                )
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
         """See `connectors.base.Source.fetch`.
@@ -133,6 +139,7 @@ class StdoutSink:
 
     Raises:
         InputError: Two paths are the same.
+        StorageError: The process was started without one.
     """
 
     def __init__(
@@ -143,6 +150,8 @@ class StdoutSink:
         ledger_path: Path | str | None = None,
         dead_letter_path: Path | str | None = None,
     ) -> None:
+        if stream is None and sys.stdout is None:
+            raise StorageError("standard output: it is closed")
         self._stream = stream or sys.stdout.buffer
         paths = {
             "ledger": None if ledger_path is None else Path(ledger_path),

@@ -25,8 +25,7 @@ __all__ = [
 ]
 
 _SAFE: Final = 1e-9
-"""Relative slack on kappa and absolute slack on log delta, above the rounding of the sums. (A medium's probability
-loses up to 1e-8 to cancellation for narrow gaps at tiny scales; there the tail form is the maximum, and does not.)"""
+"""Relative slack on kappa and absolute slack on log delta, above the rounding of the sums."""
 
 TABLE_REACH: Final = 65.0
 """Largest e (M + 1), in nats, for `table_slack`: there every answer at depths 0 to M has probability at least

@@ -15,6 +15,7 @@ __all__ = [
     "PhaseStarted",
     "PlanEnded",
     "ReplayForked",
+    "ScoreReleased",
     "ShardStarted",
     "ShardStopped",
     "SideRearmed",
@@ -110,6 +111,38 @@ class ReplayForked(msgspec.Struct, frozen=True, tag_field="kind", tag="replay-fo
     delta_sum: float
 
 
+class ScoreReleased(msgspec.Struct, frozen=True, tag_field="kind", tag="score-released"):
+    """A noisy count of wrong answers of one trial was released (`perpetua evaluate --release`): a run of its own.
+
+    It is written before the score is shown. What a record pays is beyond all that it pays for any state.
+
+    Attributes:
+        model: The model's name.
+        data: What the owner calls the data that the training and the test rows are of.
+        trial: Random, 32 hex digits: tells trials apart.
+        wrong: The noisy count, cut off at 0 and at `round`.
+        round: Rounds of the trial, one for each test row.
+        noise: Inverse scale of the count's discrete Laplace noise (nats), at most.
+        epsilon: What any record of the data pays at most: the larger one of the next two, as no row is in both files.
+        epsilon_training: What a training row pays.
+        epsilon_test: What a test row pays.
+        delta: What either pays at most, of delta.
+        delta_sum: Bound on the sum of that delta over all training and test rows.
+    """
+
+    model: str
+    data: str
+    trial: str
+    wrong: int
+    round: int
+    noise: float
+    epsilon: float
+    epsilon_training: float
+    epsilon_test: float
+    delta: float
+    delta_sum: float
+
+
 class MessageSkipped(msgspec.Struct, frozen=True, tag_field="kind", tag="message-skipped"):
     """An operator has passed over a message that could not be answered; it took no round.
 
@@ -159,7 +192,15 @@ class ShardStopped(_Standing, frozen=True, tag="shard-stopped"):
 
 
 LedgerEvent = (
-    PhaseStarted | PhaseEnded | SideRearmed | PlanEnded | ReplayForked | MessageSkipped | ShardStarted | ShardStopped
+    PhaseStarted
+    | PhaseEnded
+    | SideRearmed
+    | PlanEnded
+    | ReplayForked
+    | ScoreReleased
+    | MessageSkipped
+    | ShardStarted
+    | ShardStopped
 )
 
 

@@ -59,16 +59,19 @@ def log_overflow(epsilon: float, threshold: int, cap: int) -> float:
 
 
 def cap_slack(epsilon: float, log_delta_cap: float, threshold: int) -> int:
-    """Return the least s with P(overflow of K = threshold + s) <= exp(log_delta_cap)."""
-    low, high = 0, 1
-    while log_overflow(epsilon, threshold, threshold + high) > log_delta_cap:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if log_overflow(epsilon, threshold, threshold + middle) > log_delta_cap:
-            low = middle
+    """Return the least s with P(overflow of K = threshold + s) <= exp(log_delta_cap).
+
+    The logarithm falls by about epsilon with each unit of s, which says where to look next.
+    """
+    low, high, slack = 0, 0, max(math.ceil(-log_delta_cap / epsilon), 1)
+    while high - low != 1:
+        left = (log_overflow(epsilon, threshold, threshold + slack) - log_delta_cap) / epsilon
+        if left > 0.0:
+            low, slack = slack, slack + math.ceil(left)
         else:
-            high = middle
+            high, slack = slack, slack - max(math.floor(-left), 1)
+        if high and not low < slack < high:
+            slack = (low + high) // 2
     return high
 
 

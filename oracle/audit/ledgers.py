@@ -20,6 +20,7 @@ from oracle.accounting.ledger import (
     PhaseStarted,
     PlanEnded,
     ReplayForked,
+    ScoreReleased,
     ShardStarted,
     ShardStopped,
     SideRearmed,
@@ -32,6 +33,10 @@ from oracle.planning.plan import Plan
 from oracle.predictors.base import phase_started
 
 __all__ = ["UNSEEN", "against_ledger", "read_ledger", "shows_rounds"]
+
+_RunEvent = (
+    PhaseStarted | PhaseEnded | SideRearmed | PlanEnded | ReplayForked | MessageSkipped | ShardStarted | ShardStopped
+)
 
 UNSEEN: Final = (
     "forks (only the ledger of a model on Kafka shows them)",
@@ -125,6 +130,8 @@ def _foreign(plan: Plan, told: list[LedgerEvent]) -> Iterator[str]:
     """Yield, of each kind of event, the first one that a run of the plan cannot have."""
     named: set[type[LedgerEvent]] = set()
     for event in told:
+        if isinstance(event, ScoreReleased):  # a trial's, not this run's
+            continue
         if type(event) not in named and not _possible(plan, event):
             named.add(type(event))
             yield f"the ledger is not of the receipt's plan, by which no {_name(event)} is like that of {_place(event)}"
@@ -134,13 +141,13 @@ def _name(event: LedgerEvent) -> str:
     return str(event.__struct_config__.tag)
 
 
-def _place(event: LedgerEvent) -> str:
+def _place(event: _RunEvent) -> str:
     if isinstance(event, PlanEnded | MessageSkipped):
         return f"round {event.round}"
     return f"phase {event.phase}, round {event.round}"
 
 
-def _possible(plan: Plan, event: LedgerEvent) -> bool:  # noqa: PLR0911 -- one for each kind
+def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for each kind
     """Return whether a run of the plan can have the event."""
     if isinstance(event, PlanEnded):
         return event.round == plan.rounds

@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else: tables, and plots as inline SVG."""
+"""The report as one HTML file that needs nothing else."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -7,23 +7,12 @@ from itertools import groupby
 from typing import Final
 
 from oracle.audit.findings import NEAR, Check, Finding, near, outcome, verdict
+from oracle.evaluation.document import PLOT_WIDTH, document, table
 
 __all__ = ["page"]
 
-_WIDTH, _LEFT, _ROW = 860, 330, 22
+_LEFT, _ROW = 330, 22
 _TICKS: Final = 7
-_STYLE: Final = """
-:root{color-scheme:light dark;--ink:#1b1f24;--soft:#6b7280;--line:#d5d9df;--bar:#4f7cac;--claim:#2e7d32;--bad:#b3261e}
-@media(prefers-color-scheme:dark){:root{--ink:#e6e8eb;--soft:#9aa3ad;--line:#3a4149;--bar:#7da7d4;--claim:#7bc67e;
---bad:#ff8a80}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:Canvas;max-width:900px;margin:2em auto;
-padding:0 1em}
-h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse;width:100%}
-th,td{text-align:left;padding:.25em .6em;border-bottom:1px solid var(--line);vertical-align:top}
-td.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}th.n{text-align:right}svg{width:100%;height:auto}
-svg text{fill:var(--ink);font-size:12px}
-.soft{color:var(--soft)}svg .soft{fill:var(--soft)}.bad{color:var(--bad);font-weight:600}
-"""
 _LEGEND: Final = (
     "Each line is one adversary at one claim. The green mark is the claimed epsilon. The dot is the lower bound that "
     "was proved; the bar goes on to the upper end of the interval of the event that was counted. A dot to the right "
@@ -45,8 +34,7 @@ def page(results: Sequence[Finding | Check], *, version: str, software: str, see
     games = [one for one in results if isinstance(one, Finding)]
     checks = [one for one in results if isinstance(one, Check)]
     parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
-        f"<title>Perpetua: audit</title><style>{_STYLE}</style><h1>What an auditor could prove about epsilon</h1>",
+        "<h1>What an auditor could prove about epsilon</h1>",
         f"<p>{escape(_summary(results))}</p>",
         f"<p class=soft>Perpetua {escape(version)} ({escape(software[:16])}); dice {escape(seed)}.</p>",
         f"<p class=soft>All hold but with probability {miss:g}.</p>",
@@ -58,7 +46,7 @@ def page(results: Sequence[Finding | Check], *, version: str, software: str, see
         parts.append(f"<h2>{escape(_title(*key))}{nominal}</h2>{_plot(found)}{_table(found)}")
     if checks:
         parts.append(f"<h2>Structure, restarts and time</h2>{_checks(checks)}")
-    return "\n".join(parts) + "</html>\n"
+    return document("Perpetua: audit", parts)
 
 
 def _title(level: str, target: str) -> str:
@@ -80,9 +68,10 @@ def _plot(found: Sequence[Finding]) -> str:
     height = _ROW * len(found) + 34
 
     def across(value: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - 20) * min(max(value, 0.0), most) / most
+        return _LEFT + (PLOT_WIDTH - _LEFT - 20) * min(max(value, 0.0), most) / most
 
-    parts = [f"<svg viewBox='0 0 {_WIDTH} {height}' role=img aria-label='lower bounds beside claims'>"]
+    box = f"viewBox='0 0 {PLOT_WIDTH} {height}' role=img aria-label='lower bounds beside claims'"
+    parts = [f"<div class=wide><svg {box}>"]
     unit = next(unit for unit in (0.1, 0.25, 0.5, 1.0, 2.0, math.inf) if most <= _TICKS * unit)
     for step in range(math.floor(most / unit) + 1):
         value = step * unit if step else 0.0
@@ -91,7 +80,7 @@ def _plot(found: Sequence[Finding]) -> str:
         parts.append(f"<text class=soft x={at:.1f} y={height - 8} text-anchor=middle>{value:g}</text>")
     for number, one in enumerate(found):
         parts += _line(one, number * _ROW + 16, across)
-    return "".join(parts) + "</svg>"
+    return "".join(parts) + "</svg></div>"
 
 
 def _line(one: Finding, at: float, across: Callable[[float], float]) -> Iterable[str]:
@@ -103,30 +92,28 @@ def _line(one: Finding, at: float, across: Callable[[float], float]) -> Iterable
     yield f"<line {ends} stroke='{colour}' stroke-width=3 opacity=.4 />"
     yield f"<circle cx={across(one.lowest):.1f} cy={at} r=4.5 fill='{colour}'/>"
     claim = across(one.epsilon)
-    yield f"<line x1={claim:.1f} x2={claim:.1f} y1={at - 7} y2={at + 7} stroke='var(--claim)' stroke-width=3 />"
+    yield f"<line x1={claim:.1f} x2={claim:.1f} y1={at - 7} y2={at + 7} stroke='var(--good)' stroke-width=3 />"
 
 
 def _table(found: Sequence[Finding]) -> str:
-    head = "<tr><th>adversary<th>hidden record<th class=n>ε claimed<th class=n>δ<th class=n>proved<th class=n>provable"
-    head += "<th class=n>estimate<th class=n>counted<th class=n>counts</tr>"
+    columns = "adversary|hidden record|#ε claimed|#δ|#provable|#estimate|#counted|#counts|#proved"
     rows = [
-        f"<tr><td>{escape(one.adversary)}<td>{escape(one.record)}<td class=n>{one.epsilon:g}<td class=n>{one.delta:g}"
-        f"<td class='n{' bad' if one.refutes else ''}'>{one.lowest:.3f}<td class=n>{one.ceiling:.2f}"
-        f"<td class=n>{_number(one.estimate)}"
-        f"<td class=n>{one.games:,}<td class=n>{one.likelier:,} : {one.rarer:,}</tr>"
+        (
+            one.adversary,
+            one.record,
+            f"{one.epsilon:g}",
+            f"{one.delta:g}",
+            f"{one.ceiling:.2f}",
+            "-" if one.estimate is None else f"{one.estimate:.3f}",
+            f"{one.games:,}",
+            f"{one.likelier:,} : {one.rarer:,}",
+            f"{one.lowest:.3f}",
+        )
         for one in found
     ]
-    return f"<table>{head}{''.join(rows)}</table>"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return table(columns, rows, [one.refutes for one in found])
 
 
 def _checks(checks: Sequence[Check]) -> str:
-    rows = [
-        f"<tr><td>{escape(one.target)}<td>{escape(one.name)}<td class='{'' if one.passed else 'bad'}'>"
-        f"{verdict(one)}<td>{escape(one.says)}</tr>"
-        for one in checks
-    ]
-    return f"<table><tr><th>target<th>what must hold<th><th>seen</tr>{''.join(rows)}</table>"
+    rows = [(one.target, one.name, one.says, verdict(one)) for one in checks]
+    return table("target|what must hold|seen|", rows, [not one.passed for one in checks])

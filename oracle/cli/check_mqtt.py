@@ -9,13 +9,13 @@ from connectors.mqtt.messages import delivery
 from connectors.mqtt.probe import probe
 from oracle.cli.check_web import web_findings
 from oracle.cli.findings import Finding, attempt, room_finding
-from oracle.errors import StateError
+from oracle.errors import MisplacedError, StateError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
 from oracle.service.chatter import hear_client
 from oracle.service.config import Config
-from oracle.service.mqtt import last_commit, mqtt_settings, open_journals
+from oracle.service.mqtt import last_commit, misplaced, mqtt_settings, open_journals
 from oracle.service.recovery import catch_up, check_order
 from oracle.service.shard import Shard
 from oracle.service.skipping import standing_place
@@ -84,7 +84,10 @@ def _shard(config: Config, plan: Plan) -> Shard:
 async def _again(config: Config, plan: Plan, shard: Shard) -> str:
     """Re-execute, in memory, what a restart would; return where the shard stands, if something is behind that."""
     committed = last_commit(config, plan)
-    check_order(shard, committed)
+    try:
+        check_order(shard, committed)
+    except MisplacedError as exc:
+        raise misplaced(config, exc) from exc
     journal, _ = open_journals(config, plan)
     journal.inspect()
     source = JournalSource(journal, delivery, live=False)

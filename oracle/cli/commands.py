@@ -12,6 +12,7 @@ __all__ = ["COMMANDS", "LazyCommands", "register"]
 COMMANDS: Final = {
     "plan": "Print the plan of a model: examples wanted, expected error, phases, delta schedule, memory. "
     "Reads no data.",
+    "suggest": "Print what so many rows buy: the least epsilon, alpha and rows of every predictor. Reads no data.",
     "evaluate": "Show the error on rows of yours before anything is released. What it prints is not private.",
     "init": "Make the state of a model: plan it, read the labelled rows, write the first snapshot and the key file.",
     "serve": "Answer queries until the source ends or a signal comes (the second one exits at once).",

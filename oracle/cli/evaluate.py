@@ -1,35 +1,39 @@
 """`perpetua evaluate`: the error on given rows, before anything is released; for their owner's eyes."""
 
 import secrets
+import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table as ConsoleTable
+from numpy.typing import NDArray
 
 from oracle import durable
+from oracle.accounting.ledger import ScoreReleased
+from oracle.cli.evaluate_page import print_cost, print_report
 from oracle.cli.models import read_model
-from oracle.cli.plan_page import figure_table, promise_rows
 from oracle.cli.progress import Progress
-from oracle.cli.tables import labelled_batches
-from oracle.errors import InputError, StorageError
+from oracle.cli.tables import labelled_batches, order_by
+from oracle.errors import InputError, RefusedError, StorageError
 from oracle.evaluation.baselines import baselines
 from oracle.evaluation.causes import causes
 from oracle.evaluation.page import page
-from oracle.evaluation.report import Report, report_of
-from oracle.evaluation.trial import Table, order_of, run_trial
+from oracle.evaluation.release import check_release, cost_of, release
+from oracle.evaluation.report import report_of
+from oracle.evaluation.trial import Table, Trial, order_of, run_trial
 from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
 from oracle.planning.features import Feature
+from oracle.planning.plan import Plan
 from oracle.planning.planner import plan_model
 from oracle.planning.promise import promise_of
-from oracle.planning.tight import SEARCH_STEPS
+from oracle.planning.tight import PLAN_STEPS
+from oracle.state.event_lines import read_events, record_event
 
 __all__ = ["run"]
 
-_WIDTH = 160
+_NOUN: Final = "released score; scores have a ledger of their own"
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
@@ -41,15 +45,35 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         int | None, typer.Option("--rounds", min=1, help="Queries to ask; by default each test row once.")
     ] = None,
     order: Annotated[
-        Literal["file", "resampled"] | None,
+        Literal["file", "time", "resampled"] | None,
         typer.Option(
             "--order",
-            help="In the file's order, and again from its beginning; or drawn with replacement, the default for more "
-            "rounds than rows.",
+            help="In the file's order, or by --time, and again from the beginning; or drawn with replacement, the "
+            "default for more rounds than rows.",
         ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option("--time", metavar="COLUMN", help="Column of --test with the time, or a number, to ask it by."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a page with plots here.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--release",
+            metavar="EPSILON",
+            help="Also make one noisy score that may be published. It says what that costs, which is more than "
+            "EPSILON, and asks before.",
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Where --release writes what it cost; a file for scores only.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--data-name", help="What the ledger calls the rows' data; by default the model.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to the cost of --release without being asked.")] = False,
 ) -> None:
     """Show the error on rows of yours before anything is released. What it prints is not private.
 
@@ -57,29 +81,102 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     state is made. Exits 1 if the plan's promise is not kept.
     """
     model = read_model(model_file)
-    with Progress("planning", SEARCH_STEPS, "steps") as progress:
+    with Progress("planning", PLAN_STEPS, "steps at most") as progress:
         plan = plan_model(model, progress.at)
     if plan.answers != "label":
         bound = f'answers with numbers; evaluate is for predictors that answer with labels, not "{plan.predictor}"'
         raise InputError("model.predictor", plan.predictor, bound)
+    sale = _Sale.of(epsilon, ledger, name or plan.name, plan)
     tables = _read(train, model.features, label, most=plan.declared), _read(test, model.features, label)
-    count = rounds or len(tables[1].labels)
-    resampled = count > len(tables[1].labels) if order is None else order == "resampled"
     secret = secrets.token_bytes(KEY_BYTES)
-    asked = order_of(max(len(tables[1].labels), 1), count, PhaseKey(secret).ratchet().secret, resampled=resampled)
-    with Progress("asking", count, "queries") as progress:
+    asked, words = _order(test, len(tables[1].labels), rounds, order, time, PhaseKey(secret).ratchet().secret)
+    if sale is not None:
+        sale.agree(train, test, tables[1], asked, yes=yes)
+    with Progress("asking", len(asked), "queries") as progress:
         trial = run_trial(plan, secret, tables, asked, progress=progress.at)
+    released = None if sale is None else sale.close(trial)
     promise = promise_of(plan)
     others = list(baselines(model, *tables, secret))
-    report = report_of(plan, promise, trial, others, list(causes(plan, promise, trial, others, tables)))
+    found = list(causes(plan, promise, trial, others, tables))
+    report = report_of(plan, promise, trial, others, found, words, released)
     if html is not None:
         _write(html, page(report))
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
     else:
-        _print(report)
+        print_report(report)
     if not report.kept:
         raise typer.Exit(1)
+
+
+class _Sale(NamedTuple):
+    """A score that is to be released: agreed to before the trial, paid for before it is shown.
+
+    Attributes:
+        plan: Of the trial.
+        epsilon: Of the score's noise.
+        ledger: Where its event goes.
+        data: What the ledger calls the rows.
+    """
+
+    plan: Plan
+    epsilon: float
+    ledger: Path
+    data: str
+
+    @classmethod
+    def of(cls, epsilon: float | None, ledger: Path | None, data: str, plan: Plan) -> "_Sale | None":
+        """Return it, if it is wanted and can be."""
+        if epsilon is None:
+            if ledger is not None:
+                raise InputError("--ledger", str(ledger), "is for --release only")
+            return None
+        cost_of(plan, epsilon)
+        if ledger is None:
+            raise InputError("--ledger", None, "must name a file for --release to write to what it costs")
+        read_events(ledger, ScoreReleased, _NOUN)
+        return cls(plan, epsilon, ledger, data)
+
+    def agree(self, train: Path, test: Path, rows: Table, asked: NDArray[np.int64], *, yes: bool) -> None:
+        """Say what it costs, and go on if that is agreed to.
+
+        Raises:
+            InputError: Both files are one.
+            RefusedError: It is not agreed to, or a test row would be asked twice.
+        """
+        if train.resolve() == test.resolve():
+            raise InputError("--test", str(test), "must be another file than --train: its rows must be other ones")
+        check_release(len(rows.labels), asked)
+        print_cost(self.plan, self.epsilon, len(asked), self.data)
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            msg = "--release: spends privacy; agree to the cost above with --yes"
+            raise RefusedError(msg)
+        if not typer.confirm("Release it?", err=True):
+            msg = "--release: not agreed to; nothing was released"
+            raise RefusedError(msg)
+
+    def close(self, trial: Trial) -> ScoreReleased:
+        """Return the event with the score, which is in the ledger by then."""
+        event = release(self.plan, trial, self.epsilon, self.data)
+        return record_event(self.ledger, ScoreReleased, lambda _number: event, _NOUN, "released")
+
+
+def _order(  # noqa: PLR0913, PLR0917 -- options of the command, as they are
+    test: Path, count: int, rounds: int | None, order: str | None, time: str | None, seed: bytes
+) -> tuple[NDArray[np.int64], str]:
+    """Return which test row is asked in each round, and in words how."""
+    if (order == "time" and time is None) or (order in {"file", "resampled"} and time is not None):
+        raise InputError("--order", order, "must go with --time COLUMN" if time is None else "takes no --time")
+    resampled = (rounds or count) > count and time is None if order is None else order == "resampled"
+    asked = order_of(max(count, 1), rounds or count, seed, resampled=resampled)
+    if resampled:
+        return asked, "Test rows drawn with replacement"
+    if time is not None and count:
+        asked = order_by(test, time)[asked]
+    again = ", and again from the beginning" if len(asked) > count else ""
+    return asked, f"Test rows {'by the time in ' + time if time else 'in the order of the file'}{again}"
 
 
 def _read(path: Path, features: tuple[Feature, ...], label: str, most: int | None = None) -> Table:
@@ -104,44 +201,3 @@ def _write(path: Path, text: str) -> None:
     except OSError as exc:
         msg = f"--html = '{path}': cannot be written: {exc.strerror}"
         raise StorageError(msg) from exc
-
-
-def _print(report: Report) -> None:
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.width = max(console.width, _WIDTH)
-    console.print(report.warning)
-    console.print()
-    seen = f"{report.error:.4f} wrong, 95 % interval {report.low:.4f} to {report.high:.4f}"
-    wrongs = f"{report.false_positives:.4f} say 1 and should say 0, {report.false_negatives:.4f} say 0 and should say 1"
-    rows = [
-        ("model", f"{report.model}: {report.predictor}, epsilon = {report.epsilon:g}, delta = {report.delta:g}"),
-        ("seen", f"{seen}; {wrongs}"),
-        ("promise", "kept" if report.kept else "NOT KEPT"),
-        *promise_rows(report.promise),
-    ]
-    rows += [("" if number else "found", cause) for number, cause in enumerate(report.causes or ("nothing amiss",))]
-    for name, value in rows:
-        console.print(f"{name:<14}{value}")
-    for table in (_others(report), _phases(report)):
-        console.print()
-        console.print(table)
-    last = report.phases[-1]
-    console.print(
-        f"phase {last.phase} lasts {last.of:,} rounds; later ones were not asked, and may err more (--rounds asks more)"
-    )
-
-
-def _others(report: Report) -> ConsoleTable:
-    table = figure_table("on the same rows", "wrong", "")
-    table.columns[2].justify = "left"
-    table.add_row(report.model, f"{report.error:.4f}", f"this model, epsilon {report.epsilon:g}")
-    for one in report.baselines:
-        table.add_row(one.name, "-" if one.error is None else f"{one.error:.4f}", one.note)
-    return table
-
-
-def _phases(report: Report) -> ConsoleTable:
-    table = figure_table("phase", "rounds", "wrong")
-    for seen in report.phases:
-        table.add_row(str(seen.phase), f"{seen.rounds:,}", f"{seen.error:.4f}")
-    return table

@@ -25,7 +25,7 @@ from oracle.mechanisms.keys import KEY_BYTES
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.sharding import plan_shards, shard_model
-from oracle.planning.tight import SEARCH_STEPS
+from oracle.planning.tight import PLAN_STEPS
 from oracle.predictors.kinds import new_trainer
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
@@ -67,7 +67,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     _refuse_existing(targets, shards)
     check_place(state)
     check_table(data, model.features, label)  # before the planner takes its seconds
-    with Progress("planning", SEARCH_STEPS, "steps") as progress:
+    with Progress("planning", PLAN_STEPS, "steps at most") as progress:
         plan = plan_shards(model, shards, progress.at)
     if shards == 1:
         _make_one(plan, data, label, targets)

@@ -58,7 +58,22 @@ def _root(
 
 def main() -> None:
     """Be the command: run the command line in a process whose memory nobody else can have, and exit."""
+    _fill_streams()
     run(before=close_memory)
+
+
+def _fill_streams() -> None:
+    """Open nothing in place of each standard stream that is closed: the next file would get its number, and its text.
+
+    Python's own `sys.stdin` and `sys.stdout` stay None then, so that queries and answers are not lost without a word.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def run(before: Callable[[], None] = lambda: None) -> None:
@@ -84,10 +99,10 @@ def run(before: Callable[[], None] = lambda: None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except OSError as exc:
-        _say(f"{exc.filename or 'output'}: {exc.strerror}")
-        sys.exit(4)
     except Exception as exc:
+        if isinstance(exc, OSError) and exc.strerror is not None:  # else it is no file's: `TimeoutError` is one too
+            _say(f"{exc.filename or 'output'}: {exc.strerror}")
+            sys.exit(4)
         if os.environ.get("PERPETUA_DEBUG") == "1":
             raise
         _say(f"internal error: {type(exc).__name__}; set PERPETUA_DEBUG=1 to see where (it may show private data)")

@@ -1,12 +1,15 @@
 """Reading a model file."""
 
 from pathlib import Path
+from typing import Any
 
+from oracle.errors import InputError
 from oracle.planning.model import Model
 from oracle.planning.model_file import parse_model
+from oracle.planning.schemas import range_of
 from oracle.service.documents import read_toml
 
-__all__ = ["read_model"]
+__all__ = ["read_in_range", "read_model"]
 
 
 def read_model(path: Path) -> Model:
@@ -17,3 +20,20 @@ def read_model(path: Path) -> Model:
         InputError: It is not TOML, or a field is wrong.
     """
     return parse_model(read_toml(path))
+
+
+def read_in_range(path: Path, refusal: InputError) -> Model | None:
+    """Read a model file that was refused, with the epsilon or alpha that its range has next to the one declared.
+
+    Returns:
+        None where it was refused for another reason, or is refused still.
+    """
+    _, _, field = refusal.field.partition("model.")
+    if field not in {"epsilon", "alpha"} or not isinstance(refusal.value, float) or not refusal.value > 0.0:
+        return None
+    least, most = range_of(Model, field)
+    table: Any = read_toml(path)
+    try:
+        return parse_model({**table, "model": {**table["model"], field: min(max(refusal.value, least), most)}})
+    except InputError:
+        return None

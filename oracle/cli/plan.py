@@ -9,14 +9,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from oracle.cli.models import read_model
+from oracle.cli.models import read_in_range, read_model
 from oracle.cli.plan_bisection import bisection_phases, bisection_rows, compare_bisection
-from oracle.cli.plan_boxes import box_phases, box_rows, compare_boxes
+from oracle.cli.plan_boxes import TERMS, box_phases, box_rows, compare_boxes
 from oracle.cli.plan_classical import ADVICE, beside, classical_choices, classical_rows
-from oracle.cli.plan_page import Row, mebibytes, promise_rows
+from oracle.cli.plan_page import Row, glossary, mebibytes, promise_rows
 from oracle.cli.plan_stumps import stump_rows
 from oracle.cli.progress import Progress
-from oracle.errors import RefusedError
+from oracle.cli.suggest import refused_with_offers
+from oracle.errors import InputError, PlanError, RefusedError
 from oracle.planning.features import Feature
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
@@ -24,7 +25,7 @@ from oracle.planning.planner import as_classical, as_paper, wish_for
 from oracle.planning.promise import promise_of
 from oracle.planning.serving import serving
 from oracle.planning.sharding import refuse_small_parts, shard_model
-from oracle.planning.tight import SEARCH_STEPS
+from oracle.planning.tight import PLAN_STEPS
 
 __all__ = ["PAGES", "Page", "run"]
 
@@ -38,16 +39,18 @@ class Page(NamedTuple, Generic[PlanT]):
         rows: Lines about it.
         phases: The table of its phases, or of what else it consists of.
         compare: The table of a plan and its paper's side by side, where there is one.
+        terms: What the words in the table of phases mean.
     """
 
     rows: Callable[[PlanT], Iterator[Row]]
     phases: Callable[[PlanT], Table]
     compare: Callable[[PlanT, PlanT], Table] | None = None
+    terms: tuple[Row, ...] = ()
 
 
 PAGES: Final[Mapping[str, Page[Any]]] = {
-    "rectangles": Page(box_rows, box_phases, compare_boxes),
-    "stumps": Page(stump_rows, box_phases, compare_boxes),
+    "rectangles": Page(box_rows, box_phases, compare_boxes, TERMS),
+    "stumps": Page(stump_rows, box_phases, compare_boxes, TERMS),
     "bisection": Page(bisection_rows, bisection_phases, compare_bisection),
     "classical": Page(classical_rows, classical_choices),
 }
@@ -74,12 +77,24 @@ def run(
     shards: Annotated[int, typer.Option("--shards", help="Plan each of so many shards, as init --shards does.")] = 1,
 ) -> None:
     """Print the plan of a model: examples wanted, expected error, phases, delta schedule, memory. Reads no data."""
-    model = read_model(model_file)
+    try:
+        model = read_model(model_file)
+    except InputError as exc:
+        near = read_in_range(model_file, exc)
+        raise (refused_with_offers(exc, near) if near else exc) from None
     if compare is not None and model.profile == compare:
         msg = "--compare = 'paper': this model is of the paper profile itself; compare one of profile tight with it"
         raise RefusedError(msg)
     part = shard_model(model, shards)
-    with Progress("planning", SEARCH_STEPS, "steps") as progress:
+    try:
+        _show(model, part, shards, compare=compare, as_json=as_json)
+    except PlanError as exc:
+        raise refused_with_offers(exc, part) from exc
+
+
+def _show(model: Model, part: Model, shards: int, *, compare: str | None, as_json: bool) -> None:
+    """Print the plan of each shard's part, and refuse it where the part has too few examples."""
+    with Progress("planning", PLAN_STEPS, "steps at most") as progress:
         plan = wish_for(part, progress.at)
     paper = None if compare is None else _paper(part)
     other = as_classical(part)
@@ -146,6 +161,8 @@ def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) 
         console.print(ADVICE)
     console.print()
     console.print(page.phases(plan))
+    for line in glossary(*page.terms):
+        console.print(line)
 
 
 def _serving(plan: Plan) -> str:

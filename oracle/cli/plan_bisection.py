@@ -20,7 +20,7 @@ def bisection_rows(plan: BisectionPlan) -> Iterator[Row]:
     yield "answers", "numbers: the dot product of a query in [0, 1]^D with the rows' mean"
     where = f"{plan.directions} directions, given"
     if plan.warmup:
-        where = f"{plan.directions} directions, found by PCA of the first {plan.warmup:,} queries"
+        where = f"{plan.directions} directions, found by principal components of the first {plan.warmup:,} queries"
     yield "basis", where
     yield "noise", f"D times {plan.noise} of scale {plan.scale:.4g}, keyed"
     row = row_event(plan)
@@ -28,8 +28,8 @@ def bisection_rows(plan: BisectionPlan) -> Iterator[Row]:
     yield (
         "bits",
         (
-            f"{row.bits:,} at most: rho = {bits_rho(row):.4g} of zCDP for a row, {bits_rho(one):.4g} for a change of "
-            "one coordinate of their mean by 1"
+            f"{row.bits:,} noisy comparisons at most: rho = {bits_rho(row):.4g} of zCDP for a row, {bits_rho(one):.4g} "
+            "for a change of one coordinate of their mean by 1 (zCDP: zero-concentrated differential privacy)"
         ),
     )
     yield "memory", mebibytes(plan.memory_bytes)

@@ -2,28 +2,59 @@
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 from rich.table import Table
 
-from oracle.cli.plan_page import Row, figure_table, mebibytes
+from oracle.cli.plan_page import ABOUT_REARMS, Row, figure_table, mebibytes
 from oracle.planning.plan import BoxPlan, InstancePlan
 
-__all__ = ["box_phases", "box_rows", "compare_boxes", "noise_rows"]
+__all__ = ["TERMS", "box_phases", "box_rows", "compare_boxes", "noise_rows"]
 
 _SHOWN = 6
+_SLICINGS: Final = {
+    "faces": "a row counts for the side that it is nearest to",
+    "sequential": "one side after another takes its rows out",
+    "rsc": "one side after another takes a noisy number of rows out",
+}
+"""How each side comes by its points, in words."""
+
+TERMS = (
+    (
+        "points/side",
+        "the outermost rows labelled 1 that a side holds: a query's depth is how many of them it reaches past",
+    ),
+    ("thresholds", "depth and noise below the first: the side says 0; beyond the second: it says 1; between: a medium"),
+    ("mediums", "such queries, answered 0, that a side may have in all; after about so many it is re-armed with them"),
+    ABOUT_REARMS,
+)
+"""The terms of the table of phases."""
 
 
 def box_rows(plan: BoxPlan) -> Iterator[Row]:
     """Yield what is said of a plan in one line each."""
-    yield "sides", f"{', '.join(plan.sides)}; {plan.slicing}, each side gets {plan.share:.0%} of its stripe"
+    yield "sides", f"{', '.join(plan.sides)}"
+    yield "", f"{plan.slicing}: {_SLICINGS[plan.slicing]}"
+    yield "", f"it gets {plan.share:.0%} of its stripe, the band of rows labelled 1 that lie farthest out on it"
     yield from noise_rows(plan)
 
 
 def noise_rows(plan: BoxPlan) -> Iterator[Row]:
     """Yield what is said of the noise and the memory."""
     first = plan.phases[0]
-    yield "noise", f"{first.start.law}, keyed, exact to 128 bits; Stopper epsilon {first.stopper.epsilon:.4g}"
+    yield "noise", f"{first.start.law}, keyed (made again, not drawn again, after a crash), exact to 128 bits"
+    yield "", "noise scale: nats for each point of depth; the smaller, the more noise"
+    yield (
+        "phases",
+        "each has points of its own: training rows in the first, later ones queries answered in the one before",
+    )
+    yield "", "points/side: points labelled 1 that a side holds; as many as lie beyond a query are its depth"
+    yield "", "mediums: answers whose noisy depth is between the thresholds; privacy is accounted by their number"
+    yield (
+        "",
+        f"re-armed: a side that gave too many mediums (Stopper epsilon {first.stopper.epsilon:.4g}) gets fresh points",
+    )
     yield "memory", f"{mebibytes(first.memory_bytes)} in phase 1, {mebibytes(plan.memory_bytes)} at most"
 
 

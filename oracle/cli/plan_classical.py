@@ -20,10 +20,14 @@ def classical_rows(plan: ClassicalPlan) -> Iterator[Row]:
     if plan.concept == "stump":
         yield "learns", f"the best stump on {', '.join(plan.sides)}"
     else:
-        shown = f"each side gets {plan.share:.0%} of its stripe" if plan.slicing == "faces" else "each side sees all"
-        yield "learns", f"a box with sides {', '.join(plan.sides)}; {plan.slicing}, {shown}"
+        faces = f"each side sees the rows nearest to it, {plan.share:.0%} of the band that lies farthest out on it"
+        yield "learns", f"a box with sides {', '.join(plan.sides)}; {plan.slicing}"
+        yield "", faces if plan.slicing == "faces" else "each side sees all rows labelled 1"
     yield "queries", "cost nothing and are not kept; what is learned is released for ever"
     yield "releases", _hypothesis(plan)
+    yield "choices", "an edge has probability proportional to exp(-e * loss), the loss in rows"
+    if plan.rank:
+        yield "", "aims at rank: the row, counted from outside, that the best edge of a side lies at"
     yield "memory", f"{mebibytes(plan.training_bytes)} while it learns, {mebibytes(plan.memory_bytes)} after"
 
 

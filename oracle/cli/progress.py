@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self, TextIO
 
@@ -17,6 +18,9 @@ _QUIET: Final = 2.0
 _INTERVAL: Final = 5.0
 """Seconds between plain lines."""
 
+_LEAST_PART: Final = 0.1
+"""Part of the work that must have been watched before it is said how long the rest takes."""
+
 
 class Progress:
     """Shows how far a piece of work has come, if it takes longer than two seconds.
@@ -26,15 +30,25 @@ class Progress:
         total: Units in all; None where it is not known (then nothing is shown).
         unit: The unit's name.
         stream: Where to show it; standard error by default.
+        clock: Returns seconds.
     """
 
-    def __init__(self, what: str, total: int | None, unit: str, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        total: int | None,
+        unit: str,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._what = what
         self._total = total
         self._unit = unit
         self._stream = stream or sys.stderr
-        self._started = time.monotonic()
+        self._clock = clock
+        self._started = clock()
         self._shown = self._started
+        self._first: tuple[float, int] | None = None
         self._bar: RichProgress | None = None
         self._task = TaskID(0)
 
@@ -49,21 +63,29 @@ class Progress:
 
     def at(self, done: int) -> None:
         """Say how many units are done."""
-        now = time.monotonic()
+        now = self._clock()
+        self._first = self._first or (now, done)
         if not self._total or now - self._started < _QUIET:
             return
         if self._stream.isatty():
             self._draw(done)
         elif now - self._shown >= _INTERVAL or (self._shown == self._started and done < self._total):
-            left = (now - self._started) * (self._total - done) / max(done, 1)
-            line = f"{self._what}: {done:,} of {self._total:,} {self._unit}, about {left:.0f} s left"
+            line = f"{self._what}: {done:,} of {self._total:,} {self._unit}{self._left(now, done, self._total)}"
             print(line, file=self._stream, flush=True)
             self._shown = now
+
+    def _left(self, now: float, done: int, total: int) -> str:
+        """Say how long the rest takes at the pace since the first unit; what came before it, came once."""
+        since, before = self._first or (now, done)
+        watched = done - before
+        if watched < _LEAST_PART * total:
+            return ""
+        return f", about {(now - since) * (total - done) / watched:.0f} s left"
 
     def _draw(self, done: int) -> None:
         if self._bar is None:
             columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
             self._bar = RichProgress(*columns, console=Console(file=self._stream), transient=True)
             self._bar.start()
-            self._task = self._bar.add_task(self._what, total=self._total)
+            self._task = self._bar.add_task(self._what, total=self._total, completed=done)
         self._bar.update(self._task, completed=done)

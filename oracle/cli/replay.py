@@ -87,12 +87,12 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     _check_options(verifying=check, answers=answers, publishing=publishing, on_kafka=on_kafka)
     if check and skip:
         raise InputError("--skip", skip[0], "a verification goes by the commit, which names what was passed over")
-    plan, snapshot = _origin(origin, key)
+    plan, snapshot, master_key = _origin(origin, key)
     topic: KafkaLog | None = None
     if on_kafka:
         from oracle.cli.replay_kafka import open_kafka_log
 
-        topic = open_kafka_log(log, plan, partition)
+        topic = open_kafka_log(log, plan, partition, master_key)
         if check:
             verdict = _verify_kafka(topic, Shard(plan, snapshot), log, offsets)
             _show_verdict(verdict, "", as_json=as_json)
@@ -188,7 +188,8 @@ def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
         raise PlanExhaustedError(msg)
 
 
-def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot]:
+def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot, bytes]:
+    """Return the plan, the snapshot, and the master key that opened it."""
     if origin.is_dir():
         refuse_sharded(origin)
         if any(origin.glob("*.genesis")):
@@ -201,11 +202,12 @@ def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot]:
             raise StateError(msg)
         plan = decode_plan(plan_data)
         path = key or origin / "key"
+        master_key = read_key_file(path)
         try:
-            return plan, decode(data, read_key_file(path), plan.digest)
+            return plan, decode(data, master_key, plan.digest), master_key
         except WrongKeyError as exc:
             msg = f"{exc}, {path}"
             raise WrongKeyError(msg) from exc
     genesis = read_genesis(origin)
     plan = decode_plan(genesis.plan)
-    return plan, decode(genesis.snapshot, genesis.master_key, plan.digest)
+    return plan, decode(genesis.snapshot, genesis.master_key, plan.digest), genesis.master_key

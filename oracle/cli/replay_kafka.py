@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,6 +19,7 @@ from oracle.planning.plan import Plan
 from oracle.service.chatter import hear_client
 from oracle.service.config import load_config
 from oracle.service.kafka import kafka_settings
+from oracle.state.keys import mark_key
 
 __all__ = ["KafkaLog", "open_kafka_log"]
 
@@ -125,8 +126,14 @@ class KafkaLog:
             await send_event(self.settings, self.partition, event)
 
 
-def open_kafka_log(config_file: Path, plan: Plan, partition: int) -> KafkaLog:
+def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: bytes | None = None) -> KafkaLog:
     """Read the configuration of a model on Kafka.
+
+    Args:
+        config_file: The configuration.
+        plan: The state's.
+        partition: The partition's number.
+        master_key: The state's, to know its marks by; without it the group's offset alone says what was committed.
 
     Raises:
         InputError: Its source is no Kafka topic, or the partition is below 0.
@@ -135,7 +142,8 @@ def open_kafka_log(config_file: Path, plan: Plan, partition: int) -> KafkaLog:
     if partition < 0:
         raise InputError("--partition", partition, "must be at least 0")
     hear_client(logging.NullHandler())
-    return KafkaLog(kafka_settings(load_config(config_file), plan), partition)
+    secret = None if master_key is None else mark_key(master_key, plan.digest)
+    return KafkaLog(replace(kafka_settings(load_config(config_file), plan), secret=secret), partition)
 
 
 def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from oracle.planning.plan import Plan
 from oracle.service.assembly import (
     daemon_settings,
     inspect_sink,
+    last_commit,
     new_engine,
     open_sink,
     open_source,
@@ -55,6 +56,7 @@ def run(config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help=
             header = store.peek()
             if header is not None:
                 inspect_sink(config, header)
+            _say_what_is_passed(config, log)
             rounds = asyncio.run(_serve(config, store, plan, log))
     except PerpetuaError as exc:
         log.error(  # noqa: TRY400 -- a traceback may hold private data
@@ -62,6 +64,13 @@ def run(config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help=
         )
         raise
     log.info("daemon.stopped", round=rounds)
+
+
+def _say_what_is_passed(config: Config, log: PublicLog) -> None:
+    """Say how much of standard input is taken for answered: nobody can tell whether it is the same stream."""
+    committed = last_commit(config)
+    if config.source.kind == "stdin" and committed is not None and committed.position:
+        log.info("source.passed", count=committed.position)
 
 
 async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:

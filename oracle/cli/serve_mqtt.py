@@ -9,7 +9,7 @@ from typing import Any
 from oracle.accounting.ledger import LedgerEvent
 from oracle.cli.version import version
 from oracle.cli.watched import watched
-from oracle.errors import PerpetuaError
+from oracle.errors import MisplacedError, PerpetuaError
 from oracle.planning.plan import Plan
 from oracle.service.assembly import daemon_settings, new_engine, open_store
 from oracle.service.board import Board
@@ -18,7 +18,7 @@ from oracle.service.config import Config
 from oracle.service.daemon import Daemon
 from oracle.service.log import PublicLog
 from oracle.service.memory import settle_memory
-from oracle.service.mqtt import open_bus
+from oracle.service.mqtt import misplaced, open_bus
 from oracle.service.standing import standing
 from oracle.service.telemetry import ShardTelemetry
 from oracle.state.store import Store
@@ -76,4 +76,7 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
         )
         daemon.install_signals(os._exit)
         async with watched(config.web, board, lambda _shard: config.state.folder, log):
-            return await daemon.run()
+            try:
+                return await daemon.run()
+            except MisplacedError as exc:
+                raise misplaced(config, exc) from exc

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +14,12 @@ from oracle.errors import InputError, RefusedError, StateError
 from oracle.service.config import Config, load_config
 
 if TYPE_CHECKING:
-    from connectors.base import Sink, Source
+    from connectors.base import Committed, Sink, Source
+    from oracle.planning.plan import Plan
     from oracle.state.format import Snapshot
 
-    Parts = tuple[Snapshot, Source | None, Sink]
+    Ends = Callable[[], tuple[Source | None, Sink]]
+    Parts = tuple[Snapshot, Committed | None, Ends]
 
 __all__ = ["run"]
 
@@ -33,28 +36,32 @@ def run(
     it is 17. The message must be the next one. On files and MQTT stop
     the daemon first; on Kafka restart it, or what was running is fenced.
     """
-    if not yes:
-        msg = (
-            f"--yes is not set: the message that ends at position {position} of partition {partition} would never be "
-            "answered; its asker gets an error, and the ledger says so. Add --yes if that is to be"
-        )
-        raise RefusedError(msg)
-    from oracle.service.skipping import skip_message
+    from oracle.service.skipping import check_message, skip_message
 
-    with _parts(load_config(config_file), partition) as (snapshot, source, sink):
-        asyncio.run(skip_message(snapshot, source, sink, position))
+    with _parts(load_config(config_file), partition) as (snapshot, committed, ends):
+        asyncio.run(check_message(snapshot, ends()[0], committed, position))
+        if not yes:
+            msg = (
+                f"--yes is not set: the message that ends at position {position} of partition {partition} would never "
+                "be answered; its asker gets an error, and the ledger says so. Add --yes if that is to be"
+            )
+            raise RefusedError(msg)
+        asyncio.run(skip_message(snapshot, *ends(), position))
     typer.echo(f"partition {partition}: the message that ends at position {position} is passed over; start the daemon")
 
 
 @contextlib.contextmanager
 def _parts(config: Config, partition: int) -> "Iterator[Parts]":
-    """Lend the newest snapshot, the source, None if it can be read only once, and the sink, both not yet open."""
+    """Lend the newest snapshot, the last commit, and what makes the source and the sink, not yet open.
+
+    A source that can be read only once is None.
+    """
     if config.source.kind == "kafka":
         yield asyncio.run(_on_kafka(config, partition))
         return
     if partition:
         raise InputError("--partition", partition, "must be 0: only Kafka has partitions")
-    from oracle.service.assembly import open_sink, open_source, open_store
+    from oracle.service.assembly import last_commit, open_store
 
     store, plan = open_store(config.state)
     with store:
@@ -63,14 +70,22 @@ def _parts(config: Config, partition: int) -> "Iterator[Parts]":
             msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
             raise StateError(msg)
         if config.source.kind == "mqtt":
-            from oracle.service.mqtt import open_offline
+            from oracle.service import mqtt
 
-            yield snapshot, *open_offline(config, plan)
+            yield snapshot, mqtt.last_commit(config, plan), partial(mqtt.open_offline, config, plan)
         else:
-            yield snapshot, None if config.source.kind == "stdin" else open_source(config, plan), open_sink(config)
+            yield snapshot, last_commit(config), partial(_on_files, config, plan)
+
+
+def _on_files(config: Config, plan: "Plan") -> "tuple[Source | None, Sink]":
+    from oracle.service.assembly import open_sink, open_source
+
+    return None if config.source.kind == "stdin" else open_source(config, plan), open_sink(config)
 
 
 async def _on_kafka(config: Config, partition: int) -> "Parts":
+    from connectors.base import Committed
+    from connectors.kafka.place import committed_offset
     from connectors.kafka.sink import KafkaSink
     from connectors.kafka.source import KafkaSource
     from oracle.service.chatter import hear_client
@@ -87,6 +102,13 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     if snapshot is None:
         msg = f"{folder}: holds no snapshot; make one with `perpetua init`"
         raise StateError(msg)
-    model = await check_topics(model)
-    source = KafkaSource(model.settings, partition)
-    return snapshot, source, KafkaSink(model.settings, partition, source)
+    settings = (await check_topics(model)).settings
+    found = await committed_offset(settings, partition)
+
+    def ends() -> "tuple[Source, Sink]":
+        source = KafkaSource(settings, partition)
+        if found is not None:
+            source.expect(found[0], found[1].timestamp)
+        return source, KafkaSink(settings, partition, source)
+
+    return snapshot, None if found is None else Committed(found[0], found[1].mark), ends

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,8 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from oracle.cli.plan_page import ABOUT_REARMS, Row, glossary, promise_rows
 from oracle.errors import StateError
 from oracle.planning.kinds import decode_plan
+from oracle.planning.promise import Promise, promise_of
 from oracle.state.folder import peek_folder, read_plan
 from oracle.state.forks import read_forks
 from oracle.state.shards import shard_count, shard_name
@@ -22,7 +24,7 @@ __all__ = ["ShardedStatus", "Status", "public_status", "run", "sharded_status"]
 _PRIVACY = ("epsilon", "delta")
 _COLUMNS = ("round", "phase", "phase_rounds_left", "rearms", "delta_spent", "forks", "snapshot_age_seconds")
 _SENSELESS: Final[Mapping[str, frozenset[str]]] = {
-    "classical": frozenset({"phase", "rearms", "delta"}),
+    "classical": frozenset({"phase", "phases", "rearms", "delta"}),
     "bisection": frozenset({"rearms"}),
 }
 """Facts that a predictor's page leaves out: it has no sides that are armed afresh, or one phase without an end."""
@@ -30,7 +32,12 @@ _SENSELESS: Final[Mapping[str, frozenset[str]]] = {
 _NAMES: Final = {("classical", "phase_rounds_left"): "rounds left"}
 """What is called otherwise on a predictor's page."""
 
+_PROVED: Final = {
+    True: "epsilon and delta, by theorems, for one run of one state; not the error",
+    False: "nothing: epsilon and delta are nominal",
+}
 _BISECTION_PHASES: Final = {1: "1, learns", 2: "2, recalls"}
+_ARMS_SIDES: Final = frozenset({"rectangles", "stumps"})
 _WIDTH = 120
 """Columns that the table fits into; a terminal may wrap what it cannot show."""
 
@@ -42,10 +49,12 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         model: The model's name.
         predictor: Its predictor.
         profile: Its profile.
+        alpha: The error that was asked of the plan.
         proved: False where epsilon and the deltas are nominal (the `paper` profile).
         protects_queries: False where epsilon and delta are those of the training records only.
         round: Rounds answered.
         phase: Current phase.
+        phases: How many are planned.
         phase_rounds_left: Rounds left in it.
         rearms: Times that any side was armed afresh.
         epsilon: Per-record epsilon.
@@ -58,15 +67,18 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         delta_of_forks: Bound on the sum of delta that these cost the records that their snapshots held.
         snapshot_bytes: Size of the newest snapshot.
         snapshot_age_seconds: Its age.
+        promise: What the plan promises of the error, and what that rests on.
     """
 
     model: str
     predictor: str
     profile: str
+    alpha: float
     proved: bool
     protects_queries: bool = True
     round: int
     phase: int
+    phases: int
     phase_rounds_left: int
     rearms: int
     epsilon: float
@@ -78,6 +90,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     delta_of_forks: float
     snapshot_bytes: int
     snapshot_age_seconds: float
+    promise: Promise
 
 
 class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +100,7 @@ class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
         model: The model's name.
         predictor: Its predictor.
         profile: Its profile.
+        alpha: As in `Status`.
         proved: As in `Status`.
         protects_queries: As in `Status`.
         rounds: Rounds that all shards answered.
@@ -99,12 +113,14 @@ class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
         delta_of_forks: Sum over the shards.
         snapshot_bytes: Size of the newest snapshots together.
         snapshot_age_seconds: Age of the one that is oldest.
+        promise: As in `Status`.
         shards: The facts of each, from shard 0.
     """
 
     model: str
     predictor: str
     profile: str
+    alpha: float
     proved: bool
     protects_queries: bool = True
     rounds: int
@@ -117,6 +133,7 @@ class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
     delta_of_forks: float
     snapshot_bytes: int
     snapshot_age_seconds: float
+    promise: Promise
     shards: tuple[Status, ...]
 
 
@@ -141,11 +158,29 @@ def run(
 def _print_facts(console: Console, status: "Status | ShardedStatus") -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in msgspec.structs.asdict(status).items():
-        if isinstance(value, tuple) or name in _SENSELESS.get(status.predictor, ()):  # shards have a table of their own
+        if isinstance(value, tuple | Promise) or name in _SENSELESS.get(
+            status.predictor, ()
+        ):  # shards have a table of their own
             continue
         nominal = " (nominal)" if name.startswith(_PRIVACY) and not status.proved else ""
         table.add_row(_heading(status.predictor, name), _fact(status.predictor, name, value) + nominal)
     console.print(table)
+    console.print()
+    for name, value in promise_rows(status.promise):
+        console.print(f"{name:<14}{value}", highlight=False, markup=False)
+    console.print()
+    for line in glossary(*_terms(status)):
+        console.print(line, highlight=False, markup=False)
+
+
+def _terms(status: "Status | ShardedStatus") -> Iterator[Row]:
+    """Yield what the facts' names mean, as far as they need it."""
+    if status.predictor in _ARMS_SIDES:
+        yield "phase", "so many rounds under one key; nothing is used up in it, and the next one is planned already"
+        yield ABOUT_REARMS
+    if status.delta_limit:
+        who = "record" if status.protects_queries else "training row"
+        yield "delta", f"each {who} pays its own once; all that is spent, added up, stays below the limit for ever"
 
 
 def _by_shard(status: "ShardedStatus") -> Table:
@@ -166,7 +201,7 @@ def _heading(predictor: str, name: str) -> str:
 def _fact(predictor: str, name: str, value: object) -> str:
     if predictor == "bisection" and name == "phase" and isinstance(value, int):
         return _BISECTION_PHASES.get(value, str(value))
-    return _shown(value)
+    return _PROVED[value] if name == "proved" and isinstance(value, bool) else _shown(value)
 
 
 def _shown(value: object) -> str:
@@ -200,10 +235,12 @@ def public_status(folder: Path) -> Status:
         model=plan.name,
         predictor=plan.predictor,
         profile=plan.profile,
+        alpha=plan.alpha,
         proved=not plan.nominal,
         protects_queries=plan.protects_queries,
         round=header.round,
         phase=header.phase,
+        phases=len(plan.phases),
         phase_rounds_left=current.rounds - in_phase,
         rearms=header.rearms,
         epsilon=plan.epsilon,
@@ -215,6 +252,7 @@ def public_status(folder: Path) -> Status:
         delta_of_forks=sum(fork.delta_sum for fork in forks),
         snapshot_bytes=header.total_bytes,
         snapshot_age_seconds=max(time.time() - written, 0.0),
+        promise=promise_of(plan),
     )
 
 
@@ -230,6 +268,7 @@ def sharded_status(folder: Path, count: int) -> ShardedStatus:
         model=first.model,
         predictor=first.predictor,
         profile=first.profile,
+        alpha=first.alpha,
         proved=first.proved,
         protects_queries=first.protects_queries,
         rounds=sum(shard.round for shard in shards),
@@ -242,6 +281,7 @@ def sharded_status(folder: Path, count: int) -> ShardedStatus:
         delta_of_forks=math.fsum(shard.delta_of_forks for shard in shards),
         snapshot_bytes=sum(shard.snapshot_bytes for shard in shards),
         snapshot_age_seconds=max(shard.snapshot_age_seconds for shard in shards),
+        promise=first.promise,
         shards=shards,
     )
 

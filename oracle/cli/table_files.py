@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -26,6 +27,7 @@ _MAGIC: Final = ((b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff
 _ARROW_FILE: Final = b"ARROW1"
 _BATCH_ROWS: Final = 65_536
 _HEADER_BYTES: Final = 1 << 20
+_ROW: Final = re.compile(r"Row #(\d+): ")
 
 
 class TableFile:
@@ -69,11 +71,19 @@ class TableFile:
         with self._reader(typed=True) as reader:
             return pa.schema([_schema_of(reader).field(name) for name in self._columns])
 
-    def untyped(self, number: int) -> pa.Field:
-        """Return the field of a wanted column as its first rows look, whatever type it should have."""
-        with self._reader(typed=False) as reader:
-            field: pa.Field = _schema_of(reader).field(self._columns[number])
-            return field
+    def first_unlike(self, number: int) -> tuple[str, int | None]:
+        """Return the name of a wanted column of a .csv file, and the first row (from 1) that cannot be read as typed.
+
+        The row is None where Arrow does not tell: it counts rows only where it reads them in one thread.
+        """
+        try:
+            with self._reader(typed=True, threads=False) as reader:
+                for _ in reader:
+                    pass
+        except pa.ArrowException as exc:
+            row = _ROW.search(str(exc))
+            return self._columns[number], int(row[1]) - 1 if row else None  # the header is row 1 of Arrow's
+        return self._columns[number], None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the wanted columns, in the file's order of rows."""
@@ -91,7 +101,7 @@ class TableFile:
         with self._reader(typed=False) as reader:
             return list(_schema_of(reader).names)
 
-    def _reader(self, *, typed: bool) -> Any:  # noqa: ANN401 -- pyarrow has no types
+    def _reader(self, *, typed: bool, threads: bool = True) -> Any:  # noqa: ANN401 -- pyarrow has no types
         source = self._source()
         if self._format == "parquet":
             return pyarrow.parquet.ParquetFile(source)
@@ -104,6 +114,7 @@ class TableFile:
         columns = {"include_columns": self._columns, "column_types": self._types} if typed else {}
         return pyarrow.csv.open_csv(
             source,
+            read_options=pyarrow.csv.ReadOptions(use_threads=threads),
             parse_options=pyarrow.csv.ParseOptions(delimiter=_delimiter(source, self._format)),
             convert_options=pyarrow.csv.ConvertOptions(**columns),
         )

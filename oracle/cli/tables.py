@@ -16,7 +16,7 @@ from oracle.errors import DataError, SourceError
 from oracle.planning.features import Feature
 from oracle.service.codec.columns import COLUMNS, read_column, takes
 
-__all__ = ["BothLabels", "check_table", "labelled_batches"]
+__all__ = ["BothLabels", "check_table", "labelled_batches", "order_by"]
 
 _TEXT_TYPES: Final = {"number": pa.float64(), "string": pa.string(), "date": pa.date32()}
 _COLUMN: Final = re.compile(r"In CSV column #(\d+): |Column\(/(.*?)\) (?:was|changed)")
@@ -96,8 +96,35 @@ def labelled_batches(
             yield np.column_stack(columns), _labels(batch, label)
 
 
+def order_by(path: Path, column: str) -> NDArray[np.int64]:
+    """Return the order of a file's rows by one column, a time or a number: intp[n]; equal ones stay as they are.
+
+    Args:
+        path: As in `labelled_batches`.
+        column: Its name.
+
+    Raises:
+        SourceError: The file cannot be read.
+        DataError: The column is missing, has a row without a value, or holds what has no such order.
+    """
+    with _opened(path, (), column, "--time") as table:
+        parts = [batch.column(column) for batch in table.batches()]
+        values = pa.chunked_array(parts) if parts else pa.chunked_array([], type=pa.float64())
+        kind = values.type
+        if not (pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            msg = (
+                f"data: column {column}: must hold times, dates or numbers to put rows in order, not {_type_name(kind)}"
+            )
+            raise DataError(msg)
+        if values.null_count:
+            msg = f"data: column {column}: every row must have a value"
+            raise DataError(msg)
+        numbers = values.to_numpy()
+        return np.argsort(numbers, kind="stable").astype(np.int64)
+
+
 @contextlib.contextmanager
-def _opened(path: Path, features: Sequence[Feature], label: str) -> Iterator[TableFile]:
+def _opened(path: Path, features: Sequence[Feature], label: str, option: str = "--label") -> Iterator[TableFile]:
     """Lend a table; turn errors of the system and of Arrow into ours: a file or a column that holds something else.
 
     They never quote the file's content, which is private.
@@ -105,7 +132,7 @@ def _opened(path: Path, features: Sequence[Feature], label: str) -> Iterator[Tab
     table = None
     try:
         advice = dict.fromkeys((one.source for one in features), '; column = "..." in the model file names another')
-        advice[label] = "; --label names another"
+        advice[label] = f"; {option} names another"
         table = TableFile(path, [*(feature.source for feature in features), label], _types(features), advice)
         yield table
     except (OSError, pa.ArrowException) as exc:
@@ -132,19 +159,12 @@ def _unlike(table: TableFile, features: Sequence[Feature], label: str, found: "r
     """Return what to say of a column of a text file that has a value of another type somewhere."""
     named = {feature.source: feature for feature in features}
     number, name = found.groups()
-    field = table.untyped(int(number)) if number is not None else None
-    feature = named.get(field.name if field is not None else name)
+    name, row = table.first_unlike(int(number)) if number is not None else (name, None)
+    feature = named.get(name)
     if feature is None:
         return f"data: column {label}: must hold {_LABELS} in every row"
-    looks = (
-        "" if field is None or _may_be(feature, field.type) else f"; its first rows have type {_type_name(field.type)}"
-    )
-    return f"data: column {feature.source}: holds something that is not {feature.accepts}{looks}"
-
-
-def _may_be(feature: Feature, kind: pa.DataType) -> bool:
-    """Return whether texts that Arrow reads as this type can be values of a feature."""
-    return takes(feature, kind) or (feature.kind == "decimal" and pa.types.is_floating(kind))
+    where = "" if row is None else f"; the first is in row {row}"
+    return f"data: column {feature.source}: holds something that is not {feature.accepts}{where}"
 
 
 def _type_name(kind: pa.DataType) -> str:

@@ -6,26 +6,26 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracle.evaluation.trial import Labels, Rows, Table, run_trial
+from oracle.planning.features import columns_of
 from oracle.planning.model import Model
 from oracle.planning.planner import as_classical, wish_for
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = ["Baseline", "baselines", "best_box", "best_stump"]
 
 _MOST_TURNS: Final = 20
 """Times that all sides of the best box are moved; it settles after three or four."""
 
-_TRIMS: Final = (0.0, 0.01, 0.05)
+_TRIMS: Final = (0.0, 0.01, 0.05, 0.15, 0.3)
 """Parts of the rows labelled 1 that boxes to begin with leave out on each side."""
 
 _INSTALL: Final = "needs scikit-learn: pip install 'perpetua[evaluate]'"
+_RANGE: Final = " for the rows, but scaled by their true range, which is not private"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,13 @@ class Baseline:
         name: Of the learner.
         error: Part of the test rows that it gets wrong; None where it could not be tried.
         note: Why not, or what there is to know.
+        fit: Part of the training rows that it gets wrong, where that says something.
     """
 
     name: str
     error: float | None
     note: str = ""
+    fit: float | None = None
 
 
 def baselines(model: Model, train: Table, test: Table, secret: bytes) -> Iterator[Baseline]:
@@ -53,32 +55,36 @@ def baselines(model: Model, train: Table, test: Table, secret: bytes) -> Iterato
         secret: 32 bytes that the private ones' noise follows from.
     """
     most = bool(train.labels.mean() >= 0.5)  # noqa: PLR2004 -- the more frequent label
-    yield Baseline(f"always {int(most)}", float((test.labels != most).mean()), "the more frequent label")
-    numbers = [feature.kind != "string" for feature in model.features]
-    if all(numbers):
+    yield Baseline(f"always {int(most)}", float((test.labels != most).mean()), "majority: the more frequent label")
+    starts = columns_of(model.features)
+    numbers = [index for index, feature in enumerate(model.features) if feature.kind != "string"]
+    if len(numbers) < len(model.features):
+        yield Baseline("best stump, best box", None, "are not looked for where a feature is a string")
+    else:
         ways = [feature.sides for feature in model.features]
-        yield Baseline("best stump", _error(best_stump(train, ways), test), "of these features and sides; not private")
-        yield Baseline(
-            "best box", _error(best_box(train, ways), test), "found by moving one side at a time; not private"
-        )
+        yield _rule("best stump", best_stump(train, ways), train, test, "of these features and sides; not private")
+        yield _rule("best box", best_box(train, ways), train, test, "found by moving one side at a time; not private")
     yield _classical(model, train, test, secret)
+    columns = [starts[index] for index in numbers]
+    if not columns:
+        yield Baseline("scikit-learn, diffprivlib", None, "are not tried where all features are strings")
+        return
+    train, test = (Table(np.ascontiguousarray(table.features[:, columns]), table.labels) for table in (train, test))
+    more = "" if len(numbers) == len(model.features) else "; without the features that are strings"
     for name, make in _SCIKIT.items():
-        yield _scikit(name, make, train, test, "not private")
-    yield _scikit(
-        "logistic regression of diffprivlib",
-        partial(_diffprivlib, model.epsilon, train.features.shape[1], secret),
-        train,
-        test,
-        f"epsilon {model.epsilon:g} for the rows, but scaled by their true range, which is not private",
-    )
+        yield _scikit(name, make, train, test, f"not private{more}")
+    for name, peer in _DIFFPRIVLIB.items():
+        made = partial(peer, model.epsilon, len(columns), secret)
+        yield _scikit(f"{name} of diffprivlib", made, train, test, f"epsilon {model.epsilon:g}{_RANGE}{more}")
 
 
 Rule = Callable[[Rows], Labels]
 _Edges = dict[tuple[int, float], float]
 
 
-def _error(rule: Rule, test: Table) -> float:
-    return float((rule(test.features) != test.labels).mean())
+def _rule(name: str, rule: Rule, train: Table, test: Table, note: str) -> Baseline:
+    error, fit = (float((rule(table.features) != table.labels).mean()) for table in (test, train))
+    return Baseline(name, error, note, fit)
 
 
 def best_stump(train: Table, sides: Sequence[str]) -> Rule:
@@ -89,11 +95,12 @@ def best_stump(train: Table, sides: Sequence[str]) -> Rule:
         sides: Of each feature: "lower" says 1 at and above an edge, "upper" at and below, "both" either, "none" none.
     """
     found: tuple[int, int, float, float] | None = None
+    everywhere = np.ones(len(train.labels), dtype=np.bool_)
     for column, ways in enumerate(sides):
+        ascending = train.features[:, column].argsort(kind="stable")
         for sign in _signs(ways):
-            edge, wrong = _best_edge(
-                sign * train.features[:, column], train.labels, np.ones(len(train.labels), dtype=np.bool_)
-            )
+            order = ascending if sign > 0.0 else ascending[::-1]
+            edge, wrong = _best_edge(sign * train.features[:, column], order, train.labels, everywhere)
             if found is None or wrong < found[0]:
                 found = wrong, column, sign, edge
     if found is None:
@@ -119,17 +126,19 @@ def best_box(train: Table, sides: Sequence[str]) -> Rule:
             {(column, sign): float(np.quantile(sign * inside[:, column], trim)) for column, sign in ways}
             for trim in _TRIMS
         ]
-    moved = [_moved(train, edges) for edges in found]
+    orders = {column: train.features[:, column].argsort(kind="stable") for column, _ in ways}
+    moved = [_moved(train, orders, edges) for edges in found]
     best = min(moved, key=lambda edges: int((_inside(train.features, edges) != train.labels).sum()))
     return lambda rows: _inside(rows, best)
 
 
-def _moved(train: Table, edges: _Edges) -> _Edges:
+def _moved(train: Table, orders: dict[int, NDArray[np.intp]], edges: _Edges) -> _Edges:
     for _ in range(_MOST_TURNS):
         before = dict(edges)
         for column, sign in edges:
             others = _inside(train.features, {side: edge for side, edge in edges.items() if side != (column, sign)})
-            edges[column, sign], _wrong = _best_edge(sign * train.features[:, column], train.labels, others)
+            order = orders[column] if sign > 0.0 else orders[column][::-1]
+            edges[column, sign], _wrong = _best_edge(sign * train.features[:, column], order, train.labels, others)
         if edges == before:
             break
     return edges
@@ -146,10 +155,17 @@ def _inside(rows: Rows, edges: _Edges) -> Labels:
     return inside
 
 
-def _best_edge(keys: Rows, labels: Labels, allowed: Labels) -> tuple[float, int]:
-    """Return the edge at and above which to say 1, of rows that are allowed it, and how many rows are wrong then."""
-    order = np.argsort(keys[allowed], kind="stable")
-    ascending, positive = keys[allowed][order], labels[allowed][order]
+def _best_edge(keys: Rows, order: NDArray[np.intp], labels: Labels, allowed: Labels) -> tuple[float, int]:
+    """Return the edge at and above which to say 1, of rows that are allowed it, and how many rows are wrong then.
+
+    Args:
+        keys: float64[n].
+        order: intp[n], the rows by their keys.
+        labels: bool[n].
+        allowed: bool[n].
+    """
+    order = order[allowed[order]]
+    ascending, positive = keys[order], labels[order]
     gains = np.concatenate([[0], np.cumsum(np.where(positive, 1, -1))])  # wrong rows more than with all of them in
     first = np.concatenate([[True], ascending[1:] != ascending[:-1], [True]]) if len(order) else np.array([True])
     candidates = np.flatnonzero(first)
@@ -170,7 +186,7 @@ def _classical(model: Model, train: Table, test: Table, secret: bytes) -> Baseli
     if plan.declared > len(train.labels):
         return Baseline(name, None, f"wants {plan.declared:,} rows")
     trial = run_trial(plan, secret, (train, test), np.arange(len(test.labels)))
-    return Baseline(name, trial.error, "releases what it learned; private")
+    return Baseline(name, trial.whole.error, f"epsilon {model.epsilon:g}, private; releases what it learned")
 
 
 def _logistic() -> Any:  # noqa: ANN401 -- scikit-learn has no types
@@ -187,14 +203,32 @@ def _boosting() -> Any:  # noqa: ANN401 -- as above
 _SCIKIT: Final[dict[str, Callable[[], Any]]] = {"logistic regression": _logistic, "gradient boosting": _boosting}
 
 
-def _diffprivlib(epsilon: float, width: int, secret: bytes) -> Any:  # noqa: ANN401 -- diffprivlib has no types
-    models = importlib.import_module("diffprivlib.models")
+def _peer(learner: Any) -> Any:  # noqa: ANN401 -- as above
+    """Return a private learner behind what scales all features to [-1, 1]."""
     pipeline = importlib.import_module("sklearn.pipeline")
     scaling = importlib.import_module("sklearn.preprocessing")
-    learner = models.LogisticRegression(
-        epsilon=epsilon, data_norm=float(width) ** 0.5, random_state=int.from_bytes(secret[:4], "big")
-    )
     return pipeline.make_pipeline(scaling.MinMaxScaler((-1.0, 1.0), clip=True), learner)
+
+
+def _private_logistic(epsilon: float, width: int, secret: bytes) -> Any:  # noqa: ANN401 -- diffprivlib has no types
+    models = importlib.import_module("diffprivlib.models")
+    seed = int.from_bytes(secret[:4], "big")
+    return _peer(models.LogisticRegression(epsilon=epsilon, data_norm=float(width) ** 0.5, random_state=seed))
+
+
+def _private_forest(epsilon: float, width: int, secret: bytes) -> Any:  # noqa: ANN401 -- diffprivlib has no types
+    models = importlib.import_module("diffprivlib.models")
+    bounds = (np.full(width, -1.0), np.full(width, 1.0))
+    seed = int.from_bytes(secret[:4], "big")
+    return _peer(
+        models.RandomForestClassifier(epsilon=epsilon, bounds=bounds, classes=[False, True], random_state=seed)
+    )
+
+
+_DIFFPRIVLIB: Final[dict[str, Callable[[float, int, bytes], Any]]] = {
+    "logistic regression": _private_logistic,
+    "random forest": _private_forest,
+}
 
 
 def _scikit(name: str, make: Callable[[], Any], train: Table, test: Table, note: str) -> Baseline:
@@ -203,6 +237,8 @@ def _scikit(name: str, make: Callable[[], Any], train: Table, test: Table, note:
         learner = make()
     except ModuleNotFoundError:
         return Baseline(name, None, _INSTALL)
+    except ImportError:  # diffprivlib 0.6 does not import beside scikit-learn 1.6 and later
+        return Baseline(name, None, f"does not import beside this scikit-learn; {_INSTALL.partition(': ')[2]}")
     if len(np.unique(train.labels)) == 1:
         return Baseline(name, None, "all training rows have one label")
     with warnings.catch_warnings():

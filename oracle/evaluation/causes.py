@@ -1,29 +1,33 @@
-"""Which of a promise's conditions failed, as far as the rows show it."""
+"""Which of a promise's conditions failed, as far as the rows show it.
 
-import math
+What is named is beyond what chance does: a share counts once the whole of its interval is beyond its bound, and tests
+are at a level of one in a million.
+"""
+
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import numpy as np
+import scipy
+
 from oracle.evaluation.baselines import Baseline
-from oracle.evaluation.trial import Table, Trial
+from oracle.evaluation.trial import Table, Trial, interval
+from oracle.planning.features import columns_of
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.promise import Promise
 
 __all__ = ["causes"]
 
-_NEVER: Final = 1e-3
-"""A predictor that gives a label less often than this gives the other one to everybody."""
+_SELDOM: Final = 0.05
+"""A label that is given less often than this part of its share is never given, for all that it is worth."""
 
 _UNFIT: Final = 0.25
 """Part of the bound that labels which no box fits may take before they are named."""
 
-_OR_SEQUENTIAL: Final = ', or take slicing = "sequential"'
-
 _STARVES: Final = 1.2
 """Times its stripe that a side may reach past before it is named."""
 
-_SURELY: Final = 4.0
-"""Standard deviations."""
+_CHANCE: Final = 1e-6
 
 
 def causes(
@@ -35,37 +39,99 @@ def causes(
         plan: The plan.
         promise: What it promises.
         trial: What was seen.
-        others: The baselines.
+        others: The baselines, the majority first.
         tables: The training and the test rows.
     """
-    train, test = tables
-    errors = {other.name: other.error for other in others if other.error is not None}
-    box = errors.get("best box")
-    if (
-        plan.predictor in {"rectangles", "classical"}
-        and not promise.beyond
-        and box is not None
-        and box > _UNFIT * promise.bound
-    ):
-        yield f"labels that no box fits: the best box found is wrong on {box:.2%} itself, and the promise is for none"
+    named = {other.name: other for other in others}
+    yield from _unfit(plan, promise, named.get("best box"), len(tables[0].labels))
+    yield from _starving(plan, promise, trial)
+    yield from _rare(promise, trial, tables[1])
+    yield from _useless(trial, others[0])
+    yield from _unlike(plan, promise, *tables)
+    yield from _unsteady(promise, trial)
+
+
+def _unfit(plan: Plan, promise: Promise, box: Baseline | None, rows: int) -> Iterator[str]:
+    """Yield that no box fits the labels, where the promise takes it that one does."""
+    if plan.predictor not in {"rectangles", "classical"} or promise.beyond or box is None or box.fit is None:
+        return
+    if interval(box.fit, rows)[0] > _UNFIT * promise.bound:
+        yield (
+            f"labels that no box fits: the best box that was found gets {box.fit:.2%} of the training rows wrong "
+            f"itself, and {box.error:.2%} of the test rows; the promise is for labels of which it gets none wrong"
+        )
+
+
+def _starving(plan: Plan, promise: Promise, trial: Trial) -> Iterator[str]:
+    """Yield the sides that were given too little, or what lies too far in."""
+    remedies = ["more rows, or fewer sides"]
+    if getattr(plan, "slicing", "") == "faces":
+        remedies = [f'take slicing = "{"sequential" if isinstance(plan, BoxPlan) else "whole"}"']
+        if any("`bounds`" in condition for condition in promise.conditions):
+            remedies.insert(0, "put `bounds` about the rows labelled 1")
     for side in trial.sides:
-        if side.held < side.needed or side.outside > _STARVES * side.stripe:
-            yield (
-                f"a side starves: {side.name} was given {side.held:,} of {side.needed:,} rows, and they reach past "
-                f"{side.outside:.2%} of all rows where {side.stripe:.2%} is planned: put `bounds` about the rows "
-                f"labelled 1{_OR_SEQUENTIAL if isinstance(plan, BoxPlan) and plan.slicing == 'faces' else ''}"
-            )
-    rare = min(float(test.labels.mean()), 1.0 - float(test.labels.mean()))
+        short = side.held is not None and side.needed is not None and side.held < side.needed
+        if not short and interval(side.outside, trial.trained)[0] <= _STARVES * side.stripe:
+            continue
+        given = "" if side.held is None else f"was given {side.held:,} of {side.needed:,} rows, and "
+        yield (
+            f"a side starves: {side.name} {given}cuts off {side.outside:.2%} of all rows, labelled 1, where "
+            f"{side.stripe:.2%} is planned: {', or '.join(remedies)}"
+        )
+
+
+def _rare(promise: Promise, trial: Trial, test: Table) -> Iterator[str]:
+    """Yield that a label is so rare that the promise says nothing of it, and that it is never given."""
+    share, ones = float(test.labels.mean()), float(trial.labels.mean())
+    label = int(share < 0.5)  # noqa: PLR2004 -- the rarer label
+    rare, given = min(share, 1.0 - share), ones if label else 1.0 - ones
     if rare <= promise.bound:
-        label = int(test.labels.mean() < 0.5)  # noqa: PLR2004 -- the rarer label
         yield f"a rare label: {label} is right for {rare:.2%} only, so never giving it keeps the promise too"
-    ones = float(trial.labels.mean())
-    if min(ones, 1.0 - ones) < _NEVER <= rare:
-        yield f"it says {round(ones)} to {'all' if ones in {0.0, 1.0} else 'nearly all'} queries"
-    before, after = float(train.labels.mean()), float(test.labels.mean())
-    spread = math.sqrt(before * (1 - before) / len(train.labels) + after * (1 - after) / len(test.labels))
-    if abs(before - after) > _SURELY * spread:
+    if min(ones, 1.0 - ones) == 0.0 or given < _SELDOM * rare:
+        says, part = round(ones), max(ones, 1.0 - ones)
+        yield f"it says {says} to {'all' if part == 1.0 else 'nearly all'} queries, whatever they are ({part:.2%})"
+
+
+def _useless(trial: Trial, majority: Baseline) -> Iterator[str]:
+    """Yield that it is no better than one answer for all."""
+    if majority.error is not None and trial.whole.error >= majority.error:
+        yield f"it is no better than {majority.name}, which is wrong on {majority.error:.2%}"
+
+
+def _unlike(plan: Plan, promise: Promise, train: Table, test: Table) -> Iterator[str]:
+    """Yield how the test rows differ from the training rows: the label's share, and each feature's distribution."""
+    counts = [[int(table.labels.sum()), int((~table.labels).sum())] for table in (train, test)]
+    if np.min(np.sum(counts, axis=0)) > 0 and scipy.stats.chi2_contingency(counts).pvalue < _CHANCE:
+        before, after = float(train.labels.mean()), float(test.labels.mean())
         yield (
             f"the test rows are not like the training rows: {after:.2%} of them are labelled 1, and {before:.2%} of "
             "the training rows"
         )
+    for feature, column in zip(plan.features, columns_of(plan.features)[:-1], strict=True):
+        if feature.kind == "string" or feature.sides == "none":
+            continue
+        found = scipy.stats.ks_2samp(train.features[:, column], test.features[:, column], method="asymp")
+        if found.pvalue < _CHANCE and found.statistic > promise.bound:
+            yield (
+                f"the test rows are not like the training rows: on {feature.name} their distributions are "
+                f"{found.statistic:.2f} apart (Kolmogorov and Smirnov), more than the promise's bound"
+            )
+
+
+def _unsteady(promise: Promise, trial: Trial) -> Iterator[str]:
+    """Yield that the error changes over the rounds, by much of the bound and by more than chance, or with a phase."""
+    parts = trial.stretches
+    if trial.distinct == len(trial.labels) and len(parts) > 1:
+        errors = [part.error for part in parts]
+        wrong = [round(part.error * part.rounds) for part in parts]
+        table = [wrong, [part.rounds - count for part, count in zip(parts, wrong, strict=True)]]
+        spread = max(errors) - min(errors) > _UNFIT * promise.bound
+        if spread and all(map(sum, table)) and scipy.stats.chi2_contingency(table).pvalue < _CHANCE:
+            yield (
+                f"the error is not steady: from {min(errors):.2%} to {max(errors):.2%} in tenths of the rounds, in "
+                "their order; queries bring no labels, so no predictor here follows a rule that moves"
+            )
+    first, *later = trial.by_phase
+    for seen in later:
+        if seen.low > promise.bound >= first.low:
+            yield f"phase {seen.phase} errs more: wrong on {seen.error:.2%}, phase {first.phase} on {first.error:.2%}"

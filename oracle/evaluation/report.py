@@ -4,34 +4,24 @@ from collections.abc import Sequence
 
 import msgspec
 
+from oracle.accounting.ledger import ScoreReleased
 from oracle.evaluation.baselines import Baseline
-from oracle.evaluation.trial import Trial
+from oracle.evaluation.trial import Seen, Side, Trial
 from oracle.planning.plan import Plan
 from oracle.planning.promise import Promise
 
-__all__ = ["NOT_PRIVATE", "Report", "Seen", "report_of"]
+__all__ = ["INTERVAL", "NOT_PRIVATE", "Report", "report_of"]
 
-NOT_PRIVATE = "Not private: made from the rows as they are, for their owner's eyes. Do not publish it."
-
-
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """The errors of some rounds.
-
-    Attributes:
-        phase: Which phase answered; 0 for all of them.
-        rounds: How many.
-        error: Part of the answers that is wrong.
-        of: Rounds that the phase has in all.
-    """
-
-    phase: int
-    rounds: int
-    error: float
-    of: int
+NOT_PRIVATE = "Not private: do not publish. It is made from the rows as they are, for their owner's eyes."
+INTERVAL = "95 % interval of Clopper and Pearson (1934), by the test rows that were asked"
+_UNEXPLAINED = (
+    "no condition that these rows can show to be broken: run it again, as a key can miss the promise by chance (its "
+    "probability is above); where it stays so, features may depend on each other, or sides starve in a later phase"
+)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One evaluation. Private.
+    """One evaluation. Private, but for what was released. Fields that came later have a default.
 
     Attributes:
         warning: That it is not to be published.
@@ -40,57 +30,81 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         epsilon: Its epsilon.
         delta: Its delta.
         promise: What the plan promises.
-        kept: Whether the error that was seen may be below the promised one, by its interval: of a promise beyond some
-            learner's error, with that error added.
+        limit: The error that it comes to on these rows: of a promise beyond a learner's error, both.
+        kept: Whether the error that was seen may be below the limit, by its interval.
+        order: How the test rows were asked, in words.
+        interval: What the intervals are.
         error: Part of all answers that is wrong.
-        low: The lower end of the error's 95 % interval.
+        low: The lower end of its interval.
         high: The upper end.
         false_positives: Part of all answers that say 1 and should say 0.
         false_negatives: Part of all answers that say 0 and should say 1.
         phases: The errors by phase, in order.
+        phase_rounds: Rounds that each of these phases has in all.
+        stretches: The errors of tenths of the rounds, in order.
+        sides: Of boxes, what each side was given.
         baselines: What others make of the same rows.
         causes: Conditions of the promise that the rows do not meet, and what else is wrong.
+        released: The noisy score and what it cost, which may be published; None if none was asked for.
     """
 
-    warning: str
+    warning: str = NOT_PRIVATE
     model: str
     predictor: str
     epsilon: float
     delta: float
     promise: Promise
+    limit: float = 1.0
     kept: bool
+    order: str = ""
+    interval: str = INTERVAL
     error: float
     low: float
     high: float
     false_positives: float
     false_negatives: float
     phases: tuple[Seen, ...]
+    phase_rounds: tuple[int, ...] = ()
+    stretches: tuple[Seen, ...] = ()
+    sides: tuple[Side, ...] = ()
     baselines: tuple[Baseline, ...]
     causes: tuple[str, ...]
+    released: ScoreReleased | None = None
 
 
-def report_of(plan: Plan, promise: Promise, trial: Trial, others: Sequence[Baseline], found: Sequence[str]) -> Report:
+def report_of(  # noqa: PLR0913, PLR0917 -- its parts
+    plan: Plan,
+    promise: Promise,
+    trial: Trial,
+    others: Sequence[Baseline],
+    found: Sequence[str],
+    order: str,
+    released: ScoreReleased | None,
+) -> Report:
     """Put it together."""
-    low, high = trial.range
     stump = next((other.error for other in others if other.name == "best stump"), None)
-    base = (stump or 0.0) if promise.beyond else 0.0
+    limit = promise.bound + ((stump or 0.0) if promise.beyond else 0.0)
+    whole, phases = trial.whole, tuple(trial.by_phase)
+    kept = whole.low <= limit
     return Report(
-        warning=NOT_PRIVATE,
         model=plan.name,
         predictor=plan.predictor,
         epsilon=plan.epsilon,
         delta=plan.delta,
         promise=promise,
-        kept=low <= base + promise.bound,
-        error=trial.error,
-        low=low,
-        high=high,
+        limit=limit,
+        kept=kept,
+        order=order,
+        error=whole.error,
+        low=whole.low,
+        high=whole.high,
         false_positives=trial.false_positives,
         false_negatives=trial.false_negatives,
-        phases=tuple(
-            Seen(phase=phase, rounds=rounds, error=error, of=plan.phases[phase - 1].rounds)
-            for phase, (rounds, error) in trial.by_phase.items()
-        ),
+        phases=phases,
+        phase_rounds=tuple(plan.phases[seen.phase - 1].rounds for seen in phases),
+        stretches=tuple(trial.stretches),
+        sides=trial.sides,
         baselines=tuple(others),
-        causes=tuple(found),
+        causes=tuple(found) or (() if kept else (_UNEXPLAINED,)),
+        released=released,
     )

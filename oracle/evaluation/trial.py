@@ -11,17 +11,21 @@ from numpy.typing import NDArray
 
 from oracle.errors import DataError
 from oracle.mechanisms.orders import last_key, load_keys
+from oracle.planning.classical_model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.stumps_model import StumpsPlan
 from oracle.predictors.base import Predictor
 from oracle.predictors.kinds import new_trainer
 from oracle.predictors.sides import Geometry
 
-__all__ = ["Side", "Table", "Trial", "interval", "order_of", "run_trial"]
+__all__ = ["Seen", "Side", "Table", "Trial", "interval", "order_of", "run_trial"]
 
 _BATCH: Final = 16_384
 _WORD: Final = 8
 _COVERED: Final = 0.95
+_STRETCHES: Final = 10
+_SHORTEST: Final = 30
+"""Rounds of a stretch, at least: the interval of fewer says nothing."""
 
 Rows = NDArray[np.float64]
 Labels = NDArray[np.bool_]
@@ -46,18 +50,39 @@ class Side:
 
     Attributes:
         name: "NAME:lower" or "NAME:upper".
-        held: Training rows that it was given.
+        held: Training rows that it was given, or None where it keeps none.
         needed: Those that it is planned for.
-        outside: Part of all training rows that are labelled 1 and lie further out than the innermost of these: what the
-            side may get wrong.
+        outside: Part of all training rows that are labelled 1 and lie further out than the innermost of these, or than
+            the edge that was learned: what the side may get wrong.
         stripe: What the plan allows it.
     """
 
     name: str
-    held: int
-    needed: int
+    held: int | None
+    needed: int | None
     outside: float
     stripe: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The errors of some rounds.
+
+    Attributes:
+        rounds: How many.
+        error: Part of the answers that is wrong.
+        phase: The phase that answered the first of them.
+        low: The lower end of its interval (`interval`), by the test rows that the queries were made of.
+        high: The upper end.
+        first: The first of these rounds, from 0.
+    """
+
+    rounds: int
+    error: float
+    phase: int
+    low: float = 0.0
+    high: float = 1.0
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +93,27 @@ class Trial:
         labels: bool[n], the answers.
         truth: bool[n].
         phases: int64[n], the phase that gave each.
-        distinct: Test rows that the queries were made of: what the error's interval goes by.
+        rows: intp[n], the test row that was asked.
         sides: Of boxes, what each side was armed with at the start; else empty.
+        trained: Training rows that were used.
     """
 
     labels: Labels
     truth: Labels
     phases: NDArray[np.int64]
-    distinct: int
+    rows: NDArray[np.int64]
     sides: tuple[Side, ...]
+    trained: int
 
     @property
-    def error(self) -> float:
-        """Part of the answers that is wrong."""
-        return float((self.labels != self.truth).mean())
+    def distinct(self) -> int:
+        """Test rows that were asked at least once."""
+        return len(np.unique(self.rows))
+
+    @property
+    def whole(self) -> Seen:
+        """The errors of all rounds."""
+        return self._seen(np.arange(len(self.labels)))
 
     @property
     def false_positives(self) -> float:
@@ -94,18 +126,20 @@ class Trial:
         return float((~self.labels & self.truth).mean())
 
     @property
-    def by_phase(self) -> dict[int, tuple[int, float]]:
-        """How many rounds each phase answered, and the error of them."""
-        wrong = self.labels != self.truth
-        return {
-            int(phase): (int((self.phases == phase).sum()), float(wrong[self.phases == phase].mean()))
-            for phase in np.unique(self.phases)
-        }
+    def by_phase(self) -> list[Seen]:
+        """The errors of each phase that answered, in order."""
+        return [self._seen(np.flatnonzero(self.phases == phase)) for phase in np.unique(self.phases)]
 
     @property
-    def range(self) -> tuple[float, float]:
-        """The interval of the error, see `interval`."""
-        return interval(self.error, min(self.distinct, len(self.labels)))
+    def stretches(self) -> list[Seen]:
+        """The errors of tenths of the rounds, in order; of fewer parts where these would be short."""
+        parts = min(_STRETCHES, len(self.labels) // _SHORTEST)
+        return [self._seen(part) for part in np.array_split(np.arange(len(self.labels)), max(parts, 1))]
+
+    def _seen(self, rounds: NDArray[np.int64]) -> Seen:
+        error = float((self.labels[rounds] != self.truth[rounds]).mean())
+        low, high = interval(error, len(np.unique(self.rows[rounds])))
+        return Seen(len(rounds), error, int(self.phases[rounds[0]]), low, high, int(rounds[0]))
 
 
 def interval(error: float, count: int) -> tuple[float, float]:
@@ -170,10 +204,13 @@ def run_trial(
         phases[start : start + _BATCH] = answers.phases
         predictor.settle()
         progress(start + len(asked))
-    return Trial(labels, test.labels[order], phases, len(np.unique(order)), sides)
+    return Trial(labels, test.labels[order], phases, order, sides, min(plan.declared, len(train.labels)))
 
 
 def _sides(plan: Plan, predictor: Predictor, train: Table) -> tuple[Side, ...]:
+    """Return what the predictor itself holds of each side of a box."""
+    if isinstance(plan, ClassicalPlan) and plan.concept == "box":
+        return _edges(plan, predictor, train)
     if not isinstance(plan, BoxPlan) or isinstance(plan, StumpsPlan):
         return ()
     geometry = Geometry(plan)
@@ -187,4 +224,19 @@ def _sides(plan: Plan, predictor: Predictor, train: Table) -> tuple[Side, ...]:
         others = len(sides) if plan.slicing == "sequential" else 0  # these have taken theirs first
         stripe = (others + 1) * first.alpha / len(plan.sides)
         sides.append(Side(name, held, first.start.points, outside / len(train.labels), stripe))
+    return tuple(sides)
+
+
+def _edges(plan: ClassicalPlan, predictor: Predictor, train: Table) -> tuple[Side, ...]:
+    """Return what each edge that was learned cuts off: of a learner that keeps no rows."""
+    inside, state = train.features[train.labels], predictor.export()
+    names = [feature.name for feature in plan.features]
+    sides = []
+    for side in plan.sides:
+        name, way = side.rsplit(":", 1)
+        number = names.index(name)
+        edge = state[way][number]
+        cut = inside[:, number] < edge if way == "lower" else inside[:, number] > edge
+        stripe = plan.expected_error / len(plan.sides)
+        sides.append(Side(side, None, None, float(cut.sum()) / len(train.labels), stripe))
     return tuple(sides)

@@ -2,48 +2,59 @@
 
 import math
 from itertools import combinations
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
 
 from oracle.errors import InputError
 from oracle.planning.features import Feature, refuse_types
-from oracle.planning.model import Limits, Model, check_feature_limit, check_features, check_promises
+from oracle.planning.model import Limits, Model, check_features
 from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 
 __all__ = ["BisectionModel", "BisectionPlan", "check_bisection_model", "unit_vector"]
 
-_FEATURE_LIMIT: Final = 1024
 _DIRECTION_LIMIT: Final = 32
 _WARMUP_FEATURES: Final = 64
 """Features at most where the basis is found by PCA: its memory grows with their square, its time with their cube."""
 
-_EXAMPLE_LIMIT: Final = 2**32
-_ROUND_LIMIT: Final = 2**40
+_WARMUP: Final = "from directions to rounds - 1 queries"
+_HONEST: Final = "1: bisection promises nothing beside queries of others"
+_Basis = Annotated[
+    tuple[tuple[float, ...], ...],
+    Meta(min_length=1, max_length=_DIRECTION_LIMIT, extra_json_schema={"unit": "vectors"}),
+]
 _ORTHOGONAL: Final = 1e-6
 
 
 class BisectionModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[model]` table of `predictor = "bisection"`.
+    """The `[model]` table of `predictor = "bisection"`: averages, as dot products.
 
     The database vector is made of the labelled rows: w*_j is the mean over all declared rows of feature j, where rows
     with label 0 count as zeros. Features are from 0 to 1, in the rows and in the queries; `sides` are not used.
 
     Attributes:
-        profile: `efficient` learns from every query, `paper` is Algorithms 1 and 2 as written.
+        profile: "efficient" learns from every query, "paper" is Algorithms 1 and 2 as written.
+        examples: Training rows that `init` will have; declared, not counted from private data.
+        gamma: Share of the stream that is honest: all of it.
         rounds: T, rounds in which it learns; after them it answers from what it knows, for ever and at no cost.
         noise: The law of the oracle's noise. (Uniform noise has no finite epsilon, and hardly a useful delta.)
-        basis: Orthogonal vectors that span the query space, each with a number for every feature; their lengths do not
-            matter. Left out, and `directions` too, the features' own axes are taken.
-        directions: d, where the basis is to be found by PCA of a warm-up window.
-        warmup: Queries of that window.
+        basis: Orthogonal vectors that span the query space, at most as many as features, each with a number for every
+            feature; their lengths do not matter. Left out, and `directions` too, the features' own axes are taken.
+        directions: d, where the basis is to be found by PCA of a warm-up window; at most as many as features.
+        warmup: Queries of that window. For at most 64 features.
         alpha: Average error over the T rounds, in units of the number of features D, as w*.q is from 0 to D.
     """
 
     profile: Literal["efficient", "paper"] = "efficient"
-    rounds: int
+    examples: Annotated[int, Meta(ge=1, le=2**32, extra_json_schema={"unit": "rows"})]
+    rounds: Annotated[int, Meta(ge=2, le=2**40)]  # ln T must be above 0
     noise: Literal["laplace", "gaussian"] = "laplace"
-    basis: tuple[tuple[float, ...], ...] | None = None
-    directions: int | None = None
-    warmup: int | None = None
+    basis: _Basis | None = None
+    gamma: Annotated[float, Meta(ge=1.0, le=1.0, extra_json_schema={"unit": "share of queries", "bound": _HONEST})] = (
+        1.0
+    )
+    directions: Annotated[int, Meta(ge=1, le=_DIRECTION_LIMIT)] | None = None
+    warmup: Annotated[int, Meta(ge=1, extra_json_schema={"unit": "queries", "bound": _WARMUP})] | None = None
 
 
 class BisectionPlan(Plan, frozen=True, kw_only=True):
@@ -111,21 +122,13 @@ class BisectionPlan(Plan, frozen=True, kw_only=True):
 
 
 def check_bisection_model(model: BisectionModel) -> None:
-    """Check the values of a model file's table.
+    """Check what the types of a model file's table do not say.
 
     Raises:
         InputError: A value is outside its bound, or two do not go together.
     """
-    check_promises(model)
-    check_feature_limit(model, _FEATURE_LIMIT)
     check_features(model)
     refuse_types(model.features, ("number",), 'must be "number" for predictor = "bisection": its answers are sums')
-    if not model.examples <= _EXAMPLE_LIMIT:
-        raise InputError("model.examples", model.examples, f"must be at most {_EXAMPLE_LIMIT}")
-    if not 2 <= model.rounds <= _ROUND_LIMIT:  # noqa: PLR2004 -- ln T must be above 0
-        raise InputError("model.rounds", model.rounds, f"must be from 2 to {_ROUND_LIMIT}")
-    if model.gamma < 1.0:
-        raise InputError("model.gamma", model.gamma, "must be 1: bisection promises nothing beside queries of others")
     for index, feature in enumerate(model.features):
         if feature.bounds not in {None, (0.0, 1.0)}:
             where = f"model.features[{index}].bounds"
@@ -142,7 +145,7 @@ def _check_basis(model: BisectionModel) -> None:
         if model.directions is None or not 1 <= model.directions <= most:
             raise InputError("model.directions", model.directions, f"must be from 1 to {most}")
         if model.warmup is None or not model.directions <= model.warmup < model.rounds:
-            raise InputError("model.warmup", model.warmup, "must be from directions to rounds - 1 queries")
+            raise InputError("model.warmup", model.warmup, f"must be {_WARMUP}")
         if dimension > _WARMUP_FEATURES:
             raise InputError("model.features", dimension, f"must be at most {_WARMUP_FEATURES} beside warmup")
     elif model.basis is None:

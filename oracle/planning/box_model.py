@@ -1,33 +1,39 @@
 """The model of boxes: what its file may set beside what all models have."""
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from oracle.errors import InputError
 from oracle.planning.features import Feature
-from oracle.planning.model import Model, check_feature_limit, check_features, check_promises, check_share
+from oracle.planning.model import BOX_FEATURES, FirstShare, Model, Share, check_features
 
 __all__ = ["BoxModel", "check_box_model", "with_slicing"]
 
-_FEATURE_LIMIT: Final = 512
-
 
 class BoxModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[model]` table of `predictor = "rectangles"`.
+    """The `[model]` table of `predictor = "rectangles"`: a box, of which every side of every feature counts.
 
     Attributes:
-        slicing: How a phase's points are shared out; where a model file names none, the profile's own.
+        profile: "tight" has our constants; "paper" Stemmer's own, whose epsilon and delta are nominal.
+        slicing: How a phase's points are shared out among the sides: "faces" by the nearest one, which takes `bounds`
+            for every feature with a side; "sequential" one side after another, which takes none and wants more rows;
+            "rsc" as the paper does. Left out, "rsc" for profile "paper".
         trim: Outermost points each side skips when it is armed at a phase start, against wrong labels.
         share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
         first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
             and makes the phases shorter.
     """
 
+    features: Annotated[
+        tuple[Feature, ...], Meta(min_length=1, max_length=BOX_FEATURES, extra_json_schema={"unit": "features"})
+    ]
     profile: Literal["tight", "paper"] = "tight"
     slicing: Literal["faces", "sequential", "rsc"] = "faces"
-    trim: int = 0
-    share: float | None = None
-    first_share: float | None = None
+    trim: Annotated[int, Meta(ge=0, extra_json_schema={"unit": "points", "bound": "from 0 to examples"})] = 0
+    share: Share | None = None
+    first_share: FirstShare | None = None
 
 
 def with_slicing(table: Mapping[str, object]) -> Mapping[str, object]:
@@ -36,19 +42,13 @@ def with_slicing(table: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def check_box_model(model: BoxModel) -> None:
-    """Check the values of a model file's table.
+    """Check what the types of a model file's table do not say.
 
     Raises:
         InputError: A value is outside its bound, or two do not go together.
     """
-    check_promises(model)
-    if model.share is not None:
-        check_share("share", model.share, closed=True)
-    if model.first_share is not None:
-        check_share("first_share", model.first_share, closed=False)
-    if not 0 <= model.trim <= model.examples:
+    if model.trim > model.examples:
         raise InputError("model.trim", model.trim, f"must be from 0 to examples ({model.examples})")
-    check_feature_limit(model, _FEATURE_LIMIT)
     check_features(model)
     for index, feature in enumerate(model.features):
         if feature.sides != "none" and model.slicing == "faces":

@@ -8,9 +8,9 @@ from oracle.planning.box_model import BoxModel
 from oracle.planning.guarantees import verify
 from oracle.planning.paper import check_paper, check_runnable, plan_paper
 from oracle.planning.plan import BoxPlan
-from oracle.planning.tight import plan_or_wish
+from oracle.planning.tight import plan_or_wish, quick_examples
 
-__all__ = ["box_as_paper", "check_box_runnable", "verify_box_plan", "wish_for_box"]
+__all__ = ["box_as_paper", "check_box_runnable", "quick_box_examples", "verify_box_plan", "wish_for_box"]
 
 
 def wish_for_box(model: BoxModel, progress: Callable[[int], None]) -> BoxPlan:
@@ -20,6 +20,15 @@ def wish_for_box(model: BoxModel, progress: Callable[[int], None]) -> BoxPlan:
         PlanError: A size is out of range.
     """
     return plan_paper(model) if model.profile == "paper" else plan_or_wish(model, progress)
+
+
+def quick_box_examples(model: BoxModel) -> int:
+    """Return examples that a model has a plan with, without a search.
+
+    Raises:
+        PlanError: A size is out of range.
+    """
+    return plan_paper(model).examples if model.profile == "paper" else quick_examples(model)
 
 
 def verify_box_plan(plan: BoxPlan) -> None:

@@ -4,14 +4,7 @@ from typing import Final, Literal
 
 from oracle.errors import InputError
 from oracle.planning.features import Feature, refuse_types
-from oracle.planning.model import (
-    Limits,
-    Model,
-    check_feature_limit,
-    check_features,
-    check_promises,
-    check_share,
-)
+from oracle.planning.model import BOX_FEATURES, Limits, Model, Share, check_features
 from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 
 __all__ = ["NO_STRINGS", "ClassicalModel", "ClassicalPlan", "check_classical_model"]
@@ -21,16 +14,15 @@ NO_STRINGS: Final = (
 )
 """Why a string can be no feature."""
 
-_FEATURE_LIMITS: Final = {"box": 512, "stump": 1024}
-
 
 class ClassicalModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[model]` table of `predictor = "classical"`.
+    """The `[model]` table of `predictor = "classical"`: a box or a stump, learned once and released.
 
     A feature's `sides` are those of a box, or the ways a stump may cut on it. `delta` and `gamma` are not used: nothing
     is paid after the start, and no query changes what another one is answered.
 
     Attributes:
+        profile: There is only this one.
         concept: What is learned: a box around the examples labelled 1, or the stump that gets fewest wrong.
         slicing: "faces" sends each positive example to one side of a box, so that each side has all of epsilon, and
             takes bounds; "whole" shows every side all of them, and each has its part of epsilon.
@@ -40,7 +32,7 @@ class ClassicalModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     profile: Literal["tight"] = "tight"
     concept: Literal["box", "stump"] = "box"
     slicing: Literal["faces", "whole"] = "faces"
-    share: float | None = None
+    share: Share | None = None
 
 
 class ClassicalPlan(Plan, frozen=True, kw_only=True):
@@ -100,20 +92,18 @@ class ClassicalPlan(Plan, frozen=True, kw_only=True):
 
 
 def check_classical_model(model: ClassicalModel) -> None:
-    """Check the values of a model file's table.
+    """Check what the types of a model file's table do not say.
 
     Raises:
         InputError: A value is outside its bound, or two do not go together.
     """
-    check_promises(model)
-    check_feature_limit(model, _FEATURE_LIMITS[model.concept])
+    if model.concept == "box" and len(model.features) > BOX_FEATURES:
+        raise InputError("model.features", len(model.features), f"must be 1 to {BOX_FEATURES} features of a box")
     check_features(model)
     refuse_types(model.features, ("number", "date", "decimal"), NO_STRINGS)
-    if model.share is not None:
-        if model.concept == "stump" or model.slicing == "whole":
-            raise InputError("model.share", model.share, 'is for boxes with slicing = "faces" only')
-        check_share("share", model.share, closed=True)
     if model.concept == "stump" or model.slicing == "whole":
+        if model.share is not None:
+            raise InputError("model.share", model.share, 'is for boxes with slicing = "faces" only')
         return
     for index, feature in enumerate(model.features):
         if feature.bounds is None and feature.sides != "none":

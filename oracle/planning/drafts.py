@@ -15,7 +15,7 @@ from oracle.planning.harvest import trials_for
 from oracle.planning.plan import InstancePlan, PhasePlan, StopperPlan
 from oracle.planning.sizes import CAP_SHARE, NOISE_SHARE, Shares, SizedInstance, SizedPhase, size_phase
 
-__all__ = ["Draft", "Task", "count_phases", "draft_error", "draft_phases", "write_phases"]
+__all__ = ["Draft", "Task", "count_allowed", "count_phases", "draft_error", "draft_phases", "write_phases"]
 
 _DEEP_SHARE: Final = 0.02
 """Part of alpha left for queries far inside; the margin is never smaller than it asks."""
@@ -26,6 +26,9 @@ _LAW: Final[Law] = "logistic"
 _LONGEST: Final = 49
 """Phases are tried until one would last about 2^49 rounds; the plan keeps those that the round field and the noise's
 precision allow."""
+
+_FEWEST: Final = 2
+"""Phases of a plan at least."""
 
 _SAFE: Final = 1.0 - 1e-9
 """Keeps the sum of the deltas below delta_star, however it is rounded."""
@@ -181,8 +184,12 @@ def _draft_under(task: Task, shares: Shares, count: int, examples: int | None, c
     )
 
 
-def _horizon(task: Task, draft: Draft) -> int:
-    """Return how many phases the round field and the noise's precision allow."""
+def count_allowed(task: Task, draft: Draft) -> int:
+    """Return how many phases the round field and the noise's precision allow.
+
+    Raises:
+        PlanError: Not even two, and an everlasting oracle needs a phase to go on to.
+    """
     allowed = 0
     for rounds, delta, sized in zip(draft.rounds, draft.deltas, draft.phases, strict=True):
         fine = noise_delta(sized.stopper_epsilon, rounds, task.start_instances) <= NOISE_SHARE * delta
@@ -190,14 +197,27 @@ def _horizon(task: Task, draft: Draft) -> int:
         if rounds > MAX_ROUNDS or reach > TABLE_REACH or not fine:
             break
         allowed += 1
+    if allowed < _FEWEST:
+        msg = f"model.delta = {task.model.delta!r}: a second phase would be longer than noise of 128 bits allows"
+        raise PlanError(msg)
     return allowed
 
 
 def count_phases(task: Task, shares: Shares, examples: int) -> int:
-    """Return how many phases can be planned."""
-    first = draft_phases(task, shares, 2, examples).rounds[0]
-    count = max(_LONGEST - first.bit_length(), 2)
-    return _horizon(task, draft_phases(task, shares, count, examples))
+    """Return how many phases can be planned, at least 2.
+
+    Raises:
+        PlanError: Not even two can.
+    """
+    first = draft_phases(task, shares, _FEWEST, examples).rounds[0]
+    count = max(_LONGEST - first.bit_length(), _FEWEST)
+    while True:
+        try:
+            return count_allowed(task, draft_phases(task, shares, count, examples))
+        except PlanError:  # a late phase may be beyond what noise tables can be, where the early ones are not
+            if count == _FEWEST:
+                raise
+            count = max(count // 2, _FEWEST)
 
 
 def draft_error(task: Task, shares: Shares, draft: Draft) -> tuple[float, float]:

@@ -5,14 +5,18 @@ as it; a string takes one for every `oracle.mechanisms.orders.DIGIT_BYTES` bytes
 """
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from oracle.errors import InputError
 from oracle.mechanisms.orders import NUMBER_BYTES, code_bytes, digit_count
 
 __all__ = [
+    "BOUNDS",
+    "NAMES",
+    "NAME_LIMIT",
     "NO_SCALE",
     "Feature",
     "batch_bytes",
@@ -26,12 +30,18 @@ __all__ = [
 NO_SCALE: Final = "must be left out: strings have an order and no scale"
 """Why strings have no bounds."""
 
+NAME_LIMIT: Final = 64
+"""Most characters of a name."""
+
+NAMES: Final = f"1 to {NAME_LIMIT} printable characters, no quote and no backslash, not id, x or label"
+"""What a feature may be called."""
+
+BOUNDS: Final = "two finite numbers, low below high"
+"""What bounds may be."""
+
 _MAX_BYTES: Final = 32
-_LONGEST: Final = 256
 _ALL_BYTES: Final = 1024
 """Bytes of all strings of a query together, so that a short message of many empty ones does not unpack to much."""
-
-_MOST_PLACES: Final = 12
 
 _BATCH: Final = 16_384
 """Queries of a batch whose keys a plan counts: as many as a daemon answers at once if nothing else is set."""
@@ -43,22 +53,22 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes:
         name: Its name; also its key where a query names its features.
         sides: The sides that a box may have on it, or the ways a stump may cut: "lower" says 1 above its edge.
-        bounds: Declared range, used to scale the faces; values outside are allowed. Of dates, days since 1970-01-01.
+        bounds: Scale of the feature; values outside are allowed. Of dates, two dates; strings have none.
         type: What its values are; "number" where it is not set. Strings are ordered by the bytes of their UTF-8, which
             is the order of their code points: there is no collation and no normalisation. Dates are those of the
             proleptic Gregorian calendar, years 1 to 9999. A decimal has at most 15 digits, `places` of them after the
             point.
-        max_bytes: Most bytes of a string, UTF-8; 32 where it is not set.
-        places: Digits that a decimal may have after the point.
+        max_bytes: Most bytes of a string, UTF-8; 32 where it is not set. All strings of a query together: 1,024.
+        places: Digits that a decimal may have after the point; must be set for decimals.
         column: The training data's column, where it is not the name.
     """
 
-    name: str
+    name: Annotated[str, Meta(extra_json_schema={"bound": NAMES})]
     sides: Literal["lower", "upper", "both", "none"] = "both"
-    bounds: tuple[float, float] | None = None
+    bounds: Annotated[tuple[float, float] | None, Meta(extra_json_schema={"bound": BOUNDS})] = None
     type: Literal["number", "string", "date", "decimal"] | msgspec.UnsetType = msgspec.UNSET
-    max_bytes: int | msgspec.UnsetType = msgspec.UNSET
-    places: int | msgspec.UnsetType = msgspec.UNSET
+    max_bytes: Annotated[int, Meta(ge=1, le=256)] | msgspec.UnsetType = msgspec.UNSET
+    places: Annotated[int, Meta(ge=0, le=12, extra_json_schema={"unit": "digits"})] | msgspec.UnsetType = msgspec.UNSET
     column: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
@@ -162,16 +172,10 @@ def _check_type(where: str, feature: Feature) -> None:
         raise InputError(f"{where}.max_bytes", feature.max_bytes, 'is for type = "string" only')
     if feature.places is not msgspec.UNSET and feature.kind != "decimal":
         raise InputError(f"{where}.places", feature.places, 'is for type = "decimal" only')
-    if feature.kind == "string":
-        if feature.bounds is not None:
-            raise InputError(f"{where}.bounds", "...", NO_SCALE)
-        if not 1 <= feature.longest <= _LONGEST:
-            raise InputError(f"{where}.max_bytes", feature.longest, f"must be from 1 to {_LONGEST}")
-    if feature.kind == "decimal":
-        if feature.places is msgspec.UNSET:
-            raise InputError(f"{where}.places", None, f"must be set for a decimal, from 0 to {_MOST_PLACES}")
-        if not 0 <= feature.places <= _MOST_PLACES:
-            raise InputError(f"{where}.places", feature.places, f"must be from 0 to {_MOST_PLACES}")
+    if feature.kind == "string" and feature.bounds is not None:
+        raise InputError(f"{where}.bounds", "...", NO_SCALE)
+    if feature.kind == "decimal" and feature.places is msgspec.UNSET:
+        raise InputError(f"{where}.places", None, "must be set for a decimal, from 0 to 12")
 
 
 def refuse_types(features: Sequence[Feature], allowed: Sequence[str], reason: str) -> None:

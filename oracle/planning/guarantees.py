@@ -1,6 +1,7 @@
 """From a plan's numbers to the events its records go through, and from these to what the accountant proves."""
 
 import math
+from collections.abc import Callable
 
 from oracle.accounting.accountant import Guarantee, delta_at, guarantee
 from oracle.accounting.events import (
@@ -105,8 +106,12 @@ def query_guarantee(plan: BoxPlan, index: int) -> Guarantee:
     return guarantee(event, plan.epsilon)
 
 
-def verify(plan: BoxPlan) -> None:
+def verify(plan: BoxPlan, progress: Callable[[int], None] = lambda _phases: None) -> None:
     """Check every figure of a plan with the accountant.
+
+    Args:
+        plan: The plan.
+        progress: Called with the number of phases that are checked, after each.
 
     Raises:
         PlanError: A phase's delta is below what the accountant proves, or the sum exceeds delta.
@@ -120,6 +125,7 @@ def verify(plan: BoxPlan) -> None:
         if not phase.delta_noise >= noise_delta(phase.stopper.epsilon, phase.rounds, phase.start.instances):
             msg = f"plan.phases[{index}].delta_noise = {phase.delta_noise!r}: below the noise tables' distance"
             raise PlanError(msg)
+        progress(index + 1)
     if not math.fsum(spent) <= plan.delta:
         msg = f"plan.delta = {plan.delta!r}: the schedule spends {math.fsum(spent)!r}"
         raise PlanError(msg)

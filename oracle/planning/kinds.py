@@ -18,7 +18,7 @@ from oracle.planning.bisection import (
 )
 from oracle.planning.bisection_model import BisectionModel, BisectionPlan, check_bisection_model
 from oracle.planning.box_model import BoxModel, check_box_model, with_slicing
-from oracle.planning.boxes import box_as_paper, check_box_runnable, verify_box_plan, wish_for_box
+from oracle.planning.boxes import box_as_paper, check_box_runnable, quick_box_examples, verify_box_plan, wish_for_box
 from oracle.planning.classical import (
     box_as_classical,
     stumps_as_classical,
@@ -28,7 +28,13 @@ from oracle.planning.classical import (
 from oracle.planning.classical_model import ClassicalModel, ClassicalPlan, check_classical_model
 from oracle.planning.model import Model
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, Plan
-from oracle.planning.stumps import check_stumps_runnable, stumps_as_paper, verify_stumps_plan, wish_for_stumps
+from oracle.planning.stumps import (
+    check_stumps_runnable,
+    quick_stumps_examples,
+    stumps_as_paper,
+    verify_stumps_plan,
+    wish_for_stumps,
+)
 from oracle.planning.stumps_model import StumpsModel, StumpsPlan, check_stumps_model
 
 __all__ = ["KINDS", "Kind", "decode_plan"]
@@ -51,9 +57,11 @@ class Kind(Generic[ModelT, PlanT]):
             where they are not set.
         check_model: Refuses a model with a value outside its bound (`InputError`).
         wish: Plans a model, as if just enough examples were declared where it declares too few; calls the function it
-            is given after each of about `oracle.planning.tight.SEARCH_STEPS` steps, if it searches.
+            is given after each of at most `oracle.planning.tight.PLAN_STEPS` steps, if it searches.
         verify: Makes every figure of a plan again, and refuses one that does not hold (`PlanError`).
         check_runnable: Refuses a plan that no state can be made of (`PlanError`).
+        quick: Returns examples that are enough, and a few percent more than `wish` finds, without a search; where it is
+            not set, `wish` takes no time itself.
         fill: Fills in settings of a model file whose default depends on another one.
         as_paper: Returns a model with the same promises for the `paper` profile, where there is one.
         as_classical: Returns the model of a classical learner with the same promises, where there is one.
@@ -65,6 +73,7 @@ class Kind(Generic[ModelT, PlanT]):
     wish: Callable[[ModelT, Callable[[int], None]], PlanT]
     verify: Callable[[PlanT], None]
     check_runnable: Callable[[PlanT], None]
+    quick: Callable[[ModelT], int] | None = None
     fill: Callable[[Mapping[str, object]], Mapping[str, object]] = _as_it_is
     as_paper: Callable[[ModelT], ModelT] | None = None
     as_classical: Callable[[ModelT], ClassicalModel] | None = None
@@ -78,6 +87,7 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         wish=wish_for_box,
         verify=verify_box_plan,
         check_runnable=check_box_runnable,
+        quick=quick_box_examples,
         fill=with_slicing,
         as_paper=box_as_paper,
         as_classical=box_as_classical,
@@ -89,6 +99,7 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         wish=wish_for_stumps,
         verify=verify_stumps_plan,
         check_runnable=check_stumps_runnable,
+        quick=quick_stumps_examples,
         as_paper=stumps_as_paper,
         as_classical=stumps_as_classical,
     ),

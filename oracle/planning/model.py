@@ -3,35 +3,28 @@
 Nothing here is taken from private data. Each predictor has a model class of its own (`oracle.planning.kinds`).
 """
 
+from typing import Annotated, Final
+
 import msgspec
+from msgspec import Meta
 
 from oracle.errors import InputError
-from oracle.planning.features import Feature, check_types
+from oracle.planning.features import BOUNDS, NAME_LIMIT, NAMES, Feature, check_types
 
-__all__ = [
-    "Feature",
-    "Limits",
-    "Model",
-    "check_feature_limit",
-    "check_features",
-    "check_open",
-    "check_promises",
-    "check_share",
-]
-
-_NAME_LIMIT = 64
-_RANGES = (
-    ("epsilon", 0.05, 50.0),  # below, no noise table is wide enough
-    ("delta", 1e-18, 0.1),  # below, noise of 128 bits is too coarse for two phases
-    ("alpha", 1e-6, 0.5),
-    ("beta", 1e-12, 0.5),
-    ("gamma", 1e-6, 1.0),
-)
-"""Least and largest value of each promise: outside, a plan would be absurd or its numbers too coarse."""
-
-_LEAST_SHARE = 1e-6
+__all__ = ["BOX_FEATURES", "Feature", "FirstShare", "Limits", "Model", "Share", "check_features"]
 
 _RESERVED = frozenset({"id", "x", "label"})
+
+BOX_FEATURES: Final = 512
+"""Most features of a box."""
+
+_MODEL_NAMES: Final = f"1 to {NAME_LIMIT} letters, digits, '-', '_' or '.'"
+
+Share = Annotated[float, Meta(ge=1e-6, le=1.0, extra_json_schema={"unit": "part of a stripe"})]
+"""A part of a stripe; less than the least one is too small for any plan."""
+
+FirstShare = Annotated[float, Meta(ge=1e-6, lt=1.0, extra_json_schema={"unit": "part of alpha"})]
+"""The first phase's part of alpha."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,83 +37,51 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         rows: Most rows of one Arrow message.
     """
 
-    body_bytes: int = 65_536
-    batch_bytes: int = 67_108_864
-    id_bytes: int = 256
-    rows: int = 131_072
+    body_bytes: Annotated[int, Meta(ge=64, le=2**30)] = 65_536
+    batch_bytes: Annotated[int, Meta(ge=1024, le=2**30)] = 67_108_864
+    id_bytes: Annotated[int, Meta(ge=1, le=4096)] = 256
+    rows: Annotated[int, Meta(ge=1, le=2**24)] = 131_072
 
 
+# Outside these ranges a plan would be absurd or its numbers too coarse: below the least epsilon no noise table is wide
+# enough, below the least delta noise of 128 bits is too coarse for two phases.
 class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[model]` table, as far as all predictors have it in common. `Plan` explains the fields.
+    """The `[model]` table: what all predictors have in common.
 
     Attributes:
-        predictor: Name of the predictor (`oracle.planning.kinds`).
+        name: The model's name, in answers, metrics and the names that topics get by default.
+        predictor: What answers: a box, a stump, a classical learner's hypothesis, or an average.
+        epsilon: Privacy loss of a record, for ever.
+        examples: Training rows that `init` will have; declared, not counted from private data.
+        features: The features of a query, in the order of its values.
+        profile: Whose constants the plan is made with.
+        delta: Bound on the sum of delta over all records, for ever.
+        alpha: Error wanted on honest queries.
+        beta: Probability of missing `alpha`.
+        gamma: Share of the stream that is honest; anybody may have chosen the rest. 1: no adversary.
+        limits: What a message may be at most; see `[model.limits]`.
     """
 
-    name: str
+    name: Annotated[str, Meta(extra_json_schema={"bound": _MODEL_NAMES})]
     predictor: str
-    epsilon: float
-    examples: int
-    features: tuple[Feature, ...]
+    epsilon: Annotated[float, Meta(ge=0.05, le=50.0, extra_json_schema={"unit": "nats"})]
+    examples: Annotated[int, Meta(ge=1, le=2**48, extra_json_schema={"unit": "rows"})]
+    features: Annotated[
+        tuple[Feature, ...], Meta(min_length=1, max_length=1024, extra_json_schema={"unit": "features"})
+    ]
     profile: str = "tight"
-    delta: float = 1e-3
-    alpha: float = 0.1
-    beta: float = 0.05
-    gamma: float = 1.0
+    delta: Annotated[float, Meta(ge=1e-18, le=0.1, extra_json_schema={"unit": "probability"})] = 1e-3
+    alpha: Annotated[float, Meta(ge=1e-6, le=0.5, extra_json_schema={"unit": "share of answers"})] = 0.1
+    beta: Annotated[float, Meta(ge=1e-12, le=0.5, extra_json_schema={"unit": "probability"})] = 0.05
+    gamma: Annotated[float, Meta(ge=1e-6, le=1.0, extra_json_schema={"unit": "share of queries"})] = 1.0
     limits: Limits = Limits()
 
 
-def check_open(field: str, value: float, most: float, *, closed: bool) -> None:
-    """Refuse a number that is not above 0 and below `most`, or at most `most` if the range is closed."""
-    if not (value > 0.0 and (value <= most if closed else value < most)):  # also for NaN
-        raise InputError(f"model.{field}", value, f"must be above 0 and {'at most' if closed else 'below'} {most:g}")
-
-
-def check_share(field: str, value: float, *, closed: bool) -> None:
-    """Refuse a part of a whole that is too small for any plan, or above 1; also 1 itself, unless `closed`."""
-    if not (_LEAST_SHARE <= value <= 1.0 and (closed or value < 1.0)):  # also for NaN
-        most = "at most 1" if closed else "below 1"
-        raise InputError(f"model.{field}", value, f"must be at least {_LEAST_SHARE:g} and {most}")
-
-
-def check_promises(model: Model) -> None:
-    """Refuse promises and limits outside their ranges.
-
-    Raises:
-        InputError: One of them is.
-    """
-    for field, least, most in _RANGES:
-        value = getattr(model, field)
-        if not least <= value <= most:  # also for NaN
-            raise InputError(f"model.{field}", value, f"must be from {least:g} to {most:g}")
-    check_open("examples", model.examples, 2**48, closed=True)
-    for field, low, high in (
-        ("body_bytes", 64, 2**30),
-        ("batch_bytes", 1024, 2**30),
-        ("id_bytes", 1, 4096),
-        ("rows", 1, 2**24),
-    ):
-        value = getattr(model.limits, field)
-        if not low <= value <= high:
-            raise InputError(f"model.limits.{field}", value, f"must be from {low} to {high}")
-
-
 def _check_name(where: str, name: str) -> None:
-    if not name or len(name) > _NAME_LIMIT or name in _RESERVED:
-        raise InputError(
-            f"{where}.name",
-            name,
-            f"must be 1 to {_NAME_LIMIT} characters, not id, x or label"
-            '; column = "..." names the data\'s column where it is another',
-        )
-    if not name.isprintable() or '"' in name or "\\" in name:  # the JSON decoder takes no such name
-        raise InputError(f"{where}.name", name, "must have printable characters only, no quote and no backslash")
-
-
-def check_feature_limit(model: Model, most: int) -> None:
-    """Refuse a model without features, or with more than `most`."""
-    if not 1 <= len(model.features) <= most:
-        raise InputError("model.features", len(model.features), f"must be 1 to {most} features")
+    fits = 0 < len(name) <= NAME_LIMIT and name.isprintable() and name not in _RESERVED
+    if not fits or '"' in name or "\\" in name:  # the JSON decoder takes no such name
+        column = 'column = "..." names the data\'s column where it is another'
+        raise InputError(f"{where}.name", name, f"must be {NAMES}; {column}")
 
 
 def check_features(model: Model) -> None:
@@ -129,8 +90,8 @@ def check_features(model: Model) -> None:
     Raises:
         InputError: One is.
     """
-    if not model.name or len(model.name) > _NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
-        raise InputError("model.name", model.name, f"must be 1 to {_NAME_LIMIT} letters, digits, '-', '_' or '.'")
+    if not model.name or len(model.name) > NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
+        raise InputError("model.name", model.name, f"must be {_MODEL_NAMES}")
     seen: set[str] = set()
     for index, feature in enumerate(model.features):
         where = f"model.features[{index}]"
@@ -143,7 +104,7 @@ def check_features(model: Model) -> None:
             if not (low < high and abs(low) < 1e150 and abs(high) < 1e150):  # noqa: PLR2004 -- squares must stay finite
                 if feature.kind == "date":
                     raise InputError(f"{where}.bounds", "...", "must be two dates, the earlier one first")
-                raise InputError(f"{where}.bounds", [low, high], "must be two finite numbers, low below high")
+                raise InputError(f"{where}.bounds", [low, high], f"must be {BOUNDS}")
     check_types(model.features)
     if all(feature.sides == "none" for feature in model.features):
         raise InputError("model.features", "none", "at least one feature must have a side")

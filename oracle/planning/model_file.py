@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
@@ -11,6 +11,7 @@ from oracle.mechanisms.scalars import day_of
 from oracle.planning.features import NO_SCALE
 from oracle.planning.kinds import KINDS, Kind
 from oracle.planning.model import Feature, Limits, Model
+from oracle.planning.schemas import bound_in_words, schema_of
 
 __all__ = ["parse_model"]
 
@@ -47,6 +48,8 @@ def parse_model(document: Mapping[str, object]) -> Model:
     ...
     oracle.errors.InputError: model.epsilon = -1.0: must be from 0.05 to 50
     """
+    if "model" not in document and "source" in document:
+        raise InputError("MODEL.toml", "...", "this is a configuration; name the model file, which holds [model] only")
     unknown = sorted(set(document) - {"model"})
     if unknown:
         raise InputError(unknown[0], "...", "unknown table; a model file holds [model] only")
@@ -106,14 +109,6 @@ def _how_to_bound(feature: Mapping[str, object]) -> str:
     return f"; write the bounds of {whose} as {how}" if how else ""
 
 
-def _choices(kind: type, field: str) -> tuple[str, ...]:
-    """Return the values that a field may take."""
-    hint = get_type_hints(kind)[field]
-    texts = next((part for part in get_args(hint) if get_origin(part) is Literal), hint)
-    choices: tuple[str, ...] = get_args(texts)
-    return choices
-
-
 def _clear(text: str, table: object, model: type[Model]) -> InputError:
     """Turn msgspec's complaint into one that names field, value and bound."""
     what, _, path = text.partition(" - at `$")
@@ -121,7 +116,7 @@ def _clear(text: str, table: object, model: type[Model]) -> InputError:
     name = re.search(r"`(.*)`$", what)
     kind = Feature if ".features[" in path else Limits if ".limits" in path else model
     if what.startswith("Object contains unknown field") and name:
-        return InputError(f"{path}.{name[1]}", "...", f"unknown setting{did_you_mean(name[1], kind.__struct_fields__)}")
+        return InputError(f"{path}.{name[1]}", "...", _unknown(name[1], kind))
     if what.startswith("Object missing required field") and name:
         return InputError(f"{path}.{name[1]}", None, "must be set")
     field = path.rsplit(".", 1)[-1]
@@ -130,16 +125,35 @@ def _clear(text: str, table: object, model: type[Model]) -> InputError:
     for step in re.findall(r"[^.\[\]]+", path)[1:]:
         feature = value if step == "bounds" else feature
         value = value[int(step)] if isinstance(value, list) else value.get(step) if isinstance(value, dict) else value
+    bounded = re.match(r"Expected `\w+` (of length )?[<>]", what) and field in kind.__struct_fields__
+    if bounded and isinstance(value, list):
+        value = len(value)
     shown = value if isinstance(value, str | int | float | bool) else "..."
+    bound = (
+        f"must be {bound_in_words(schema_of(kind, field))}" if bounded else _bound(what, shown, kind, field, feature)
+    )
+    return InputError(path, shown, bound)
+
+
+def _bound(what: str, shown: object, kind: type[msgspec.Struct], field: str, feature: object) -> str:
+    """Return what would have been accepted in the place of a value of another type, or of none of the choices."""
     if what.startswith("Invalid enum value"):
-        choices = _choices(kind, field)
-        return InputError(path, shown, f"must be one of {', '.join(choices)}{did_you_mean(shown, choices)}")
+        choices = schema_of(kind, field)["enum"]
+        return f"must be one of {', '.join(choices)}{did_you_mean(shown, choices)}"
     if isinstance(feature, dict) and feature.get("type") == "string":
-        return InputError(path, shown, NO_SCALE)
+        return NO_SCALE
     if what == "Expected `int`, got `float`" and isinstance(shown, float) and shown.is_integer():
-        return InputError(path, shown, f"must be a whole number, written without a point or an exponent: {shown:.0f}")
+        return f"must be a whole number, written without a point or an exponent: {shown:.0f}"
     how = _how_to_bound(feature) if isinstance(feature, dict) else ""
-    return InputError(path, shown, f"{_in_words(what)}{how}")
+    return f"{_in_words(what)}{how}"
+
+
+def _unknown(name: str, kind: type[Model | Feature | Limits]) -> str:
+    """Return what to say of a setting that there is none of: the nearest one, or the predictors that have it."""
+    near = did_you_mean(name, kind.__struct_fields__)
+    others = [other for other, has in KINDS.items() if name in has.model.__struct_fields__ and issubclass(kind, Model)]
+    hint = f"; it is for predictor {' and '.join(others)}" if others else near
+    return f"unknown setting of a model file{hint}"
 
 
 def _in_words(complaint: str) -> str:

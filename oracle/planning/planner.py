@@ -6,7 +6,15 @@ from oracle.planning.kinds import KINDS
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan, refuse_too_few
 
-__all__ = ["as_classical", "as_paper", "check_runnable", "plan_model", "verify_plan", "wish_for"]
+__all__ = [
+    "as_classical",
+    "as_paper",
+    "check_runnable",
+    "plan_model",
+    "quick_examples",
+    "verify_plan",
+    "wish_for",
+]
 
 
 def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
@@ -14,13 +22,25 @@ def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None)
 
     Args:
         model: The model.
-        progress: Called after each of about `SEARCH_STEPS` steps, if there is anything to search.
+        progress: Called after each of at most `PLAN_STEPS` steps, if there is anything to search.
 
     Raises:
         PlanError: A size is out of range.
     """
     plan: Plan = KINDS[model.predictor].wish(model, progress)
     return plan
+
+
+def quick_examples(model: Model) -> int:
+    """Return examples that are enough for a model, by at most a few percent more than `wish_for` finds, and soon.
+
+    `wish_for` makes a plan of every model that declares as many as this returns for it.
+
+    Raises:
+        PlanError: A size is out of range.
+    """
+    quick = KINDS[model.predictor].quick
+    return wish_for(model).examples if quick is None else quick(model)
 
 
 def plan_model(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:

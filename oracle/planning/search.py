@@ -1,13 +1,21 @@
-"""A short search for the numbers in a box that make a figure small."""
+"""A short search for the numbers in a box that make a figure small, and what is tried where these do not do."""
 
 import itertools
 from collections.abc import Callable
+from typing import Final, TypeVar
 
 import numpy as np
 import scipy  # which loads its parts when they are asked for
 from numpy.typing import NDArray
 
-__all__ = ["least_in_box"]
+from oracle.errors import PlanError
+
+__all__ = ["first_enough", "least_in_box"]
+
+ResultT = TypeVar("ResultT")
+
+_REFUSED: Final = 1e3
+"""The figure of a point that has none: above the logarithm of any number, and finite, as the search subtracts."""
 
 
 def least_in_box(  # noqa: PLR0913 -- a box, where to begin, and how long
@@ -22,7 +30,7 @@ def least_in_box(  # noqa: PLR0913 -- a box, where to begin, and how long
     """Minimise by Nelder-Mead in the box's logit coordinates, over numbers of four decimal places.
 
     Args:
-        objective: What is to be small.
+        objective: What is to be small; a point at which it raises `PlanError` is the worst.
         lowest: float64[k], the box's lower corner.
         highest: float64[k], its upper corner.
         guess: float64[k], inside.
@@ -40,7 +48,10 @@ def least_in_box(  # noqa: PLR0913 -- a box, where to begin, and how long
 
     def figure(point: NDArray[np.float64]) -> float:
         progress(next(numbers))
-        return objective(inside(point))
+        try:
+            return objective(inside(point))
+        except PlanError:
+            return _REFUSED
 
     unit = (guess - lowest) / (highest - lowest)
     found = scipy.optimize.minimize(
@@ -50,3 +61,23 @@ def least_in_box(  # noqa: PLR0913 -- a box, where to begin, and how long
         options={"maxfev": steps, "xatol": 3e-2, "fatol": 3e-4},
     )
     return inside(found.x)
+
+
+def first_enough(*ways: Callable[[], ResultT], enough: Callable[[ResultT], bool]) -> ResultT:
+    """Return the result of the first way that is enough, or else of the first that has any.
+
+    Raises:
+        PlanError: None has; it is the first way's.
+    """
+    results: list[ResultT] = []
+    refusals: list[PlanError] = []
+    for way in ways:
+        try:
+            results.append(way())
+            if enough(results[-1]):
+                return results[-1]
+        except PlanError as exc:
+            refusals.append(exc)
+    if not results:
+        raise refusals[0]
+    return results[0]

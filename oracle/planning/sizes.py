@@ -126,10 +126,17 @@ def largest_scale(  # noqa: PLR0913, PLR0917 -- the unknowns of one equation
 
 
 def _instance(scale: float, margin: float, gap_nats: float, mediums: int, epsilon: float) -> SizedInstance:
+    edge = _edge(scale, margin)
+    return SizedInstance(scale, edge, edge + _gap(scale, gap_nats), _points(scale, margin, gap_nats), mediums, epsilon)
+
+
+def _points(scale: float, margin: float, gap_nats: float) -> int:
+    return 2 * _edge(scale, margin) + _gap(scale, gap_nats)
+
+
+def _edge(scale: float, margin: float) -> int:
     # P(not low | f = 0) <= exp(-e (t_l - 1/2)) and P(not high | f = M) <= exp(-e (M - t_h - 1/2)): both exp(-l)
-    edge = math.ceil(margin / scale + 0.5)
-    high = edge + _gap(scale, gap_nats)
-    return SizedInstance(scale, edge, high, high + edge, mediums, epsilon)
+    return math.ceil(margin / scale + 0.5)
 
 
 def _gap(scale: float, gap_nats: float) -> int:
@@ -179,7 +186,7 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
 
     def scale_at(margin: float, guess: float | None) -> float:
         def mediums(scale: float) -> int:
-            return _instance(scale, margin, shares.gap, 0, epsilon).points + early + over
+            return _points(scale, margin, shares.gap) + early + over
 
         return largest_scale(law, gap, mediums, epsilon - stopper_epsilon, log_between, guess)
 

@@ -9,9 +9,9 @@ from oracle.planning.guarantees import verify
 from oracle.planning.paper import check_runnable
 from oracle.planning.stumps_model import StumpsModel, StumpsPlan
 from oracle.planning.stumps_paper import check_stumps_paper, plan_stumps_paper
-from oracle.planning.stumps_tight import stumps_wish
+from oracle.planning.stumps_tight import quick_stump_examples, stumps_wish
 
-__all__ = ["check_stumps_runnable", "stumps_as_paper", "verify_stumps_plan", "wish_for_stumps"]
+__all__ = ["check_stumps_runnable", "quick_stumps_examples", "stumps_as_paper", "verify_stumps_plan", "wish_for_stumps"]
 
 
 def wish_for_stumps(model: StumpsModel, progress: Callable[[int], None]) -> StumpsPlan:
@@ -21,6 +21,15 @@ def wish_for_stumps(model: StumpsModel, progress: Callable[[int], None]) -> Stum
         PlanError: A size is out of range.
     """
     return plan_stumps_paper(model) if model.profile == "paper" else stumps_wish(model, progress)
+
+
+def quick_stumps_examples(model: StumpsModel) -> int:
+    """Return examples that a model has a plan with, without a search.
+
+    Raises:
+        PlanError: A size is out of range.
+    """
+    return plan_stumps_paper(model).examples if model.profile == "paper" else quick_stump_examples(model)
 
 
 def verify_stumps_plan(plan: StumpsPlan) -> None:

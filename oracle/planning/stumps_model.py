@@ -1,32 +1,31 @@
 """The model of stumps, and their plan: a plan of one side, and what chooses the stump before."""
 
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
 from oracle.errors import InputError
 from oracle.planning.features import key_bytes
-from oracle.planning.model import Model, check_feature_limit, check_features, check_promises, check_share
+from oracle.planning.model import FirstShare, Model, check_features
 from oracle.planning.plan import BoxPlan
 
 __all__ = ["SelectionPlan", "StumpsModel", "StumpsPlan", "check_stumps_model"]
 
-_FEATURE_LIMIT: Final = 1024
-
 
 class StumpsModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `[model]` table of `predictor = "stumps"`.
+    """The `[model]` table of `predictor = "stumps"`: one threshold on one feature.
 
     A feature's `sides` says which way a stump may cut on it: "lower" labels the largest values 1 (sigma = +1 in
     Definition 4.16 of Stemmer, 2024), "upper" the smallest; its `bounds` are not used.
 
     Attributes:
+        profile: "tight" has our constants; "paper" Stemmer's own, whose epsilon and delta are nominal.
         first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
             and makes the phases shorter.
     """
 
     profile: Literal["tight", "paper"] = "tight"
-    first_share: float | None = None
+    first_share: FirstShare | None = None
 
 
 class SelectionPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,15 +75,11 @@ class StumpsPlan(BoxPlan, frozen=True, kw_only=True):
 
 
 def check_stumps_model(model: StumpsModel) -> None:
-    """Check the values of a model file's table.
+    """Check what the types of a model file's table do not say.
 
     Raises:
         InputError: A value is outside its bound, or two do not go together.
     """
-    check_promises(model)
-    if model.first_share is not None:
-        check_share("first_share", model.first_share, closed=False)
-        if model.profile == "paper":
-            raise InputError("model.first_share", model.first_share, 'cannot be set for profile = "paper"')
-    check_feature_limit(model, _FEATURE_LIMIT)
+    if model.first_share is not None and model.profile == "paper":
+        raise InputError("model.first_share", model.first_share, 'cannot be set for profile = "paper"')
     check_features(model)

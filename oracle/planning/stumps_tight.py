@@ -6,6 +6,7 @@ eps_sel + eps_cut + (the rest, for its instance of phase 1); a query pays eps_S 
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,19 +14,21 @@ from numpy.typing import NDArray
 
 from oracle.errors import PlanError
 from oracle.planning.box_model import BoxModel
-from oracle.planning.drafts import Task, count_phases, draft_error, draft_phases, write_phases
+from oracle.planning.drafts import Task, count_allowed, count_phases, draft_error, draft_phases, write_phases
 from oracle.planning.features import stand_in
-from oracle.planning.guarantees import verify
-from oracle.planning.search import least_in_box
+from oracle.planning.search import first_enough, least_in_box
 from oracle.planning.sizes import Shares
 from oracle.planning.stumps_model import SelectionPlan, StumpsModel, StumpsPlan
-from oracle.planning.tight import SEARCH_STEPS, side_names
+from oracle.planning.tight import FEW_PHASES, SEARCH_STEPS, side_names, verify_in_steps, with_room
 
-__all__ = ["selection_error", "stumps_wish"]
+__all__ = ["quick_stump_examples", "selection_error", "stumps_wish"]
 
 _LOWEST: Final = np.array([0.3, 0.3, 0.01, 0.3, 0.002])
 _HIGHEST: Final = np.array([0.95, 10.0, 0.6, 0.97, 0.3])
 _FIRST_GUESS: Final = np.array([0.9, 3.0, 0.1, 0.8, 0.04])
+
+_RELEASED: Final = (0.1, 0.25)
+"""Further parts of epsilon for the choice, beside the first guess's, where nothing is searched for."""
 
 _USUAL: Final = 2**20
 """Examples for which eps_sel + eps_cut is split; any others need about the same split."""
@@ -151,19 +154,57 @@ def _suffices(model: StumpsModel, split: _Split, count: int, rows: int) -> bool:
     return task is not None and draft_phases(task, split.shares, count, rows).examples <= rows
 
 
+def _split_at(model: StumpsModel, point: NDArray[np.float64]) -> _Split:
+    contamination, gap, stopper, first, released = (float(value) for value in point)
+    return _Split(Shares(contamination, gap, stopper, model.first_share or first), released)
+
+
 def _search(model: StumpsModel, progress: Callable[[int], None]) -> _Split:
     """Minimise n over all shares; two phases stand for all."""
-
-    def split_at(point: NDArray[np.float64]) -> _Split:
-        contamination, gap, stopper, first, released = (float(value) for value in point)
-        return _Split(Shares(contamination, gap, stopper, model.first_share or first), released)
-
-    near = _least(model, split_at(_FIRST_GUESS))
+    near = _least(model, _split_at(model, _FIRST_GUESS))
 
     def objective(point: NDArray[np.float64]) -> float:
-        return math.log(_needed(model, split_at(point), near))
+        return math.log(_needed(model, _split_at(model, point), near))
 
-    return split_at(least_in_box(objective, _LOWEST, _HIGHEST, _FIRST_GUESS, steps=SEARCH_STEPS, progress=progress))
+    found = least_in_box(objective, _LOWEST, _HIGHEST, _FIRST_GUESS, steps=SEARCH_STEPS, progress=progress)
+    return _split_at(model, found)
+
+
+def _first_splits(model: StumpsModel) -> list[_Split]:
+    """Return the shares that are tried without a search; few rows, or a large epsilon, want more for the choice."""
+    first = _split_at(model, _FIRST_GUESS)
+    return [first, *(first._replace(released=released) for released in _RELEASED)]
+
+
+def quick_stump_examples(model: StumpsModel) -> int:
+    """Return how many examples the best of a few shares wants (see `tight.quick_examples`).
+
+    Raises:
+        PlanError: A size is out of range, or the declared examples are too few to choose a stump by.
+    """
+    wanted: list[int] = []
+    refusals: list[PlanError] = []
+    for split in _first_splits(model):
+        try:
+            wanted.append(_quick(model, split))
+        except PlanError as exc:
+            refusals.append(exc)
+    if not wanted:
+        raise refusals[0]
+    return min(wanted)
+
+
+def _quick(model: StumpsModel, split: _Split) -> int:
+    task = _task(model, split, model.examples)
+    if task is None:
+        raise _too_few(model.examples)
+    draft = draft_phases(task, split.shares, FEW_PHASES, model.examples)
+    count_allowed(task, draft)
+    return with_room(draft.examples)
+
+
+def _too_few(rows: int) -> PlanError:
+    return PlanError(f"model.examples = {rows}: too few to choose a stump by")
 
 
 def stumps_wish(model: StumpsModel, progress: Callable[[int], None]) -> StumpsPlan:
@@ -176,35 +217,41 @@ def stumps_wish(model: StumpsModel, progress: Callable[[int], None]) -> StumpsPl
 
     Args:
         model: The model.
-        progress: Called after each of about `SEARCH_STEPS` steps.
+        progress: Called after each of at most `PLAN_STEPS` steps.
 
     Raises:
         PlanError: A size is out of range.
     """
-    split = _search(model, progress)
     rows = model.examples
-    count = _count(model, split, rows)
+    split, count = _settle(model, progress)
     if not _suffices(model, split, count, rows):
         rows = max(_enough(model, split, count), rows + 1)
     plan = _write(model, split, count, rows)
-    verify(plan)
+    verify_in_steps(plan, progress)
     return plan
 
 
-def _count(model: StumpsModel, split: _Split, rows: int) -> int:
-    task = _task(model, split, rows) or _task(model, split, _least(model, split))
-    count = 0 if task is None else count_phases(task, split.shares, rows)
-    if count < 2:  # noqa: PLR2004 -- an everlasting oracle needs a phase to go on to
-        msg = f"model.delta = {model.delta!r}: a second phase would be longer than noise of 128 bits allows"
-        raise PlanError(msg)
-    return count
+def _settle(model: StumpsModel, progress: Callable[[int], None]) -> tuple[_Split, int]:
+    """Return the shares that are found, or the first ones where only these do (see `tight`), and how many phases."""
+
+    def counted(split: _Split) -> tuple[_Split, int]:
+        rows = model.examples
+        task = _task(model, split, rows) or _task(model, split, _least(model, split))
+        if task is None:
+            raise _too_few(rows)
+        return split, count_phases(task, split.shares, rows)
+
+    return first_enough(
+        lambda: counted(_search(model, progress)),
+        *(partial(counted, split) for split in _first_splits(model)),
+        enough=lambda found: _suffices(model, *found, model.examples),
+    )
 
 
 def _write(model: StumpsModel, split: _Split, count: int, rows: int) -> StumpsPlan:
     task = _task(model, split, rows)
     if task is None:
-        msg = f"model.examples = {rows}: too few to choose a stump by"
-        raise PlanError(msg)
+        raise _too_few(rows)
     draft = draft_phases(task, split.shares, count, rows)
     phases = write_phases(task, draft)
     error, deep = draft_error(task, split.shares, draft)

@@ -1,5 +1,7 @@
 """From a configuration to the connectors and the store it names."""
 
+from pathlib import Path
+
 from connectors.base import Committed, Sink, Source
 from connectors.local.commitfile import DurableCommitFile
 from connectors.local.jsonl import JsonlSink, JsonlSource
@@ -7,7 +9,7 @@ from connectors.local.parquet_sink import ParquetSink
 from connectors.local.parquet_source import ParquetSource
 from connectors.local.stdio import StdinSource as StandardInput
 from connectors.local.stdio import StdoutSink as StandardOutput
-from oracle.errors import InputError, StateError
+from oracle.errors import InputError, MisplacedError, StateError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.service.apart.moving import Engine
@@ -108,7 +110,11 @@ def inspect_sink(config: Config, reached: Placed) -> None:
         StorageError: A file is shorter than what was committed, or cannot be opened.
     """
     sink = _sink(config)
-    check_order(reached, last_commit(config))
+    try:
+        check_order(reached, last_commit(config))
+    except MisplacedError as exc:
+        msg = f"{_record_of(config)}: {str(exc).removeprefix('sink: ')}"
+        raise MisplacedError(msg) from exc
     sink.inspect()
 
 
@@ -139,10 +145,13 @@ def stream_end(config: Config) -> int | None:
 
 def last_commit(config: Config) -> Committed | None:
     """Return the sink's last commit without opening the sink, so that nothing is cut or locked."""
-    sink = config.sink
-    path = sink.path if isinstance(sink, FileSink) else config.state.folder / _STDOUT
-    suffix = ".commit" if isinstance(sink, FileSink) else ""
-    record = DurableCommitFile(path.with_name(path.name + suffix)).read()
+    record = DurableCommitFile(_record_of(config)).read()
     if record is None or record.position is None:
         return None
     return Committed(record.position, record.metadata)
+
+
+def _record_of(config: Config) -> Path:
+    """Return where the sink's commit record is."""
+    path = config.sink.path if isinstance(config.sink, FileSink) else None
+    return config.state.folder / _STDOUT if path is None else path.with_name(path.name + ".commit")

@@ -7,6 +7,7 @@ from typing import Final
 
 from oracle.errors import BusError
 from oracle.planning.plan import Plan
+from oracle.planning.promise import promise_of
 from oracle.service.log import PublicLog
 from oracle.service.telemetry import Mishap, ProcessTelemetry, State, Timing, whole
 from oracle.service.watch import Watch
@@ -40,6 +41,8 @@ class Board:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
+        self._promise = promise_of(plan)
+        self._schedule = tuple((phase.rounds, phase.delta) for phase in plan.phases)
         self._log = log
         self._version = version
         self._planned = shards
@@ -62,6 +65,11 @@ class Board:
             version=self._version,
             model=self._plan.name,
             profile=self._plan.profile,
+            predictor=self._plan.predictor,
+            alpha=self._plan.alpha,
+            promise=self._promise,
+            schedule=self._schedule,
+            declared=self._plan.declared,
             nominal=self._plan.nominal,
             protects_queries=self._plan.protects_queries,
             released=self._plan.released,

@@ -2,8 +2,9 @@
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -12,10 +13,9 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from oracle.errors import InputError, did_you_mean
 from oracle.service.addresses import Topic
 from oracle.service.config_kafka import KafkaSink, KafkaSource, KafkaTable, SaslTable, check_kafka_topics
-from oracle.service.config_mqtt import LoginTable, MqttSink, MqttSource, MqttTable, check_mqtt_topics
+from oracle.service.config_mqtt import MqttSink, MqttSource, MqttTable, check_mqtt_topics
 from oracle.service.config_names import refuse_unknown_variables, refuse_zeros
 from oracle.service.config_paths import LocalPath
-from oracle.service.config_tls import TlsTable
 from oracle.service.config_web import WebTable
 from oracle.service.documents import read_toml
 
@@ -36,6 +36,7 @@ __all__ = [
     "StdoutSink",
     "Topic",
     "load_config",
+    "tables_of",
 ]
 
 _Table = ConfigDict(extra="forbid", frozen=True)
@@ -45,10 +46,10 @@ class StateTable(BaseModel):
     """`[state]`: where the snapshots are.
 
     Attributes:
-        folder: Made by `perpetua init`.
+        folder: The state folder, made by `perpetua init`.
         key_file: The master key; by default `key` in the folder.
-        snapshot_rounds: A snapshot is due after so many rounds.
-        snapshot_seconds: A snapshot is due after so many seconds with a new round.
+        snapshot_rounds: Write a snapshot after this many rounds.
+        snapshot_seconds: Write a snapshot this long after the last one, if there have been rounds since.
     """
 
     model_config = _Table
@@ -69,8 +70,8 @@ class FileSource(BaseModel):
     Attributes:
         kind: "jsonl" (one message a line) or "parquet" (.parquet or .arrow, many queries a message).
         path: The file.
-        follow: Wait for more lines at the end of a JSONL file (tail -f).
-        rows_per_message: Rows of a Parquet file that are one message.
+        follow: Whether to wait for more lines at the end of a JSONL file (tail -f).
+        rows_per_message: Rows of a Parquet file that make one message.
     """
 
     model_config = _Table
@@ -124,14 +125,14 @@ class ServiceTable(BaseModel):
 
     Attributes:
         batch_rows: Most messages answered and committed at once.
-        drain_seconds: After the first signal, how long the last batch and snapshot may take.
+        drain_seconds: How long the last batch and snapshot may take after the first signal.
         log: Layout of the log lines on standard error.
-        engine: Where queries are answered: "auto" gives a shard a process of its own for it from its first batch of
-            65,536 queries on, "inside" never does.
+        engine: Where queries are answered: "auto" starts a second process for a shard at its first batch of 65,536
+            queries (some 60 MiB; the log says `engine.apart`), "inside" never does.
     """
 
     model_config = _Table
-    batch_rows: Annotated[int, Field(ge=1, le=2**20)] = 16_384
+    batch_rows: Annotated[int, Field(ge=1, le=2**20, json_schema_extra={"unit": "messages"})] = 16_384
     drain_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
     log: Literal["json", "text"] = "text"
     engine: Literal["auto", "inside"] = "auto"
@@ -195,6 +196,9 @@ def load_config(path: Path) -> Config:
         InputError: It is not TOML, or a field is missing, unknown (the nearest name is given) or outside its bound.
     """
     document: dict[str, Any] = read_toml(path)
+    if "model" in document and "source" not in document:
+        bound = "this is a model file; name the configuration file, which has [state], [source] and [sink]"
+        raise InputError("CONFIG.toml", str(path), bound)
     for name in document:
         if name.startswith("_"):  # pydantic-settings' own switches are no settings
             raise InputError(name, "...", "unknown setting")
@@ -223,10 +227,25 @@ def _inner(document: dict[str, Any], *names: str) -> dict[str, Any]:
     return document
 
 
-_KINDS: Final = {
-    "source": ("jsonl", "parquet", "stdin", "kafka", "mqtt"),
-    "sink": ("jsonl", "parquet", "stdout", "kafka", "mqtt"),
-}
+def tables_of(model: type[BaseModel], place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], type[BaseModel]]]:
+    """Yield every table within a table, with the way to it: names, and after a name the kind that chooses the table."""
+    for name, field in model.model_fields.items():
+        for table in _tables_in(field.annotation):
+            kinds = get_args(table.model_fields["kind"].annotation) if "kind" in table.model_fields else ()
+            for kind in kinds:
+                yield (*place, name, kind), table
+            if not kinds:
+                yield (*place, name), table
+            yield from tables_of(table, (*place, name))
+
+
+def _tables_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _tables_in(part)
+
+
 _WHOLE: Final = {
     "content": "sink.kind",
     "kafka": "kafka",
@@ -245,16 +264,17 @@ def _clear(error: ErrorDetails) -> InputError:
     parts = [str(part) for part in error["loc"]]
     if error["type"] in _WHOLE:
         return InputError(_WHOLE[error["type"]], "...", error["msg"])
-    tags = {"jsonl", "parquet", "stdin", "stdout", "kafka", "mqtt"}
-    field = ".".join(part for index, part in enumerate(parts) if not (index == 1 and part in tags))
+    tables = dict(tables_of(Config))
+    field = ".".join(part for index, part in enumerate(parts) if not (index == 1 and parts[0] in {"source", "sink"}))
     if error["type"] == "extra_forbidden":
-        return InputError(field, "...", f"unknown setting{did_you_mean(parts[-1], _known_names(parts))}")
+        known = tables.get(tuple(parts[:-1]), Config).model_fields
+        return InputError(field, "...", f"unknown setting of a configuration{did_you_mean(parts[-1], known)}")
     if error["type"] == "missing":
         return InputError(field, None, "must be set")
     if error["type"] in {"union_tag_not_found", "union_tag_invalid"}:
         given = error["input"].get("kind") if isinstance(error["input"], dict) else None
-        *others, last = _KINDS[field]
-        bound = f"must be one of {', '.join(others)} and {last}{did_you_mean(given, _KINDS[field])}"
+        kinds = [place[1] for place in tables if place[0] == field]
+        bound = f"must be one of {', '.join(kinds[:-1])} and {kinds[-1]}{did_you_mean(given, kinds)}"
         return InputError(f"{field}.kind", given, bound)
     shown: Any = error["input"] if isinstance(error["input"], str | int | float | bool) else "..."
     if parts[0] in {"kafka", "mqtt"} and parts[-1] not in _SHOWN:
@@ -263,32 +283,3 @@ def _clear(error: ErrorDetails) -> InputError:
     if error["type"] == "literal_error":
         bound += did_you_mean(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
     return InputError(field, shown, bound)
-
-
-def _known_names(parts: list[str]) -> list[str]:
-    """Return the names that a setting could have had in its place."""
-    kind = parts[1] if len(parts) > 2 else ""  # noqa: PLR2004 -- table, kind, name
-    if len(parts) == 1:
-        return list(Config.model_fields)
-    nested: dict[tuple[str, str], type[BaseModel]] = {
-        ("source", "stdin"): StdinSource,
-        ("source", "kafka"): KafkaSource,
-        ("sink", "stdout"): StdoutSink,
-        ("sink", "kafka"): KafkaSink,
-        ("source", "mqtt"): MqttSource,
-        ("sink", "mqtt"): MqttSink,
-        ("kafka", "tls"): TlsTable,
-        ("mqtt", "tls"): TlsTable,
-        ("mqtt", "login"): LoginTable,
-        ("kafka", "sasl"): SaslTable,
-    }
-    tables: dict[str, type[BaseModel]] = {
-        "state": StateTable,
-        "source": FileSource,
-        "sink": FileSink,
-        "service": ServiceTable,
-        "kafka": KafkaTable,
-        "web": WebTable,
-        "mqtt": MqttTable,
-    }
-    return list(nested.get((parts[0], kind), tables[parts[0]]).model_fields)

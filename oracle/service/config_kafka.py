@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from oracle.service.addresses import Servers, Topic
 from oracle.service.config_paths import LocalPath
 from oracle.service.config_tls import TlsTable
-from oracle.service.offsets import by_partition
+from oracle.service.offsets import OFFSETS, by_partition
 
 __all__ = ["KafkaSink", "KafkaSource", "KafkaTable", "SaslTable", "check_kafka_topics"]
 
@@ -33,7 +33,9 @@ class KafkaSource(BaseModel):
     kind: Literal["kafka"]
     topic: Topic
     group: Topic | None = None
-    first_offset: Annotated[int | dict[int, int], PlainValidator(by_partition)] = 0
+    first_offset: Annotated[
+        int | dict[int, int], PlainValidator(by_partition), Field(json_schema_extra={"bound": OFFSETS})
+    ] = 0
     instance: Topic | None = None
     session_seconds: Annotated[float, Field(ge=0.5, le=1800)] = 10.0
 
@@ -47,10 +49,10 @@ class KafkaSink(BaseModel):
         reply_topics: Topics that a query's `reply-topic` header may name.
         ledger: Public ledger events (a compacted topic).
         dead_letter: Notes on rejected messages.
-        dead_letter_bodies: Whether these hold the messages themselves, which are private.
-        marks: Our own marks of how far was answered (a compacted topic with as many partitions as the queries have);
-            by default the group's name and ".marks".
-        transaction_seconds: Most time that one commit may take.
+        dead_letter_bodies: Whether these notes contain the messages, which are private.
+        marks: Our own record of how far the queries are answered (a compacted topic with as many partitions as the
+            queries have); by default the group's name and ".marks".
+        transaction_seconds: Longest time that one commit may take.
     """
 
     model_config = _Table
@@ -68,7 +70,7 @@ class SaslTable(BaseModel):
     """`[kafka.sasl]`: name and password for the brokers.
 
     Attributes:
-        mechanism: How they are shown. PLAIN sends the password itself: use it with TLS.
+        mechanism: How the password is proved. PLAIN sends it as it is: use it with TLS.
         username: The name.
         password_file: Holds the password.
         password: Only from the environment: PERPETUA_KAFKA__SASL__PASSWORD.
@@ -85,10 +87,10 @@ class KafkaTable(BaseModel):
     """`[kafka]`: the cluster.
 
     Attributes:
-        servers: Brokers to begin with, "host:port".
+        servers: Brokers to connect to first.
         tls: TLS, if the brokers speak it.
         sasl: Name and password, if they ask for one.
-        request_seconds: Most time for one request.
+        request_seconds: Longest time for one request.
     """
 
     model_config = _Table

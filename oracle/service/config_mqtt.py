@@ -13,6 +13,9 @@ __all__ = ["LoginTable", "MqttSink", "MqttSource", "MqttTable", "Topic", "check_
 _Table = ConfigDict(extra="forbid", frozen=True)
 _LONGEST: Final = 65_535
 _LARGEST_PORT: Final = 65_535
+_TOPICS: Final = "a topic of 1 to 65,535 bytes, without + and #, that does not begin with $"
+_CLIENTS: Final = "1 to 128 of letters, digits and the characters . _ -"
+_FILTERS: Final = "a topic filter: + for one level, # for all that follow, at the end"
 
 
 def _named(topic: str) -> str:
@@ -24,7 +27,7 @@ def _named(topic: str) -> str:
         )
         raise PydanticCustomError("topic", msg)
     if not 0 < len(topic.encode()) <= _LONGEST or topic.startswith("$") or set(topic) & set("+#\0"):
-        msg = "must be a topic of 1 to 65,535 bytes, without + and #, that does not begin with $"
+        msg = f"must be {_TOPICS}"
         raise PydanticCustomError("topic", msg)
     return topic
 
@@ -34,7 +37,7 @@ def _filter(wildcard: str) -> str:
     levels = wildcard.split("/")
     whole = all(len(level) == 1 or not set(level) & set("+#") for level in levels) and "#" not in levels[:-1]
     if not whole or "\0" in wildcard or not 0 < len(wildcard.encode()) <= _LONGEST:
-        msg = "must be a topic filter: + for one level, # for all that follow, at the end"
+        msg = f"must be {_FILTERS}"
         raise PydanticCustomError("topic", msg)
     if levels[0] in {"+", "#"} or wildcard.startswith("$"):
         msg = "must begin with a name, not with a wildcard or $: a query could otherwise have us write to any topic"
@@ -49,10 +52,10 @@ def _server(address: str) -> str:
     return address
 
 
-Topic = Annotated[str, AfterValidator(_named)]
+Topic = Annotated[str, AfterValidator(_named), Field(json_schema_extra={"bound": _TOPICS})]
 """An MQTT topic."""
 
-Filter = Annotated[str, AfterValidator(_filter)]
+Filter = Annotated[str, AfterValidator(_filter), Field(json_schema_extra={"bound": _FILTERS})]
 """An MQTT topic filter."""
 
 
@@ -63,9 +66,9 @@ class MqttSource(BaseModel):
         kind: "mqtt".
         topic: The model's queries.
         journal: Folder of the journal; by default `journal` in the state folder. It belongs to the state.
-        journal_bytes: Size from which on nothing is taken from the broker until a snapshot lets it shrink.
+        journal_bytes: At this size, take nothing more from the broker until a snapshot lets the journal shrink.
         receive_maximum: Most messages that the broker may send ahead of our acknowledgements.
-        message_bytes: Largest packet that the broker shall send; larger ones it drops without a word.
+        message_bytes: Largest packet that the broker may send us; it drops larger ones without telling anybody.
     """
 
     model_config = _Table
@@ -73,7 +76,7 @@ class MqttSource(BaseModel):
     topic: Topic
     journal: LocalPath | None = None
     journal_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] = 1 << 30
-    receive_maximum: Annotated[int, Field(ge=1, le=1000)] = 100
+    receive_maximum: Annotated[int, Field(ge=1, le=1000, json_schema_extra={"unit": "messages"})] = 100
     message_bytes: Annotated[int, Field(ge=1 << 12, le=268_435_455)] = 1 << 20
 
 
@@ -83,22 +86,22 @@ class MqttSink(BaseModel):
     Attributes:
         kind: "mqtt".
         topic: The model's answers.
-        reply_topics: Topic filters; a query's response topic that one of them matches is where its answer goes.
+        reply_topics: Topic filters: where one of them matches a query's response topic, the answer goes there.
         reply_levels: Most levels of such a topic; above its own limit a broker ends the connection.
         reply_bytes: Most bytes of such a topic.
         ledger: Public ledger events.
         dead_letter: Notes on rejected messages.
-        dead_letter_bodies: Whether these hold the messages themselves, which are private.
-        status: Retained: whether the daemon is connected.
-        outbox_bytes: Size of unpublished answers from which on nothing more is answered; what of them is in memory must
-            not be above 64 MiB either.
+        dead_letter_bodies: Whether these notes contain the messages, which are private.
+        status: Whether the daemon is connected; retained.
+        outbox_bytes: At this size of unpublished answers, answer nothing more; nor with more than 64 MiB of them in
+            memory.
     """
 
     model_config = _Table
     kind: Literal["mqtt"]
     topic: Topic
     reply_topics: Annotated[list[Filter], Field(max_length=1000)] = []
-    reply_levels: Annotated[int, Field(ge=1, le=65_535)] = 128
+    reply_levels: Annotated[int, Field(ge=1, le=65_535, json_schema_extra={"unit": "levels"})] = 128
     reply_bytes: Annotated[int, Field(ge=1, le=65_535)] = 1024
     ledger: Topic | None = None
     dead_letter: Topic | None = None
@@ -126,18 +129,26 @@ class MqttTable(BaseModel):
     """`[mqtt]`: the broker.
 
     Attributes:
-        server: The broker, "host:port".
+        server: The broker.
         client_id: Under which the broker keeps our session; by default "perpetua-" and the model's name.
         tls: TLS, if the broker speaks it.
         login: Name and password, if it asks for one.
         keepalive_seconds: Silence after which either side takes the other for gone.
         session_seconds: How long the broker keeps our session, with what was not delivered, while we are away.
-        request_seconds: Most time for one request.
+        request_seconds: Longest time for one request.
     """
 
     model_config = _Table
-    server: Annotated[str, Field(pattern=r"^[^\s,@/]+:[0-9]{1,5}$"), AfterValidator(_server)]
-    client_id: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,128}$")] | None = None
+    server: Annotated[
+        str,
+        Field(
+            pattern=r"^[^\s,@/]+:[0-9]{1,5}$", json_schema_extra={"bound": '"host:port", with a port of 1 to 65,535'}
+        ),
+        AfterValidator(_server),
+    ]
+    client_id: (
+        Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,128}$", json_schema_extra={"bound": _CLIENTS})] | None
+    ) = None
     tls: TlsTable | None = None
     login: LoginTable | None = None
     keepalive_seconds: Annotated[int, Field(ge=5, le=65_535)] = 20

@@ -16,11 +16,10 @@ class WebTable(BaseModel):
 
     Attributes:
         host: The address to listen at.
-        port: 0 takes any free one and logs it.
-        token_file: Holds a token that every request must show, but those for /livez and for the page without its
-            figures: `Authorization: Bearer TOKEN`. At least 16 characters.
-            Needed where others than this machine can ask.
-        ready_lag_seconds: How long the answers may stand still, while there are queries, before /readyz says so.
+        port: The port to listen at; 0 takes any free one and logs it.
+        token_file: Holds a token of at least 16 characters that every request must carry (`Authorization: Bearer
+            TOKEN`), except for /livez and for the page without its figures. Must be set if other machines can connect.
+        ready_lag_seconds: How long answers may stand still while queries wait, before /readyz says so.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

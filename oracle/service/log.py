@@ -39,6 +39,7 @@ EVENTS: Final = frozenset(
         "snapshot.written",
         "snapshot.failed",
         "source.ended",
+        "source.passed",
         "web.listening",
         "web.server",
     }

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from connectors.base import Committed
@@ -14,7 +15,7 @@ from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.settings import Login, MqttSettings
 from connectors.mqtt.sink import MqttSink
 from connectors.mqtt.source import MqttSource
-from oracle.errors import BusError, InputError, RefusedError
+from oracle.errors import BusError, InputError, MisplacedError, RefusedError, StateError
 from oracle.planning.plan import Plan
 from oracle.service import config_mqtt
 from oracle.service.config import Config
@@ -29,6 +30,7 @@ __all__ = [
     "MqttBus",
     "last_commit",
     "login_of",
+    "misplaced",
     "mqtt_settings",
     "open_bus",
     "open_journals",
@@ -109,9 +111,21 @@ def open_journals(config: Config, plan: Plan) -> tuple[Journal, Outbox]:
     """
     source, sink, _ = _tables(config)
     key = journal_key(read_key_file(config.state.key_path), plan.digest)
-    folder = source.journal or config.state.folder / "journal"
+    folder = _journal_folder(config)
     queries = Journal(folder / "queries", key, "queries", limit=source.journal_bytes)
     return queries, Outbox(Journal(folder / "answers", key, "answers", limit=sink.outbox_bytes))
+
+
+def _journal_folder(config: Config) -> Path:
+    return _tables(config)[0].journal or config.state.folder / "journal"
+
+
+def misplaced(config: Config, error: MisplacedError) -> StateError:
+    """Return what is said on MQTT where a snapshot is ahead of what was committed."""
+    return StateError(
+        f"journal {_journal_folder(config)}: {error}. On MQTT this folder is log and sink: put the newest one back, "
+        "never an older copy, as other queries would get the noise of those that it lacks"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,10 @@ from typing import Final
 
 from pydantic_core import PydanticCustomError
 
-__all__ = ["by_partition"]
+__all__ = ["OFFSETS", "by_partition"]
+
+OFFSETS: Final = "a number from 0 to 2^63 - 1, or a table of such numbers by partition"
+"""What an offset may be."""
 
 _OFFSETS: Final = range(2**63)
 
@@ -20,6 +23,6 @@ def _number(given: object) -> int:
     """Return an offset or a partition, which are text as a TOML table's keys and in the environment."""
     number = int(given) if isinstance(given, str) and given.isascii() and given.isdecimal() else given
     if isinstance(number, bool) or not isinstance(number, int) or number not in _OFFSETS:
-        msg = "must be a number from 0 to 2^63 - 1, or a table of such numbers by partition"
+        msg = f"must be {OFFSETS}"
         raise PydanticCustomError("offset", msg)
     return number

@@ -15,6 +15,7 @@ from typing import Final
 
 from connectors.base import Lag
 from oracle.planning.plan import Plan
+from oracle.planning.promise import Promise
 from oracle.predictors.base import PublicFacts
 from oracle.service.codec.rejections import Reason
 from oracle.service.states import State
@@ -195,6 +196,11 @@ class ProcessTelemetry:
         version: The software's version.
         model: The model's name.
         profile: The plan's profile.
+        predictor: The plan's predictor.
+        alpha: The error that was asked of the plan.
+        promise: What the plan promises of the error, and what that rests on.
+        schedule: Rounds and per-record delta of each planned phase of a shard.
+        declared: Training records that a shard's plan declares.
         nominal: As in `ShardTelemetry`.
         protects_queries: As in `ShardTelemetry`.
         released: As in `Plan`: answers follow from what was released when the state was made, and cost nothing.
@@ -211,6 +217,11 @@ class ProcessTelemetry:
     version: str
     model: str
     profile: str
+    predictor: str
+    alpha: float
+    promise: Promise
+    schedule: tuple[tuple[int, float], ...]
+    declared: int
     nominal: bool
     protects_queries: bool = True
     released: bool = False

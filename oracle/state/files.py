@@ -63,11 +63,9 @@ def read_private(path: Path, limit: int | None = None) -> bytes:
         PermissionError: It is readable by others; the message says how to mend it.
         OSError: It cannot be read.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    descriptor = durable.open_regular(path)
     with os.fdopen(descriptor, "rb") as file:
         mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise PermissionError(0, f"not a regular file: {path}")
         if mode & _TOO_OPEN:
             how = f"(mode {stat.S_IMODE(mode):04o}); close it with: chmod 600 {path}"
             raise PermissionError(0, f"readable by others {how}")

@@ -230,7 +230,7 @@ def _read_newest(folder: Path, read: Callable[[Path], _Read]) -> _Read | None:
 
 
 def _read_file(path: Path) -> bytes:
-    data = path.read_bytes()
+    data = durable.read(path)
     _check_name(path, peek(data))
     return data
 
@@ -244,7 +244,7 @@ def read_plan(folder: Path) -> bytes | None:
         StorageError: The folder cannot be read.
     """
     try:
-        plan = (folder / _PLAN).read_bytes()
+        plan = durable.read(folder / _PLAN)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -280,17 +280,18 @@ def check_lock(folder: Path) -> None:
     """
     path = folder / _LOCK
     try:
-        os.close(os.open(path, os.O_RDWR))
+        os.close(durable.open_regular(path, os.O_RDWR))
     except FileNotFoundError:
         return
     except OSError as exc:
-        raise StorageError(f"{path}: {exc.strerror}; it must belong to the user that serves") from exc
+        hint = "; it must belong to the user that serves" if isinstance(exc, PermissionError) else ""
+        raise StorageError(f"{path}: {exc.strerror}{hint}") from exc
 
 
 def is_held(folder: Path) -> bool:
     """Return whether some process holds the folder now. It makes and changes nothing."""
     try:
-        descriptor = os.open(folder / _LOCK, os.O_RDONLY)
+        descriptor = durable.open_regular(folder / _LOCK)
     except OSError:
         return False
     try:
@@ -332,7 +333,7 @@ def _newest(folder: Path) -> Path | None:
 
 
 def _peek_file(path: Path) -> PublicHeader:
-    with path.open("rb") as file:
+    with os.fdopen(durable.open_regular(path), "rb") as file:
         header = peek(file.read(HEADER_BYTES))
         size = os.fstat(file.fileno()).st_size
     if size < header.total_bytes:

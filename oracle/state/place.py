@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from oracle import durable
 from oracle.errors import NewerVersionError, StateError, StorageError, beyond_us
 
 __all__ = ["MARK", "SHARD", "UNFINISHED", "Mark", "Place", "place_of", "read_mark", "shard_name"]
@@ -73,7 +74,7 @@ def read_mark(path: Path) -> Mark | None:
         StorageError: It cannot be read.
     """
     try:
-        data = path.read_bytes()
+        data = durable.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as exc:

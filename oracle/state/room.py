@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from oracle import durable
 from oracle.errors import StorageError
 
 __all__ = ["check_room", "folder_problem"]
@@ -61,7 +62,7 @@ def _open_nameless(folder: Path) -> int:
         if exc.errno not in _NO_NAMELESS:
             raise
     path = folder / ".perpetua-trial"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    descriptor = durable.open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW)
     try:
         path.unlink(missing_ok=True)
     except OSError:

@@ -128,16 +128,16 @@ def refuse_copies(folder: Path, master_key: bytes) -> None:
     headers = [peek_folder(whole / name) for name in _present(whole)]
     if all(header is None or header.origin is not None for header in headers):
         return
-    last = max(header.phase for header in headers if header is not None)
+    found = {name: newest_bytes(whole / name) for name in _present(whole)}
+    # All are opened first: until then a header's phase is anybody's word, and as many steps of work.
+    shards = {name: decode(data, master_key, peek(data).plan_digest) for name, data in found.items() if data}
+    last = max(snapshot.phase for snapshot in shards.values())
     keys = []
-    for name in _present(whole):
-        data = newest_bytes(whole / name)
-        if data is not None:
-            header = peek(data)
-            key = phase_key(decode(data, master_key, header.plan_digest).arrays)
-            for _ in range(header.phase, last):
-                key = key.ratchet()
-            keys.append((name, key.secret))
+    for name, snapshot in shards.items():
+        key = phase_key(snapshot.arrays)
+        for _ in range(snapshot.phase, last):
+            key = key.ratchet()
+        keys.append((name, key.secret))
     _refuse_equal(whole, keys)
 
 

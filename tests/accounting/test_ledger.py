@@ -7,6 +7,7 @@ from oracle.accounting.ledger import (
     PhaseStarted,
     PlanEnded,
     ReplayForked,
+    ScoreReleased,
     SideRearmed,
     decode,
     encode,
@@ -21,6 +22,22 @@ _LINES: dict[bytes, LedgerEvent] = {
     b'{"kind":"plan-ended","round":9}': PlanEnded(round=9),
     b'{"kind":"replay-forked","round":5,"phase":1,"fork":"ab","number":2,"epsilon":1.0,"delta":1e-6,"delta_sum":0.1}': (
         ReplayForked(round=5, phase=1, fork="ab", number=2, epsilon=1.0, delta=1e-6, delta_sum=0.1)
+    ),
+    b'{"kind":"score-released","model":"m","data":"d","trial":"ab","wrong":4,"round":9,"noise":0.1,"epsilon":1.1,'
+    b'"epsilon_training":1.0,"epsilon_test":1.1,"delta":1e-6,"delta_sum":0.1}': (
+        ScoreReleased(
+            model="m",
+            data="d",
+            trial="ab",
+            wrong=4,
+            round=9,
+            noise=0.1,
+            epsilon=1.1,
+            epsilon_training=1.0,
+            epsilon_test=1.1,
+            delta=1e-6,
+            delta_sum=0.1,
+        )
     ),
 }
 

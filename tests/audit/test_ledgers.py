@@ -14,6 +14,7 @@ from oracle.accounting.ledger import (
     PhaseEnded,
     PhaseStarted,
     PlanEnded,
+    ScoreReleased,
     ShardStarted,
     ShardStopped,
     SideRearmed,
@@ -248,6 +249,15 @@ def test_forks_that_the_receipt_leaves_out_are_found(every_round):
         said = problems(msgspec.structs.replace(statement, forks=known), ledger)
         assert ("(forks): 2, the receipt" in said) == (known < 2)
         assert bool(said) == (known < 2)
+
+
+def test_a_released_score_is_of_no_run(every_round):
+    """It is of a trial: a ledger that has one too neither contradicts nor confirms a receipt."""
+    statements, events = every_round
+    figures = {"epsilon": 9.0, "epsilon_training": 8.0, "epsilon_test": 9.0, "delta": 0.1, "delta_sum": 0.1}
+    score = ScoreReleased(model="m", data="d", trial="ab", wrong=1, round=10**9, noise=1.0, **figures)
+    statement, count = statements[-1]
+    assert problems(statement, [score, *events[:count], score]) == ""
 
 
 def snapshot_after(rounds: int) -> Snapshot:

@@ -161,7 +161,7 @@ _LABELS = "column label: must hold booleans, or the numbers 0 and 1"
             "a",
             "secret77",
             {
-                ".csv": "column a: holds something that is not a number; its first rows have type string",
+                ".csv": "column a: holds something that is not a number; the first is in row 1",
                 ".parquet": "column a: must hold numbers, not string",
             },
         ),
@@ -169,7 +169,7 @@ _LABELS = "column label: must hold booleans, or the numbers 0 and 1"
             "a",
             dt.datetime(2013, 1, 1),  # noqa: DTZ001 -- a column of local times
             {
-                ".csv": "column a: holds something that is not a number; its first rows have type timestamp[ns]",
+                ".csv": "column a: holds something that is not a number; the first is in row 1",
                 ".parquet": "column a: must hold numbers, not timestamp[us]",
             },
         ),

@@ -4,7 +4,7 @@ import pytest
 
 from oracle.cli.version import version
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
-from tests.support.shards import deliveries_of, new_shard, process_in_batches
+from tests.support.shards import bodies, deliveries_of, new_shard, process_in_batches
 from tests.support.waiting import PATIENCE
 
 _COMMANDS = ("plan", "init", "serve", "status", "check", "topics", "replay", "demo")
@@ -149,3 +149,27 @@ def test_standard_input_to_standard_output(tmp_path):
     shorter = perpetua("serve", config, data=data[:1000])
     assert shorter.returncode == 4
     assert b"perpetua: standard input: position" in shorter.stderr
+
+
+@pytest.mark.parametrize(("closed", "said"), [("<&-", b"input: it is closed"), (">&-", b"output: it is closed")])
+def test_a_stream_that_is_closed_is_named(tmp_path, closed, said):
+    """The process was started without it: nothing is answered, and nothing else is taken for the stream."""
+    make_state(tmp_path / "state", long_plan())
+    config = write_config(tmp_path, source={"kind": "stdin", "path": None}, sink={"kind": "stdout", "path": None})
+    done = _closing(closed, "serve", config)
+    assert (done.returncode, said in done.stderr) == (4, True), done.stderr
+
+
+def test_nothing_is_written_to_a_file_in_place_of_standard_error(tmp_path):
+    """The log is lost, as it was asked to be; no file that the daemon opens gets its number."""
+    make_state(tmp_path / "state", long_plan())
+    (tmp_path / "q.jsonl").write_bytes(b"".join(line + b"\n" for line in bodies(20)))
+    done = _closing("2>&-", "serve", write_config(tmp_path))
+    assert (done.returncode, done.stdout) == (0, b"")
+    expected = process_in_batches(new_shard(long_plan()), deliveries_of(bodies(20))).replies
+    assert (tmp_path / "out.jsonl").read_bytes().splitlines() == expected
+
+
+def _closing(closed, *arguments):
+    line = ["sh", "-c", f'exec "$@" {closed}', "sh", *command(*arguments)]
+    return subprocess.run(line, input=b"", capture_output=True, check=False, timeout=PATIENCE, env=environment())

@@ -67,7 +67,12 @@ def test_serve_goes_on_behind_a_message_that_was_passed_over(stopped, cli, refus
     skip = ("skip", folder / "c.toml", "--position", str(position))
     assert "would never be answered" in refused(2, *skip)
     assert "--partition = 1: must be 0" in refused(2, *skip, "--partition", "1", "--yes")
-    assert "stands at position" in refused(2, "skip", folder / "c.toml", "--position", "3", "--yes")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for yes in ([], ["--yes"]):  # without it the position is looked at too
+        elsewhere = ("skip", folder / "c.toml", *yes, "--position")
+        assert "what was answered cannot be passed over" in refused(2, *elsewhere, "3")
+        assert f"the next message ends at {position}" in refused(2, *elsewhere, str(position + 1))
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert cli(*skip, "--yes").code == 0
     assert cli(*skip, "--yes").code == 0  # once more does no harm
     assert cli("check", folder / "c.toml").code == 0
@@ -79,6 +84,7 @@ def test_serve_goes_on_behind_a_message_that_was_passed_over(stopped, cli, refus
     assert [event for event in events if isinstance(event, MessageSkipped)] == [MessageSkipped(_AT, position)]
     assert cli("status", folder / "state").code == 0
     assert cli("check", folder / "c.toml").code == 0
+    assert "was passed over before" in refused(2, *skip)
     verify = ("replay", folder / "q.jsonl", "--from", folder / "state.genesis", "--verify")
     assert cli(*verify, "--answers", folder / "out.jsonl").out.startswith("identical: 118 messages, 117 rounds")
 

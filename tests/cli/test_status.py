@@ -3,6 +3,7 @@ import re
 import msgspec
 import pytest
 
+from oracle.planning.promise import promise_of
 from oracle.state.shards import begin_shards, finish_shards
 from tests.support.folders import long_plan, make_state, write_config, write_log
 
@@ -59,13 +60,19 @@ def test_status_of_a_served_state(cli, served):
 def test_status_in_words(cli, served):
     """Each fact is a line; they are the facts of the JSON object, of a predictor whose sides are armed afresh."""
     facts = msgspec.json.decode(cli("status", served / "state", "--json").out)
-    lines = cli("status", served / "state").out.splitlines()
+    lines = _facts(cli("status", served / "state").out.splitlines())
+    del facts["promise"]
     assert [line.split("  ")[0].strip() for line in lines] == [name.replace("_", " ") for name in facts]
     assert any(line.split() == ["round", f"{facts['round']:,}"] for line in lines)
 
 
+def _facts(lines):
+    """Return the lines before the promise."""
+    return lines[: lines.index("")]
+
+
 def _lines(text):
-    return dict(re.split(r"  +", line.strip(), maxsplit=1) for line in text.splitlines())
+    return dict(re.split(r"  +", line.strip(), maxsplit=1) for line in _facts(text.splitlines()))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +80,11 @@ def _lines(text):
     [
         ("rectangles", set(), {"phase": "3", "rearms": "2", "protects queries": "yes"}),
         ("stumps", set(), {"phase": "3", "protects queries": "yes"}),
-        ("classical", {"phase", "phase rounds left", "rearms", "delta"}, {"delta limit": "0", "rounds left": "4,368"}),
+        (
+            "classical",
+            {"phase", "phases", "phase rounds left", "rearms", "delta"},
+            {"delta limit": "0", "rounds left": "4,368"},
+        ),
         ("bisection", {"rearms"}, {"phase": "2, recalls", "protects queries": "no"}),
     ],
 )
@@ -90,7 +101,24 @@ def test_each_predictor_has_the_words_that_make_sense_for_it(cli, tmp_path, pred
     assert not absent & lines.keys()
     facts = msgspec.json.decode(cli("status", tmp_path / "state", "--json").out)
     assert {"predictor", "phase", "phase_rounds_left", "rearms", "delta"} <= facts.keys()
-    assert {name.replace("_", " ") for name in facts} - lines.keys() == absent
+    assert {name.replace("_", " ") for name in facts} - {"promise"} - lines.keys() == absent
+
+
+@pytest.mark.parametrize("predictor", ["rectangles", "stumps", "classical", "bisection"])
+def test_the_promise_is_printed_whole(cli, tmp_path, predictor):
+    """Bound, whose it is beyond, probability, kind, basis and every condition; and what the terms mean."""
+    make_state(tmp_path / "state", long_plan(predictor))
+    promise = promise_of(long_plan(predictor))
+    facts = msgspec.json.decode(cli("status", tmp_path / "state", "--json").out)
+    assert msgspec.convert(facts["promise"], type(promise)) == promise
+    assert facts["alpha"] == long_plan(predictor).alpha
+    text = cli("status", tmp_path / "state").out
+    missed = () if promise.missed is None else (f"probability {promise.missed:g}",)
+    for told in (f"at most {promise.bound:.4f}", promise.beyond, promise.basis, *missed, *promise.conditions):
+        assert told in text
+    assert ("re-armed" in text) == (predictor in {"rectangles", "stumps"})
+    assert ("phase " in text) == (predictor != "classical")
+    assert f"predictor {predictor}" in re.sub(" +", " ", text)
 
 
 @pytest.mark.parametrize("predictor", ["classical", "bisection"])
@@ -171,7 +199,8 @@ def test_shards_in_words(cli, sharded):
     assert [line.split()[:2] for line in lines[1:4]] == [
         [str(number), f"{shard['round']:,}"] for number, shard in enumerate(facts.pop("shards"))
     ]
-    assert [line.split("  ")[0].strip() for line in lines[5:]] == [name.replace("_", " ") for name in facts]
+    del facts["promise"]
+    assert [line.split("  ")[0].strip() for line in _facts(lines[5:])] == [name.replace("_", " ") for name in facts]
 
 
 def test_a_shard_is_missing(refused, sharded):

@@ -80,9 +80,12 @@ def test_trained_from_a_file_and_served(cli, model, rows, tmp_path):
     labels = [json.loads(line)["label"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     wrong = sum(label != truth for label, truth in zip(labels, [0, 1] * 50, strict=True))
     assert wrong <= 3  # the noise of a round turns one in 1,500 of these
-    status = cli("status", tmp_path / "state", "--json").out
-    assert json.loads(status)["round"] == 100
-    status = status.replace('"predictor":"stumps"', "")  # the kind, which the model file says
+    facts = json.loads(cli("status", tmp_path / "state", "--json").out)
+    assert facts["round"] == 100
+    assert facts.pop("predictor") == "stumps"  # the kind, which the model file says
+    told = json.loads(cli("plan", model, "--json").out)["promise"]
+    assert facts.pop("promise") == told  # which follows from the model file alone
+    status = json.dumps(facts)
     ledger = (tmp_path / "ledger.jsonl").read_text()
     assert all(name not in text for name in ("stump", "column", '"b"') for text in (status, ledger))
 

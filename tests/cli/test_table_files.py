@@ -10,6 +10,7 @@ import pytest
 
 from oracle.cli import table_files
 from oracle.cli.tables import labelled_batches
+from oracle.errors import DataError
 from oracle.planning.features import Feature
 
 pytestmark = pytest.mark.usefixtures("planned_once")
@@ -124,3 +125,23 @@ def test_shards_need_both_labels_too(refused, model, tmp_path):
     path.write_text("a,label\n" + "0.5,1\n" * 16_000)
     line = refused(2, "init", model(16_000), "--data", path, "--state", tmp_path / "state", "--shards", "2")
     assert "column label: all rows have the same label" in line
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("number", [" 1.5", "-1e3", "nan"], "secret77"),
+        ("decimal", ["1.50", "7", " 3"], "1.234"),
+        ("date", ["2013-07-04", "1999-12-31", " 2000-01-01"], "04.07.2013"),
+    ],
+)
+@pytest.mark.parametrize("row", [1, 2, 59_999, 90_000])
+def test_row_of_a_bad_value_is_told(tmp_path, kind, good, bad, row):
+    """The first row that has one, however far down it is: the file's first rows may be as they should."""
+    fields = [good[number % 3] for number in range(90_000)]
+    fields[row - 1] = bad
+    path = tmp_path / "rows.csv"
+    path.write_text("a,label\n" + "".join(f"{field},{number % 2}\n" for number, field in enumerate(fields)))
+    feature = Feature(name="a", type=kind, places=2 if kind == "decimal" else 0)
+    with pytest.raises(DataError, match=rf"column a: holds something that is not .*; the first is in row {row}$"):
+        list(labelled_batches(path, [feature], "label"))

@@ -294,11 +294,25 @@ class TestJsonlSink(FileSinkSuite):
             await JsonlSink(tmp_path / "answers.jsonl").open()
 
     async def test_shortened_file_is_an_error(self, tmp_path):
-        """A file shorter than what was committed is damage, not a reason to start anew."""
+        """A file shorter than what was committed is damage, not a reason to start anew; the message has two ways on."""
         await self.expected(tmp_path / "a", json_commits(2))
-        os.truncate(tmp_path / "a" / "answers.jsonl", 5)
-        with pytest.raises(StorageError, match="shorter than what was committed"):
+        path = tmp_path / "a" / "answers.jsonl"
+        length = path.stat().st_size
+        os.truncate(path, 5)
+        with pytest.raises(
+            StorageError, match=rf"{path}: {length} bytes of it .* committed, and it has 5; put it back"
+        ):
             await self.make(tmp_path / "a").open()
+        path.unlink()
+        with pytest.raises(StorageError, match=rf"and it is gone; put it back.* truncate -s {length} {path}"):
+            await self.make(tmp_path / "a").open()
+        path.touch(0o600)
+        os.truncate(path, length)
+        sink = self.make(tmp_path / "a")
+        await sink.open()
+        await sink.commit(json_commits(3)[2])
+        await sink.close()
+        assert path.stat().st_size > length
 
     async def test_damaged_record_is_an_error(self, tmp_path):
         """Every flipped bit of the record that changes what it says is found."""

@@ -9,8 +9,8 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kafka.tolerance import TolerantRecords
-from tests.support.kafka_records import batch, record, sealed, varint
+from connectors.kafka.tolerance import TolerantRecords, UnpackedBatchError
+from tests.support.kafka_records import batch, packed, record, sealed, varint
 
 _TIME = 1_700_000_000_000
 
@@ -178,3 +178,20 @@ def test_what_no_broker_takes_is_an_error(records):
     """Parts longer than their record, records longer than their parts, negative sizes, numbers without end."""
     with pytest.raises(CorruptRecordException):
         _read(batch(records))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_batch_that_unpacks_to_far_more_than_there_is_room_is_an_error(codec):
+    """Some kilobytes would be 300 MB; the error says which offsets, and what to do."""
+    data = bytearray(packed(codec, [record(0, bytes(300 << 20))]))
+    struct.pack_into(">q", data, 0, 7)
+    with pytest.raises(UnpackedBatchError, match=r"offset 7 to 8 cannot .* more than 32 MiB; .* = 8$"):
+        _read(bytes(data))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_batches_of_every_codec_are_read(codec):
+    """What is in them is what their producer put there, some megabytes of it too."""
+    values = [b"v" * size for size in (0, 1, 5 << 20)]
+    data = packed(codec, [record(index, value) for index, value in enumerate(values)])
+    assert [value for _, _, _, value, _ in _read(data)] == values

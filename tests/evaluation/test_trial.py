@@ -4,8 +4,13 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle.evaluation.baselines import best_box, best_stump
-from oracle.evaluation.trial import Table, interval, order_of
+from oracle.evaluation.baselines import baselines, best_box, best_stump
+from oracle.evaluation.report import report_of
+from oracle.evaluation.trial import Table, Trial, interval, order_of
+from oracle.planning.box_model import BoxModel
+from oracle.planning.features import Feature
+from oracle.planning.promise import promise_of
+from tests.support.folders import long_plan
 
 
 @settings(deadline=None)
@@ -55,3 +60,51 @@ def test_order_of_rounds():
     assert (drawn != order_of(50, 100_000, b"b", resampled=True)).any()
     counts = np.bincount(drawn, minlength=50)
     assert scipy.stats.chisquare(counts).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("kinds", "names"),
+    [
+        (
+            ("number", "string"),
+            [
+                *["always 1", "best stump, best box", "classical, same epsilon", "logistic regression"],
+                *["gradient boosting", "logistic regression of diffprivlib", "random forest of diffprivlib"],
+            ],
+        ),
+        (
+            ("string", "string"),
+            ["always 1", "best stump, best box", "classical, same epsilon", "scikit-learn, diffprivlib"],
+        ),
+    ],
+)
+def test_baselines_beside_strings(kinds, names):
+    """What cannot be tried says why, and what can leaves the strings out; the codes of these are no numbers."""
+    features = tuple(
+        Feature(name=name, type=kind, max_bytes=7) if kind == "string" else Feature(name=name, bounds=(-1.0, 1.0))
+        for name, kind in zip("ab", kinds, strict=True)
+    )
+    model = BoxModel(
+        name="m", predictor="rectangles", epsilon=4.0, examples=400, features=features, slicing="sequential"
+    )
+    rows = np.random.default_rng(2).normal(size=(400, sum(feature.width for feature in features)))
+    rows[:, -1] = np.nan  # of a string's code: no learner may look at it
+    table = Table(rows, rows[:, 0] > -0.5)
+    found = list(baselines(model, table, table, bytes(32)))
+    assert [one.name for one in found] == names
+    for one in found:
+        assert (one.error is None) == (one.name in {names[1], names[2], "scikit-learn, diffprivlib"})
+        assert "string" in one.note or one.name == "always 1"
+    assert all(one.error is not None and one.error < 0.05 for one in found if one.name == "gradient boosting")
+
+
+@pytest.mark.parametrize(("wrong", "told"), [(20, ()), (90, ("no condition",))])
+def test_a_broken_promise_is_never_said_to_be_in_order(wrong, told):
+    """Where no cause is found, that is what is said."""
+    plan = long_plan()
+    truth = np.zeros(100, dtype=np.bool_)
+    phases, rows = np.ones(100, dtype=np.int64), np.arange(100)
+    trial = Trial(np.arange(100) < wrong, truth, phases, rows, (), 100)
+    report = report_of(plan, promise_of(plan), trial, [], [], "", None)
+    assert report.kept == (not told)
+    assert tuple(cause[:12] for cause in report.causes) == told

@@ -131,7 +131,7 @@ def _bounds(plan: BoxPlan) -> set[str]:
         "JSON, which has no NaN and no Infinity",
         "one Arrow IPC stream",
         "an uncompressed Arrow stream",
-        "columns without dictionaries and views",
+        "columns without dictionaries, views and extension types",
         "Arrow messages without metadata of their own",
         "at most 4096 columns, with those in others",
         "a column of strings or signed integers",

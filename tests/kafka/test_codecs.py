@@ -1,6 +1,7 @@
 """The two codecs over a real broker, and the largest message that either can make."""
 
 import asyncio
+import re
 
 import msgspec
 import numpy as np
@@ -13,18 +14,20 @@ from hypothesis import strategies as st
 from connectors.base import ARROW_STREAM, JSON, Delivery
 from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES
 from oracle.planning.model import Limits
+from oracle.planning.serving import serving
 from oracle.predictors.base import Answers
 from oracle.service.codec.batches import BatchCodec
 from oracle.service.kafka import largest_reply
 from tests.kafka.conftest import unique_name
 from tests.predictors.plans import feature, tiny_plan
+from tests.service.test_peaks import Peaks
 from tests.support.arrow_types import unjoinable
 from tests.support.folders import long_plan
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
-from tests.support.kafka_records import batch, produce, record
+from tests.support.kafka_records import batch, packed, produce, record
 from tests.support.shards import arrow_body, bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 
 def _ask(model, body, content_type, *, key=None, more=()):
@@ -265,3 +268,48 @@ def test_the_largest_key_and_headers_come_back(narrow_model):
     assert answer.key == key
     assert dict(answer.headers)["correlation-id"] == header
     assert other.headers == (("content-type", JSON.encode()), ("ce_id", b"1"))
+
+
+_CODECS = ["gzip", "snappy", "lz4", "zstd"]
+
+
+def _bomb(codec, size):
+    """Return a batch of one query with a header of so many zeros, which would come back with the answer."""
+    return packed(codec, [record(0, bodies(1)[0], headers=[(b"correlation-id", bytes(size))])])
+
+
+def test_compressed_batches_are_unpacked_by_the_broker(model):
+    """It refuses what is too large then; what is not is answered, and takes no more memory than any other query."""
+    good = bodies(40)
+    batches = [
+        packed(codec, [record(index, body) for index, body in enumerate(good[10 * number : 10 * number + 10])])
+        for number, codec in enumerate(_CODECS)
+    ]
+    assert asyncio.run(produce(model.broker.servers, model.queries, batches)) == [0] * 4
+    bombs = [_bomb(codec, 50_000_000) for codec in _CODECS]
+    assert 0 not in asyncio.run(produce(model.broker.servers, model.queries, bombs))
+    serve_here(model.config(), lambda _log: model.count() >= 40)
+    assert [answer.value for answer in model.read()] == model.expected(good)
+
+
+def test_batch_that_was_stored_compressed_cannot_take_all_memory(model):
+    """Its shard stops in no more memory than is planned, and says how to leave it unanswered, which works."""
+    good = bodies(20)
+    process = model.serve(model.config())
+    model.ask(good[:10])
+    model.wait_for_answers(10)
+    model.broker.configure_topic(model.queries, {"compression.type": "producer"})
+    bomb = _bomb("zstd", 300_000_000)
+    eventually(lambda: asyncio.run(produce(model.broker.servers, model.queries, [bomb])) == [0])
+    peaks = Peaks(process)
+    eventually(peaks.look)
+    assert process.wait() == 4
+    peaks.assert_within(serving(model.plan))
+    (line,) = [line["error"] for line in model.log() if line.get("event") == "daemon.failed"]
+    found = re.search(r"or to more than 32 MiB; .* and set source\.first_offset = (\d+)$", line)
+    assert found is not None
+    model.broker.configure_topic(model.queries, {"compression.type": "uncompressed"})
+    model.delete_records(int(found[1]))
+    model.ask(good[10:])
+    serve_here(model.config(source=f"session_seconds = 2\nfirst_offset = {found[1]}"), lambda _log: model.count() >= 20)
+    assert [answer.value for answer in model.read()] == model.expected(good)

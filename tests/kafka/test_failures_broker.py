@@ -108,3 +108,17 @@ def test_a_broker_that_is_silent_while_answers_are_executed_again(mortal, reques
     assert [line["rounds"] for line in log if line["event"] == "daemon.recovered"] == [300]
     assert model.values() == model.expected([*bodies(300), *bodies(50, seed=2)])
     model.end()
+
+
+def test_a_coordinator_that_ends_no_transaction_is_waited_for(model):
+    """It can write no end into the topic of answers: each try runs out of time, says so, and others follow."""
+    config = model.config(kafka="request_seconds = 1", sink="transaction_seconds = 2")
+    model.broker.configure_topic(model.answers, {"message.timestamp.before.max.ms": "0"})
+    model.ask(bodies(3))
+
+    def tried(log):
+        return sum(line["event"] == "bus.unavailable" and "no answer in time" in line["error"] for line in log) > 1
+
+    log = serve_here(config, tried)
+    assert "look at the clocks of both machines" in str(log)
+    assert not any(line["event"] == "shard.failed" for line in log)

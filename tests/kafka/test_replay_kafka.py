@@ -14,6 +14,7 @@ from oracle.cli import replay_kafka
 from oracle.cli.receipt_log import QueryLog, against_log
 from oracle.errors import InputError, RefusedError
 from oracle.state.forks import read_forks
+from tests.kafka.test_strangers import delete_group, set_offset
 from tests.support.broker import Broker
 from tests.support.folders import command, environment
 from tests.support.kafka import KafkaModelUnderTest
@@ -158,3 +159,14 @@ def test_a_receipt_is_checked_against_topics(served, tmp_path):
     complete = msgspec.structs.replace(statement, forks=kinds.count("replay-forked"))
     assert against_ledger(complete, ledger) == []
     assert against_ledger(msgspec.structs.replace(complete, rearms=0), ledger)
+
+
+def test_answers_are_proved_by_our_marks(served):
+    """Where somebody has deleted the group or set its offset back, our own mark says what was committed."""
+    model, config = served
+    genesis = str(model.folder / "state.genesis")
+    for disturb in (lambda: delete_group(model), lambda: set_offset(model, 3, "theirs")):
+        disturb()
+        done = replay(str(config), "--from", genesis, "--verify")
+        assert done.returncode == 0, done.stderr
+        assert f"identical: {_COUNT} messages" in done.stdout

@@ -58,3 +58,21 @@ def _answers_unsaved(model: KafkaModelUnderTest, told: Told, answered: int) -> N
     model.ask(bodies(600))
     model.wait_for_answers(answered)
     assert {reason["check"] for reason in told.becomes("degraded")} == {"folder"}
+
+
+def test_drill_a_topic_of_ours_goes_while_it_serves(model: KafkaModelUnderTest):
+    """The client would look for it until the transaction is over, here in a quarter of an hour; the shard says so."""
+    model.serve(model.config(extra=_WEB, sink="transaction_seconds = 900"))
+    told = Told(model)
+    told.becomes("serving")
+    model.ask(bodies(5))
+    model.wait_for_answers(5)
+    model.broker.delete_topic(model.answers)
+    model.ask(bodies(5, seed=2))
+    told.becomes("waiting", known=False)
+    assert f"topic {model.answers}: there is none; make it" in str(model.log())
+    model.broker.create_topic(model.answers, 1, {"max.message.bytes": "20000000"})
+    told.becomes("serving")
+    assert [answer.value for answer in model.wait_for_answers(5)] == model.expected([*bodies(5), *bodies(5, seed=2)])[
+        5:
+    ]

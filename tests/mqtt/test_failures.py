@@ -139,7 +139,9 @@ def test_outbox_that_is_gone_is_told(model):
     model.stop(model.processes[0])
     shutil.rmtree(model.folder / "state" / "journal" / "answers")
     assert model.serve(model.config()).wait(PATIENCE) == 3
-    assert "sink: it has no commit, but the state is at position" in str(model.log())
+    told = f"journal {model.folder / 'state' / 'journal'}: sink: it has no commit, but the state is at position"
+    assert told in str(model.log())
+    assert told.encode() in perpetua("check", model.config()).stdout
     assert len(asker.heard) == 1
 
 

@@ -49,11 +49,11 @@ def test_defaults_are_filled_in() -> None:
         ({"beta": 0.0}, "model.beta = 0.0: must be from 1e-12 to 0.5"),
         ({"gamma": 1.5}, "model.gamma = 1.5: must be from 1e-06 to 1"),
         ({"gamma": 1e-9}, "model.gamma = 1e-09: must be from 1e-06 to 1"),
-        ({"examples": 0}, "model.examples = 0: must be above 0 and at most"),
-        ({"share": 0.0}, "model.share = 0.0: must be at least 1e-06 and at most 1"),
+        ({"examples": 0}, "model.examples = 0: must be from 1 to 281474976710656"),
+        ({"share": 0.0}, "model.share = 0.0: must be from 1e-06 to 1"),
         ({"first_share": 1.0}, "model.first_share = 1.0: must be at least 1e-06 and below 1"),
         ({"trim": 10}, "model.trim = 10: must be from 0 to examples (9)"),
-        ({"trim": -1}, "model.trim = -1: must be from 0 to examples (9)"),
+        ({"trim": -1}, "model.trim = -1: must be from 0 to examples"),
         ({"limits": {"rows": 0}}, "model.limits.rows = 0: must be from 1 to 16777216"),
         ({"limits": {"body_bytes": 63}}, "model.limits.body_bytes = 63: must be from 64 to 1073741824"),
         ({"name": "a b"}, "model.name = 'a b': must be 1 to 64 letters, digits, '-', '_' or '.'"),
@@ -85,10 +85,11 @@ def test_defaults_are_filled_in() -> None:
             "model.features[0].bounds = '...': must be a list of length 2, not ",
         ),
         ({"profile": "paper", "slicing": "faces"}, 'model.slicing = \'faces\': must be "rsc" for profile = "paper"'),
-        ({"epsylon": 1.0}, "model.epsylon = '...': unknown setting; did you mean epsilon?"),
+        ({"concept": "box"}, "model.concept = '...': unknown setting of a model file; it is for predictor classical"),
+        ({"epsylon": 1.0}, "model.epsylon = '...': unknown setting of a model file; did you mean epsilon?"),
         (
             {"features": [{"name": "a", "side": "both"}]},
-            "model.features[0].side = '...': unknown setting; did you mean sides?",
+            "model.features[0].side = '...': unknown setting of a model file; did you mean sides?",
         ),
     ],
 )
@@ -104,6 +105,7 @@ def test_a_wrong_field_is_named_with_its_bound(fields: dict[str, object], messag
     [
         ({}, "model is not set: the table [model] is missing"),
         (document() | {"modle": {}}, "modle = '...': unknown table"),
+        ({"state": {}, "source": {}}, "this is a configuration; name the model file"),
     ],
 )
 def test_a_wrong_table_is_named(content: dict[str, object], message: str) -> None:

@@ -71,7 +71,7 @@ def _shared(parts):
 _LONG = Bytes(b"n" * 200_000)
 _MANY_ROWS = 2**40
 _BROKEN = "one Arrow IPC stream"
-_PLAIN = "columns without dictionaries and views"
+_PLAIN = "columns without dictionaries, views and extension types"
 _WIDE = "at most 4096 columns, with those in others"
 _VIEWS = pa.array(["long enough to stand outside"] * 2, pa.string_view())
 

@@ -134,3 +134,57 @@ def test_names_and_metadata_that_are_no_text():
         found = ArrowCodec(_NUMBER).decode(body)
         assert (found.reason if isinstance(found, Rejection) else None) == reason
         same_alone(_NUMBER, BatchCodec(_NUMBER), [body] * 3)
+
+
+class _Ours(pa.ExtensionType):  # type: ignore[misc]  # it has no types
+    """A type that a process may know of or not; it cannot be read without what it was made with."""
+
+    def __init__(self):
+        super().__init__(pa.float64(), "tests.ours")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage, serialized):
+        raise ValueError(storage, serialized)
+
+
+def _of_others(kind, values, name, place):
+    """Return a message with a column of a type that others have made, as its storage and the type's name."""
+    field = pa.field(place, kind, metadata={"ARROW:extension:name": name, "ARROW:extension:metadata": "{}"})
+    fields, columns = [pa.field("a", pa.float64())], [pa.array([0.5])]
+    if place == "within":
+        field = pa.field(place, pa.list_(field))
+        values = [values]
+    if place == "a":
+        fields, columns = [], []
+    sink = pa.BufferOutputStream()
+    whole = pa.schema([*fields, field])
+    with pa.ipc.new_stream(sink, whole) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays([*columns, pa.array(values, field.type)], schema=whole))
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("place", ["a", "id", "note", "within"])
+@pytest.mark.parametrize(
+    ("kind", "values", "name"),
+    [
+        (pa.float64(), [0.5], "tests.ours"),  # of a name that nobody knows it is read as a plain number
+        (pa.int64(), [1], "pandas.period"),  # which it is until somebody imports a part of pandas
+        (pa.int8(), [1], "arrow.bool8"),  # before pyarrow 18
+        (pa.string(), ["1"], "arrow.json"),  # before pyarrow 19
+    ],
+)
+def test_what_a_process_knows_of_does_not_decide_what_is_a_query(kind, values, name, place):
+    """A column of a type that others have made is refused by its name, before that is looked up."""
+    body = _of_others(kind, values, name, place)
+    wanted = Rejection(Reason.UNSUPPORTED_CONTENT, "body", "columns without dictionaries, views and extension types")
+    assert ArrowCodec(_NUMBER).decode(body) == wanted
+    same_alone(_NUMBER, BatchCodec(_NUMBER), [_GOOD, *[body] * 3, _GOOD])
+    pa.register_extension_type(_Ours())
+    try:
+        assert ArrowCodec(_NUMBER).decode(body) == wanted
+        same_alone(_NUMBER, BatchCodec(_NUMBER), [_GOOD, *[body] * 3, _GOOD])
+    finally:
+        pa.unregister_extension_type("tests.ours")

@@ -80,7 +80,13 @@ def test_unknown_setting(tmp_path, text, field, near):
     with pytest.raises(InputError) as caught:
         _load(tmp_path, text)
     assert caught.value.field == field
-    assert caught.value.bound == "unknown setting" + (f"; did you mean {near}?" if near else "")
+    assert caught.value.bound == "unknown setting of a configuration" + (f"; did you mean {near}?" if near else "")
+
+
+def test_a_model_file_is_told_from_a_configuration(tmp_path):
+    """Whoever names the wrong one of the two reads which is wanted, not that a setting is unknown."""
+    with pytest.raises(InputError, match=r"CONFIG.toml = '.*': this is a model file; name the configuration"):
+        _load(tmp_path, '[model]\nname = "m"\n')
 
 
 @pytest.mark.parametrize(
@@ -174,7 +180,7 @@ def test_environment_goes_before_the_file(tmp_path, monkeypatch):
     [
         ("PERPETUA_SERVICE__LOG", "xml", "service.log = 'xml': .*'json' or 'text'"),
         ("PERPETUA_SERVICE__BATCH_ROWS", "0", "service.batch_rows = '0': .*greater than or equal to 1"),
-        ("PERPETUA_SERVICE__LGO", "json", r"service.lgo = .*unknown setting; did you mean log\?"),
+        ("PERPETUA_SERVICE__LGO", "json", r"service.lgo = .*unknown setting of a configuration; did you mean log\?"),
         ("PERPETUA_STATE", "nonsense", "PERPETUA_.*environment.*state"),
     ],
 )

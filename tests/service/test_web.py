@@ -7,10 +7,12 @@ import json
 import socket
 
 import httpx
+import msgspec
 import pytest
 
 from oracle.errors import BusError, InputError
 from oracle.planning.kinds import KINDS
+from oracle.planning.promise import Promise, promise_of
 from oracle.predictors.base import PublicFacts
 from oracle.service.board import Board
 from oracle.service.config_web import WebTable
@@ -158,13 +160,15 @@ async def test_status(tmp_path):
         found = (await site.ask("/status")).json()
         plan, (record, _) = small_plan(), site.board.telemetry.shards
     assert list(found) == [
-        *["version", "model", "profile", "proved", "protects_queries", "released"],
+        *["version", "model", "profile", "predictor", "alpha", "promise", "proved", "protects_queries", "released"],
         *[
             "now",
             "started",
             "ready",
             "not_ready",
             "epsilon",
+            "declared",
+            "schedule",
             "delta_spent",
             "delta_limit",
             "shards",
@@ -199,6 +203,10 @@ async def test_status_of_every_kind(tmp_path, predictor):
     assert found["protects_queries"] == (predictor != "bisection")
     assert found["released"] == (predictor == "classical")
     assert (found["delta_limit"] == 0.0) == (found["delta_spent"] == 0.0) == found["released"]
+    assert (found["predictor"], found["alpha"], found["declared"]) == (predictor, plan.alpha, plan.declared)
+    assert msgspec.convert(found["promise"], Promise) == promise_of(plan)
+    phases = [(phase["rounds"], phase["delta"]) for phase in found["schedule"]]
+    assert phases == [(phase.rounds, phase.delta) for phase in plan.phases]
 
 
 async def test_token(tmp_path, token):

@@ -167,6 +167,16 @@ def test_copies_that_an_earlier_version_left_are_found(old, phases, bound):
             refuse_copies(folder, KEY)
 
 
+def test_no_work_is_done_on_the_word_of_a_header(old):
+    """A phase that nobody has written, and that would take for ever to reach, is damage before it is a number."""
+    data = newest_bytes(old / "shard-0002")
+    assert data is not None
+    header = peek(data)
+    _put(old, 2, replace(header, phase=2**62).pack() + data[header.header_bytes :])
+    with pytest.raises(CorruptSnapshotError):
+        refuse_copies(old, KEY)
+
+
 @pytest.mark.parametrize("open_store", [FolderStore.open, PatientStore])
 def test_snapshot_of_an_earlier_version_is_bound_when_it_is_read(old, open_store):
     """The file is let be; the next ones are its shard's and of one run, though its key goes on in each phase."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oracle import durable
 from oracle.errors import CorruptSnapshotError, StorageError
 from oracle.state.folder import FolderStore
 from oracle.state.patient import PatientStore
@@ -92,7 +93,7 @@ def test_a_snapshot_erased_while_it_is_read_is_read_again(folder, monkeypatch):
     owner = PatientStore(folder, MASTER_KEY)
     read = PatientStore(folder, MASTER_KEY).load_latest
     torn: list[Path] = []
-    real = Path.read_bytes
+    real = durable.read
 
     def reading(path):
         data = real(path)
@@ -102,7 +103,7 @@ def test_a_snapshot_erased_while_it_is_read_is_read_again(folder, monkeypatch):
             return data[:-100] + bytes(100)
         return data
 
-    monkeypatch.setattr(Path, "read_bytes", reading)
+    monkeypatch.setattr(durable, "read", reading)
     found = read(small_plan().digest)
     assert torn
     assert found is not None

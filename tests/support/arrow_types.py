@@ -189,7 +189,6 @@ def unjoinable() -> dict[str, bytes]:
     found = {
         "union without batches": (union, []),
         "dense union without batches": (union.with_type(pa.dense_union([])), []),
-        "uuid without batches": (union.with_type(pa.uuid()), []),
         "runs in two batches": (union.with_type(runs.type), [runs] * 2),
         "runs in one batch": (union.with_type(runs.type), [runs]),
     }

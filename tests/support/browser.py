@@ -79,7 +79,7 @@ def chromium(profile: Path) -> Iterator[Chrome]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     running = Chrome(options=options, service=ChromeService(driver))
-    running.set_page_load_timeout(_LOAD_SECONDS)
+    running.set_page_load_timeout(PATIENCE)  # of every command to the page, on a busy machine too
     try:
         yield running
     finally:
@@ -116,12 +116,14 @@ class Page:
 
     def load(self, path: str = "") -> None:
         """Load what is at this path of the server; once more if the driver does not see the load end, as happens."""
-        with contextlib.suppress(TimeoutException):
-            self.browser.get(self.server.address + path)
-            return
-        self.browser.set_page_load_timeout(PATIENCE)
-        self.browser.get(self.server.address + path)
         self.browser.set_page_load_timeout(_LOAD_SECONDS)
+        try:
+            self.browser.get(self.server.address + path)
+        except TimeoutException:
+            self.browser.set_page_load_timeout(PATIENCE)
+            self.browser.get(self.server.address + path)
+        finally:
+            self.browser.set_page_load_timeout(PATIENCE)
 
     def show(self, document: Mapping[str, Any]) -> None:
         """Change the document, and wait until the page has asked for it and has shown it."""

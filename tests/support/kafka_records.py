@@ -1,16 +1,19 @@
 """Kafka's records byte by byte, also such as no client writes, and how to give them to a broker."""
 
 import struct
+import time
 from collections.abc import Iterable, Sequence
 
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.util import calc_crc32c
 
-__all__ = ["batch", "produce", "record", "sealed", "varint"]
+__all__ = ["batch", "packed", "produce", "record", "sealed", "varint"]
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CRC = struct.Struct(">I")
+_CODECS = {"gzip": (gzip_encode, 1), "snappy": (snappy_encode, 2), "lz4": (lz4_encode, 3), "zstd": (zstd_encode, 4)}
 _CRC_AT, _SUMMED_FROM = 17, 21
 
 
@@ -54,6 +57,16 @@ def batch(records: Sequence[bytes], *, first: int = 0, last: int | None = None, 
     size = _HEADER.size - 12 + len(body)
     last = len(records) - 1 if last is None else last
     return sealed(_HEADER.pack(first, size, -1, 2, 0, 0, last, time, time, -1, -1, -1, len(records)) + body)
+
+
+def packed(codec: str, records: Sequence[bytes]) -> bytes:
+    """Return a compressed batch with the time of now, as brokers keep it only where a topic may have such."""
+    pack, kind = _CODECS[codec]
+    data = bytearray(batch(records, time=int(time.time() * 1000))[: _HEADER.size])
+    data += pack(b"".join(records))
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    struct.pack_into(">h", data, _SUMMED_FROM, kind)
+    return sealed(data)
 
 
 def sealed(data: bytes | bytearray) -> bytes:

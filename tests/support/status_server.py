@@ -71,8 +71,8 @@ class StatusServer:
         """Listen, if it does not, and return when the port answers."""
         if self._server is not None:
             return
-        config = uvicorn.Config(
-            self._application(), port=self._port, log_level="error", lifespan="off", timeout_graceful_shutdown=1
+        config = uvicorn.Config(  # log_config: its loggers are those of the daemon's tests, in the same process
+            self._application(), port=self._port, log_config=None, lifespan="off", timeout_graceful_shutdown=1
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, name="status-server", daemon=True)

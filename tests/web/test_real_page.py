@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from selenium.webdriver import Chrome
 
+from oracle.planning.promise import promise_of
 from oracle.service.web.guard import HEADERS
 from tests.support.browser import Page, chromium
 from tests.support.folders import command, environment, long_plan, make_state, write_config, write_log
@@ -74,6 +75,11 @@ def test_an_operator_looks_at_a_daemon(daemon: _Address, browser: Chrome) -> Non
 
     page.until(lambda: rounds() + int(page.text("nav-rejections") or 0) == 500)
     assert rounds() > 0
+    promise = promise_of(long_plan())
+    assert page.text("promise-bound") == f"at most {promise.bound:.4f}"
+    assert page.texts("#promise-conditions li") == list(promise.conditions)
+    assert f"{long_plan().declared:,} training rows declared" in page.text("phase-rows")
+    assert "%" not in page.find("#privacy-title").find_element("xpath", "..").text  # nothing runs out
     assert page.complaints() == []
     assert page.pale_texts() == []
     assert page.picture("real").stat().st_size > 0

@@ -6,6 +6,8 @@ flatbuffers, so it can be refused by name while it costs nothing. A stream is le
 
     * no buffer is compressed, and no message has metadata of its own, where older streams announce compression;
     * no column has a dictionary or is of views: both let a few bytes stand for many, each to be validated;
+    * no column is of a type that others have made: what that is read as, or fails on, depends on what this process and
+      this version of Arrow know of, and what is a query must not;
     * the buffers of a batch are together no longer than its body, and a schema's texts together no longer than the
       schema: both formats could point to one place from many;
     * there are not too many columns, and not too many in all its batches together, and the schema is not too long:
@@ -28,7 +30,7 @@ _CACHED_BYTES: Final = 65_536
 _CACHED_BATCH_BYTES: Final = 8_192
 
 _COMPRESSED: Final = "an uncompressed Arrow stream"
-_NOT_PLAIN: Final = "columns without dictionaries and views"
+_NOT_PLAIN: Final = "columns without dictionaries, views and extension types"
 _OWN_METADATA: Final = "Arrow messages without metadata of their own"
 _WIDE: Final = f"at most {_MOST_COLUMNS} columns, with those in others"
 _LONG: Final = f"a schema of at most {_LONGEST_SCHEMA} bytes"
@@ -42,6 +44,7 @@ _I64: Final = struct.Struct("<q")
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # MessageHeader
 _TIMESTAMP, _UNION, _VIEWS = 10, 14, (23, 24)  # Type
 _NODE_BYTES, _BUFFER_BYTES = 16, 16  # FieldNode, Buffer
+_EXTENSION: Final = b"ARROW:extension:name"
 _VISIT_BYTES: Final = 24  # a field or a pair takes at least its place in a vector, its table's head and two offsets
 
 
@@ -135,6 +138,11 @@ class _Table:
             raise ValueError("a vector goes beyond its flatbuffer")
         return target + 4, count
 
+    def text(self, slot: int) -> bytes:
+        """Return a string's bytes."""
+        first, count = self.vector(slot, 1)
+        return self._data[first : first + count]
+
     def tables(self, slot: int) -> "list[_Table]":
         """Return the tables of a vector."""
         first, count = self.vector(slot, 4)
@@ -222,7 +230,7 @@ def _check_schema(metadata: bytes) -> int:
     while fields and weight <= len(metadata):
         field = fields.pop()
         visited += 1
-        if field.place(4) or field.byte(2) in _VIEWS:
+        if field.place(4) or field.byte(2) in _VIEWS or any(pair.text(0) == _EXTENSION for pair in field.tables(6)):
             raise UnsupportedFrameError(_NOT_PLAIN)
         weight += _VISIT_BYTES + field.vector(0, 1)[1] + _type_weight(field) + _pairs_weight(field, 6)
         fields += field.tables(5)

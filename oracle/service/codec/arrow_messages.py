@@ -2,10 +2,10 @@
 
 In: one column a feature, by name, of any number type (of a string, a date or a decimal what `columns.COLUMNS` says);
 optionally `id` (string or integer). A row whose features are all null is a round with no query. Streams that are
-compressed, or have columns of dictionaries or views, are refused unread (`arrow_frames`). Out: `id` if there was one,
-`label` (int8, -1 where there is none; of a model whose answers are numbers `value`, float64, NaN where there is none),
-`round` (int64) and `phase` (int32), both -1 where the row was rejected, `error` (null but for rejected rows); the
-model's name is in the schema's metadata.
+compressed, or have columns of dictionaries, views or extension types, are refused unread (`arrow_frames`). Out: `id` if
+there was one, `label` (int8, -1 where there is none; of a model whose answers are numbers `value`, float64, NaN where
+there is none), `round` (int64) and `phase` (int32), both -1 where the row was rejected, `error` (null but for rejected
+rows); the model's name is in the schema's metadata.
 """
 
 from collections.abc import Mapping, Sequence

@@ -57,23 +57,34 @@ def test_never_there(page):
     assert page.texts("#status, #sections") == []
 
 
+def watch_waits(page):
+    """Collect in `window.waits` what each failed attempt says first of the next one, before it is counted down."""
+    page.run("""window.waits = []; const text = document.querySelector('#lost-text'); let fresh = true;
+        new MutationObserver(() => {
+          const told = /Next attempt in (\\d+) s/.exec(text.textContent);
+          if (told && fresh) window.waits.push(Number(told[1]));
+          fresh = told === null;
+        }).observe(text, { childList: true, characterData: true, subtree: true });""")
+
+
 def test_it_backs_off(page):
     """The pause between attempts doubles, and a click cuts it short."""
+    page.open(ONE)
+    watch_waits(page)
     page.server.code = 500
-    page.open(ONE, link="lost")
-    waits = []
-    for _ in range(5):
-        waits.append(int(page.text("lost-text").split("Next attempt in ")[1].split(" ")[0]))
-        asked = len(page.server.asked)
+    page.until_link("lost")
+    for attempts in range(1, 6):
+        page.until(lambda least=attempts: page.run("return window.waits.length") >= least)
         page.find("#retry").click()
-        page.until(lambda asked=asked: len(page.server.asked) > asked and "Next attempt" in page.text("lost-text"))
-    assert waits == [2, 4, 8, 16, 30]
+    assert page.run("return window.waits.slice(0, 5)") == [2, 4, 8, 16, 30]
     page.server.code = 200
     page.find("#retry").click()
     page.until_link("live")
+    page.run("window.waits = []")
     page.server.code = 500
     page.until_link("lost")
-    assert "Next attempt in 2 s" in page.text("lost-text")
+    page.until(lambda: page.run("return window.waits.length"))
+    assert page.run("return window.waits[0]") == 2
 
 
 def test_nonsense(page):

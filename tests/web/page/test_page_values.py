@@ -11,14 +11,15 @@ def test_overview(page):
     page.open(document(*EIGHT))
     shown = {
         "model": "vfr",
-        "facts": "version 0.1.0 · tight profile · up 2 d 4 h",
+        "facts": "version 0.1.0 · rectangles, tight profile · error at most 0.0984, an estimate · alpha 0.1 · "
+        "up 2 d 4 h",
         "verdict-title": "Ready: 8 of 8 shards serving",
         "rate-now": "9,876",
         "lag-now": "336",
         "lag-unit": "records, 1.8 s behind at most",
         "progress-rounds": "9,663,444",
         "progress-phase": "2 of 5 planned",
-        "progress-left": "8,650 shard 7",
+        "progress-left": "8,650 shard 7 in 7 s",
         "progress-rearms": "7",
         "progress-batches": "10,444",
         "progress-age": "8 min shard 7",
@@ -44,14 +45,14 @@ def test_shard_row(page):
         "Phase": "2 of 5",
         "Rounds left": "12,558",
         "Re-arms": "0",
-        "δ spent": "6.28e-5",
+        "δ of all": "6.28e-5",
         "Snapshot": "4 min · 1.3 MB",
         "Rejected": "6",
     }
     bars = page.run(
         "return [...document.querySelectorAll('#shard-rows tr:nth-child(4) meter')].map((bar) => bar.value)"
     )
-    assert bars == pytest.approx([7_442 / 20_000, 6.28e-5 / 1.25e-4])
+    assert bars == pytest.approx([7_442 / 20_000])
 
 
 def test_every_state(page):
@@ -92,13 +93,15 @@ def test_no_shard(page):
     page.open(document(shards=[], ready=False, delta_spent=0.0, delta_limit=0.0))
     assert page.texts("#shards-none") == ["No shard is assigned to this process."]
     assert page.texts("#shard-table, #filter") == []
-    assert page.text("privacy-share") == "0 %"
+    assert page.text("privacy-spent") == "0"
+    assert page.text("progress-left") == "–"
+    assert page.texts("#phase-rows [data-now=true]") == []
 
 
 def test_one_shard(page):
     """Of a single shard nothing is said twice, and there is nothing to choose."""
     page.open(document(shard(0)))
-    assert page.text("progress-left") == "15,489"
+    assert page.text("progress-left") == "15,489 in 12 s"
     assert page.texts("#filter") == []
 
 
@@ -117,20 +120,13 @@ def test_charts(page):
 
 
 def test_privacy_is_rounded_up(page):
-    """Privacy spent is never shown as less than it is."""
+    """Privacy spent is never shown as less than it is, and never as a share that runs out."""
     page.open(document())
-    for spent, shown, share in (
-        (0.0, "0", "0 %"),
-        (1e-7, "1.00e-7", "< 0.01 %"),
-        (1.231e-4, "1.24e-4", "12.31 %"),
-        (2.5000000001e-4, "2.51e-4", "25.01 %"),
-        (9.999e-4, "1.00e-3", "99.99 %"),
-        (1e-3, "1.00e-3", "100.00 %"),
-    ):
+    for spent, shown in ((0.0, "0"), (1e-7, "1.00e-7"), (1.231e-4, "1.24e-4"), (2.5000000001e-4, "2.51e-4")):
         page.show(document(delta_spent=spent, delta_limit=1e-3))
         assert (page.text("privacy-spent"), page.text("privacy-limit")) == (shown, "1e-3")
-        assert page.text("privacy-share") == share
-        assert page.find("#privacy-meter").get_property("value") == pytest.approx(spent / 1e-3)
+    assert page.texts("#privacy-title ~ meter") == []
+    assert "%" not in page.find(".privacy").text
 
 
 def test_limit_of_a_sum(page):
@@ -144,47 +140,69 @@ def test_privacy_in_words(page):
     page.open(document(shard(0), shard(1, delta=2.003e-12), epsilon=0.75))
     assert page.text("privacy-standing") == "proved"
     assert page.text("privacy-epsilon") == "0.75"
+    assert page.text("privacy-unit") == "a record pays, once and for ever"
     assert page.text("privacy-delta") == "2.01e-12"
     assert page.text("privacy-words") == (
-        "Proved for each record: ε = 0.75, and a δ of its own. All of these δ so far add up to at most what is spent, "
-        "and never to more than the limit. What perpetua replay costs is not among them."
+        "Proved for each record: ε = 0.75, and a δ of its own. Nothing is used up: a new query pays for itself, and "
+        "phases are planned so that the sum over endless rounds stays below its limit. What perpetua replay costs is "
+        "not among them."
     )
     page.open(document(shard(0), protects_queries=False))
     words = page.text("privacy-words")
     assert words.startswith("Proved for each training record (queries are not protected): ε = ")
-    assert "All of it counts as spent from the start; answers after the rounds that learn cost nothing." in words
+    assert "All of it counts from the start; answers after the rounds that learn cost nothing." in words
+    assert page.text("privacy-unit") == "a training record pays, once and for ever"
     page.open(document(shard(0), epsilon=0.75, proved=False, profile="paper"))
     assert page.text("privacy-standing") == "nominal"
     words = "Nominal ε = 0.75, nominal δ: both are names here, no proof bounds them."
     assert page.text("privacy-words") == words
-    assert "Proved" not in page.find("#status").text
+    assert "Proved" not in page.find("#status").text.replace("Promised", "")
 
 
 def test_privacy_of_what_is_released(page):
-    """Of a model whose queries cost nothing there is no bar of delta, and the words say why; another gets its bar."""
+    """Of a model whose queries cost nothing there are no phases to pay for, and the words say why."""
     page.open(document(shard(0, delta=0.0, delta_spent=0.0, delta_limit=0.0), released=True, epsilon=0.75))
-    assert (page.text("privacy-share"), page.text("privacy-unit")) == ("0", "δ, for ever")
-    assert not page.find("#privacy-meter").is_displayed()
     assert [page.text(f"privacy-{name}") for name in ("spent", "limit", "epsilon", "delta")] == ["0", "0", "0.75", "0"]
+    assert page.text("privacy-unit") == "a training record pays, once and for ever"
+    assert not page.find("#phases").is_displayed()
+    assert not page.find("#progress-next").is_displayed()
     assert page.text("privacy-words") == (
         "Proved for each training record: ε = 0.75, δ = 0. What was learned from them is released for ever: queries "
         "cost nothing and are not kept, and no δ is ever spent."
     )
     page.show(document())
-    assert page.find("#privacy-meter").is_displayed()
-    assert page.text("privacy-unit") == "of δ\u2019s limit"
+    assert page.find("#phases").is_displayed()
+    assert page.find("#progress-next").is_displayed()
 
 
-def test_privacy_of_what_is_spent_on_the_rows(page):
-    """A model that spends all its delta on the training rows says so, without a bar; another one gets its bar."""
-    rows = shard(0, delta_spent=1e-3, delta_limit=1e-3)
-    page.open(document(rows, protects_queries=False))
-    assert page.text("privacy-share") == "all"
-    assert page.text("privacy-unit") == "of it is spent on the training rows, from the start"
-    assert not page.find("#privacy-meter").is_displayed()
-    page.show(document(rows))
-    assert page.find("#privacy-meter").is_displayed()
-    assert (page.text("privacy-share"), page.text("privacy-unit")) == ("100.00 %", "of δ\u2019s limit")
+def test_promise(page):
+    """It is printed whole: bound, whose error it is beyond, probability, kind, basis and every condition."""
+    promise = document()["promise"]
+    page.open(document())
+    assert page.text("promise-kind") == "an estimate"
+    assert page.text("promise-bound") == "at most 0.0984"
+    assert page.text("promise-unit") == (
+        "on honest queries, missed with probability 0.05 at most; asked of the plan: alpha = 0.1"
+    )
+    assert page.text("promise-basis") == f"How it is known: {promise['basis']}."
+    assert page.texts("#promise-conditions li") == promise["conditions"]
+    page.show(document(promise={**promise, "beyond": "the best stump's", "missed": None, "kind": "theorem"}))
+    assert page.text("promise-kind") == "a theorem"
+    assert page.text("promise-bound") == "at most 0.0984 beyond the best stump's"
+    assert page.text("promise-unit") == "on honest queries; asked of the plan: alpha = 0.1"
+
+
+def test_phases(page):
+    """What the training records and each phase pay: the phases that shards are in, those that follow, the last one."""
+    page.open(document(shard(0), schedule=[{"rounds": 1000, "delta": 1e-9}] * 9))
+    rows = page.texts("#phase-rows > *")
+    assert rows[0].split() == ["60,000", "training", "rows", "declared", "1.00e-9", "6.00e-5"]
+    assert [row.split("\n")[0] for row in rows[1:]] == ["…", "phase 2, now", "phase 3", "phase 4", "…", "phase 9"]
+    assert rows[2].split("\n")[1:] == ["1,000", "1.00e-9", "1.00e-6"]
+    assert page.text("phases-words").startswith("A phase is a number of rounds.")
+    page.show(document(shard(0, phase=1), shard(1, phase=5)))
+    assert page.texts("#phase-rows [data-now=true] > :first-child") == ["phase 1, now", "phase 5, now"]
+    assert page.text("phases-words").endswith("Figures are of one shard.")
 
 
 def test_rejections(page):

@@ -38,12 +38,6 @@ function exact(value) {
   return text.length <= 9 ? text : roundedUp(value);
 }
 
-function percentUp(share) {
-  if (!(share > 0)) return "0 %";
-  if (share < 1e-4) return "< 0.01 %";
-  return `${(Math.ceil(share * 1e4 - 1e-9) / 100).toFixed(2)} %`;
-}
-
 function duration(seconds) {
   const full = Math.max(0, Math.floor(seconds));
   if (full < 60) return `${full} s`;
@@ -162,9 +156,11 @@ function chart(parent, name, unit, values, seconds) {
 
 // ---- Parts of the page
 
+const KINDS = { theorem: "a theorem", estimate: "an estimate", nominal: "nominal" };
+
 function showHead(status) {
   put(by("model"), status.model);
-  put(by("facts"), `version ${status.version} · ${status.profile} profile · up ${duration(status.now - status.started)}`);
+  put(by("facts"), `version ${status.version} · ${status.predictor}, ${status.profile} profile · error at most ${status.promise.bound.toFixed(4)}, ${KINDS[status.promise.kind] ?? ""} · alpha ${exact(status.alpha)} · up ${duration(status.now - status.started)}`);
 }
 
 function showVerdict(status) {
@@ -198,22 +194,15 @@ function showLag(status) {
 }
 
 function showPrivacy(status) {
-  const share = status.delta_limit > 0 ? status.delta_spent / status.delta_limit : 0;
-  const spent = roundedUp(status.delta_spent);
   const each = Math.max(0, ...status.shards.map((shard) => shard.delta));
+  const onRows = status.released === true || status.protects_queries === false;
   put(by("privacy-standing"), status.proved ? "proved" : "nominal");
   set(by("privacy-standing"), "data-proved", status.proved);
-  const released = status.released === true;
-  const onRows = !released && status.protects_queries === false && share >= 1;
-  put(by("privacy-share"), released ? "0" : onRows ? "all" : percentUp(share));
-  put(by("privacy-unit"), released ? "δ, for ever" : onRows ? "of it is spent on the training rows, from the start" : "of δ’s limit");
-  by("privacy-meter").hidden = released || onRows;
-  set(by("privacy-meter"), "value", share);
-  set(by("privacy-meter"), "aria-valuetext", `${percentUp(share)}: ${spent} of ${exact(status.delta_limit)}`);
-  put(by("privacy-spent"), spent);
-  put(by("privacy-limit"), exact(status.delta_limit));
   put(by("privacy-epsilon"), exact(status.epsilon));
+  put(by("privacy-unit"), `${onRows ? "a training record" : "a record"} pays, once and for ever`);
   put(by("privacy-delta"), roundedUp(each));
+  put(by("privacy-spent"), roundedUp(status.delta_spent));
+  put(by("privacy-limit"), exact(status.delta_limit));
   put(by("privacy-words"), privacyInWords(status));
 }
 
@@ -224,12 +213,67 @@ function privacyInWords(status) {
   if (status.released === true) {
     return `Proved for each training record: ε = ${epsilon}, δ = 0. What was learned from them is released for ever: queries cost nothing and are not kept, and no δ is ever spent.`;
   }
-  const sum = "All of these δ so far add up to at most what is spent, and never to more than the limit.";
   const forks = "What perpetua replay costs is not among them.";
   if (status.protects_queries === false) {
-    return `Proved for each training record (queries are not protected): ε = ${epsilon}, and a δ of its own. ${sum} All of it counts as spent from the start; answers after the rounds that learn cost nothing. ${forks}`;
+    return `Proved for each training record (queries are not protected): ε = ${epsilon}, and a δ of its own. All of it counts from the start; answers after the rounds that learn cost nothing. ${forks}`;
   }
-  return `Proved for each record: ε = ${epsilon}, and a δ of its own. ${sum} ${forks}`;
+  return `Proved for each record: ε = ${epsilon}, and a δ of its own. Nothing is used up: a new query pays for itself, and phases are planned so that the sum over endless rounds stays below its limit. ${forks}`;
+}
+
+// ---- The plan
+
+function showPromise(status) {
+  const { promise } = status;
+  const beyond = promise.beyond ? ` beyond ${promise.beyond}` : "";
+  const missed = promise.missed === null ? "" : `, missed with probability ${exact(promise.missed)} at most`;
+  put(by("promise-kind"), KINDS[promise.kind] ?? promise.kind);
+  set(by("promise-kind"), "data-proved", promise.kind === "theorem");
+  put(by("promise-bound"), `at most ${promise.bound.toFixed(4)}${beyond}`);
+  put(by("promise-unit"), `on honest queries${missed}; asked of the plan: alpha = ${exact(status.alpha)}`);
+  put(by("promise-basis"), `How it is known: ${promise.basis}.`);
+  keep(by("promise-conditions"), promise.conditions, (text) => text, () => make("li"), (item, text) => put(item, text));
+}
+
+/** Without the noise of the last digits. */
+const product = (times, value) => Number((times * value).toPrecision(12));
+
+const PHASES_SHOWN = 3; // from the current one on; and the last one
+
+/** What the training records pay, and all rounds of a phase: the phases that shards are in, the next ones, the last. */
+function phaseRows(status) {
+  const { schedule, shards } = status;
+  const now = new Set(shards.map((shard) => shard.phase));
+  const first = Math.max(1, Math.min(...now, schedule.length));
+  const rows = [];
+  let skipped = false;
+  schedule.forEach(({ rounds, delta }, index) => {
+    const phase = index + 1;
+    if (now.has(phase) || (phase >= first && phase < first + PHASES_SHOWN) || phase === schedule.length) {
+      if (skipped) rows.push([`gap ${phase}`, ["…", "", "", ""], false]);
+      rows.push([`phase ${phase}`, [`phase ${phase}${now.has(phase) ? ", now" : ""}`, count(rounds), roundedUp(delta), roundedUp(product(rounds, delta))], now.has(phase)]);
+      skipped = false;
+    } else skipped = true;
+  });
+  const each = schedule[0].delta;
+  return [["rows", [`${count(status.declared)} training rows declared`, "", roundedUp(each), roundedUp(product(status.declared, each))], false], ...rows];
+}
+
+function showPhases(status) {
+  const whole = status.released === true || status.schedule.length < 2;
+  by("phases").hidden = whole;
+  if (whole) return;
+  const build = () => make("div", { role: "row" }, ...[0, 1, 2, 3].map(() => make("span", { role: "cell" })));
+  keep(by("phase-rows"), phaseRows(status), ([key]) => key, build, (row, [, cells, now]) => {
+    set(row, "data-now", now);
+    cells.forEach((text, index) => put(row.children[index], text));
+  });
+  const shards = status.shards.length > 1 ? " Figures are of one shard." : "";
+  put(by("phases-words"), `${phasesInWords(status)}${shards}`);
+}
+
+function phasesInWords(status) {
+  if (status.predictor === "bisection") return "Phase 1 learns, phase 2 recalls what was learned, at no cost.";
+  return "A phase is a number of rounds. When it ends, every side is re-armed: it takes queries that the phase answered in place of the points it compared with. A single side is re-armed before, when enough queries (its mediums) came close to its edge.";
 }
 
 const range = (numbers) => {
@@ -249,7 +293,10 @@ function showProgress(status) {
   };
   line("progress-rounds", total("round"));
   line("progress-phase", closest ? range(shards.map((shard) => shard.phase)) : DASH, closest && ` of ${range(shards.map((shard) => shard.phases))} planned`);
-  line("progress-left", closest ? count(roundsLeft(closest)) : DASH, closest && of(closest));
+  const wait = closest && closest.rate > 0 ? ` in ${duration(roundsLeft(closest) / closest.rate)}` : "";
+  by("progress-next").hidden = status.released === true;
+  put(by("progress-next").firstChild, status.predictor === "bisection" ? "Rounds to its end" : "Rounds to re-arm");
+  line("progress-left", closest ? count(roundsLeft(closest)) : DASH, closest && `${of(closest)}${wait}`);
   line("progress-rearms", total("rearms"));
   line("progress-batches", total("batches"));
   line("progress-age", dated.length > 0 ? duration(status.now - dated[0].snapshot_at) : "none yet", dated.length > 0 ? of(dated[0]) : "");
@@ -298,9 +345,7 @@ const COLUMNS = [
     cell, count(roundsLeft(shard)), `Phase ${shard.phase} done, shard ${shard.shard}`,
     shard.phase_rounds > 0 ? shard.phase_round / shard.phase_rounds : 0)],
   ["Re-arms", (cell, shard) => put(cell, count(shard.rearms))],
-  ["δ spent", (cell, shard) => metered(
-    cell, roundedUp(shard.delta_spent), `Share of delta’s limit spent, shard ${shard.shard}`,
-    shard.delta_limit > 0 ? shard.delta_spent / shard.delta_limit : 0)],
+  ["δ of all", (cell, shard) => put(cell, roundedUp(shard.delta_spent))],
   ["Snapshot", (cell, shard, now) => put(cell, snapshotText(shard, now))],
   ["Rejected", (cell, shard) => put(cell, count(rejected(shard)))],
 ];
@@ -414,7 +459,7 @@ function announce(sentences) {
 
 function show(status) {
   const told = changes(status);
-  for (const part of [showHead, showVerdict, showThroughput, showLag, showPrivacy, showProgress, showShards, showErrors, showRejections]) part(status);
+  for (const part of [showHead, showVerdict, showThroughput, showLag, showPrivacy, showProgress, showPromise, showPhases, showShards, showErrors, showRejections]) part(status);
   by("status").hidden = false;
   by("sections").hidden = false;
   before = status;

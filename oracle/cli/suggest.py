@@ -1,0 +1,158 @@
+"""`perpetua suggest`: what the declared rows buy, before any data is read."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from oracle.cli.models import read_model
+from oracle.cli.plan_page import figure_table
+from oracle.cli.progress import Progress
+from oracle.errors import InputError, RefusedError
+from oracle.planning.kinds import KINDS
+from oracle.planning.model import Model
+from oracle.planning.schemas import bound_in_words, range_of, schema_of
+from oracle.planning.suggest import Offer, lines_of, nearest, offer_of
+
+__all__ = ["refused_with_offers", "run"]
+
+_WIDTH = 160
+"""Columns that any table fits into; none is padded to them, and a terminal may wrap what it cannot show."""
+
+_NOTES = """\
+A model file with any of these figures in place of its own has a plan; `perpetua plan` searches longer and may find
+that a few percent less do. Fewer sides are the first ones in the file's order (sides = "none" for the rest); others
+cost the same. A stump's alpha is beyond the best stump's error; a classical learner releases what it learns."""
+
+
+def run(
+    model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
+    rows: Annotated[
+        int | None, typer.Option("--rows", help="So many labelled rows, in place of the model file's `examples`.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+) -> None:
+    """Print what so many rows buy: the least epsilon, alpha and rows of every predictor. Reads no data."""
+    model = read_model(model_file)
+    if rows is not None:
+        least, most = range_of(Model, "examples")
+        if not least <= rows <= most:
+            raise InputError("--rows", rows, f"must be {bound_in_words(schema_of(Model, 'examples'))}")
+        model = msgspec.structs.replace(model, examples=rows)
+    offers = _offers(lines_of(model))
+    if as_json:
+        typer.echo(_json(model, offers))
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    console.width = max(console.width, _WIDTH)
+    console.print(
+        f"{model.name}: what {model.examples:,} rows buy at delta = {model.delta:g}, gamma = {model.gamma:g}\n"
+    )
+    console.print(_table(model, offers))
+    for sentence in _in_words(model, offers):
+        console.print(sentence)
+    console.print(f"\n{_NOTES}")
+
+
+def refused_with_offers(refusal: RefusedError, model: Model) -> RefusedError:
+    """Return a refusal that ends with the best three of what the declared rows buy instead."""
+    best = nearest([offer_of(line) for line in lines_of(model, near=True)])
+    lines = "".join(f"\n  {_line(model, offer)}" for offer in best)
+    return RefusedError(f"{refusal}\n{model.examples:,} rows buy (`perpetua suggest` shows more):{lines}")
+
+
+def _offers(lines: Sequence[Model]) -> list[Offer]:
+    """Make the offers; those that are worked out without sizes of phases take no time, and are not counted."""
+    slow = sum(KINDS[line.predictor].quick is not None for line in lines)
+    offers: list[Offer] = []
+    with Progress("suggesting", slow, "lines") as progress:
+        for number, line in enumerate(sorted(lines, key=lambda line: KINDS[line.predictor].quick is None), 1):
+            offers.append(offer_of(line))
+            progress.at(min(number, slow))
+    return offers
+
+
+def _json(model: Model, offers: Sequence[Offer]) -> str:
+    asked = {"examples": model.examples, "epsilon": model.epsilon, "alpha": model.alpha, "delta": model.delta}
+    data = msgspec.json.encode({"name": model.name, **asked, "offers": offers})
+    return msgspec.json.format(data, indent=2).decode()
+
+
+def _table(model: Model, offers: Sequence[Offer]) -> Table:
+    table = figure_table(
+        "predictor",
+        "slicing",
+        "sides",
+        f"epsilon at alpha = {model.alpha:g}",
+        f"alpha at epsilon = {model.epsilon:g}",
+        "rows for both",
+        "",
+    )
+    for offer in offers:
+        table.add_row(
+            _name(offer),
+            offer.slicing or "-",
+            str(len(offer.sides) or "-"),
+            _figure(offer.epsilon, "epsilon"),
+            _figure(offer.alpha, "alpha"),
+            "-" if offer.examples is None else f"{offer.examples:,}",
+            "enough" if offer.enough else "",
+        )
+    return table
+
+
+def _name(offer: Offer) -> str:
+    profile = f", {offer.profile}" if offer.profile == "paper" else ""
+    return f"{offer.predictor} {offer.concept}".strip() + profile
+
+
+def _figure(figure: float | None, field: str) -> str:
+    return f"none to {range_of(Model, field)[1]:g}" if figure is None else f"{figure:g}"
+
+
+def _in_words(model: Model, offers: Sequence[Offer]) -> Iterator[str]:
+    """Yield what is refused as declared, and how far from it the rows are, once for each predictor and slicing."""
+    asked = f"epsilon {model.epsilon:g} and alpha {model.alpha:g}"
+    most: dict[str, tuple[Offer, int]] = {}
+    for offer in offers:
+        name = f"{_name(offer)} {offer.slicing}".strip()
+        first, bought = most.get(name, (offer, 0))
+        most[name] = first, max(bought, len(offer.sides) if offer.enough else 0)
+    for name, (first, bought) in most.items():
+        if first.refused:
+            yield f"{name}: none; {first.refused}"
+        elif not first.enough:
+            least = "not even at" if first.epsilon is None else "not below"
+            said = (
+                f"{name}: {least} epsilon {first.epsilon or range_of(Model, 'epsilon')[1]:g} at alpha {model.alpha:g}"
+            )
+            many = f"{bought} of its {len(first.sides)} sides" if bought else "no side"
+            yield f"{said}; at {asked} the rows buy {many}" if first.slicing else said
+
+
+def _line(model: Model, offer: Offer) -> str:
+    """Return an offer in a line: what would have to change, or what there is to gain."""
+    sides = f"{len(offer.sides)} side{'s' if len(offer.sides) > 1 else ''}" if offer.sides else ""
+    name = ", ".join(part for part in (_name(offer), offer.slicing, sides) if part)
+    ways = [
+        f"{field} {figure:g} at {other} {asked:g}"
+        for field, figure, other, asked in (
+            ("epsilon", offer.epsilon, "alpha", model.alpha),
+            ("alpha", offer.alpha, "epsilon", model.epsilon),
+        )
+        if figure is not None
+    ]
+    if offer.enough:
+        return f"{name}: as declared; down to {' or '.join(ways)}"
+    rows = [] if offer.examples is None else [f"{offer.examples:,} rows"]
+    if not ways:
+        rows = [
+            f"nothing up to epsilon {range_of(Model, 'epsilon')[1]:g} or alpha {range_of(Model, 'alpha')[1]:g}; take",
+            *rows,
+        ]
+        return f"{name}: {offer.refused or ' '.join(rows)}"
+    return f"{name}: {', '.join(ways)}"

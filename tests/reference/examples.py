@@ -1,0 +1,54 @@
+"""Whole model files and configurations: between them, they set every key that there is."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+__all__ = ["FILES", "Place", "at", "where"]
+
+FILES: Final = {
+    path.stem: tomllib.loads(path.read_text())
+    for path in sorted((Path(__file__).parent / "examples").glob("*.toml"), reverse=True)
+}
+"""The parsed examples, by name; what holds `[model]` is a model file, the others are configurations."""
+
+Step = str | int
+
+
+class Place(NamedTuple):
+    """A key of an example.
+
+    Attributes:
+        file: The example's name.
+        path: The way to the key's table.
+    """
+
+    file: str
+    path: tuple[Step, ...]
+
+
+def at(document: Any, path: tuple[Step, ...]) -> Any:
+    """Return what is at the end of a way, or None."""
+    for step in path:
+        try:
+            document = document[step]
+        except (KeyError, IndexError):
+            return None
+    return document
+
+
+def where(path: tuple[Step, ...], key: str, chosen: Mapping[str, Sequence[str]]) -> Iterator[Place]:
+    """Yield every place of a key in a table of the examples.
+
+    Args:
+        path: The way to the table; to one of the features if it ends there.
+        key: The key's name.
+        chosen: What the table must hold beside it: one of so many values of other keys.
+    """
+    for file, document in FILES.items():
+        count = len(document.get("model", {}).get("features", ()))
+        for way in [(*path, index) for index in range(count)] if path[-1] == "features" else [path]:
+            table = at(document, way)
+            if table is not None and key in table and all(table.get(name) in values for name, values in chosen.items()):
+                yield Place(file, way)
