@@ -1,6 +1,6 @@
 """Theorems B and B': what a BetweenThresholds instance costs until its K-th medium.
 
-Source: privacy document, section 4. Results are logarithms of delta, rounded up (towards privacy).
+Source: PRIVACY.md, Theorem 4 and Theorem 5. Results are logarithms of delta, rounded up (towards privacy).
 """
 
 import math
@@ -11,7 +11,6 @@ import numpy as np
 import scipy  # which loads its parts when they are asked for
 
 from oracle.errors import InputError
-from oracle.mechanisms.between_thresholds import log_answer_law
 from oracle.mechanisms.noise import EDGE_DISTANCE
 
 __all__ = [
@@ -26,11 +25,7 @@ __all__ = [
 ]
 
 _SAFE: Final = 1e-9
-"""Relative slack on kappa and absolute slack on log delta, above the rounding of the sums. (A medium's probability
-loses up to 1e-8 to cancellation for narrow gaps at tiny scales; there the tail form is the maximum, and does not.)"""
-
-_ZONE: Final = 14.0
-"""Nats around the thresholds in which Theorem B' takes the explicit maximum; beyond, its tail form holds."""
+"""Relative slack on kappa and absolute slack on log delta, above the rounding of the sums."""
 
 TABLE_REACH: Final = 65.0
 """Largest e (M + 1), in nats, for `table_slack`: there every answer at depths 0 to M has probability at least
@@ -38,9 +33,6 @@ exp(-e (M + 1)) / 8 (for g e >= 0.3), so 2 * 2^-128 is at most a 2^-30th of it."
 
 TABLE_GAP: Final = 0.3
 """Least g e, in nats, for `table_slack`."""
-
-_BLOCK: Final = 1 << 14
-"""Depths that are looked at together: few enough to stay in cache."""
 
 _GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -51,8 +43,8 @@ _NEWTON: Final = 12
 """Steps after which Newton's method is given up; it takes 3 to 6."""
 
 
-def _tail_kappa(theta: float, scale: float, gap: int) -> float:
-    """Theorem B', tail form; +inf where it has no value."""
+def _supremum(theta: float, scale: float, gap: int) -> float:
+    """Theorem 5's closed form, not yet rounded up; +inf where it has no value."""
     growth = theta * math.expm1(scale)
     if growth >= 1.0:
         return math.inf
@@ -67,10 +59,10 @@ def _tail_kappa(theta: float, scale: float, gap: int) -> float:
 
 @lru_cache(maxsize=4096)
 def kappa(theta: float, scale: float, gap: int) -> float:
-    """Return Theorem B's' price of one medium: max over depths and both orders of -ln((1 - r_L - r_H)/r_M).
+    """Return the price of one medium: the supremum over depths and both orders of -ln((1 - r_L - r_H)/r_M).
 
-    r_o = P(o)^(1+theta) Q(o)^(-theta), P and Q the answer laws (logistic noise) at neighbouring depths. The maximum is
-    taken over every integer depth within 14/e of the thresholds and over the tail form; it is rounded up.
+    r_o = P(o)^(1+theta) Q(o)^(-theta), P and Q the answer laws (logistic noise) at neighbouring depths. The supremum
+    has a closed form (PRIVACY.md, Theorem 5), which is rounded up.
 
     Args:
         theta: Order of the moment, above 0.
@@ -82,32 +74,10 @@ def kappa(theta: float, scale: float, gap: int) -> float:
     """
     if theta <= 0.0:
         raise InputError("theta", theta, "must be above 0")
-    tail = _tail_kappa(theta, scale, gap)
-    if not math.isfinite(tail):
-        return math.inf
-    reach = math.ceil(_ZONE / scale) + 1
-    worst = max(tail, *(_block_kappa(theta, scale, gap, at, reach) for at in range(-reach, gap + reach, _BLOCK)))
-    return worst * (1.0 + _SAFE) + 1e-14
+    return _supremum(theta, scale, gap) * (1.0 + _SAFE) + 1e-14
 
 
-def _block_kappa(theta: float, scale: float, gap: int, start: int, reach: int) -> float:
-    """Return the maximum of Theorem B' over the depths from `start` on, in both orders; +inf where there is none."""
-    depths = np.arange(start, min(start + _BLOCK, gap + reach) + 1, dtype=np.int64)
-    laws = log_answer_law("logistic", scale, 0, gap, depths)
-    worst = -math.inf
-    for first, second in ((slice(None, -1), slice(1, None)), (slice(1, None), slice(None, -1))):
-        low, medium, high = ((1.0 + theta) * law[first] - theta * law[second] for law in laws)
-        # 1 - r_L - r_H without cancellation: take the larger of the two off by expm1
-        free = np.where(low > high, -np.expm1(low) - np.exp(high), -np.expm1(high) - np.exp(low))
-        if bool((free <= 0.0).any()):
-            return math.inf
-        worst = max(worst, float((medium - np.log(free)).max()))
-    return worst
-
-
-def logistic_log_delta(  # noqa: PLR0913 -- the numbers of one theorem
-    scale: float, gap: int, mediums: int, epsilon: float, *, rho: float = 0.0, exact: bool = True
-) -> float:
+def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, rho: float = 0.0) -> float:
     """Return log delta of Theorem B' at `epsilon`, for logistic noise and at most `mediums` mediums.
 
     delta = min over theta of exp(K kappa(theta) + theta (1 + theta) rho - theta eps) (theta/(1+theta))^(1+theta)/theta.
@@ -123,7 +93,6 @@ def logistic_log_delta(  # noqa: PLR0913 -- the numbers of one theorem
         mediums: K, at least 1.
         epsilon: eps (nats), above 0.
         rho: Of what was released before (zero-concentrated differential privacy, Bun and Steinke, 2016).
-        exact: False leaves the explicit maximum of kappa out: for a planner's search only, never for a guarantee.
 
     Returns:
         log delta, at most 0, rounded up; 0 where the theorem gives nothing.
@@ -132,7 +101,7 @@ def logistic_log_delta(  # noqa: PLR0913 -- the numbers of one theorem
 
     def objective(log_theta: float) -> float:
         theta = math.exp(log_theta)
-        price = _tail_kappa(theta, scale, gap)
+        price = _supremum(theta, scale, gap)
         return _log_delta(theta, price, mediums, epsilon, rho) if math.isfinite(price) else math.inf
 
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
@@ -147,7 +116,7 @@ def logistic_log_delta(  # noqa: PLR0913 -- the numbers of one theorem
             right = low + _GOLDEN * (high - low)
             at_right = objective(right)
     theta = math.exp((low + high) / 2.0)
-    price = kappa(theta, scale, gap) if exact else _tail_kappa(theta, scale, gap)
+    price = kappa(theta, scale, gap)
     if not math.isfinite(price):
         return 0.0
     return min(_log_delta(theta, price, mediums, epsilon, rho) + _SAFE, 0.0)
@@ -156,17 +125,17 @@ def logistic_log_delta(  # noqa: PLR0913 -- the numbers of one theorem
 def logistic_fits(  # noqa: PLR0913, PLR0917 -- the numbers of one theorem
     scale: float, gap: int, mediums: int, epsilon: float, log_delta: float, rho: float = 0.0
 ) -> bool:
-    """Return whether `logistic_log_delta`, without the explicit maximum, is at most `log_delta`; mostly much quicker.
+    """Return whether `logistic_log_delta` is at most `log_delta`; mostly much quicker.
 
     For a planner's search only, never for a guarantee. Newton's method finds the best theta in a few steps; where
     the comparison is close, or where it does not converge, the other search decides.
     """
     theta = _best_theta(scale, gap, mediums, epsilon, rho)
     if theta is not None:
-        value = _log_delta(theta, _tail_kappa(theta, scale, gap), mediums, epsilon, rho)
+        value = _log_delta(theta, _supremum(theta, scale, gap), mediums, epsilon, rho)
         if abs(value - log_delta) > _CLEAR:
             return min(value, 0.0) <= log_delta
-    return logistic_log_delta(scale, gap, mediums, epsilon, rho=rho, exact=False) <= log_delta
+    return logistic_log_delta(scale, gap, mediums, epsilon, rho=rho) <= log_delta
 
 
 def _log_delta(theta: float, price: float, mediums: int, epsilon: float, rho: float) -> float:

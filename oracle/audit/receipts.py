@@ -1,6 +1,6 @@
 """Receipts: signed public statements of what a run has promised so far, and their check against plan and ledger.
 
-A receipt holds public facts only (privacy document, section 1), the plan whole, and a commitment to the running tag:
+A receipt holds public facts only (PRIVACY.md, Definition 1), the plan whole, and a commitment to the running tag:
 SHA-256 over the plan's digest, the round and the 16-byte tag. The tag is a keyed MAC over every round and query, so
 the commitment tells nothing, and whoever keeps the genesis file can show later which log it stands for:
 `oracle.cli.receipt_log` re-executes that log and compares.

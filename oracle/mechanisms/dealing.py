@@ -18,7 +18,7 @@ class Deal:
 
     Formal guarantees:
         * *Parallel composition*: who gets a row is a function of (key, number of the row), and every row goes to
-          exactly one shard. Neighbours differ by one row that is there or blanked (privacy document, section 1), and
+          exactly one shard. Neighbours differ by one row that is there or blanked (PRIVACY.md, Definition 1), and
           a blanked row keeps its number. So one record changes the input of exactly one shard, by that row;
           all others see the same bits. The record pays that shard's epsilon and delta and nothing else.
         * This holds for every key, known or not: the key is for the spread, not for privacy.

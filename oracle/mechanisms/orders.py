@@ -18,7 +18,7 @@ A string travels as digits of base 2^48, each a float64: whole, finite, not nega
 Formal guarantees:
     * Every argument about armed sides uses that points and queries are totally ordered, and that a query's depth is
       the number of points at or beyond it: adding or removing a record changes it by at most 1, ties going by the
-      record's number (privacy document, sections 4 and 5; Stemmer, 2024, Section 4). None uses arithmetic on keys but
+      record's number (PRIVACY.md, Lemma 3; Stemmer, 2024, Section 4). None uses arithmetic on keys but
       the rule `faces`, which strings are refused for. So the guarantees of boxes and stumps on numbers are those on
       any of these orders.
 """

@@ -1,6 +1,6 @@
 """Which side gets which positive record: the rules `faces`, `sequential` and `rsc`, and the windows cut from them.
 
-Sources: privacy document, section 5, for the first two; `rsc` is Algorithm 1 of Stemmer (2024).
+Sources: PRIVACY.md, Lemma 3, for the first two; `rsc` is Algorithm 1 of Stemmer (2024).
 """
 
 from collections.abc import Sequence

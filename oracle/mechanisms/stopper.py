@@ -1,7 +1,7 @@
 """The Stopper: halt, privately, once a running count has about reached its threshold.
 
 Source: Stemmer (2024), Algorithm 2 and Theorem 4.2 (AboveThreshold of Dwork et al., 2009), in the monotone form of the
-privacy document, Theorem C: rho ~ DLap(eps_S) once per instance, nu_i ~ DLap(eps_S) before every query; halt if
+PRIVACY.md, Theorem 7: rho ~ DLap(eps_S) once per instance, nu_i ~ DLap(eps_S) before every query; halt if
 c + nu_i >= k + rho. For adding or removing one bit this is (eps_S, 0)-DP over the instance's whole life. With Laplace's
 law it is Algorithm 2 as written: nu_i ~ Lap(1/eps_S), and the threshold is k itself.
 """

@@ -33,8 +33,8 @@ class BinaryThresholdOracle:
     """Holds w* in [0, 1]^D; answers whether w*.q + D E is above a threshold, one bit a query.
 
     Formal guarantees:
-        * A bit costs a coordinate of w* that changes by at most 1 what the law says of a shift of max_i |q_i| / D (the
-          privacy document, section 7): with Laplace(b) noise epsilon = max_i |q_i| / (D b).
+        * A bit costs a coordinate of w* that changes by at most 1 what the law says of a shift of max_i |q_i| / D
+          (PRIVACY.md, Theorem 12): with Laplace(b) noise epsilon = max_i |q_i| / (D b).
         * A bit is a function of w*, q, the threshold and 128 uniform bits. The probability that these are compared
           with is computed in float64, so its last bits may be another machine's: there the bit is the same but with
           probability below 2^-40.

@@ -1,7 +1,7 @@
 """Fixed-capacity sets of the outermost points: all that a side ever needs to keep of the records it is given.
 
 Adding or removing one record changes what is kept by that record and at most one it pushes out, which is the
-innermost; so the number of kept points at or before any key changes by at most 1 (privacy document, section 4).
+innermost; so the number of kept points at or before any key changes by at most 1 (PRIVACY.md, Lemma 3).
 """
 
 from typing import Any

@@ -46,7 +46,7 @@ _CAPS: Final = 12
 """Tries at a cap on the later phases' deltas; one is enough but for extreme numbers of examples."""
 
 _LOSS: Final = 0.9
-"""Part of a side's stripe that is lost at most (utility; the privacy document estimates 0.8 for the worst adversary,
+"""Part of a side's stripe that is lost at most (utility; PRIVACY.md, Estimate 14: 0.8 for the worst adversary,
 and 0.40 to 0.67 were simulated). Everything beyond the stripe is answered right, but for the deep error."""
 
 

@@ -75,8 +75,8 @@ def training_event(plan: BoxPlan) -> Event:
     """Return what a training record goes through: the instance(s) it sits in when phase 1 starts.
 
     Everything that routes other records is a function of answers already charged. Sides are armed afresh from
-    queries only, so a training record sits in no later instance. Where a stump is chosen before (the privacy document,
-    section 6), the record pays for the choice and for the cut too: the instance is armed by what these released.
+    queries only, so a training record sits in no later instance. Where a stump is chosen before (PRIVACY.md,
+    Theorem 10), the record pays for the choice and for the cut too: the instance is armed by what these released.
     """
     return Composed((*released_event(plan).events, _instance_event(plan.phases[0], plan.phases[0].start)))
 
@@ -120,7 +120,7 @@ def released_guarantee(plan: BoxPlan) -> Guarantee:
 def query_event(plan: BoxPlan, index: int) -> Event:
     """Return what a query of phase `index + 1` goes through.
 
-    Its own answer is hidden, and with it which of these happened (privacy document, section 4):
+    Its own answer is hidden, and with it which of these happened (PRIVACY.md, Theorem 11):
     low: it leaves no state; medium: it is one bit of a Stopper, then sits in at most one re-armed instance of
     the phase; high on every side: it sits in the instance(s) that start the next phase.
     """

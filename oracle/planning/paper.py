@@ -1,6 +1,6 @@
 """The `paper` planner: the constants that the proofs of Stemmer (2024) assert, solved for.
 
-Sources: Algorithms 1 to 6, Definition 4.11, Lemmas 4.12 and 4.13, as the privacy document's sections 2 and 3 restate
+Sources: Algorithms 1 to 6, Definition 4.11, Lemmas 4.12 and 4.13, with the sizes that PRIVACY.md, Estimate 14 gives
 them. With S sides in use, 2d stands as S. Epsilon and delta are nominal: Theorem 4.1 hides a constant (its delta, with
 the delta_0 below, comes to 5 delta_p), and a query may pay for two protocols (Theorem 4.6). So is the probability of
 missing alpha: Lemma 4.13 has 2 sum beta_p, and Definition 4.11 has k_p where Algorithm 4 draws with a larger k'.

@@ -46,7 +46,7 @@ SEGMENT_BYTES = 80 << 20
 
 
 class InstancePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One armed side: a BetweenThresholds instance (privacy document, section 4).
+    """One armed side: a BetweenThresholds instance (PRIVACY.md, Theorem 5).
 
     Attributes:
         law: Law of the noise.

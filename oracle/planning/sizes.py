@@ -1,4 +1,4 @@
-"""The sizes of one phase: margin, thresholds, points, Stopper (privacy document, section 6).
+"""The sizes of one phase: margin, thresholds, points, Stopper (PRIVACY.md, Estimate 14).
 
 Privacy rests on none of this: whatever comes out is handed to the accountant. What is worked out here is how small an
 instance can be and still answer well.
@@ -45,7 +45,7 @@ _PASSES = 40
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What the planner searches over (privacy document, section 6).
+    """What the planner searches over (PRIVACY.md, Estimate 14).
 
     Attributes:
         contamination: eta X, below 1: adversarial points a side tolerates, in noise units.

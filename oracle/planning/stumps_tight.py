@@ -1,6 +1,6 @@
 """The `tight` planner of stumps: eps_sel + eps_cut for the stump, the rest for one side; the least n over all shares.
 
-Sources: Stemmer (2024), Algorithm 7; the privacy document, section 6. A training record pays
+Sources: Stemmer (2024), Algorithm 7; PRIVACY.md, Theorem 10. A training record pays
 eps_sel + eps_cut + (the rest, for its instance of phase 1); a query pays eps_S and the instance it may sit in later.
 """
 

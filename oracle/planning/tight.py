@@ -1,4 +1,4 @@
-"""The `tight` planner: the least number of training examples, over the shares of the privacy document's section 6."""
+"""The `tight` planner: the least number of training examples, over the shares (PRIVACY.md, Estimate 14)."""
 
 import math
 from collections.abc import Callable

@@ -33,7 +33,7 @@ StateArrays = Mapping[str, NDArray[np.generic]]
 
 @dataclass(frozen=True, slots=True)
 class PublicFacts:
-    """What anyone may know about a predictor at a moment (the privacy document, section 1).
+    """What anyone may know about a predictor at a moment (PRIVACY.md, Definition 1).
 
     Attributes:
         round: Rounds answered since the beginning (>= 0).

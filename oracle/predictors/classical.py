@@ -1,7 +1,7 @@
 """The classical learner: a box or a stump learned once by the exponential mechanism over all float64 edges.
 
 Sources: McSherry and Talwar (2007); Smith (2011), "Privacy-preserving statistical estimation with optimal convergence
-rates", for the loss of a rank; the privacy document, section 6, "the honest comparison". What is learned is a private
+rates", for the loss of a rank; PRIVACY.md, Theorem 12. What is learned is a private
 release: it may be known to everyone for ever. Answers follow from it and from nothing else, so they cost nothing, no
 query is kept, and there is one phase without an end.
 """

@@ -1,7 +1,7 @@
 """RectanglesPERP: axis-aligned boxes, everlasting and robust.
 
-Source: Stemmer (2024), Algorithm 5 and Theorem 4.6. A plan of the `tight` profile (the privacy document, sections 4 to
-6) runs it with exact accounting; one of the `paper` profile (section 3) runs it as written, with a nominal epsilon.
+Source: Stemmer (2024), Algorithm 5 and Theorem 4.6. A plan of the `tight` profile runs it with exact accounting
+(PRIVACY.md, Theorem 11); one of the `paper` profile runs it as written, with a nominal epsilon.
 """
 
 from collections.abc import Mapping, Sequence

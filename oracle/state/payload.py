@@ -1,7 +1,7 @@
 """Named arrays as bytes whose length depends on their names, types and shapes only.
 
 Every number has a fixed width, and the arrays stand in the order of their names, so equal states give equal bytes,
-and states of one shape give bytes of one length whatever they hold (privacy document, section 1).
+and states of one shape give bytes of one length whatever they hold (PRIVACY.md, Definition 1).
 """
 
 import math

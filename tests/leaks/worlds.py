@@ -1,6 +1,6 @@
 """Neighbouring worlds: the same key, the same public view, and one record that differs.
 
-A *record* is one training row or one query (the privacy document, section 1). The transcript is what the guarantee
+A *record* is one training row or one query (PRIVACY.md, Definition 1). The transcript is what the guarantee
 bounds and the leak test therefore leaves out: the answer of every round but the hidden one's own, the rounds in which a
 side was armed afresh, and the phases' ends. Two worlds whose transcripts part are cut, both, right before the first
 message at which they do; what is left of them has one transcript, so whatever else differs is a leak. What that means

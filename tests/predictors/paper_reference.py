@@ -1,7 +1,7 @@
 """RectanglesPERP as Stemmer (2024) writes it: Algorithms 1 to 5, step by step, in plain Python.
 
-Written from the paper's steps, and from nothing else but what its lost bodies must have been (the privacy document,
-section 2). Whatever is random comes from a `Chance`, so that a run can be told what its noise is.
+Written from the paper's steps, and from nothing else but what the bodies that its text has lost must have
+been, by its proofs. Whatever is random comes from a `Chance`, so that a run can be told what its noise is.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The `efficient` profile: every query is asked, against the current estimate (the privacy document, section 7).
+"""The `efficient` profile: every query is asked, against the current estimate.
 
 With E's density rho at 0, a bit asked against the threshold v.u has the mean P(E > 0) + (rho/D) (v* - v).u + ..., so
 

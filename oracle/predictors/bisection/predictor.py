@@ -1,7 +1,7 @@
 """OnlineBisection, served: T rounds that learn from noisy bits, then its last hypothesis, for ever and at no cost.
 
 Source: Choromanski, Rostamizadeh and Syed (2015), Algorithms 1 and 2, Theorem 2.1, Corollary 2.1; the `efficient`
-profile is the privacy document's, section 7.
+profile is that of PRIVACY.md, Theorem 12.
 """
 
 from typing import Final, Self
