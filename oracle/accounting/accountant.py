@@ -14,9 +14,11 @@ from oracle.accounting.events import (
     BetweenThresholdsEvent,
     ChoiceEvent,
     Composed,
+    EdgesEvent,
     EitherOf,
     Event,
     NoiseDistanceEvent,
+    NoisyCountEvent,
     NonPrivateEvent,
     NoOpEvent,
     StopperEvent,
@@ -29,6 +31,11 @@ from oracle.errors import InputError, RefusedError
 from oracle.mechanisms.noise import EDGE_DISTANCE
 
 __all__ = ["Guarantee", "UnsupportedEventError", "delta_at", "guarantee"]
+
+_Pure = StopperEvent | ChoiceEvent | EdgesEvent | NoisyCountEvent
+
+_UP = 1e-12
+"""Relative slack above the rounding of a few products and sums."""
 
 
 class UnsupportedEventError(RefusedError):
@@ -79,7 +86,7 @@ def delta_at(event: Event, epsilon: float) -> float:  # noqa: C901 -- one for ea
             delta = 0.0
         case NonPrivateEvent():
             delta = 1.0
-        case StopperEvent() | ChoiceEvent():
+        case StopperEvent() | ChoiceEvent() | EdgesEvent() | NoisyCountEvent():
             delta = 0.0 if epsilon >= _pure(event) else 1.0
         case StopperOverflowEvent():
             delta = event.instances * math.exp(log_overflow(event.epsilon, event.threshold, event.cap))
@@ -100,11 +107,11 @@ def delta_at(event: Event, epsilon: float) -> float:  # noqa: C901 -- one for ea
     return min(delta * (1.0 + 1e-12), 1.0)
 
 
-def _between(event: BetweenThresholdsEvent, epsilon: float) -> float:
+def _between(event: BetweenThresholdsEvent, epsilon: float, rho: float = 0.0) -> float:
     if epsilon == 0.0:
         return 1.0
     if event.law == "logistic":
-        log_delta = logistic_log_delta(event.scale, event.gap, event.mediums, epsilon)
+        log_delta = logistic_log_delta(event.scale, event.gap, event.mediums, epsilon, rho=rho)
         known = event.points >= event.gap > 0 and event.scale * event.gap >= TABLE_GAP
         if known and event.scale * (event.points + 1) <= TABLE_REACH:
             return math.exp(min(log_delta + event.rounds * table_slack(event.scale), 0.0))
@@ -116,9 +123,21 @@ def _between(event: BetweenThresholdsEvent, epsilon: float) -> float:
     return math.exp(log_delta) + (1.0 + math.exp(epsilon)) * 2.0 * event.rounds * float(EDGE_DISTANCE)
 
 
-def _pure(event: StopperEvent | ChoiceEvent) -> float:
-    """Return what a mechanism with delta = 0 pays: Theorem C, or the exponential mechanism of McSherry and Talwar."""
-    return event.epsilon if isinstance(event, StopperEvent) else event.scale * event.spread
+def _pure(event: _Pure) -> float:
+    """Return what a mechanism with delta = 0 pays: Theorem C, the exponential mechanism's, or Laplace's."""
+    if isinstance(event, EdgesEvent):
+        return 2.0 * event.scale * event.sides
+    return event.scale * event.spread if isinstance(event, ChoiceEvent) else event.epsilon
+
+
+def _rho(event: EdgesEvent | NoisyCountEvent) -> float:
+    """Return its rho: r^2/8 of a privacy loss in an interval of length r (`oracle.mechanisms.stripes.learn_edge`).
+
+    That of each choice lies in one of length 2 e, and that of discrete Laplace noise in [-eps, eps].
+    """
+    if isinstance(event, EdgesEvent):
+        return event.sides * event.scale * event.scale / 2.0 * (1.0 + _UP)
+    return event.epsilon * event.epsilon / 2.0 * (1.0 + _UP)
 
 
 def _flat(event: Event) -> list[Event]:
@@ -128,20 +147,36 @@ def _flat(event: Event) -> list[Event]:
 
 
 def _composed(event: Composed, epsilon: float) -> float:
-    """Pure events take their epsilon off; then one event may trade, and the others add their delta plainly."""
+    """Pure events take their epsilon off; then one event may trade, and the others add their delta plainly.
+
+    Where the one that trades is a BetweenThresholds with logistic noise, edges and a noisy count that were released
+    before may go by their rho instead: whatever they were, the supermartingale of Theorem B' goes on from there. Both
+    bounds hold, so the smaller one does.
+    """
     leaves = _flat(event)
-    pure = math.fsum(_pure(leaf) for leaf in leaves if isinstance(leaf, StopperEvent | ChoiceEvent))
-    if pure > epsilon:
-        return 1.0
-    trading = [leaf for leaf in leaves if isinstance(leaf, BetweenThresholdsEvent | ThresholdBitsEvent | EitherOf)]
+    pure = [leaf for leaf in leaves if isinstance(leaf, _Pure)]
+    before = [leaf for leaf in pure if isinstance(leaf, EdgesEvent | NoisyCountEvent)]
+    trading: list[Event] = [
+        leaf for leaf in leaves if isinstance(leaf, BetweenThresholdsEvent | ThresholdBitsEvent | EitherOf)
+    ]
     if len(trading) > 1:
         msg = "composition: at most one event may trade epsilon against delta"
         raise UnsupportedEventError(msg)
+    delta = sum(delta_at(leaf, epsilon) for leaf in leaves if leaf not in pure and leaf not in trading)
+    least = _after(math.fsum(map(_pure, pure)), epsilon, trading)
+    if before and trading and isinstance(trading[0], BetweenThresholdsEvent) and trading[0].law == "logistic":
+        rho = math.fsum(map(_rho, before)) * (1.0 + _UP)
+        least = min(least, _after(math.fsum(_pure(leaf) for leaf in pure if leaf not in before), epsilon, trading, rho))
+    return delta + least
+
+
+def _after(spent: float, epsilon: float, trading: list[Event], rho: float = 0.0) -> float:
+    """Return the delta of what trades, if there is something, at what is left of epsilon."""
+    if spent > epsilon:
+        return 1.0
     # a + (b + c): additive deltas are taken at the full epsilon; the order of subtraction rounds epsilon down
-    left = math.nextafter(epsilon - pure, 0.0)
-    delta = sum(
-        delta_at(leaf, epsilon)
-        for leaf in leaves
-        if not isinstance(leaf, StopperEvent | ChoiceEvent) and leaf not in trading
+    left = math.nextafter(epsilon - spent, 0.0)
+    return sum(
+        _between(leaf, left, rho) if rho and isinstance(leaf, BetweenThresholdsEvent) else delta_at(leaf, left)
+        for leaf in trading
     )
-    return delta + sum(delta_at(leaf, left) for leaf in trading)

@@ -105,28 +105,35 @@ def _block_kappa(theta: float, scale: float, gap: int, start: int, reach: int) -
     return worst
 
 
-def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, exact: bool = True) -> float:
+def logistic_log_delta(  # noqa: PLR0913 -- the numbers of one theorem
+    scale: float, gap: int, mediums: int, epsilon: float, *, rho: float = 0.0, exact: bool = True
+) -> float:
     """Return log delta of Theorem B' at `epsilon`, for logistic noise and at most `mediums` mediums.
 
-    delta = min over theta of exp(K kappa(theta) - theta eps) (theta/(1+theta))^(1+theta)/theta. Every theta gives a
-    valid bound, so the search for the best one need not be exact.
+    delta = min over theta of exp(K kappa(theta) + theta (1 + theta) rho - theta eps) (theta/(1+theta))^(1+theta)/theta.
+    Every theta gives a valid bound, so the search for the best one need not be exact.
+
+    The term with rho is for what was released before and armed the instance: if its privacy loss L_0 has
+    ln E exp(theta L_0) <= theta (1 + theta) rho, then, given whatever it released, exp(theta L - kappa * mediums)
+    starts at exp(theta L_0) and is a supermartingale, so E exp(theta L - K kappa) <= exp(theta (1 + theta) rho).
 
     Args:
         scale: e (nats), above 0.
         gap: g.
         mediums: K, at least 1.
         epsilon: eps (nats), above 0.
+        rho: Of what was released before (zero-concentrated differential privacy, Bun and Steinke, 2016).
         exact: False leaves the explicit maximum of kappa out: for a planner's search only, never for a guarantee.
 
     Returns:
         log delta, at most 0, rounded up; 0 where the theorem gives nothing.
     """
-    low, high = (math.log(theta) for theta in _theta_range(scale, mediums, epsilon))
+    low, high = (math.log(theta) for theta in _theta_range(scale, mediums, epsilon, rho))
 
     def objective(log_theta: float) -> float:
         theta = math.exp(log_theta)
         price = _tail_kappa(theta, scale, gap)
-        return _log_delta(theta, price, mediums, epsilon) if math.isfinite(price) else math.inf
+        return _log_delta(theta, price, mediums, epsilon, rho) if math.isfinite(price) else math.inf
 
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = objective(left), objective(right)
@@ -143,41 +150,44 @@ def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, 
     price = kappa(theta, scale, gap) if exact else _tail_kappa(theta, scale, gap)
     if not math.isfinite(price):
         return 0.0
-    return min(_log_delta(theta, price, mediums, epsilon) + _SAFE, 0.0)
+    return min(_log_delta(theta, price, mediums, epsilon, rho) + _SAFE, 0.0)
 
 
-def logistic_fits(scale: float, gap: int, mediums: int, epsilon: float, log_delta: float) -> bool:
-    """Return `logistic_log_delta(scale, gap, mediums, epsilon, exact=False) <= log_delta`, mostly much quicker.
+def logistic_fits(  # noqa: PLR0913, PLR0917 -- the numbers of one theorem
+    scale: float, gap: int, mediums: int, epsilon: float, log_delta: float, rho: float = 0.0
+) -> bool:
+    """Return whether `logistic_log_delta`, without the explicit maximum, is at most `log_delta`; mostly much quicker.
 
     For a planner's search only, never for a guarantee. Newton's method finds the best theta in a few steps; where
     the comparison is close, or where it does not converge, the other search decides.
     """
-    theta = _best_theta(scale, gap, mediums, epsilon)
+    theta = _best_theta(scale, gap, mediums, epsilon, rho)
     if theta is not None:
-        value = _log_delta(theta, _tail_kappa(theta, scale, gap), mediums, epsilon)
+        value = _log_delta(theta, _tail_kappa(theta, scale, gap), mediums, epsilon, rho)
         if abs(value - log_delta) > _CLEAR:
             return min(value, 0.0) <= log_delta
-    return logistic_log_delta(scale, gap, mediums, epsilon, exact=False) <= log_delta
+    return logistic_log_delta(scale, gap, mediums, epsilon, rho=rho, exact=False) <= log_delta
 
 
-def _log_delta(theta: float, price: float, mediums: int, epsilon: float) -> float:
-    return mediums * price - theta * epsilon + (1.0 + theta) * math.log(theta / (1.0 + theta)) - math.log(theta)
+def _log_delta(theta: float, price: float, mediums: int, epsilon: float, rho: float) -> float:
+    spent = mediums * price + theta * (1.0 + theta) * rho
+    return spent - theta * epsilon + (1.0 + theta) * math.log(theta / (1.0 + theta)) - math.log(theta)
 
 
-def _theta_range(scale: float, mediums: int, epsilon: float) -> tuple[float, float]:
+def _theta_range(scale: float, mediums: int, epsilon: float, rho: float) -> tuple[float, float]:
     """Return where the best theta is looked for."""
     largest = 1.0 / math.expm1(scale)
-    guess = max(epsilon / (mediums * scale * scale) - 0.5, 1e-3)
+    guess = max(epsilon / (mediums * scale * scale + 2.0 * rho) - 0.5, 1e-3)
     return min(guess, largest) / 30.0, min(guess * 30.0, largest * (1.0 - 1e-12))
 
 
-def _best_theta(scale: float, gap: int, mediums: int, epsilon: float) -> float | None:
+def _best_theta(scale: float, gap: int, mediums: int, epsilon: float, rho: float) -> float | None:
     """Return the root of the derivative of `_log_delta` with the tail form, or None where it was not found.
 
     With m = exp(e) - 1, c = exp(-e (g + 1)) and h = exp(theta e) (1 - theta m) the tail form is
     -ln((h - c)/(1 - c)); h is concave in theta, so the whole is convex and the root is the minimum.
     """
-    least, most = _theta_range(scale, mediums, epsilon)
+    least, most = _theta_range(scale, mediums, epsilon, rho)
     growth, beyond = math.expm1(scale), math.exp(-scale * (gap + 1))
     theta = min(30.0 * least, 0.5 * most)
     for _ in range(_NEWTON):
@@ -187,8 +197,8 @@ def _best_theta(scale: float, gap: int, mediums: int, epsilon: float) -> float |
             return None
         first = power * (scale - theta * growth * scale - growth) / inner
         second = power * scale * (scale - theta * growth * scale - 2.0 * growth) / inner
-        slope = -mediums * first - epsilon + math.log(theta / (1.0 + theta))
-        bend = mediums * (first * first - second) + 1.0 / (theta * (1.0 + theta))
+        slope = -mediums * first + (1.0 + 2.0 * theta) * rho - epsilon + math.log(theta / (1.0 + theta))
+        bend = mediums * (first * first - second) + 2.0 * rho + 1.0 / (theta * (1.0 + theta))
         step = slope / bend
         found = abs(step) < 1e-5 * theta  # flat to far below `_CLEAR`
         theta = max(theta - step, 0.25 * theta)

@@ -12,10 +12,12 @@ __all__ = [
     "BetweenThresholdsEvent",
     "ChoiceEvent",
     "Composed",
+    "EdgesEvent",
     "EitherOf",
     "Event",
     "NoOpEvent",
     "NoiseDistanceEvent",
+    "NoisyCountEvent",
     "NonPrivateEvent",
     "StopperEvent",
     "StopperOverflowEvent",
@@ -109,6 +111,30 @@ class ChoiceEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class EdgesEvent:
+    """One candidate was chosen for each of several sides, as in a `ChoiceEvent` of spread 2.
+
+    Attributes:
+        scale: e (nats per unit of loss) of each choice.
+        sides: How many.
+    """
+
+    scale: float
+    sides: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyCountEvent:
+    """An integer that one record changes by at most 1 was shown with discrete Laplace noise.
+
+    Attributes:
+        epsilon: Inverse scale of the noise (nats).
+    """
+
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
 class ThresholdBitsEvent:
     """Bits [a + D E > threshold], queries and thresholds chosen by earlier bits, computed in float64.
 
@@ -149,6 +175,8 @@ Event = (
     | NonPrivateEvent
     | BetweenThresholdsEvent
     | ChoiceEvent
+    | EdgesEvent
+    | NoisyCountEvent
     | StopperEvent
     | StopperOverflowEvent
     | NoiseDistanceEvent

@@ -145,3 +145,22 @@ def test_the_bound_moves_the_right_way() -> None:
     assert logistic_log_delta(0.013, 200, 1500, 3.4) > base
     assert logistic_log_delta(0.013, 100, 1500, 3.6) > base
     assert logistic_log_delta(3.0, 0, 1000, 0.01) == 0.0
+
+
+@pytest.mark.parametrize(("scale", "gap", "mediums", "epsilon"), [(0.8, 4, 2, 3.0)])
+@pytest.mark.parametrize("choice", [0.3])
+def test_a_choice_before_is_paid_by_its_rho(
+    scale: float, gap: int, mediums: int, epsilon: float, choice: float
+) -> None:
+    """Against the exact composition: the worst adversary's delta, over the choice's exact law, for both orders."""
+    losses = np.array([0, 0, 1, 2, 3, 5]), np.array([1, -1, 1, 2, 4, 4])
+    laws = [np.exp(-choice * loss) / np.exp(-choice * loss).sum() for loss in losses]
+    bound = math.exp(logistic_log_delta(scale, gap, mediums, epsilon, rho=choice * choice / 2.0))
+    alone = math.exp(logistic_log_delta(scale, gap, mediums, epsilon))
+    assert alone < bound < math.exp(logistic_log_delta(scale, gap, mediums, epsilon - 2.0 * choice))
+    for here, there in (laws, laws[::-1]):
+        exact = sum(
+            chance * worst_delta("logistic", scale, gap, mediums, epsilon - math.log(chance / other), cells=10)
+            for chance, other in zip(here, there, strict=True)
+        )
+        assert exact <= bound

@@ -27,16 +27,17 @@ def test_the_quick_comparison_is_the_slow_one(monkeypatch: pytest.MonkeyPatch) -
     """At, just above, just below and far from the value, whatever the instance; far from it the slow one rests."""
     asked: list[float] = []
 
-    def counted(*arguments: float, exact: bool) -> float:
+    def counted(*arguments: float, rho: float, exact: bool) -> float:
         asked.append(arguments[0])
-        return logistic_log_delta(*arguments, exact=exact)  # type: ignore[arg-type]
+        return logistic_log_delta(*arguments, rho=rho, exact=exact)  # type: ignore[arg-type]
 
     monkeypatch.setattr(between_thresholds, "logistic_log_delta", counted)
     below = 0
     for instance in instances(400):
-        value = logistic_log_delta(*instance, exact=False)
+        rho = 1e-3 * (len(asked) % 3)
+        value = logistic_log_delta(*instance, rho=rho, exact=False)
         for shift in (-3.0, -1e-4, -1e-5, -1e-12, 0.0, 1e-12, 1e-5, 1e-4, 3.0):
-            assert logistic_fits(*instance, value + shift) == (value <= value + shift)
+            assert logistic_fits(*instance, value + shift, rho) == (value <= value + shift)
         below += value < 0.0
     assert below > 200
     assert len(asked) < 400 * 9 / 2
