@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 from rich.table import Table
 
 from oracle.cli.plan_page import ABOUT_REARMS, Row, figure_table, mebibytes
@@ -14,7 +15,7 @@ __all__ = ["TERMS", "box_phases", "box_rows", "compare_boxes", "noise_rows"]
 
 _SHOWN = 6
 _SLICINGS: Final = {
-    "faces": "a row counts for the side that it is nearest to",
+    "faces": "a row counts for a side that it lies far out on",
     "sequential": "one side after another takes its rows out",
     "rsc": "one side after another takes a noisy number of rows out",
 }
@@ -37,7 +38,24 @@ def box_rows(plan: BoxPlan) -> Iterator[Row]:
     yield "sides", f"{', '.join(plan.sides)}"
     yield "", f"{plan.slicing}: {_SLICINGS[plan.slicing]}"
     yield "", f"it gets {plan.share:.0%} of its stripe, the band of rows labelled 1 that lie farthest out on it"
+    yield from _start_rows(plan)
     yield from noise_rows(plan)
+
+
+def _start_rows(plan: BoxPlan) -> Iterator[Row]:
+    """Yield what `init` releases, which a training row pays for within its epsilon."""
+    if plan.scale is not UNSET:
+        each = 2.0 * plan.scale.scale
+        yield (
+            "scale",
+            f"learned by `init`: an edge for each side, epsilon {each:.3g} each, {each / plan.epsilon:.1%} of all",
+        )
+    if plan.check is not UNSET:
+        share = plan.check.epsilon / plan.epsilon
+        yield (
+            "check",
+            f"by `init`: a noisy count of the side that holds the least, epsilon {plan.check.epsilon:.3g}, {share:.1%}",
+        )
 
 
 def noise_rows(plan: BoxPlan) -> Iterator[Row]:

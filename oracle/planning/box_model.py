@@ -17,9 +17,9 @@ class BoxModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes:
         profile: "tight" has our constants; "paper" Stemmer's own, whose epsilon and delta are nominal.
-        slicing: How a phase's points are shared out among the sides: "faces" by the nearest one, which takes `bounds`
-            for every feature with a side; "sequential" one side after another, which takes none and wants more rows;
-            "rsc" as the paper does. Left out, "rsc" for profile "paper".
+        slicing: How a phase's points are shared out among the sides: "faces" gives a row to a side that it lies far out
+            on, by edges that `init` learns; "sequential" takes one side after another and wants more rows; "rsc" as the
+            paper does. Left out, "rsc" for profile "paper".
         trim: Outermost points each side skips when it is armed at a phase start, against wrong labels.
         share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
         first_share: Fixes alpha_1's part of alpha instead of searching it: smaller asks for more training examples
@@ -60,8 +60,6 @@ def _check_scale(where: str, feature: Feature) -> None:
     if feature.kind == "string":
         bound = 'has no scale for slicing = "faces"; use slicing = "sequential", or sides = "none" here'
         raise InputError(f"{where}.type", feature.kind, bound)
-    if feature.bounds is None:
-        raise InputError(f"{where}.bounds", None, 'must be declared as [low, high] for slicing = "faces"')
 
 
 def _check_profile(model: BoxModel) -> None:

@@ -222,8 +222,6 @@ def box_as_classical(model: BoxModel) -> ClassicalModel:
         beta=model.beta,
         gamma=model.gamma,
         limits=model.limits,
-        slicing="faces" if model.slicing == "faces" else "whole",
-        share=model.share if model.slicing == "faces" else None,
     )
 
 

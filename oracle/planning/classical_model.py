@@ -1,5 +1,6 @@
 """The model of a classical learner, and its plan: one choice for each side, and then nothing more to pay."""
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from oracle.errors import InputError
@@ -7,7 +8,7 @@ from oracle.planning.features import Feature, refuse_types
 from oracle.planning.model import BOX_FEATURES, Limits, Model, Share, check_features
 from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 
-__all__ = ["NO_STRINGS", "ClassicalModel", "ClassicalPlan", "check_classical_model"]
+__all__ = ["NO_STRINGS", "ClassicalModel", "ClassicalPlan", "check_classical_model", "with_faces"]
 
 NO_STRINGS: Final = (
     'cannot be for predictor = "classical": it chooses among all edges of a finite grid, float64, and strings have none'
@@ -25,13 +26,15 @@ class ClassicalModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         profile: There is only this one.
         concept: What is learned: a box around the examples labelled 1, or the stump that gets fewest wrong.
         slicing: "faces" sends each positive example to one side of a box, so that each side has all of epsilon, and
-            takes bounds; "whole" shows every side all of them, and each has its part of epsilon.
+            takes `bounds` that lie about the examples; "whole" shows every side all of them, and each has its part of
+            epsilon. (To learn the scale of "faces" would cost as much as the edges themselves do under "whole".) Left
+            out, "faces" where `share` is set.
         share: Overrides the planner's estimate of the part of a stripe that `faces` gives to its side.
     """
 
     profile: Literal["tight"] = "tight"
     concept: Literal["box", "stump"] = "box"
-    slicing: Literal["faces", "whole"] = "faces"
+    slicing: Literal["faces", "whole"] = "whole"
     share: Share | None = None
 
 
@@ -89,6 +92,11 @@ class ClassicalPlan(Plan, frozen=True, kw_only=True):
     def training_bytes(self) -> int:
         """Bytes of all training records, and of putting a column of them in order."""
         return self.declared * (8 * len(self.features) + 150)
+
+
+def with_faces(table: Mapping[str, object]) -> Mapping[str, object]:
+    """Fill in the slicing that a box's side has a share under, where that is set and no slicing is."""
+    return {"slicing": "faces", **table} if "share" in table else table
 
 
 def check_classical_model(model: ClassicalModel) -> None:

@@ -15,7 +15,16 @@ from oracle.planning.harvest import trials_for
 from oracle.planning.plan import InstancePlan, PhasePlan, StopperPlan
 from oracle.planning.sizes import CAP_SHARE, NOISE_SHARE, Shares, SizedInstance, SizedPhase, size_phase
 
-__all__ = ["Draft", "Task", "count_allowed", "count_phases", "draft_error", "draft_phases", "write_phases"]
+__all__ = [
+    "Draft",
+    "Task",
+    "count_allowed",
+    "count_phases",
+    "draft_error",
+    "draft_phases",
+    "stripes_mass",
+    "write_phases",
+]
 
 _DEEP_SHARE: Final = 0.02
 """Part of alpha left for queries far inside; the margin is never smaller than it asks."""
@@ -50,12 +59,16 @@ class Task:
         sides: S.
         share: Part of a side's stripe that its slice gets.
         released: Nats that a training record pays for what was released before phase 1; its instance has the rest.
+        rho: Of what else was released before: it shares the same nats with the instance.
+        reserve: Points that each side of phase 1 is to hold beyond those it needs.
     """
 
     model: BoxModel
     sides: int
     share: float
     released: float = 0.0
+    rho: float = 0.0
+    reserve: int = 0
 
     @property
     def start_instances(self) -> int:
@@ -74,9 +87,14 @@ class Draft:
     examples: int
 
 
+def stripes_mass(model: BoxModel) -> float:
+    """Return the mass of all sides' stripes of all phases."""
+    return model.alpha * (1.0 - _DEEP_SHARE) / _LOSS
+
+
 def _alphas(task: Task, shares: Shares, count: int) -> tuple[float, ...]:
     """Return the stripes' masses: alpha_1 = first, alpha_p = (1 - first) 2^-(p-1), of all that may be lost."""
-    total = task.model.alpha * (1.0 - _DEEP_SHARE) / _LOSS
+    total = stripes_mass(task.model)
     return (shares.first * total, *((1.0 - shares.first) * total * 0.5 ** (p - 1) for p in range(2, count + 1)))
 
 
@@ -103,6 +121,7 @@ def _size(task: Task, shares: Shares, phase: int, rounds: int, delta: float) -> 
         least_margin=math.log(task.sides / (_DEEP_SHARE * task.model.alpha)) + shares.contamination,
         start_instances=task.start_instances,
         start_epsilon=task.model.epsilon - (task.released if phase == 1 else 0.0),
+        start_rho=task.rho if phase == 1 else 0.0,
     )
 
 
@@ -164,7 +183,7 @@ def _draft_under(task: Task, shares: Shares, count: int, examples: int | None, c
         before, needed = (
             needed,
             trials_for(
-                sized.start.points + task.model.trim,
+                sized.start.points + task.model.trim + task.reserve,
                 alphas[0] * task.share / task.sides,
                 task.model.beta / (2.0 * task.sides),
             ),

@@ -53,7 +53,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes:
         name: Its name; also its key where a query names its features.
         sides: The sides that a box may have on it, or the ways a stump may cut: "lower" says 1 above its edge.
-        bounds: Scale of the feature; values outside are allowed. Of dates, two dates; strings have none.
+        bounds: Scale of the feature for a classical box with slicing "faces"; nothing else goes by it, and values
+            outside are allowed. Of dates, two dates; strings have none.
         type: What its values are; "number" where it is not set. Strings are ordered by the bytes of their UTF-8, which
             is the order of their code points: there is no collation and no normalisation. Dates are those of the
             proleptic Gregorian calendar, years 1 to 9999. A decimal has at most 15 digits, `places` of them after the

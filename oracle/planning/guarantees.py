@@ -3,14 +3,18 @@
 import math
 from collections.abc import Callable
 
+from msgspec import UNSET
+
 from oracle.accounting.accountant import Guarantee, delta_at, guarantee
 from oracle.accounting.events import (
     BetweenThresholdsEvent,
     ChoiceEvent,
     Composed,
+    EdgesEvent,
     EitherOf,
     Event,
     NoiseDistanceEvent,
+    NoisyCountEvent,
     NoOpEvent,
     StopperEvent,
     StopperOverflowEvent,
@@ -19,7 +23,16 @@ from oracle.errors import PlanError
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 from oracle.planning.stumps_model import StumpsPlan
 
-__all__ = ["noise_comparisons", "noise_delta", "query_event", "query_guarantee", "training_event", "verify"]
+__all__ = [
+    "noise_comparisons",
+    "noise_delta",
+    "query_event",
+    "query_guarantee",
+    "released_event",
+    "released_guarantee",
+    "training_event",
+    "verify",
+]
 
 _ONE_DRAW = 1 << 27
 """More edges than the two largest tables hold that a Stopper's threshold draw is searched in: a medium query depends on
@@ -65,19 +78,43 @@ def training_event(plan: BoxPlan) -> Event:
     queries only, so a training record sits in no later instance. Where a stump is chosen before (the privacy document,
     section 6), the record pays for the choice and for the cut too: the instance is armed by what these released.
     """
-    instance = _instance_event(plan.phases[0], plan.phases[0].start)
-    if not isinstance(plan, StumpsPlan):
-        return instance
-    selection = plan.selection
-    return Composed(
-        (
+    return Composed((*released_event(plan).events, _instance_event(plan.phases[0], plan.phases[0].start)))
+
+
+def released_event(plan: BoxPlan) -> Composed:
+    """Return what a training record goes through before phase 1 is armed.
+
+    Of stumps the choices of the pair and of the cut. Of boxes the edges of `faces`, one choice for each side, and then
+    the noisy count of `init`'s check, which depends on the record through the dealing that the edges decide.
+    """
+    events: list[Event] = []
+    if isinstance(plan, StumpsPlan):
+        selection = plan.selection
+        events += [
             ChoiceEvent(selection.scale, spread=1),
             NoiseDistanceEvent(1, selection.scale),
             ChoiceEvent(selection.cut_scale, spread=2),
             NoiseDistanceEvent(1, 2.0 * selection.cut_scale),
-            instance,
-        )
-    )
+        ]
+    if plan.scale is not UNSET:
+        events.append(EdgesEvent(plan.scale.scale, len(plan.sides)))
+    if plan.check is not UNSET:
+        events += [NoisyCountEvent(plan.check.epsilon), NoiseDistanceEvent(_ONE_DRAW, plan.check.epsilon)]
+    return Composed(tuple(events))
+
+
+def released_guarantee(plan: BoxPlan) -> Guarantee:
+    """Return what a training record pays for `released_event` alone, where no instance was armed after all.
+
+    It is part of what a record of phase 1 goes through, so it never costs more than that.
+    """
+    event = released_event(plan)
+    edges = 0.0 if plan.scale is UNSET else 2.0 * plan.scale.scale * len(plan.sides)
+    count = 0.0 if plan.check is UNSET else plan.check.epsilon
+    epsilon = (edges + count) * (1.0 + 1e-12)
+    if isinstance(plan, StumpsPlan) or epsilon >= plan.epsilon:
+        return Guarantee(plan.epsilon, plan.phases[0].delta, event)
+    return guarantee(event, epsilon)
 
 
 def query_event(plan: BoxPlan, index: int) -> Event:

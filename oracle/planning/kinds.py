@@ -25,7 +25,7 @@ from oracle.planning.classical import (
     verify_classical_plan,
     wish_for_classical,
 )
-from oracle.planning.classical_model import ClassicalModel, ClassicalPlan, check_classical_model
+from oracle.planning.classical_model import ClassicalModel, ClassicalPlan, check_classical_model, with_faces
 from oracle.planning.model import Model
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, Plan
 from oracle.planning.stumps import (
@@ -110,6 +110,7 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         wish=wish_for_classical,
         verify=verify_classical_plan,
         check_runnable=verify_classical_plan,
+        fill=with_faces,
     ),
     "bisection": Kind(
         model=BisectionModel,

@@ -22,10 +22,12 @@ __all__ = [
     "PLAN_VERSION",
     "SEGMENT_BYTES",
     "BoxPlan",
+    "CheckPlan",
     "InstancePlan",
     "Phase",
     "PhasePlan",
     "Plan",
+    "ScalePlan",
     "StopperPlan",
     "refuse_too_few",
 ]
@@ -35,6 +37,9 @@ PLAN_VERSION = 1
 
 SEGMENT_ROWS = 16_384
 """Rows that a predictor works on at once at most: few enough to stay in cache."""
+
+_LEARNING_BYTES = 40
+"""Bytes of a training record for each side while edges are learned: its place, its coins and what sorts them."""
 
 SEGMENT_BYTES = 80 << 20
 """Bytes that these take at most, however wide they are."""
@@ -90,6 +95,37 @@ class StopperPlan(msgspec.Struct, frozen=True, kw_only=True):
     delta_cap: float
     law: Literal["laplace"] | msgspec.UnsetType = msgspec.UNSET
     scale: float | msgspec.UnsetType = msgspec.UNSET
+
+
+class ScalePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How the edges are learned by which `faces` gives positive records to sides (`oracle.mechanisms.stripes`).
+
+    Attributes:
+        rank: Which positive training record from outside an edge aims at.
+        scale: e of each side's choice, P proportional to exp(-e * loss); one record changes a loss by at most 1.
+    """
+
+    rank: int
+    scale: float
+
+
+class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How `init` finds out, for a release of its own, whether each side of phase 1 holds what it needs.
+
+    Attributes:
+        epsilon: Inverse scale of the discrete Laplace noise on the least number of points held beyond those needed.
+        needed: Points that each side needs.
+        margin: The noisy number must be so much at least.
+        miss: Probability that a state is made although a side holds too few.
+        stripe: So many of its outermost positive records is a side to have its points among; 0 where positive
+            records are counted as a whole, as sides take theirs one after another, or there is one side.
+    """
+
+    epsilon: float
+    needed: int
+    margin: int
+    miss: float
+    stripe: int
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,6 +310,9 @@ class BoxPlan(Plan, frozen=True, kw_only=True):
         contamination: eta, bound on the part of a side's points an adversary can place, from the margin's equation.
         memory_bytes: Largest `PhasePlan.memory_bytes`.
         nominal_privacy: True where epsilon and delta are names and not bounds (the `paper` profile).
+        scale: How the edges of `faces` are learned from the training records; where it is not set, declared bounds are
+            its scale, as they were for all plans before.
+        check: How the points that the sides of phase 1 hold are counted; not set in plans of before, and for stumps.
     """
 
     version: int = PLAN_VERSION
@@ -301,11 +340,16 @@ class BoxPlan(Plan, frozen=True, kw_only=True):
     phases: tuple[PhasePlan, ...]
     memory_bytes: int
     nominal_privacy: bool | msgspec.UnsetType = msgspec.UNSET
+    scale: ScalePlan | msgspec.UnsetType = msgspec.UNSET
+    check: CheckPlan | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def training_bytes(self) -> int:
-        """Bytes of the first phase's arrays and tables: the trainer fills these."""
-        return self.phases[0].memory_bytes
+        """Bytes of the first phase's arrays and tables; with a scale to learn, of all training records too."""
+        first = self.phases[0].memory_bytes
+        if self.scale is msgspec.UNSET:
+            return first
+        return first + self.declared * (8 * self.width + 8 * sum(self._looked_at) + len(self.sides) * _LEARNING_BYTES)
 
     @property
     def working_bytes(self) -> int:

@@ -3,10 +3,12 @@
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET
 
 from oracle.planning.bisection_model import BisectionPlan
 from oracle.planning.classical_model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.stripes import fewest_ones
 from oracle.planning.stumps_model import StumpsPlan
 
 __all__ = ["Promise", "promise_of"]
@@ -83,6 +85,18 @@ def _share(share: float, sides: int, slicing: str) -> tuple[str, ...]:
     )
 
 
+def _dealt(plan: BoxPlan) -> tuple[str, ...]:
+    """Return what dealing the rows to sides takes for granted, and how far `init` checks it."""
+    if plan.scale is UNSET:
+        return _share(plan.share, len(plan.sides), plan.slicing)
+    condition = (
+        f"no side gets less than {plan.share:.0%} of its stripe: features do not depend strongly on each other, and "
+        f"{fewest_ones(plan.alpha):.0%} of the rows or more are labelled 1 (units, tails and equal values do not "
+        "matter: edges are learned from the rows); `init` checks it for phase 1, and makes no state where it fails"
+    )
+    return (condition,)
+
+
 def _box(plan: BoxPlan) -> Promise:
     if plan.nominal:
         basis, kind = "Lemma 4.13 of Stemmer (2024), with constants that its proof asserts", "nominal"
@@ -94,7 +108,7 @@ def _box(plan: BoxPlan) -> Promise:
         missed=plan.beta,
         kind="nominal" if kind == "nominal" else "estimate",
         basis=basis,
-        conditions=(_BOX_FITS, *_share(plan.share, len(plan.sides), plan.slicing), *_honest(plan), _not_rare(plan)),
+        conditions=(_BOX_FITS, *_dealt(plan), *_honest(plan), _not_rare(plan)),
     )
 
 

@@ -91,6 +91,7 @@ def largest_scale(  # noqa: PLR0913, PLR0917 -- the unknowns of one equation
     epsilon: float,
     log_delta: float,
     guess: float | None = None,
+    rho: float = 0.0,
 ) -> float:
     """Return about the largest e whose instance is (epsilon, exp(log_delta)), by bisection on log e.
 
@@ -101,12 +102,13 @@ def largest_scale(  # noqa: PLR0913, PLR0917 -- the unknowns of one equation
         epsilon: eps (nats).
         log_delta: Target.
         guess: Where to look first.
+        rho: Of what was released before (logistic noise only).
     """
 
     @cache
     def within(scale: float) -> bool:
         if law == "logistic":
-            return logistic_fits(scale, gap(scale), mediums(scale), epsilon, log_delta)
+            return logistic_fits(scale, gap(scale), mediums(scale), epsilon, log_delta, rho)
         return laplace_log_delta(scale, gap(scale), mediums(scale), epsilon) <= log_delta
 
     middle = guess or epsilon / math.sqrt(2.0 * mediums(0.01) * max(-log_delta, 1.0))
@@ -155,6 +157,7 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
     least_margin: float,
     start_instances: int,
     start_epsilon: float | None = None,
+    start_rho: float = 0.0,
 ) -> SizedPhase:
     """Solve the margin's fixed point and return the phase in integers.
 
@@ -174,6 +177,7 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
         least_margin: The margin is never below it (nats).
         start_instances: Instances one record may sit in at the start (1; S for sequential).
         start_epsilon: What the instances armed at the start are sized for, where it is not `epsilon`.
+        start_rho: Of what was released before and armed them, within `start_epsilon`.
     """
     stopper_epsilon = shares.stopper * epsilon
     log_between = math.log(delta * (1.0 - CAP_SHARE - NOISE_SHARE)) - 1e-6
@@ -215,7 +219,7 @@ def size_phase(  # noqa: PLR0913 -- the unknowns of one phase
         raise PlanError(msg)
     total_mediums = cap * start_instances
     at_start = epsilon if start_epsilon is None else start_epsilon
-    start_scale = largest_scale(law, gap, lambda _: total_mediums, at_start, log_between, scale)
+    start_scale = largest_scale(law, gap, lambda _: total_mediums, at_start, log_between, scale, start_rho)
     start = _instance(start_scale, margin, shares.gap, total_mediums, at_start)
     rearmed = SizedInstance(rearmed.scale, rearmed.low, rearmed.high, rearmed.points, cap, rearmed.epsilon)
     return SizedPhase(start, rearmed, margin, stopper_epsilon, threshold, cap)

@@ -18,6 +18,7 @@ from oracle.planning.drafts import (
     count_phases,
     draft_error,
     draft_phases,
+    stripes_mass,
     write_phases,
 )
 from oracle.planning.guarantees import verify
@@ -25,6 +26,7 @@ from oracle.planning.model import Model
 from oracle.planning.plan import BoxPlan, refuse_too_few
 from oracle.planning.search import first_enough, least_in_box
 from oracle.planning.sizes import Shares
+from oracle.planning.stripes import check_plan, reserve, scale_plan, start_rho, stripes_share
 
 __all__ = [
     "COIN",
@@ -121,39 +123,43 @@ def _search(task: Task, progress: Callable[[int], None]) -> Shares:
     return _shares_at(task, found)
 
 
-def _settle(task: Task, progress: Callable[[int], None] = lambda _step: None) -> _Settled:
+def _settle(model: BoxModel, progress: Callable[[int], None] = lambda _step: None) -> _Settled:
     """Draft with the shares that are found; or, where too few examples are declared for these, with the first ones.
 
     The search looks at two phases and stops early, so the first shares may do where it says that none do.
     """
-    examples = task.model.examples
+    examples, task = model.examples, _task(model, model.examples)
 
     def settled(shares: Shares) -> _Settled:
         count = count_phases(task, shares, examples)
         return _Settled(shares, count, draft_phases(task, shares, count, examples))
 
     return first_enough(
-        lambda: settled(_search(task, progress)),
+        lambda: settled(_search(_task(model), progress)),
         lambda: settled(_shares_at(task, _FIRST_GUESS)),
         enough=lambda found: found.draft.examples <= examples,
     )
 
 
-def _task(model: BoxModel) -> Task:
+def _task(model: BoxModel, rows: float = math.inf) -> Task:
+    """Return what the search keeps fixed, where so many rows are there to learn edges from."""
     sides = len(side_names(model))
     if sides > MAX_SIDES:
         msg = f"model.features: {sides} sides: at most {MAX_SIDES} are supported"
         raise PlanError(msg)
-    if model.slicing == "sequential":
-        return Task(model, sides, 1.0)
-    return Task(model, sides, model.share or faces_share(model, sides))
+    scaled = _scaled(model, sides)
+    share = (model.share or stripes_share(model, sides, stripes_mass(model), rows)) if scaled else 1.0
+    return Task(model, sides, share, rho=start_rho(model, sides, scaled=scaled), reserve=reserve(model))
+
+
+def _scaled(model: BoxModel, sides: int) -> bool:
+    return model.slicing == "faces" and sides > 1
 
 
 def least_examples(model: BoxModel) -> int:
     """Return the least number of training examples that `plan_tight` accepts for a model, whatever it declares."""
-    task = _task(model)
-    found = _settle(task)
-    return _least(task, found.shares, found.phases)
+    found = _settle(model)
+    return _least(model, found.shares, found.phases)
 
 
 def quick_examples(model: BoxModel) -> int:
@@ -164,16 +170,20 @@ def quick_examples(model: BoxModel) -> int:
     Raises:
         PlanError: A size is out of range.
     """
-    task = _task(model)
-    draft = draft_phases(task, _shares_at(task, _FIRST_GUESS), FEW_PHASES, model.examples)
+    task = _task(model, model.examples)
+    shares = _shares_at(task, _FIRST_GUESS)
+    draft = draft_phases(task, shares, FEW_PHASES, model.examples)
     count_allowed(task, draft)
-    return with_room(draft.examples)
+    wanted = draft.examples
+    while (more := draft_phases(_task(model, wanted), shares, FEW_PHASES, wanted).examples) > wanted:
+        wanted = more  # of fewer rows edges are learned less well
+    return with_room(wanted)
 
 
-def _least(task: Task, shares: Shares, count: int) -> int:
-    """Return an n that suffices when it is declared (delta_1 depends on it)."""
-    examples = draft_phases(task, shares, max(count, 2), None).examples
-    while (needed := draft_phases(task, shares, max(count, 2), examples).examples) > examples:
+def _least(model: BoxModel, shares: Shares, count: int) -> int:
+    """Return an n that suffices when it is declared: delta_1 depends on it, and how well edges are learned."""
+    examples = draft_phases(_task(model), shares, max(count, 2), None).examples
+    while (needed := draft_phases(_task(model, examples), shares, max(count, 2), examples).examples) > examples:
         examples = needed
     return examples
 
@@ -204,11 +214,11 @@ def plan_or_wish(model: BoxModel, progress: Callable[[int], None] = lambda _step
     Raises:
         PlanError: A size is out of range.
     """
-    task = _task(model)
-    shares, count, draft = _settle(task, progress)
+    shares, count, draft = _settle(model, progress)
+    task = _task(model, model.examples)
     if draft.examples > model.examples:
-        least = _least(task, shares, count)
-        task = Task(msgspec.structs.replace(model, examples=least), task.sides, task.share)
+        least = _least(model, shares, count)
+        task = _task(msgspec.structs.replace(model, examples=least), least)
         draft = draft_phases(task, shares, count, least)
     plan = _write(task, shares, draft)
     verify_in_steps(plan, progress)
@@ -219,6 +229,8 @@ def _write(task: Task, shares: Shares, draft: Draft) -> BoxPlan:
     model = task.model
     phases = write_phases(task, draft)
     error, deep = draft_error(task, shares, draft)
+    scaled = _scaled(model, task.sides)
+    stripe = math.floor(draft.alphas[0] * model.examples / task.sides) if scaled else 0
     return BoxPlan(
         name=model.name,
         predictor=model.predictor,
@@ -226,7 +238,7 @@ def _write(task: Task, shares: Shares, draft: Draft) -> BoxPlan:
         features=model.features,
         sides=side_names(model),
         slicing=model.slicing,
-        coin=COIN if model.slicing == "faces" and task.sides > 1 else 0.0,
+        coin=0.0,
         share=task.share,
         epsilon=model.epsilon,
         delta=model.delta,
@@ -243,4 +255,6 @@ def _write(task: Task, shares: Shares, draft: Draft) -> BoxPlan:
         limits=model.limits,
         phases=phases,
         memory_bytes=max(phase.memory_bytes for phase in phases),
+        scale=scale_plan(model, task.sides, stripes_mass(model), model.examples) if scaled else msgspec.UNSET,
+        check=check_plan(model, phases[0].start, stripe),
     )

@@ -119,7 +119,6 @@ def test_too_few_declared_examples(cli, model):
         ("epsilon = 8.0", "", "epsilon"),
         ('"rectangles"', '"squares"', "squares"),
         ("bounds = [0.0, 1.0]", "bounds = [1.0, 0.0]", "model.features[0].bounds = [1.0, 0.0]: must be two finite"),
-        ("bounds = [0.0, 1.0]", "", "model.features[0].bounds is not set: must be declared"),
         ('name = "a"', 'name = "label"', "model.features[0].name = 'label'"),
         ("[model]", "[modle]", "unknown table"),
         ("epsilon = 8.0", "epsilon 8.0", "not TOML"),

@@ -35,6 +35,7 @@ def model(features: int = 2, **others: object) -> ClassicalModel:
     """Return a model of features that may be bounded on both sides."""
     names = tuple(feature(f"x{number}") for number in range(features))
     fields = {"name": "m", "predictor": "classical", "epsilon": 1.0, "examples": 1, "features": names}
+    fields["slicing"] = "faces"
     return ClassicalModel(**(fields | others))  # type: ignore[arg-type]
 
 
@@ -140,15 +141,14 @@ def test_other_models_know_their_classical_one():
     }
     box = BoxModel(predictor="rectangles", share=0.5, trim=3, **common)  # type: ignore[arg-type]
     stumps = StumpsModel(predictor="stumps", first_share=0.3, **common)  # type: ignore[arg-type]
-    for other, concept, share in ((box_as_classical(box), "box", 0.5), (stumps_as_classical(stumps), "stump", None)):
+    for other, concept in ((box_as_classical(box), "box"), (stumps_as_classical(stumps), "stump")):
         assert {name: getattr(other, name) for name in common} == common
-        assert (other.predictor, other.concept, other.share) == ("classical", concept, share)
+        assert (other.predictor, other.concept, other.share) == ("classical", concept, None)
         wish_for(other)
     assert as_classical(box) == box_as_classical(box)
     assert as_classical(stumps) == stumps_as_classical(stumps)
     assert as_classical(box_as_classical(box)) is None
-    sequential = BoxModel(predictor="rectangles", slicing="sequential", **common)  # type: ignore[arg-type]
-    assert box_as_classical(sequential).slicing == "whole"
+    assert box_as_classical(box).slicing == "whole"  # which needs no bounds
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,10 @@ def test_other_models_know_their_classical_one():
         ({"share": 1e-300}, "model.share = 1e-300: must be from 1e-06 to 1"),
         ({"trim": 1}, "model.trim = .*: unknown setting"),
         ({"profile": "paper"}, "model.profile = 'paper': must be one of tight"),
-        ({"features": [{"name": "a"}]}, r"model.features\[0\].bounds is not set: must be declared"),
+        (
+            {"features": [{"name": "a"}], "slicing": "faces"},
+            r"model.features\[0\].bounds is not set: must be declared",
+        ),
         ({"features": [{"name": "a", "sides": "none"}], "slicing": "whole"}, "at least one feature must have a side"),
     ],
 )

@@ -79,7 +79,6 @@ def _model(*features, **settings):
             ),
         ),
         ({**_STRING, "bounds": ["a", "b"]}, {}, "features[0].bounds[0] = 'a': must be left out: strings have an order"),
-        ({"name": "s", "type": "date"}, {"slicing": "faces"}, "features[0].bounds is not set: must be declared"),
         (
             _STRING,
             {"predictor": "classical", "slicing": "whole"},

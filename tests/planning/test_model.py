@@ -61,7 +61,6 @@ def test_defaults_are_filled_in() -> None:
         ({"features": []}, "model.features = 0: must be 1 to 512 features"),
         ({"features": [FEATURE, FEATURE]}, "model.features[1].name = 'a': must not be used twice"),
         ({"features": [{"name": "label", "bounds": [0, 1]}]}, "model.features[0].name = 'label': must be 1 to 64"),
-        ({"features": [{"name": "a"}]}, "model.features[0].bounds is not set: must be declared as [low, high]"),
         ({"features": [{"name": "a", "bounds": [1, 1]}]}, "model.features[0].bounds = [1.0, 1.0]: must be two finite"),
         ({"features": [{"name": "a", "bounds": [0, math.inf]}]}, "model.features[0].bounds = [0.0, inf]: must be two"),
         ({"features": [{"name": "a", "sides": "none"}]}, "model.features = 'none': at least one feature must have a"),

@@ -22,27 +22,28 @@ def _promise(predictor, *, features=2, bounds=(0.0, 1.0), **settings):
 @pytest.mark.parametrize(
     ("predictor", "settings", "kind", "beyond", "says"),
     [
-        ("rectangles", {}, "estimate", "", ["a box", "no side gets less", "gamma = 1", "rarer"]),
+        ("rectangles", {}, "estimate", "", ["a box", "no side gets less", "`init` checks", "gamma = 1", "rarer"]),
         ("rectangles", {"slicing": "sequential"}, "estimate", "", ["a box", "gamma = 1"]),
         ("rectangles", {"gamma": 0.5}, "estimate", "", ["at least 0.5 of the stream is honest"]),
         ("rectangles", {"profile": "paper"}, "nominal", "", ["a box"]),
         ("stumps", {}, "estimate", "the best stump's", ["drawn as they are", "rarer"]),
         ("stumps", {"profile": "paper"}, "nominal", "", ["a stump on these features fits every label"]),
-        ("classical", {}, "estimate", "", ["a box", "no side gets less"]),
-        ("classical", {"slicing": "whole", "bounds": None}, "theorem", "", ["a box"]),
+        ("rectangles", {"bounds": None}, "estimate", "", ["no side gets less", "edges are learned"]),
+        ("classical", {"slicing": "faces"}, "estimate", "", ["a box", "no side gets less"]),
+        ("classical", {"bounds": None}, "theorem", "", ["a box"]),
         ("classical", {"concept": "stump"}, "theorem", "the best stump's", ["drawn as they are"]),
         ("bisection", {"rounds": 100_000, "bounds": None}, "estimate", "", ["directions"]),
     ],
 )
 def test_a_promise_names_what_it_rests_on(predictor, settings, kind, beyond, says):
-    """Bound, kind and conditions; those of `faces` only where rows are shared out by bounds."""
+    """Bound, kind and conditions; bounds only where rows are shared out by them."""
     promise, plan = _promise(predictor, **settings)
     assert (promise.kind, promise.beyond) == (kind, beyond)
     assert promise.bound >= plan.expected_error > 0.0
     assert promise.basis
     text = " ".join(promise.conditions)
     assert all(words in text for words in says)
-    assert ("bounds" in text) == ("no side gets less" in says or settings == {"gamma": 0.5})
+    assert ("bounds" in text) == (predictor == "classical" and "no side gets less" in says)
 
 
 def test_one_side_shares_with_none():

@@ -88,7 +88,7 @@ def test_small_parts_are_refused_with_what_would_do():
     assert enough == shards * needed
     assert plan_shards(_model(enough), shards).declared == needed
     most = int(words[words.index("take") + 2])
-    assert most == 3
+    assert most == 2
     assert plan_shards(_model(examples), most).declared == examples // most
     assert int(_refusal(examples, most + 1)[-3]) == most
 
