@@ -17,7 +17,7 @@ from oracle.predictors.classical import ClassicalPredictor, ClassicalTrainer
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 
-__all__ = ["PREDICTORS", "PredictorKind", "new_trainer", "restore_predictor"]
+__all__ = ["PREDICTORS", "PredictorKind", "new_trainer", "points_beyond", "restore_predictor"]
 
 PlanT = TypeVar("PlanT", bound=Plan)
 
@@ -52,6 +52,11 @@ def new_trainer(plan: Plan, secret: bytes) -> Trainer:
         secret: 32 uniformly random bytes: the genesis key.
     """
     return PREDICTORS[plan.predictor].trainer(plan, secret)
+
+
+def points_beyond(trainer: Trainer) -> int | None:
+    """Return what a finished trainer released of its sides' points (`RectanglesTrainer.margin`), if its plan has it."""
+    return trainer.margin if isinstance(trainer, RectanglesTrainer) else None
 
 
 def restore_predictor(plan: Plan, arrays: StateArrays) -> Predictor:

@@ -8,21 +8,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded, SideRearmed
-from oracle.errors import DataError, PlanExhaustedError
+from oracle.errors import CorruptSnapshotError, DataError, PlanExhaustedError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.between_thresholds import HIGH, MEDIUM
 from oracle.mechanisms.challenge import ArmedSide
 from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.noise import draw
 from oracle.mechanisms.orders import Keys, blank_keys, load_keys, plain_keys
 from oracle.mechanisms.windows import Window
 from oracle.planning.plan import BoxPlan, PhasePlan
 from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite, phase_started
+from oracle.predictors.positives import Positives
 from oracle.predictors.sides import Geometry, Harvest, SideBank
 
 __all__ = ["RectanglesPERP", "RectanglesTrainer"]
+
+_EDGES: Final = "edges"
+"""Name of the learned edges among a predictor's arrays."""
+
+_FIRST: Final = np.zeros(1, dtype=np.uint64)
 
 _POSITIVE: Final = -1
 _NOWHERE: Final = -2
@@ -34,6 +42,8 @@ class RectanglesTrainer:
 
     Formal guarantees:
         * A training record sits in the start instances of phase 1 and nowhere else (Theorem 4.6 of Stemmer, 2024).
+          Before, it pays for what the plan has released: the edges of `faces` (`oracle.predictors.positives`), which
+          decide who gets it, and `margin`, one noisy count of what the sides got (`guarantees.released_event`).
         * The result is a function of (plan, secret, rows in order), whatever the batches.
         * Neighbours differ by one row that is there or blanked: a blanked row counts to the declared number, so no
           other row takes its place.
@@ -49,7 +59,12 @@ class RectanglesTrainer:
         self._geometry = Geometry(plan)
         self._addresses = Addresses(self._key, plan.width)
         self._harvest = Harvest(plan, self._geometry, plan.phases[0])
+        self._positives = None if plan.scale is UNSET else Positives(plan, plan.scale, self._addresses)
+        self._ones = 0
         self._rows = 0
+        self.margin: int | None = None
+        """Once it is finished, if the plan has a check: by how many points the side that holds the least exceeds what
+        it needs, with noise; a private release, `plan.check` says at what cost. Below 0 a side starves."""
 
     @property
     def missing(self) -> int:
@@ -72,7 +87,11 @@ class RectanglesTrainer:
         rows = np.flatnonzero(labels & self._harvest.near(keys))
         hashes = self._addresses.hashes(features[rows], np.ones(len(rows), dtype=np.bool_))
         records = (rows + self._rows).astype(np.uint64)
-        self._harvest.add(self._addresses, keys.take(rows, axis=1), records, hashes)
+        if self._positives is None:
+            self._harvest.add(self._addresses, keys.take(rows, axis=1), records, hashes)
+        else:  # nothing was harvested yet, so all of them are near
+            self._positives.add(features[rows], records, hashes)
+        self._ones += int(np.count_nonzero(labels))
         self._rows += len(features)
 
     def finish(self) -> "RectanglesPERP":
@@ -84,11 +103,33 @@ class RectanglesTrainer:
         if self.missing > 0:
             msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
             raise DataError(msg)
-        predictor = RectanglesPERP(self._plan, self._key.ratchet(), phase=1)
-        predictor.arm(self._harvest.slices(self._addresses))
-        for window in self._harvest.windows:
+        edges, harvest, beyond = self._dealt()
+        self.margin = self._confirmed(beyond)
+        predictor = RectanglesPERP(self._plan, self._key.ratchet(), phase=1, edges=edges)
+        predictor.arm(harvest.slices(self._addresses))
+        for window in harvest.windows:
             window.clear()
         return predictor
+
+    def _dealt(self) -> tuple[NDArray[np.uint64] | None, Harvest, int]:
+        """Return the edges, what the sides got, and the least number of points that one holds beyond what it needs.
+
+        One record more changes that number by at most 1, given the edges: so it does each side's count
+        (`stripes.Outermost`). Without edges all positive rows are counted: sides that take theirs one after another
+        need S times as many, and a single side sees them all.
+        """
+        check = self._plan.check
+        needed = 0 if check is UNSET else check.needed
+        if self._positives is None:
+            return None, self._harvest, self._ones - needed * self._geometry.sides
+        edges, harvest, held = self._positives.deal(1 if check is UNSET else check.stripe)
+        return edges, harvest, min(held) - needed
+
+    def _confirmed(self, beyond: int) -> int | None:
+        if self._plan.check is UNSET:
+            return None
+        words = self._addresses.words(Purpose.THRESHOLD, _FIRST, _FIRST, None)[0]  # of the genesis key: no other has it
+        return beyond + int(draw("laplace", self._plan.check.epsilon, words)[0])
 
 
 class _Decided(NamedTuple):
@@ -122,11 +163,20 @@ class RectanglesPERP:
         key: The phase's key.
         phase: The phase.
         sides: What the sides look at, where the plan does not know it (`oracle.predictors.stumps`).
+        edges: uint64[S], the learned edges of `faces`, where the plan has them learned.
     """
 
-    def __init__(self, plan: BoxPlan, key: PhaseKey, *, phase: int, sides: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        plan: BoxPlan,
+        key: PhaseKey,
+        *,
+        phase: int,
+        sides: Sequence[str] | None = None,
+        edges: NDArray[np.uint64] | None = None,
+    ) -> None:
         self._plan = plan
-        self._geometry = Geometry(plan, sides)
+        self._geometry = Geometry(plan, sides, edges)
         self._side_numbers = np.arange(self._geometry.sides, dtype=np.uint64)
         self._round = 0
         self._phase_round = 0
@@ -298,13 +348,14 @@ class RectanglesPERP:
                 arrays[f"{name}_records_{side}"] = records
                 counts.append(kept)
             arrays[f"{name}_counts"] = np.array(counts, dtype=np.int64)
-        return arrays
+        return arrays if self._geometry.edges is None else {**arrays, _EDGES: self._geometry.edges.copy()}
 
     @classmethod
     def restore(cls, plan: BoxPlan, arrays: StateArrays, sides: Sequence[str] | None = None) -> Self:
         """Take back what `export` returned, under the same plan and sides."""
         rounds, phase, phase_round, rearms, phase_rearms = (int(value) for value in arrays["counters"])
-        predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase, sides=sides)
+        edges = _edges(plan, arrays)
+        predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase, sides=sides, edges=edges)
         predictor._round, predictor._phase_round = rounds, phase_round
         predictor._rearms, predictor._phase_rearms = rearms, phase_rearms
         predictor._restore_bank(arrays)
@@ -323,6 +374,20 @@ class RectanglesPERP:
             bank.armed[side] = ArmedSide(kind, bank.stopper, points, int(arrays["mediums"][side]), level, armed)
         for name, windows in (("collected", bank.collected), ("harvest", self._harvest.windows)):
             _restore_windows(arrays, name, windows, kind_of_keys)
+
+
+def _edges(plan: BoxPlan, arrays: StateArrays) -> NDArray[np.uint64] | None:
+    """Return a state's learned edges, None where its plan has none learned.
+
+    Raises:
+        CorruptSnapshotError: It has not one for each side of its plan.
+    """
+    if plan.scale is UNSET:
+        return None
+    found = arrays.get(_EDGES)
+    if found is None or found.dtype != np.uint64 or found.shape != (len(plan.sides),):
+        raise CorruptSnapshotError("snapshot: it has no edges of its plan")
+    return found.astype(np.uint64)
 
 
 def _restore_windows(

@@ -15,6 +15,7 @@ from oracle.mechanisms.noise import geometric
 from oracle.mechanisms.orders import NUMBERS, Keys, mirrored
 from oracle.mechanisms.slicing import Faces, cut_window, noisy_slices, sequential_slices
 from oracle.mechanisms.stopper import Stopper
+from oracle.mechanisms.stripes import choose_sides, parted_places
 from oracle.mechanisms.windows import Window
 from oracle.planning.features import columns_of, key_bytes
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
@@ -40,9 +41,12 @@ class Geometry:
     Args:
         plan: The plan.
         sides: The sides that are used, "NAME:lower" or "NAME:upper"; the plan's, if it knows them.
+        edges: uint64[S], the learned edges of `faces`, if the plan has them learned and they are known.
     """
 
-    def __init__(self, plan: BoxPlan, sides: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, plan: BoxPlan, sides: Sequence[str] | None = None, edges: NDArray[np.uint64] | None = None
+    ) -> None:
         names = [feature.name for feature in plan.features]
         split = [side.rsplit(":", 1) for side in (plan.sides if sides is None else sides)]
         numbers = [names.index(name) for name, _ in split]
@@ -60,6 +64,7 @@ class Geometry:
         centers = np.array([(low + high) / 2.0 for low, high in bounds])
         scales = np.array([(high - low) / 2.0 for low, high in bounds])
         self.faces = Faces(centers * self._signs, scales, plan.coin)
+        self.edges = edges
 
     def looked_at(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the numbers of the features that sides look at: all that their keys are made of, and less than these.
@@ -79,6 +84,11 @@ class Geometry:
         """
         return self.keys_of_numbers(self.looked_at(features))
 
+    def key_of_numbers(self, numbers: NDArray[np.float64], side: int) -> NDArray[np.float64]:
+        """Return one side's keys, float64[n], of what `looked_at` returned; all keys are numbers."""
+        keys: NDArray[np.float64] = numbers[:, self._columns[side]] * self._signs[side] + 0.0
+        return keys
+
     def keys_of_numbers(self, numbers: NDArray[np.float64]) -> Keys:
         """Return what `keys` does, of what `looked_at` returned."""
         if self.kind == NUMBERS:
@@ -88,6 +98,39 @@ class Geometry:
             return columns
         codes = {number: self._values.codes(numbers, number) for number in set(self._features)}
         return self._oriented([codes[number] for number in self._features], len(numbers))
+
+    def places(
+        self, addresses: Addresses, keys: Keys, side: int, records: NDArray[np.uint64], hashes: NDArray[np.uint64]
+    ) -> NDArray[np.uint64]:
+        """Return the places of a side's keys that its edge is learned among and compared with: uint64[n].
+
+        Args:
+            addresses: The phase's keyed functions (for the coins).
+            keys: float64[n], oriented keys.
+            side: The side.
+            records: uint64[n], as for `deal`.
+            hashes: uint64[n].
+        """
+        feature = np.array([self._features[side]], dtype=np.uint64)
+        coins = addresses.words(Purpose.COIN, records, feature, hashes)[0, :, 0]
+        return parted_places(keys, coins, lower=bool(self._signs[side] > 0.0))
+
+    def deal(
+        self, addresses: Addresses, keys: Keys, records: NDArray[np.uint64], hashes: NDArray[np.uint64]
+    ) -> NDArray[np.intp]:
+        """Return which side gets each positive record under `faces`: intp[n].
+
+        Args:
+            addresses: The phase's keyed functions (for the coins).
+            keys: float64[S, n], oriented keys.
+            records: uint64[n], rounds of the phase, or row numbers of the training set.
+            hashes: uint64[n], keyed hashes of the records.
+        """
+        if self.edges is None:
+            return self.faces.choose(keys, addresses.words(Purpose.COIN, records, _NO_SIDE, hashes)[0])
+        picks = addresses.words(Purpose.COIN, records, _NO_SIDE, hashes)[0, :, 1]
+        places = [self.places(addresses, mine, side, records, hashes) for side, mine in enumerate(keys)]
+        return choose_sides(self.edges, np.stack(places), picks)
 
     def keys_of(self, values: Keys) -> Keys:
         """Return [S, n] keys as `keys` does, where all sides look at one feature, of its `Values.column`."""
@@ -141,7 +184,7 @@ class Harvest:
         """Add positive records; those that are not `near` may be left out.
 
         Args:
-            addresses: The phase's keyed functions (for the faces' coin).
+            addresses: The phase's keyed functions (for the coins of `faces`).
             keys: [S, n] oriented keys.
             records: uint64[n], rounds of the phase, or row numbers of the training set.
             hashes: uint64[n], keyed hashes of the records.
@@ -154,8 +197,11 @@ class Harvest:
         if len(self.windows) == 1:
             self.windows[0].add(keys[0], numbers)
             return
-        coins = addresses.words(Purpose.COIN, records, _NO_SIDE, hashes)[0]
-        sides = self._geometry.faces.choose(keys, coins)
+        self.give(keys, records, self._geometry.deal(addresses, keys, records, hashes))
+
+    def give(self, keys: Keys, records: NDArray[np.uint64], sides: NDArray[np.intp]) -> None:
+        """Add positive records that were dealt: [S, n] oriented keys, uint64[n] numbers, and intp[n] who gets each."""
+        numbers = records.astype(np.int64)
         for side, window in enumerate(self.windows):
             mine = sides == side
             window.add(keys[side, mine], numbers[mine])

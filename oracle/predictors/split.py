@@ -9,7 +9,7 @@ from oracle.errors import DataError
 from oracle.mechanisms.dealing import Deal
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Predictor, check_finite
-from oracle.predictors.kinds import new_trainer
+from oracle.predictors.kinds import new_trainer, points_beyond
 
 __all__ = ["SplitTrainer"]
 
@@ -75,8 +75,11 @@ class SplitTrainer:
         self._waiting = [(features[blocks * shards :].copy(), labels[blocks * shards :].copy())]
         self._waiting_rows -= blocks * shards
 
-    def finish(self) -> Iterator[tuple[int, Predictor]]:
-        """Arm the shards one after another, forgetting the rows of each; yield their numbers and predictors.
+    def finish(self) -> Iterator[tuple[int, Predictor, int | None]]:
+        """Arm the shards one after another, forgetting the rows of each.
+
+        Yields:
+            Their numbers, their predictors, and what was released of their points (`kinds.points_beyond`).
 
         Raises:
             DataError: Fewer rows came than all parts together have.
@@ -89,4 +92,6 @@ class SplitTrainer:
             raise DataError(msg)
         while self._trainers:
             shard = min(self._trainers)
-            yield shard, self._trainers.pop(shard).finish()
+            trainer = self._trainers.pop(shard)
+            predictor = trainer.finish()
+            yield shard, predictor, points_beyond(trainer)

@@ -15,7 +15,7 @@ from oracle.planning.bisection_model import BisectionModel, BisectionPlan
 from oracle.planning.box_model import BoxModel
 from oracle.planning.classical_model import ClassicalPlan
 from oracle.planning.model import Feature, Limits
-from oracle.planning.plan import BoxPlan, InstancePlan, Phase, PhasePlan, StopperPlan
+from oracle.planning.plan import BoxPlan, CheckPlan, InstancePlan, Phase, PhasePlan, ScalePlan, StopperPlan
 from oracle.planning.stumps_model import SelectionPlan, StumpsPlan
 from oracle.planning.tight import plan_tight, side_names
 
@@ -70,8 +70,12 @@ def tiny_plan(  # noqa: PLR0913 -- each is one thing that tests vary
     threshold: int = 8,
     rounds: int = 400,
     examples: int = 400,
+    learned: bool = False,
 ) -> BoxPlan:
-    """Return a plan whose phase p starts with `points[p - 1]` points a side; phases differ in length and size."""
+    """Return a plan whose phase p starts with `points[p - 1]` points a side; phases differ in length and size.
+
+    Its scale is the declared bounds, as of plans of before, or learned.
+    """
     names = side_names(
         BoxModel(name="tiny", predictor="rectangles", epsilon=8.0, examples=examples, features=tuple(features))
     )
@@ -97,9 +101,13 @@ def tiny_plan(  # noqa: PLR0913 -- each is one thing that tests vary
         features=tuple(features),
         sides=names,
         slicing=slicing,
-        coin=0.2 if slicing == "faces" and len(names) > 1 else 0.0,
+        coin=0.2 if slicing == "faces" and len(names) > 1 and not learned else 0.0,
         declared=examples,
         phases=phases,
+        scale=ScalePlan(rank=2 * points[0], scale=2.0) if learned else msgspec.UNSET,
+        check=CheckPlan(epsilon=1.0, needed=points[0] + trim, margin=3, miss=0.05, stripe=2 * points[0])
+        if learned
+        else msgspec.UNSET,
     )
 
 

@@ -26,7 +26,7 @@ def plan() -> BoxPlan:
             epsilon=8.0,
             alpha=0.3,
             gamma=0.5,
-            examples=16_000,
+            examples=18_000,
             first_share=0.5,
             features=(feature("a"), feature("b")),
         )

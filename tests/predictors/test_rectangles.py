@@ -104,6 +104,14 @@ class TestBox(RectanglesSuite):
         return tiny_plan([feature("a"), feature("b")])
 
 
+class TestLearned(RectanglesSuite):
+    """Four sides that get positive records by learned edges."""
+
+    def plan(self) -> BoxPlan:
+        """Return the plan."""
+        return tiny_plan([feature("a"), feature("b")], learned=True)
+
+
 class TestSomeSides(RectanglesSuite):
     """A side here, a side there, and a feature that no side looks at."""
 

@@ -25,7 +25,7 @@ def _train(features, labels, cuts=(), shards=tuple(SECRETS), plan=PLAN):
     trainer = SplitTrainer(plan, Deal(KEY, SHARDS), {shard: SECRETS[shard] for shard in shards})
     for rows in np.split(np.arange(len(features)), cuts):
         trainer.add(features[rows], labels[rows])
-    return {shard: _bytes(predictor) for shard, predictor in trainer.finish()}
+    return {shard: _bytes(predictor) for shard, predictor, _ in trainer.finish()}
 
 
 def _bytes(predictor):
