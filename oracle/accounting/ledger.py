@@ -22,6 +22,7 @@ __all__ = [
     "ShardStarted",
     "ShardStopped",
     "SideRearmed",
+    "StartChecked",
     "decode",
     "encode",
 ]
@@ -182,6 +183,35 @@ class ScoreReleased(msgspec.Struct, frozen=True, tag_field="kind", tag="score-re
     delta_sum: float
 
 
+class StartChecked(msgspec.Struct, frozen=True, tag_field="kind", tag="start-checked"):
+    """The sides of phase 1 were counted before a state was made, and one noisy number was released.
+
+    It is written before anything of it is shown. Where a state was made, its epsilon and delta have this in them; where
+    none was, the training rows have paid what stands here, beyond all they pay for any state.
+
+    Attributes:
+        round: 0: none has been answered.
+        model: The model's name.
+        shard: The shard's number, from 0.
+        beyond: By how many points the side that holds the least exceeds what it needs, with noise.
+        least: What it had to be at least; below, no state was made.
+        noise: Inverse scale of its discrete Laplace noise (nats).
+        passed: Whether it was.
+        epsilon: What a training row pays if no state was made (nats): for this number and what it depends on.
+        delta: The same, of delta.
+    """
+
+    round: int
+    model: str
+    shard: int
+    beyond: int
+    least: int
+    noise: float
+    passed: bool
+    epsilon: float
+    delta: float
+
+
 class MessageSkipped(msgspec.Struct, frozen=True, tag_field="kind", tag="message-skipped"):
     """An operator has passed over a message that could not be answered; it took no round.
 
@@ -245,6 +275,7 @@ LedgerEvent = (
     | PlanEnded
     | ReplayForked
     | ScoreReleased
+    | StartChecked
     | MessageSkipped
     | ShardStarted
     | ShardStopped

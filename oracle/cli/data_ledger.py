@@ -112,6 +112,19 @@ class Uses:
             write_exclusive(self._marker, event.data.use.encode())
         enter(self.ledger, event)
 
+    def tried(self, plan: Plan, epsilon: float, delta: float) -> None:
+        """Enter what a try has cost a row that no state came of, durably, before anything of it is shown.
+
+        Raises:
+            InputError: Other states were entered meanwhile, and it would pass the budget: then nothing may be shown.
+            StorageError: It could not be written.
+        """
+        event = phase_started(plan, 1)
+        if self.ledger is None or not isinstance(event.data, DataUse):
+            return
+        use = msgspec.structs.replace(event.data, use=secrets.token_hex(_USE_BYTES))
+        enter(self.ledger, msgspec.structs.replace(event, rounds=0, epsilon=epsilon, delta=delta, data=use))
+
     def made(self) -> None:
         """Say that the state is made: another one in its place would be a use of its own."""
         if self.ledger is not None:

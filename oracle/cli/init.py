@@ -10,6 +10,7 @@ import typer
 
 from oracle.accounting.ledger import PersonBound
 from oracle.cli.data_ledger import data_ledger
+from oracle.cli.init_check import StartCheck
 from oracle.cli.init_files import (
     check_place,
     erase_left_over,
@@ -31,7 +32,7 @@ from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.sharding import plan_shards, shard_model
 from oracle.planning.tight import PLAN_STEPS
-from oracle.predictors.kinds import new_trainer
+from oracle.predictors.kinds import new_trainer, points_beyond
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.shards import discard_unfinished
@@ -118,7 +119,7 @@ def _make_one(plan: Plan, data: Path, label: str, targets: Targets, persons: Per
     1. the folder, 2. the key (an earlier try's key is used again), 3. the data set's ledger, 4. the plan,
     5. the genesis file, 6. the snapshot.
     """
-    snapshot = _train(plan, data, label, persons)
+    snapshot = _train(plan, data, label, StartCheck(plan, 1, targets.uses), persons)
     make_folder("--state", targets.state)
     master_key = make_key(targets.key)
     with FolderStore.open(targets.state, master_key) as store:
@@ -129,7 +130,7 @@ def _make_one(plan: Plan, data: Path, label: str, targets: Targets, persons: Per
         targets.uses.made()
 
 
-def _train(plan: Plan, data: Path, label: str, persons: Persons | None = None) -> Snapshot:
+def _train(plan: Plan, data: Path, label: str, check: StartCheck, persons: Persons | None = None) -> Snapshot:
     trainer = new_trainer(plan, secrets.token_bytes(KEY_BYTES))
     both = BothLabels(label)
     with Progress("reading", plan.declared, "rows") as progress:
@@ -142,6 +143,7 @@ def _train(plan: Plan, data: Path, label: str, persons: Persons | None = None) -
     predictor = trainer.finish()
     if plan.answers == "label":
         both.check()
+    check.confirm(0, points_beyond(trainer))
     return Snapshot.first(plan.digest, predictor.export())
 
 

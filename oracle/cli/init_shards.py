@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from oracle import durable
 from oracle.cli.data_ledger import Uses
+from oracle.cli.init_check import StartCheck
 from oracle.cli.init_files import (
     erase_left_over,
     make_folder,
@@ -23,7 +24,7 @@ from oracle.cli.init_files import (
 from oracle.cli.persons import Persons
 from oracle.cli.progress import Progress
 from oracle.cli.tables import BothLabels, labelled_batches
-from oracle.errors import DataError
+from oracle.errors import DataError, RefusedError
 from oracle.mechanisms.dealing import Deal
 from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
 from oracle.planning.features import Feature
@@ -107,6 +108,7 @@ def make_shards(plan: Plan, shards: int, rows: Rows, targets: Targets) -> None:
     before anything is written. The deal's key lives in this process only: shards of an interrupted try are erased,
     never kept beside those of another deal.
     """
+    check = StartCheck(plan, shards, targets.uses)
     deal = Deal(PhaseKey(secrets.token_bytes(KEY_BYTES)), shards)
     together = max(_TOGETHER_BYTES // plan.training_bytes, 1)
     groups = [range(first, min(first + together, shards)) for first in range(0, shards, together)]
@@ -116,9 +118,9 @@ def make_shards(plan: Plan, shards: int, rows: Rows, targets: Targets) -> None:
         store, master_key = _begin(plan, shards, targets)
         with store:
             targets.uses.enter(plan)
-            _write_group(plan, trainer, master_key, targets)
+            _write_group(plan, trainer, master_key, targets, check)
             for group in groups[1:]:
-                _write_group(plan, readings.train(plan, deal, group), master_key, targets)
+                _write_group(plan, readings.train(plan, deal, group), master_key, targets, check)
             # 6. From here on it is a state.
             finish_shards(targets.state)
             targets.uses.made()
@@ -142,8 +144,13 @@ def _begin(plan: Plan, shards: int, targets: Targets) -> tuple[FolderStore, byte
     return store, master_key
 
 
-def _write_group(plan: Plan, trainer: SplitTrainer, master_key: bytes, targets: Targets) -> None:
-    for shard, predictor in trainer.finish():
+def _write_group(plan: Plan, trainer: SplitTrainer, master_key: bytes, targets: Targets, check: StartCheck) -> None:
+    for shard, predictor, beyond in trainer.finish():
+        try:
+            check.confirm(shard, beyond)
+        except RefusedError:
+            discard_unfinished(targets.state)
+            raise
         name = shard_name(shard)
         genesis = targets.genesis / f"{name}.genesis" if targets.genesis else None
         with FolderStore.open(targets.state / name, master_key) as store:

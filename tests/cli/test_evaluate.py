@@ -115,7 +115,6 @@ def test_a_box_that_fits_is_found(cli, case, more):
 @pytest.mark.parametrize(
     ("settings", "cause"),
     [
-        ({"rule": _box, "bounds": (-60.0, 60.0)}, "a side starves: a:lower"),
         ({"rule": lambda rows, _: rows[:, 0] * rows[:, 1] > 0.0}, "labels that no box fits"),
         ({"rule": lambda rows, _: rows[:, 0] > 2.5}, "a rare label: 1"),
         ({"rule": lambda rows, _: rows[:, 0] > 2.5}, "it says 0 to"),

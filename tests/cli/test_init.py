@@ -23,7 +23,7 @@ _ROWS = 6_050
 
 def _columns(seed=1):
     values = np.random.default_rng(seed).random(_ROWS)
-    return {"a": values.tolist(), "label": ((values > 0.1) & (values < 0.9)).tolist()}
+    return {"a": values.tolist(), "label": ((values > 0.25) & (values < 0.75)).tolist()}
 
 
 def _write(path, columns):

@@ -1,0 +1,36 @@
+"""The ledger of checked starts, beside the state folder that `init` was to make: what each try has released.
+
+It holds what was released only (`StartChecked`), and stays where no state was made: what was spent is spent.
+"""
+
+import os
+from pathlib import Path
+
+from oracle import durable
+from oracle.accounting.ledger import StartChecked
+from oracle.errors import StorageError
+from oracle.state.event_lines import record_event
+
+__all__ = ["record_start", "starts_path"]
+
+
+def starts_path(state: Path) -> Path:
+    """Return where the starts of a state folder are recorded; links do not lead to another place."""
+    whole = state.resolve()
+    return whole.with_name(whole.name + ".starts.jsonl")
+
+
+def record_start(state: Path, event: StartChecked) -> None:
+    """Record one more start, durably, before anything of it is shown.
+
+    Raises:
+        StateError: What is recorded already cannot be understood.
+        StorageError: It could not be written; then nothing was recorded.
+    """
+    path = starts_path(state)
+    try:
+        durable.make_folder(path.parent, parents=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))  # no link leads elsewhere
+    except OSError as exc:
+        raise StorageError(f"{path}: cannot be written, so nothing was shown: {exc.strerror}") from exc
+    record_event(path, StartChecked, lambda _number: event, "start", "shown")
