@@ -42,16 +42,14 @@ alpha = 0.1        # at most this error
 gamma = 1.0        # every query is an ordinary one; an adversary's share would be 1 - gamma
 examples = {examples}  # declared, never counted from the data
 {first_share}
-# Only the sides that the box can have, and about where the flights that may go lie: far wider bounds starve sides.
+# Only the sides that the box can have: each side needs rows of its own.
 [[model.features]]
 name = "visibility"  # statute miles
 sides = "lower"
-bounds = [0.0, 10.0]
 
 [[model.features]]
 name = "wind"  # knots
 sides = "upper"
-bounds = [0.0, 40.0]
 """
 
 
