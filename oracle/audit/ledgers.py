@@ -25,6 +25,7 @@ from oracle.accounting.ledger import (
     ShardStarted,
     ShardStopped,
     SideRearmed,
+    StartChecked,
     decode,
 )
 from oracle.audit.receipts import Statement, armed_sides
@@ -139,7 +140,7 @@ def _foreign(plan: Plan, told: list[LedgerEvent]) -> Iterator[str]:
     """Yield, of each kind of event, the first one that a run of the plan cannot have."""
     named: set[type[LedgerEvent]] = set()
     for event in told:
-        if isinstance(event, ScoreReleased):  # a trial's, not this run's
+        if isinstance(event, ScoreReleased | StartChecked):  # of a trial, or of a try at this run
             continue
         if type(event) not in named and not _possible(plan, event):
             named.add(type(event))

@@ -9,6 +9,7 @@ from oracle.accounting.ledger import (
     ReplayForked,
     ScoreReleased,
     SideRearmed,
+    StartChecked,
     decode,
     encode,
 )
@@ -22,6 +23,10 @@ _LINES: dict[bytes, LedgerEvent] = {
     b'{"kind":"plan-ended","round":9}': PlanEnded(round=9),
     b'{"kind":"replay-forked","round":5,"phase":1,"fork":"ab","number":2,"epsilon":1.0,"delta":1e-6,"delta_sum":0.1}': (
         ReplayForked(round=5, phase=1, fork="ab", number=2, epsilon=1.0, delta=1e-6, delta_sum=0.1)
+    ),
+    b'{"kind":"start-checked","round":0,"model":"m","shard":0,"beyond":7,"least":9,"noise":0.1,"passed":false,'
+    b'"epsilon":0.5,"delta":1e-30}': (
+        StartChecked(round=0, model="m", shard=0, beyond=7, least=9, noise=0.1, passed=False, epsilon=0.5, delta=1e-30)
     ),
     b'{"kind":"score-released","model":"m","data":"d","trial":"ab","wrong":4,"round":9,"noise":0.1,"epsilon":1.1,'
     b'"epsilon_training":1.0,"epsilon_test":1.1,"delta":1e-6,"delta_sum":0.1}': (
