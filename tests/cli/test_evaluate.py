@@ -121,7 +121,10 @@ def test_a_box_that_fits_is_found(cli, case, more):
         ({"rule": _box, "shift": 1.4}, "the test rows are not like the training rows: on a their distributions"),
         ({"rule": _box, "shift": 0.7}, "the test rows are not like the training rows: "),
         ({"rule": lambda rows, generator: generator.random(len(rows)) < 0.04}, "it is no better than always 0"),
-        ({"rule": _box, "predictor": "classical", "bounds": (-60.0, 60.0)}, "a side starves: a:lower cuts off"),
+        (
+            {"rule": _box, "predictor": "classical", "bounds": (-60.0, 60.0), "more": 'slicing = "faces"'},
+            "a side starves: a:lower cuts off",
+        ),
     ],
 )
 def test_what_failed_is_named(cli, case, settings, cause):
