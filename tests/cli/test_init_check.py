@@ -7,7 +7,8 @@ import pyarrow.parquet
 import pytest
 
 from oracle.accounting.accountant import delta_at
-from oracle.accounting.ledger import StartChecked
+from oracle.accounting.budget import charges
+from oracle.accounting.ledger import PhaseStarted, StartChecked
 from oracle.errors import StorageError
 from oracle.planning.guarantees import released_event
 from oracle.planning.kinds import decode_plan
@@ -131,3 +132,11 @@ def test_the_record_is_never_a_link(tmp_path):
     with pytest.raises(StorageError, match="nothing was shown"):
         record_start(tmp_path / "state", event)
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_try_that_made_no_state_is_in_its_data_set_s_ledger(refused, twins, tmp_path):
+    """What it has cost a row counts against the budget of all models, beside the states."""
+    refused(2, "init", *twins(alike=True, more='data = "loans"\ndata_epsilon = 20.0'))
+    (event,) = _started(tmp_path)
+    (spent,) = charges(read_events(tmp_path / "loans.budget.jsonl", PhaseStarted, "phase"))
+    assert (spent.data, spent.epsilon, spent.delta) == ("loans", event.epsilon, event.delta)
