@@ -104,8 +104,8 @@ def test_a_plan_with_an_escaped_line_break_is_refused(tmp_path):
 def test_rounds_that_the_ledger_does_not_show_are_unchecked(told):
     """A ledger is silent between a phase's beginning and its end, so the command does not say that it checked them."""
     events: list[LedgerEvent] = [phase_started(planned(), 1)]
-    statement = stated(8_000)
-    assert statement.phases[0].rounds > 8_000
+    statement = stated(5_000)
+    assert statement.phases[0].rounds > 5_000
     before = standing_of(stated(400), ShardStopped)
     for ledger in (events, [*events, before]):
         code, output = told(statement, ledger)
@@ -122,7 +122,7 @@ def test_rounds_that_the_ledger_does_not_show_are_unchecked(told):
 @pytest.mark.parametrize("kind", [ShardStarted, ShardStopped])
 def test_rounds_that_a_shard_tells_are_checked(told, kind):
     """Where a shard started or stopped at the receipt's round the ledger shows it."""
-    statement = stated(8_000)
+    statement = stated(5_000)
     code, output = told(statement, [phase_started(planned(), 1), standing_of(statement, kind)])
     assert code == 0
     assert "unchecked:  not against the ledger: forks" in output

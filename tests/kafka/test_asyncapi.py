@@ -30,7 +30,7 @@ _DOCUMENT = yaml.safe_load(_FILE.read_text())
 _MESSAGES = _DOCUMENT["components"]["messages"]
 _SCHEMAS = _DOCUMENT["components"]["schemas"]
 _PLAN = msgspec.structs.replace(tiny_plan([feature("visib"), feature("wind")]), name="vfr")
-_ON_NO_BUS = {ledger.ScoreReleased}  # of trials, which no daemon runs: in a file of its own
+_ON_NO_BUS = {ledger.ScoreReleased, ledger.StartChecked}  # of trials, which no daemon runs: in a file of its own
 _KINDS = {kind.__struct_config__.tag: kind for kind in set(get_args(ledger.LedgerEvent)) - _ON_NO_BUS}
 
 
