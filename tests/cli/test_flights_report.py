@@ -12,6 +12,7 @@ from oracle.cli.flights.report import summary, what_happened, what_next
 from oracle.cli.flights.score import score, score_files
 from oracle.cli.status import Status
 from oracle.errors import DataError
+from oracle.planning.promise import Promise
 
 TRUTH = np.array([True, True, True, False, True, True, False, True])
 LABELS = np.array([1, 0, 1, 0, 1, 0, 1, 1], dtype=np.int8)
@@ -52,12 +53,14 @@ def status(plan, **changes):
         "model": "flights",
         "predictor": "rectangles",
         "profile": "tight",
+        "alpha": plan.alpha,
         "proved": True,
         "forks": 0,
         "epsilon_with_forks": plan.epsilon,
         "delta_of_forks": 0.0,
         "round": 8,
         "phase": 2,
+        "phases": len(plan.phases),
         "phase_rounds_left": 1234,
         "rearms": 3,
         "epsilon": plan.epsilon,
@@ -66,6 +69,7 @@ def status(plan, **changes):
         "delta_limit": plan.delta,
         "snapshot_bytes": 1,
         "snapshot_age_seconds": 0.0,
+        "promise": Promise(bound=plan.alpha, beyond="", missed=0.1, kind="theorem", basis="a proof", conditions=()),
     }
     return Status(**facts | changes)
 

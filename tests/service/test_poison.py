@@ -266,19 +266,23 @@ def test_operator_is_told_and_nothing_private_is_said():
 
 
 def test_skip_refuses_what_is_not_the_next_message():
-    """A message that was answered, one further on, one that is not there: the error says where the shard stands."""
+    """Answered, further on, not there, passed over: the error says which, and where the shard stands."""
     log, store = MemoryLog.of([*bodies(5), body(FAILING, 0.5), *bodies(2)]), new_store()
     with pytest.raises(MessageError):
         run_daemon(daemon_over(log, store, MemorySink(log), restore=restore_poisoned))
     before = list(log.commits)
-    for position in (5, 7, 99):
+    with pytest.raises(InputError, match=r"position = 5: must be above 5: .* answered cannot be passed over"):
+        _skip(log, store, 5)
+    for position in (7, 99):
         with pytest.raises(InputError, match=f"position = {position}: .* stands at position 5, .* ends at 6"):
             _skip(log, store, position)
     assert log.commits == before
     _skip(log, store, 6)
     run_daemon(daemon_over(log, store, MemorySink(log), restore=restore_poisoned))
-    with pytest.raises(InputError, match="stands at position 8, and no message is there behind it"):
+    with pytest.raises(InputError, match=r"position = 6: that message was passed over before"):
         _skip(log, store, 6)
+    with pytest.raises(InputError, match=r"position = 9: .* stands at position 8, and there is no message after it"):
+        _skip(log, store, 9)
 
 
 def test_mark_with_passed_messages_fits_and_comes_back():
