@@ -12,13 +12,13 @@ __all__ = ["small_plan"]
 
 @cache
 def small_plan(dimension: int, trim: int = 0, share: float | None = None, width: float = 1.0) -> BoxPlan:
-    """Return an accounted plan whose first six phases are a million rounds (d = 1) or two and a half (d = 2).
+    """Return an accounted plan whose first six phases are 0.8 million rounds (d = 1) or 2.6 million (d = 2).
 
     Args:
         dimension: d.
         trim: Outermost points skipped.
         share: Declared share of a stripe; None for the planner's estimate.
-        width: Width of the declared bounds of the last feature; 1 is right.
+        width: Width of the declared bounds of the last feature; 1 is right. It counts in a plan without `scale` only.
     """
     low, high = 0.5 - width / 2.0, 0.5 + width / 2.0
     bounds = [(0.0, 1.0)] * (dimension - 1) + [(low, high)]

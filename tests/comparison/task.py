@@ -1,10 +1,10 @@
-"""What every method is given: the same labelled rows, the same declared bounds, the same queries in the same order."""
+"""What every method is given: the same labelled rows, and the same queries in the same order."""
 
 import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 import pyarrow.parquet
@@ -18,10 +18,14 @@ __all__ = ["Bools", "Floats", "Side", "Task", "flight_sides", "flights"]
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
+_RANGES: Final = {"visibility": (0.0, 10.0), "wind": (0.0, 40.0)}
+"""What the classical methods must have declared of each feature. The demo's model declares no bounds: Perpetua learns
+where the rows labelled 1 end, and pays for it out of its epsilon."""
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A side that the box may have, as the demo's model file declares it.
+    """A side that the box may have: which one, by the demo's model file; its range, for the classical methods.
 
     Attributes:
         column: Column of the rows.
@@ -80,11 +84,10 @@ class Task:
 
 
 def flight_sides() -> tuple[Side, ...]:
-    """Return the sides that the demo's model file declares."""
+    """Return the sides that the demo's model file declares, with the ranges of their features."""
     return tuple(
-        Side(column, feature.sides == "lower", feature.bounds)
+        Side(column, feature.sides == "lower", _RANGES[feature.name])
         for column, feature in enumerate(model(1).features)
-        if feature.bounds is not None
     )
 
 
