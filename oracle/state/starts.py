@@ -30,7 +30,7 @@ def record_start(state: Path, event: StartChecked) -> None:
     path = starts_path(state)
     try:
         durable.make_folder(path.parent, parents=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))  # no link leads elsewhere
+        os.close(durable.open_lasting(path, os.O_NOFOLLOW))  # no link leads elsewhere
     except OSError as exc:
         raise StorageError(f"{path}: cannot be written, so nothing was shown: {exc.strerror}") from exc
     record_event(path, StartChecked, lambda _number: event, "start", "shown")

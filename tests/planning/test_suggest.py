@@ -47,7 +47,7 @@ def check(line: Model, field: str, better: float) -> None:
     [
         model(),
         model(features=3, slicing="sequential", epsilon=2.0, examples=400_000),
-        model("upper", features=2, epsilon=20.0, examples=900, alpha=0.3, gamma=0.3),
+        model("upper", features=2, epsilon=20.0, examples=1_800, alpha=0.3, gamma=0.3),
         model(predictor="stumps", features=5),
     ],
     ids=["faces", "sequential", "few rows", "stumps"],
