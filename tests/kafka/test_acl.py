@@ -283,21 +283,20 @@ def test_a_reply_topic_forbidden_while_it_runs_costs_its_asker_only(cluster, mod
     contents = bodies(12)
     headers = {name: [("reply-topic", f"{model.name}.reply-{name}".encode())] for name in "ab"}
     taken = [b for b in bindings if b.name == f"{model.name}.reply-b" and b.principal == "User:perpetua"]
-    told: list[str] = []
+    closed: list[bool] = []
 
-    def done(log):
+    def done(_log):
         answers = [model.read(f"{model.name}.reply-{name}") for name in "ab"]
-        if not told and [len(found) for found in answers] == [2, 2]:
+        if not closed and [len(found) for found in answers] == [2, 2]:
             for binding in taken:
                 rule = AclBindingFilter(*(getattr(binding, name) for name in _FIELDS))
                 (future,) = cluster.broker.admin.delete_acls([rule]).values()
                 assert future.result(timeout=30)
-            closed = KafkaError.TOPIC_AUTHORIZATION_FAILED  # what the controller agrees to, the broker does later
-            eventually(lambda: cluster.write("perpetua", f"{model.name}.reply-b", b"probe") == closed)
-            told.append("taken away")
+            refused = KafkaError.TOPIC_AUTHORIZATION_FAILED  # what the controller agrees to, the broker does later
+            eventually(lambda: cluster.write("perpetua", f"{model.name}.reply-b", b"probe") == refused)
+            closed.append(True)
             for number, body in enumerate(contents[4:]):
                 model.ask([body], headers=headers["ab"[number % 2]])
-        told.extend(line["error"] for line in log if line["event"] == "answers.undelivered")
         return len(answers[0]) == 6
 
     for number, body in enumerate(contents[:4]):
@@ -305,6 +304,7 @@ def test_a_reply_topic_forbidden_while_it_runs_costs_its_asker_only(cluster, mod
     log = serve_here(_config(cluster, model), done)
     expected = model.expected(contents)
     assert [answer.value for answer in model.read(f"{model.name}.reply-a")] == expected[::2]
+    told = [line["error"] for line in log if line["event"] == "answers.undelivered"]
     assert any(f"topic {model.name}.reply-b: the brokers withhold Write" in text for text in told)
     events = [line["event"] for line in log]
     assert events.count("daemon.recovered") == 1
