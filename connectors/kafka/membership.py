@@ -84,9 +84,8 @@ class KafkaMembership:
                 clock = asyncio.get_running_loop().time
                 looked, answered = clock(), True
                 while True:
-                    await consumer.getmany(timeout_ms=_POLL_MS)  # all are paused: it only shows that we are alive
+                    await self._poll(consumer, listener.replaced)
                     self._check_partitions(consumer)
-                    self._check_instance(listener)
                     if clock() - looked >= _LOOK_SECONDS:
                         before, answered = answered, await still_answered(consumer, self._settings)
                         if not answered:
@@ -121,8 +120,22 @@ class KafkaMembership:
         given: Collection[TopicPartition] = consumer.assignment()
         return max(len(known), *(int(part.partition) + 1 for part in given), 0)
 
-    def _check_instance(self, listener: "_Listener") -> None:
-        if listener.replaced.is_set():
+    async def _poll(self, consumer: AIOKafkaConsumer, replaced: asyncio.Future[None]) -> None:
+        """Show that we are alive, by a poll of partitions that are all paused.
+
+        Within a rebalance the client's poll ends with the rebalance, which is never where our place is taken.
+
+        Raises:
+            RefusedError: Another process has our place.
+        """
+        poll = asyncio.ensure_future(consumer.getmany(timeout_ms=_POLL_MS))
+        try:
+            await asyncio.wait({poll, replaced}, return_when=asyncio.FIRST_COMPLETED)
+            if not replaced.done():
+                poll.result()
+        finally:
+            poll.cancel()
+        if replaced.done():
             raise RefusedError(
                 f"group {self._settings.group}: another process has joined as source.instance = "
                 f"{self._settings.instance!r} and taken our place; give each process an instance of its own, or none"
@@ -140,7 +153,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the client 
     The client would join again then, and take it back, and so would the other one, for ever.
 
     Attributes:
-        replaced: Set where that is so.
+        replaced: Done where that is so.
     """
 
     def __init__(self, consumer: AIOKafkaConsumer, assigned: Assigned, revoked: Revoked, instance: str | None) -> None:
@@ -149,11 +162,11 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the client 
         self._revoked = revoked
         self._instance = instance
         self._place: tuple[str, int] | None = None
-        self.replaced = asyncio.Event()
+        self.replaced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
         if self._instance and self._place and await is_replaced(self._consumer, self._instance, self._place):
-            self.replaced.set()
+            self.replaced.set_result(None)
             await asyncio.Event().wait()  # until the consumer is stopped
         await self._revoked(frozenset(part.partition for part in revoked))
 

@@ -1,5 +1,12 @@
 """Two daemons under one `source.instance`: the group has one place for both."""
 
+import asyncio
+
+import pytest
+
+from connectors.kafka.membership import KafkaMembership
+from connectors.kafka.settings import KafkaSettings
+from oracle.errors import RefusedError
 from tests.support.kafka import wait_until
 from tests.support.shards import bodies
 
@@ -38,3 +45,25 @@ def test_a_restart_under_its_own_instance_is_not_taken_for_another(model):
     assert model.values() == model.expected(contents)
     second.terminate()
     assert second.wait(60) == 0
+
+
+async def test_a_poll_within_the_rebalance_does_not_hide_it():
+    """The client's poll ends with the rebalance, and that one never ends: the group has another in our place."""
+
+    class Rebalancing:
+        async def getmany(self, **_how):
+            await asyncio.Event().wait()
+
+    async def nothing(_partitions):
+        raise AssertionError
+
+    settings = KafkaSettings(
+        servers=("nowhere:9092",), topic="queries", answers="answers", group="g", model="m", instance="one"
+    )
+    membership = KafkaMembership(settings, 1, lambda _partitions: None, nothing)
+    replaced = asyncio.get_running_loop().create_future()
+    poll = asyncio.create_task(membership._poll(Rebalancing(), replaced))
+    await asyncio.sleep(0)
+    replaced.set_result(None)
+    with pytest.raises(RefusedError, match=r"another process has joined as source\.instance = 'one'"):
+        await poll
