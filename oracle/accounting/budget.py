@@ -1,9 +1,9 @@
 """What several models cost the rows that all of them were trained on, and what a row's guarantee is for a person."""
 
 import hashlib
+import itertools
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -65,42 +65,58 @@ class Total(NamedTuple):
         return "delta" if self.delta > self.most_delta else None
 
 
-def charges(events: Iterable[LedgerEvent]) -> list[Charge]:
-    """Return what the events of a ledger cost the rows of the data that they name; what is told twice counts once.
+def charges(*ledgers: Iterable[LedgerEvent]) -> list[Charge]:
+    """Return what the events of ledgers cost the rows of the data that they name; what is told twice counts once.
 
-    The first phase's guarantee covers the training rows. A fork names no data: it counts for all that the ledger names.
+    The first phase's guarantee covers the training rows. A fork names no data: it counts for all that its ledger names.
     A checked start is in the guarantee of the state it was made for; each one more of a shard is a charge of its own.
     """
-    found, forks, starts = [], [], []
-    for event in dict.fromkeys(events):
-        data = getattr(event, "data", None)
-        if isinstance(event, ReplayForked):
-            forks.append(event)
-        elif isinstance(event, StartChecked) and isinstance(data, DataUse):
-            starts.append((event, data))
-        elif isinstance(event, PhaseStarted) and isinstance(data, DataUse):
-            epsilon = math.inf if event.nominal is True else event.epsilon
-            budget = [math.inf if most is msgspec.UNSET else most for most in (data.epsilon, data.delta)]
-            found.append(Charge(data.name, data.model, data.use, epsilon, event.delta, *budget))
-        elif isinstance(event, ScoreReleased):
-            use = hashlib.sha256(encode(event)).hexdigest()
-            found.append(Charge(event.data, event.model, use, event.epsilon, event.delta))
-    found += _extra_starts(starts, {one.use for one in found})
-    named = sorted({(one.data, one.model) for one in found})
-    return found + [Charge(*name, one.fork, one.epsilon, one.delta) for one in forks for name in named]
+    found: list[Charge] = []
+    forked: list[Charge] = []
+    starts: dict[StartChecked, DataUse] = {}
+    for events in ledgers:
+        named, forks = set(), []
+        for event in events:
+            data = getattr(event, "data", None)
+            if isinstance(event, ReplayForked):
+                forks.append(event)
+            elif isinstance(event, StartChecked) and isinstance(data, DataUse):
+                starts[event] = data
+                named.add((data.name, data.model))
+            elif isinstance(event, PhaseStarted) and isinstance(data, DataUse):
+                found.append(_charge(data, data.use, math.inf if event.nominal is True else event.epsilon, event.delta))
+                named.add((data.name, data.model))
+            elif isinstance(event, ScoreReleased):
+                use = hashlib.sha256(encode(event)).hexdigest()
+                found.append(Charge(event.data, event.model, use, event.epsilon, event.delta))
+                named.add((event.data, event.model))
+        forked += [Charge(*name, one.fork, one.epsilon, one.delta) for one in forks for name in sorted(named)]
+    return list(dict.fromkeys([*found, *_extra_starts(starts, {one.use for one in found}), *forked]))
 
 
-def _extra_starts(starts: Iterable[tuple[StartChecked, DataUse]], made: set[str]) -> Iterator[Charge]:
-    """Yield a charge for each start that no state's guarantee has in it; shards compose in parallel."""
-    counts = Counter((data.use, event.shard) for event, data in starts)
-    most: dict[str, int] = {}
-    for (use, _), count in counts.items():
-        most[use] = max(most.get(use, 0), count - (use in made))
-    for event, data in {data.use: (event, data) for event, data in starts}.values():
-        for number in range(most[data.use]):
-            budget = [math.inf if limit is msgspec.UNSET else limit for limit in (data.epsilon, data.delta)]
-            use = f"{data.use}-start-{number}"
-            yield Charge(data.name, data.model, use, event.epsilon, event.delta, *budget)
+def _charge(data: DataUse, use: str, epsilon: float, delta: float) -> Charge:
+    budget = [math.inf if most is msgspec.UNSET else most for most in (data.epsilon, data.delta)]
+    return Charge(data.name, data.model, use, epsilon, delta, *budget)
+
+
+def _extra_starts(starts: Mapping[StartChecked, DataUse], made: set[str]) -> Iterator[Charge]:
+    """Yield a charge for each start that no state's guarantee has in it; shards compose in parallel.
+
+    Tries of one use may cost differently, as the model file may have changed. Which one a state has in it is not told:
+    the cheapest one is taken.
+    """
+    shards: dict[str, dict[int, list[StartChecked]]] = {}
+    for event, data in starts.items():
+        shards.setdefault(data.use, {}).setdefault(event.shard, []).append(event)
+    for use, tries in shards.items():
+        left = [
+            sorted(mine, key=lambda one: one.epsilon, reverse=True)[: len(mine) - (use in made)]
+            for mine in tries.values()
+        ]
+        for number, beside in enumerate(itertools.zip_longest(*left)):
+            there = [one for one in beside if one is not None]
+            epsilon, delta = max(one.epsilon for one in there), max(one.delta for one in there)
+            yield _charge(starts[there[0]], f"{use}-start-{number}", epsilon, delta)
 
 
 def total(found: Sequence[Charge]) -> Total:
@@ -131,19 +147,25 @@ def total(found: Sequence[Charge]) -> Total:
     return Total(sum(epsilons, Decimal(0)), sum(deltas, Decimal(0)), min(most[0]), min(most[1]))
 
 
-def check_budget(events: Iterable[LedgerEvent], new: PhaseStarted | ScoreReleased) -> None:
-    """Refuse one more model, or one more score, where a row of its data would pay more than is declared.
+def check_budget(
+    events: Iterable[LedgerEvent],
+    new: PhaseStarted | ScoreReleased | StartChecked,
+    most: tuple[float, float] = (math.inf, math.inf),
+) -> None:
+    """Refuse one more model, checked start or score, where a row of its data would pay more than is declared.
 
     Args:
         events: What the data's ledger has.
-        new: The new model's event, with its data; or the score's.
+        new: The new model's event or its start's, with its data; or the score's.
+        most: Epsilon and delta that a row may pay, where the event itself does not say.
 
     Raises:
         InputError: It would pass the least budget that it or any model before it declares.
     """
     told = list(events)
     (ours,) = charges([new])
-    after = total([one for one in charges([*told, new]) if one.data == ours.data])
+    limit = ours._replace(most_epsilon=most[0], most_delta=most[1])
+    after = total([limit, *(one for one in charges([*told, new]) if one.data == ours.data)])
     word = after.passed
     if word is None:
         return

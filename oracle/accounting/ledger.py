@@ -199,6 +199,8 @@ class StartChecked(msgspec.Struct, frozen=True, tag_field="kind", tag="start-che
         passed: Whether it was.
         epsilon: What a training row pays if no state was made (nats): for this number and what it depends on.
         delta: The same, of delta.
+        data: The data set that the rows are of, if it is named.
+        start: Random, 32 hex digits: tells tries apart that released the same number.
     """
 
     round: int
@@ -211,6 +213,7 @@ class StartChecked(msgspec.Struct, frozen=True, tag_field="kind", tag="start-che
     epsilon: float
     delta: float
     data: DataUse | msgspec.UnsetType = msgspec.UNSET
+    start: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class MessageSkipped(msgspec.Struct, frozen=True, tag_field="kind", tag="message-skipped"):

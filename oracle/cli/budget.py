@@ -37,7 +37,7 @@ def run(
     A state that is told of twice counts once. Queries share no budget:
     each pays in the models that answer it.
     """
-    found = list(dict.fromkeys(charge for path in ledgers for charge in charges(_events(path))))
+    found = charges(*map(_events, ledgers))
     if not found:
         given = ", ".join(map(str, ledgers))
         raise InputError("LEDGER", given, 'must name a data set: set data = "NAME" in the model file before `init`')

@@ -4,6 +4,7 @@ A state is entered there before it is made, under a name of its own (`use`) that
 same `init` again after a crash is entered once, and no state is made that is not entered.
 """
 
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,21 +68,27 @@ def enter_start(ledger: Path, event: StartChecked) -> None:
     """Enter what a check before a state has released, durably, before anything of it is shown.
 
     Raises:
+        InputError: It would pass the budget, as another model was entered meanwhile; nothing is entered.
         StateError: The ledger is not one that this Perpetua has written.
         StorageError: It could not be written.
     """
-    record_event(ledger, _KINDS, lambda _number: event, _NOUN, "shown")
+    record_event(ledger, _KINDS, lambda _number: _checked(ledger, event), _NOUN, "shown")
 
 
-def enter_score(ledger: Path, event: ScoreReleased) -> ScoreReleased:
+def enter_score(ledger: Path, event: ScoreReleased, most: tuple[float, float]) -> ScoreReleased:
     """Enter a score that is to be shown, durably.
+
+    Args:
+        ledger: Where.
+        event: The score's.
+        most: Epsilon and delta that its model declares a row of the data may pay.
 
     Raises:
         InputError: It would pass the budget; nothing is entered.
         StateError: The ledger is not one that this Perpetua has written.
         StorageError: It could not be written.
     """
-    record_event(ledger, _KINDS, lambda _number: _checked(ledger, event), _NOUN, "released")
+    record_event(ledger, _KINDS, lambda _number: _checked(ledger, event, most), _NOUN, "released")
     return event
 
 
@@ -95,8 +102,10 @@ def read_ledger(ledger: Path) -> Sequence[LedgerEvent]:
     return read_events(ledger, _KINDS, _NOUN)
 
 
-def _checked(ledger: Path, event: PhaseStarted | ScoreReleased) -> PhaseStarted | ScoreReleased:
-    check_budget([one for one in read_ledger(ledger) if one != event], event)
+def _checked(
+    ledger: Path, event: PhaseStarted | StartChecked | ScoreReleased, most: tuple[float, float] = (math.inf, math.inf)
+) -> PhaseStarted | StartChecked | ScoreReleased:
+    check_budget([one for one in read_ledger(ledger) if one != event], event, most)
     return event
 
 

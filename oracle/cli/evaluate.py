@@ -1,5 +1,6 @@
 """`perpetua evaluate`: the error on given rows, before anything is released; for their owner's eyes."""
 
+import math
 import secrets
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ from oracle.evaluation.report import report_of
 from oracle.evaluation.trial import Table, Trial, order_of, run_trial
 from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
 from oracle.planning.features import Feature
+from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.planner import plan_model
 from oracle.planning.promise import promise_of
@@ -88,7 +90,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         raise InputError("model.predictor", plan.predictor, bound)
     if epsilon is not None and ledger is None:
         ledger = data_ledger(model, model_file, train)
-    sale = _Sale.of(epsilon, ledger, name or model.data or plan.name, plan)
+    sale = _Sale.of(epsilon, ledger, _data_name(model, name), plan, (model.data_epsilon, model.data_delta))
     tables = _read(train, model.features, label, most=plan.declared), _read(test, model.features, label)
     secret = secrets.token_bytes(KEY_BYTES)
     asked, words = _order(test, len(tables[1].labels), rounds, order, time, PhaseKey(secret).ratchet().secret)
@@ -111,6 +113,13 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         raise typer.Exit(1)
 
 
+def _data_name(model: Model, name: str | None) -> str:
+    """Return what the ledger calls the rows' data; a model that names them is not to pay under another name."""
+    if name is not None and model.data not in {None, name}:
+        raise InputError("--data-name", name, f"must be {model.data}, as the model names its data, or be left out")
+    return name or model.data or model.name
+
+
 class _Sale(NamedTuple):
     """A score that is to be released: agreed to before the trial, paid for before it is shown.
 
@@ -119,15 +128,19 @@ class _Sale(NamedTuple):
         epsilon: Of the score's noise.
         ledger: Where its event goes.
         data: What the ledger calls the rows.
+        most: Epsilon and delta that a row of these may pay, as the model declares; infinite if it does not.
     """
 
     plan: Plan
     epsilon: float
     ledger: Path
     data: str
+    most: tuple[float, float]
 
     @classmethod
-    def of(cls, epsilon: float | None, ledger: Path | None, data: str, plan: Plan) -> "_Sale | None":
+    def of(
+        cls, epsilon: float | None, ledger: Path | None, data: str, plan: Plan, most: tuple[float | None, float | None]
+    ) -> "_Sale | None":
         """Return it, if it is wanted and can be."""
         if epsilon is None:
             if ledger is not None:
@@ -139,7 +152,8 @@ class _Sale(NamedTuple):
                 "--ledger", None, "must name a file for --release to write to what it costs, as the model names no data"
             )
         read_ledger(ledger)
-        return cls(plan, epsilon, ledger, data)
+        limits = [math.inf if one is None else one for one in most]
+        return cls(plan, epsilon, ledger, data, (limits[0], limits[1]))
 
     def agree(self, train: Path, test: Path, rows: Table, asked: NDArray[np.int64], *, yes: bool) -> None:
         """Say what it costs, and go on if that is agreed to.
@@ -164,7 +178,7 @@ class _Sale(NamedTuple):
     def close(self, trial: Trial) -> ScoreReleased:
         """Return the event with the score, which is in the ledger by then."""
         event = release(self.plan, trial, self.epsilon, self.data)
-        return enter_score(self.ledger, event)
+        return enter_score(self.ledger, event, self.most)
 
 
 def _order(  # noqa: PLR0913, PLR0917 -- options of the command, as they are

@@ -1,6 +1,7 @@
 """What `perpetua init` does with the noisy count of its sides' points: it records it, and makes no state of too few."""
 
 import math
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from oracle.planning.tight import plan_or_wish
 from oracle.state.starts import record_start, starts_path
 
 __all__ = ["StartCheck"]
+
+_START_BYTES: Final = 16
 
 _SAFELY: Final = 0.9
 """Part of the share that was seen which a remedy counts on."""
@@ -71,6 +74,7 @@ class StartCheck:
             epsilon=cost.epsilon,
             delta=cost.delta,
             data=self.plan.data,
+            start=secrets.token_hex(_START_BYTES),
         )
         if self.data_ledger is not None:
             enter_start(self.data_ledger, event)

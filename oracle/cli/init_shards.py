@@ -117,10 +117,10 @@ def make_shards(plan: Plan, shards: int, rows: Rows, targets: Targets) -> None:
         trainer = readings.train(plan, deal, groups[0])
         store, master_key = _begin(plan, shards, targets)
         with store:
-            targets.uses.enter(plan)
             _write_group(plan, trainer, master_key, targets, check)
             for group in groups[1:]:
                 _write_group(plan, readings.train(plan, deal, group), master_key, targets, check)
+            targets.uses.enter(plan)  # once no shard starves: before, only what was counted is released
             # 6. From here on it is a state.
             finish_shards(targets.state)
             targets.uses.made()
@@ -150,6 +150,8 @@ def _write_group(plan: Plan, trainer: SplitTrainer, master_key: bytes, targets: 
             check.confirm(shard, beyond)
         except RefusedError:
             discard_unfinished(targets.state)
+            if targets.genesis is not None:
+                _clear_left_over(targets.genesis, targets.key)
             raise
         name = shard_name(shard)
         genesis = targets.genesis / f"{name}.genesis" if targets.genesis else None

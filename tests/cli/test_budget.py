@@ -8,6 +8,7 @@ import pytest
 
 from oracle.accounting.budget import charges, check_budget, person_bound, total
 from oracle.accounting.ledger import DataUse, PhaseStarted, ScoreReleased, StartChecked, decode
+from oracle.cli.data_ledger import enter, enter_start, read_ledger
 from oracle.errors import InputError
 from oracle.planning.kinds import decode_plan
 from tests.faults import Faults, SimulatedCrash
@@ -233,9 +234,9 @@ def test_released_scores_of_the_data_count():
     assert float(total(charges([_event("1", 1.0, 1e-9), score, other, score])).epsilon) == 2.0
 
 
-def _check(use, shard=0, beyond=0):
-    data = DataUse("loans", "blue", use)
-    return StartChecked(0, "blue", shard, beyond, 9, 0.1, passed=beyond > 9, epsilon=0.5, delta=1e-9, data=data)
+def _check(use, shard=0, beyond=0, epsilon=0.5, start="0"):
+    data = DataUse("loans", "blue", use, 2.2)
+    return StartChecked(0, "blue", shard, beyond, 9, 0.1, beyond > 9, epsilon, 1e-9, data, start)
 
 
 @pytest.mark.parametrize(
@@ -261,6 +262,75 @@ def test_a_check_that_no_state_has_in_it_is_a_charge(checks, states, extra):
     found = charges([*checks, *made])
     assert sum(one.epsilon for one in found) == 2.0 * len(states) + 0.5 * extra
     assert {one.data for one in found} == {"loans"}
+
+
+def test_tries_of_one_use_are_told_apart():
+    """That they released the same number does not make them one; a state has the cheapest in it."""
+    first, second, made = _check("a", start="1"), _check("a", start="2"), _event("a", 2.0, 1e-6)
+    assert [one.epsilon for one in charges([first, second, first])] == [0.5, 0.5]
+    assert [one.epsilon for one in charges([first, made, second])] == [2.0, 0.5]
+    dear = _check("a", epsilon=0.75)
+    for tries in ([dear, first], [first, dear]):
+        assert sorted(one.epsilon for one in charges(tries)) == [0.5, 0.75]
+        assert sorted(one.epsilon for one in charges([*tries, made])) == [0.75, 2.0]
+
+
+def test_a_start_is_not_released_beyond_the_budget(tmp_path):
+    """Of two tries at once, which both fit alone, the second finds what the first has entered."""
+    ledger = tmp_path / "loans.budget.jsonl"
+    data = DataUse("loans", "blue", "a", 2.2)
+    enter(ledger, msgspec.structs.replace(_event("a", 2.0, 1e-6), data=data))
+    with pytest.raises(InputError, match=r"model.data_epsilon = 2.2: .* has paid epsilon 2.0 .* make it 2.5"):
+        enter_start(ledger, _check("b"))
+    assert len(read_ledger(ledger)) == 1
+
+
+def test_a_start_that_two_ledgers_tell_counts_once(cli, named, rows, tmp_path):
+    """That of the data set and the one beside the state."""
+    assert _init(cli, named(), rows, tmp_path / "blue").code == 0
+    starts = tmp_path / "blue.starts.jsonl"
+    for given in ([tmp_path / "loans.budget.jsonl"], [tmp_path / "blue"]):
+        for order in ([*given, starts], [starts, *given]):
+            assert json.loads(cli("budget", *order, "--json").out)["loans"]["epsilon"] == 8.0
+
+
+def test_shards_that_starve_have_paid_for_the_check_only(cli, refused, named, tmp_path):
+    """No state is entered, its remedy fits the budget, and no shard's rows are left in a genesis file."""
+    values = np.random.default_rng(1).random(16_000)
+    rows, model = tmp_path / "rows.csv", named(data_epsilon=10.0)
+    model.write_text(model.read_text().replace("examples = 6000", "examples = 16000"))
+    given = ["init", model, "--data", rows, "--state", tmp_path / "state", "--shards", "2"]
+    given += ["--keep-genesis", tmp_path / "genesis"]
+
+    def write(part):
+        rows.write_text("a,label\n" + "".join(f"{x},{int(0.5 - part < x < 0.5)}\n" for x in values.tolist()))
+
+    write(0.001)
+    assert "shard 0: no state was made" in refused(2, *given)
+    assert not list((tmp_path / "genesis").iterdir())
+    ledger = [tmp_path / "loans.budget.jsonl", "--json"]
+    spent = _spent(tmp_path / "state.starts.jsonl")
+    assert json.loads(cli("budget", *ledger).out)["loans"]["epsilon"] == pytest.approx(spent)
+    write(0.4)
+    assert cli(*given).code == 0
+    assert json.loads(cli("budget", *ledger).out)["loans"]["epsilon"] == pytest.approx(8.0 + spent)
+
+
+def test_scores_keep_within_the_budget(cli, refused, named, rows, tmp_path):
+    """Also the first of all, in a ledger that no state has written to; and under no other name."""
+    test = tmp_path / "test.csv"
+    test.write_text("a,label\n" + "".join(f"{x / 300},{int(0.1 < x / 300 < 0.9)}\n" for x in range(300)))
+
+    def given(most, *more):
+        asked = ["--train", rows, "--test", test, "--release", "0.1", "--yes", *more]
+        return ["evaluate", named(data_epsilon=most), *asked]
+
+    result = cli(*given(8.0))
+    assert result.code == 2
+    assert "model.data_epsilon = 8.0: a row of loans has paid epsilon 0, and this would make it 8.1" in result.err
+    assert not (tmp_path / "loans.budget.jsonl").read_bytes()
+    assert "--data-name = 'other': must be loans" in refused(2, *given(8.0, "--data-name", "other"))
+    assert cli(*given(9.0, "--data-name", "loans")).code == 0
 
 
 def test_a_refused_start_is_in_the_data_ledger(cli, named, tmp_path):
