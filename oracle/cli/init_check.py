@@ -93,10 +93,10 @@ class StartCheck:
     @staticmethod
     def _found(plan: BoxPlan, check: CheckPlan, beyond: int) -> str:
         if check.stripe:
-            found = f"a side has {check.needed + beyond:,} of its outermost {check.stripe:,} rows labelled 1"
-            return f"{found} and needs {check.needed:,}, so it starves"
+            found = f"a side has {max(check.needed + beyond, 0):,} of its outermost {check.stripe:,} rows labelled 1"
+            return f"{found} and needs {check.needed:,}, so it {'starves' if beyond < 0 else 'may starve'}"
         needed = len(plan.sides) * check.needed
-        return f"there are {needed + beyond:,} rows labelled 1, and the sides need {needed:,}"
+        return f"there are {max(needed + beyond, 0):,} rows labelled 1, and the sides need {needed:,}"
 
     def _remedies(self, plan: BoxPlan, check: CheckPlan, beyond: int) -> Iterator[str]:
         """Yield what could be done and what it costs; all of it follows from the plan and what was released."""
