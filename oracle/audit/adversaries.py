@@ -10,12 +10,14 @@ from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.audit.games import Game
 from oracle.audit.plans import thresholds_of
 from oracle.audit.policies import worst_depth
 from oracle.mechanisms.between_thresholds import BetweenThresholds, log_answer_law
+from oracle.mechanisms.patterns import EDGES, number_at, places_of
 from oracle.planning.plan import BoxPlan, InstancePlan
 
 __all__ = ["ADVERSARIES", "Adversary", "hammer", "hammer_view"]
@@ -38,6 +40,17 @@ class Adversary(NamedTuple):
     play: Play
 
 
+_NEAR: Final = number_at(places_of(np.array([-1.0])).item() + EDGES // 25)
+"""Where edges are learned two more rows are here: few edges lie between them and the lower side's points. Without the
+hidden row those and the many further in are one rank off, with it none and two."""
+
+_COINS: Final = 1 << 10
+"""Places that a row may have, by its coin."""
+
+_MORE: Final = 3
+"""There the upper side has so many points more, so that the lower side is the one that holds the least."""
+
+
 def _row(plan: BoxPlan) -> tuple[Floats, NDArray[np.bool_]]:
     """Return training rows: positive ones at 1, 2, ..., negative ones far outside if a stump is to be chosen."""
     points = plan.phases[0].start.points
@@ -48,7 +61,8 @@ def _row(plan: BoxPlan) -> tuple[Floats, NDArray[np.bool_]]:
         values = np.concatenate([inside, outside])
         return values, values > 0.0
     if "a:upper" in plan.sides:  # the other side's own points, where this side's are not
-        inside = np.concatenate([-inside[::-1], inside])
+        more = [] if plan.scale is UNSET else [_NEAR, _NEAR, *np.arange(points + 1.0, points + _MORE + 1.0)]
+        inside = np.concatenate([-inside[::-1], inside, more])
     return inside, np.ones(len(inside), dtype=np.bool_)
 
 
@@ -104,7 +118,23 @@ def hammer(game: Game[BoxPlan], depth: int, rounds: int) -> Floats:
     hidden = _outermost(plan)
     game.train(np.append(values, hidden), np.append(labels, True), challenge=len(values))
     seen = game.ask(np.full(rounds, _value(plan, depth)))
-    return np.array(_hammer_view(game, seen, 0, plan.phases[0].start, depth))
+    view = _hammer_view(game, seen, 0, plan.phases[0].start, depth)
+    before = _start_losses(game)
+    return np.array([view[0] + sum(before), *view, *before])
+
+
+def _start_losses(game: Game[BoxPlan]) -> list[float]:
+    """Return what the lower edge and the noisy count say of the hidden row, by their laws and in nats, where there are.
+
+    An edge among the few loses 0 with the row and 1 without it, one of the many 2 and 1. Of the two rows between these,
+    the lower side gets both where its edge is among the many, else about one.
+    """
+    plan = game.plan
+    if plan.scale is UNSET or plan.check is UNSET or game.margin is None:
+        return []
+    near = int(game.predictor.export()["edges"][0]) < places_of(np.array([_NEAR])).item() - _COINS
+    known = plan.phases[0].start.points - plan.check.needed + (1 if near else 2)
+    return [plan.scale.scale * (1.0 if near else -1.0), plan.check.epsilon * (1.0 if game.margin > known else -1.0)]
 
 
 def _value(plan: BoxPlan, depth: int) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,22 @@ Seen = tuple[bool, str]
 
 @contextmanager
 def recorded() -> Iterator[list[Words]]:
-    """Take note of all bits that noise and coins are made of: uint64[n, 2] each time that some are asked for."""
+    """Take note of all bits that noise and coins are made of: uint64[n, 2] each time that some are asked for.
+
+    A record's coin is looked at again wherever a side of the record is asked for, and counts once.
+    """
     words, real = list[Words](), Addresses.words
+    coins: set[tuple[int, int, int]] = set()
 
     def listened(self: Addresses, purpose: Purpose, rounds: Words, sides: Words, hashes: Words | None) -> Words:
         drawn = real(self, purpose, rounds, sides, hashes)
-        words.append(drawn.reshape(-1, 2).copy())
+        mine = drawn.reshape(-1, 2).copy()
+        if purpose is Purpose.COIN and hashes is not None:
+            asked_for = list(product(sides.tolist(), zip(rounds.tolist(), hashes.tolist(), strict=True)))
+            known = [(side, *record) in coins for side, record in asked_for]
+            coins.update((side, *record) for side, record in asked_for)
+            mine = mine[~np.array(known, dtype=np.bool_)]
+        words.append(mine)
         return drawn
 
     Addresses.words = listened  # type: ignore[method-assign]  # for as long as this lasts

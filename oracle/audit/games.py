@@ -15,7 +15,7 @@ from oracle.accounting.ledger import SideRearmed
 from oracle.errors import InputError
 from oracle.planning.classical_model import ClassicalPlan
 from oracle.planning.plan import Plan
-from oracle.predictors.kinds import new_trainer
+from oracle.predictors.kinds import new_trainer, points_beyond
 
 if TYPE_CHECKING:
     from oracle.predictors.base import Predictor
@@ -44,6 +44,8 @@ class Game(Generic[PlanT]):
     def __init__(self, plan: PlanT, secret: bytes, *, present: bool) -> None:
         self.plan: PlanT = plan
         self.rearms: list[int] = []
+        self.margin: int | None = None
+        """The noisy count that is released when the state is made, if the plan has one; public."""
         self._secret = secret
         self._present = present
         self._predictor: Predictor | None = None
@@ -82,6 +84,7 @@ class Game(Generic[PlanT]):
         trainer = new_trainer(plan, self._secret)
         trainer.add(rows[:, None], marks)
         self._predictor = trainer.finish()
+        self.margin = points_beyond(trainer)
 
     @property
     def predictor(self) -> "Predictor":

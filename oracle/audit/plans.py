@@ -20,7 +20,7 @@ from oracle.planning.guarantees import noise_delta
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits
 from oracle.planning.paper import instance_privacy
-from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
+from oracle.planning.plan import BoxPlan, CheckPlan, InstancePlan, PhasePlan, ScalePlan, StopperPlan
 from oracle.planning.sizes import largest_scale
 from oracle.planning.stumps_model import SelectionPlan, StumpsPlan
 
@@ -34,6 +34,9 @@ _STOPPER: Final = 0.3
 
 _SELECTION, _CUT = 0.05, 0.15
 """What the choice of a stump and of its cut cost, as parts of epsilon."""
+
+_EDGES, _COUNT = 0.08, 0.12
+"""Of learned edges: e of each choice, and the noise of the count of what the sides got, as parts of epsilon."""
 
 _BETWEEN, _CAP = 0.7, 0.25
 """Parts of delta for BetweenThresholds and for the Stopper's overflow."""
@@ -52,6 +55,7 @@ class Target:
         profile: `tight`, or `paper` (its claims are nominal).
         slicing: Rule that gives records to sides.
         sides: Of the one feature.
+        learned: Whether edges are learned, and what the sides got is counted, before phase 1.
     """
 
     name: str
@@ -59,6 +63,7 @@ class Target:
     profile: Literal["tight", "paper"]
     slicing: Literal["faces", "sequential", "rsc"]
     sides: Literal["lower", "both"]
+    learned: bool = False
 
     @property
     def instances(self) -> int:
@@ -69,6 +74,7 @@ class Target:
 TARGETS: Final = (
     Target("boxes, one side", "rectangles", "tight", "faces", "lower"),
     Target("boxes, faces", "rectangles", "tight", "faces", "both"),
+    Target("boxes, learned edges", "rectangles", "tight", "faces", "both", learned=True),
     Target("boxes, sequential", "rectangles", "tight", "sequential", "both"),
     Target("stumps", "stumps", "tight", "faces", "both"),
     Target("boxes, paper", "rectangles", "paper", "rsc", "lower"),
@@ -131,13 +137,14 @@ def _tight_phase(target: Target, epsilon: float, delta: float, released: float) 
     early = math.ceil(_FIRST_RHO / stopper)
     over = cap_slack(stopper, math.log(_CAP * delta / target.instances), 1_000_000)
 
-    def largest(mediums: Callable[[float], int], left: float) -> float:
-        return largest_scale("logistic", lambda scale: max(math.ceil(_GAP / scale), 1), mediums, left, between)
+    def largest(mediums: Callable[[float], int], left: float, rho: float = 0.0) -> float:
+        return largest_scale("logistic", lambda scale: max(math.ceil(_GAP / scale), 1), mediums, left, between, rho=rho)
 
     rearmed = largest(lambda scale: _sized(scale)[2] + early + over, epsilon - stopper)
     threshold = _sized(rearmed)[2] + early
     cap = threshold + over
-    start = largest(lambda _: cap * target.instances, epsilon - released)
+    rho = (2.0 * _EDGES**2 + _COUNT**2) / 2.0 * epsilon**2 if target.learned else 0.0
+    start = largest(lambda _: cap * target.instances, epsilon - released, rho)
     rounds = 12 * cap
     return PhasePlan(
         phase=1,
@@ -229,7 +236,7 @@ def small_plan(target: Target, epsilon: float, delta: float) -> BoxPlan:
         features=(Feature(name="a", sides=target.sides, bounds=(-1.0, 1.0)),),
         sides=sides,
         slicing=target.slicing,
-        coin=0.2 if target.slicing == "faces" and len(sides) > 1 else 0.0,
+        coin=0.2 if target.slicing == "faces" and len(sides) > 1 and not target.learned else 0.0,
         share=1.0,
         epsilon=epsilon,
         delta=math.nextafter(delta * (declared + 2.0 * first.rounds) * (1.0 + 1e-12), math.inf),
@@ -248,6 +255,13 @@ def small_plan(target: Target, epsilon: float, delta: float) -> BoxPlan:
         memory_bytes=0,
         nominal_privacy=True if paper else msgspec.UNSET,
     )
+    if target.learned:
+        points = first.start.points
+        plan = msgspec.structs.replace(
+            plan,
+            scale=ScalePlan(rank=points + 1, scale=_EDGES * epsilon),
+            check=CheckPlan(epsilon=_COUNT * epsilon, needed=points, margin=1, miss=0.5, stripe=declared),
+        )
     if stumps:
         plan = StumpsPlan(**msgspec.structs.asdict(plan), selection=_selection(epsilon, paper=paper))
     if not paper:

@@ -70,6 +70,8 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     "float noise": (Catcher("structure", _ONE_SIDE, "thresholds and noise are the plan's, exactly"),),
     "key not ratcheted": (Catcher("structure", _ONE_SIDE, "a phase's key does not outlive it"),),
     "a side's choice pays once for two": (Catcher("game", "classical box, one side", "row at the edge", 2.0, 3_000),),
+    "edges without noise": (Catcher("game", "boxes, learned edges", "flood far outside", 1.0, 400),),
+    "a count without noise": (Catcher("game", "boxes, learned edges", "flood far outside", 1.0, 400),),
     "bits of a quarter of the noise": (Catcher("game", "bisection, efficient", "reader of bits", 2.0, 600),),
     "a row weighs twice in the mean": (Catcher("structure", "bisection, paper", "one row moves the mean by 1/n"),),
     "one draw for rounds r and r + 2": (Catcher("structure", _ONE_SIDE, "a draw serves one round only"),),

@@ -1,4 +1,4 @@
-"""Perpetua, broken on purpose in twenty-five ways: what an auditor is for is finding these."""
+"""Perpetua, broken on purpose in twenty-seven ways: what an auditor is for is finding these."""
 
 import hashlib
 import itertools
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from oracle.audit import learners
-from oracle.mechanisms import between_thresholds, exact_choice, noise, noise_laws
+from oracle.mechanisms import between_thresholds, exact_choice, noise, noise_laws, stripes
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.between_thresholds import HIGH, LOW, BetweenThresholds
 from oracle.mechanisms.challenge import ArmedSide
@@ -186,6 +186,17 @@ def _one_for_two(patch: Patch) -> None:
     patch.setattr(classical, "choose_place", lambda scale, near, bits: real(2.0 * scale, near, bits))
 
 
+def _sure_edges(patch: Patch) -> None:
+    """Edges by which records are dealt are the best ones, or nearly."""
+    real = exact_choice.choose_place
+    patch.setattr(stripes, "choose_place", lambda scale, near, bits: real(100.0 * scale, near, bits))
+
+
+def _sure_count(patch: Patch) -> None:
+    """What the sides got is counted without noise."""
+    patch.setattr(rectangles, "draw", lambda _law, _scale, _words: np.zeros(1, dtype=np.int64))
+
+
 def _louder_bits(patch: Patch) -> None:
     """The oracle's noise has a quarter of its scale; the learner knows."""
     real = noise_laws.named_law
@@ -221,6 +232,8 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "float noise": _floats,
     "key not ratcheted": _one_key,
     "a side's choice pays once for two": _one_for_two,
+    "edges without noise": _sure_edges,
+    "a count without noise": _sure_count,
     "bits of a quarter of the noise": _louder_bits,
     "a row weighs twice in the mean": _heavy_row,
     **MUTANTS_OF_DRAWS,

@@ -30,7 +30,7 @@ def test_it_prints_a_table_and_a_verdict(runner):
     assert result.exit_code == 0, result.output
     assert "No claim was refuted" in result.output
     assert "twins" in result.output
-    assert result.output.count("each phase has its own key") == 4
+    assert result.output.count("each phase has its own key") == 5
 
 
 def test_json_holds_every_figure(runner):
@@ -124,7 +124,7 @@ def test_what_could_not_have_failed_is_told(runner, tmp_path):
         ],
     )
     assert result.exit_code == 0, result.output
-    assert "No claim was refuted; nothing was checked. 4 of 6 attacks had too few games" in result.output
+    assert "No claim was refuted; nothing was checked. 5 of 7 attacks had too few games" in result.output
     assert "x[/b]y/audit.html" in result.output
     told = outcome([finding(cell="one", ceiling=1.9), finding()])
     assert told.endswith("1 of 2 attacks had too few games to refute their claim, whatever they saw (one).")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from oracle.accounting.accountant import delta_at
-from oracle.accounting.events import BetweenThresholdsEvent
 from oracle.audit.adversaries import ADVERSARIES
 from oracle.audit.bounds import CHOOSING, ceiling, epsilon_bound
 from oracle.audit.cells import Cell, all_cells, run_cell
@@ -18,7 +17,7 @@ from oracle.mechanisms.edges import cut_places
 from oracle.mechanisms.patterns import EDGES, number_at
 from oracle.mechanisms.stopper import Stopper
 from oracle.planning.bisection_model import BisectionPlan
-from oracle.planning.guarantees import query_guarantee
+from oracle.planning.guarantees import query_guarantee, training_event
 from oracle.planning.kinds import KINDS
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.kinds import new_trainer
@@ -77,9 +76,7 @@ def test_small_plans_are_proved(target, epsilon):
     KINDS[target.predictor].verify(plan)
     for index in range(len(plan.phases)):
         assert query_guarantee(plan, index).delta <= 0.01
-    training = plan.phases[0].start
-    event = BetweenThresholdsEvent("logistic", training.scale, training.high - training.low, training.mediums)
-    assert delta_at(event, 0.9 * training.epsilon) > 0.7 * 0.01
+    assert delta_at(training_event(plan), 0.9 * plan.epsilon) > 0.7 * 0.01
 
 
 def test_the_policy_reaches_what_the_accountants_dynamic_program_says():
