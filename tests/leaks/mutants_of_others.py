@@ -123,6 +123,12 @@ MUTANTS_OF_OTHERS: Final[dict[str, Mutant]] = {
         partial(_padded, RectanglesPERP, _trimmed_keys), "query", _FILES, subject="strings"
     ),
     "strings: how long texts are, logged": Mutant(_text_lengths_logged, "query", in_channels("log"), subject="strings"),
+    "boxes: learned edges in a metric": Mutant(
+        partial(_gauge_of, lambda state: state["edges"].sum() if "edges" in state else 0.0),
+        "training row",
+        in_channels("metrics"),
+        subject="rectangles, learned",
+    ),
     "stumps: a metric by label": Mutant(metric_by_label, "label", in_channels("metrics"), subject="stumps"),
     "stumps: a state's size by a window": Mutant(
         partial(_padded, StumpsPERP, lambda state: int(state["collected_counts"].sum())),

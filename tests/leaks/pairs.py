@@ -10,6 +10,7 @@ __all__ = ["PAIRS", "equal_pair"]
 
 _SEEDS: Final[dict[str, dict[Kind, int]]] = {
     "rectangles": {"training row": 1, "query": 12, "presence": 10, "label": 11},
+    "rectangles, learned": {"training row": 2},
     "strings": {"training row": 2, "query": 5, "presence": 10, "label": 2},
     "stumps": {"training row": 49, "query": 46, "presence": 546, "label": 10},
     "classical": {"training row": 1, "query": 1, "presence": 1, "label": 1, "everything": 1},

@@ -5,7 +5,8 @@ What a *record* is, and what the transcript of a run is, differs (`worlds.py` ha
 * Boxes and stumps. A record is a training row or a query; the transcript is all labels but the hidden query's own, and
   when sides were armed afresh and phases ended. Stumps have all of this from the boxes that they are made of; which
   feature and direction were chosen, and how many rows are labelled 1, are private releases too, but shown nowhere.
-  Boxes are run on two numbers, and ("strings") on a text and a number; there the text is what is hidden.
+  Boxes are run on two numbers, dealt by declared bounds or ("learned") by edges that are released but shown nowhere,
+  and ("strings") on a text and a number; there the text is what is hidden.
 * Classical. What was learned is a release; a query goes through nothing, so nothing at all may follow from it but its
   own answer, and nothing that is kept: behind the hidden query even the private state is the same. Of training rows the
   transcript is the labels.
@@ -107,10 +108,23 @@ def _in_file(one: Feature) -> str:
 # Boxes
 
 
-def _box_plan(features: Sequence[Feature] = _FEATURES, slicing: Literal["faces", "sequential"] = "faces") -> Plan:
+def _box_plan(
+    features: Sequence[Feature] = _FEATURES,
+    slicing: Literal["faces", "sequential"] = "faces",
+    *,
+    learned: bool = False,
+) -> Plan:
     """Return a plan with phases of some 120 rounds and sides that are armed afresh within them."""
-    sizes = (12, 10, 11, 12, 10)
-    return tiny_plan(features, slicing=slicing, points=sizes, rearmed=9, threshold=7, rounds=110, examples=_EXAMPLES)
+    return tiny_plan(
+        features,
+        slicing=slicing,
+        points=(12, 10, 11, 12, 10),
+        rearmed=9,
+        threshold=7,
+        rounds=110,
+        examples=_EXAMPLES,
+        learned=learned,
+    )
 
 
 def _in_box(rows: Rows) -> Labels:
@@ -260,6 +274,9 @@ def _bisection(profile: Literal["efficient", "paper"] = "efficient", warmup: int
 
 SUBJECTS: Final[dict[str, Subject]] = {
     "rectangles": Subject(_box_plan, "", _in_box, _outwardness, _about_the_box, _hide_from_box, _ANY_QUERY),
+    "rectangles, learned": Subject(
+        lambda: _box_plan(learned=True), "", _in_box, _outwardness, _about_the_box, _hide_from_box, _ANY_QUERY
+    ),
     "strings": Subject(
         make_plan=lambda: _box_plan(_TEXTS, "sequential"),
         settings='slicing = "sequential"\n',

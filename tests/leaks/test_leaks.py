@@ -41,6 +41,7 @@ _PRIVATE = {
     ("rectangles", "query"): {"collected", "mediums", "harvest"},
     ("rectangles", "presence"): {"collected", "mediums"},
     ("rectangles", "label"): {"harvest"},
+    ("rectangles, learned", "training row"): {"points", "edges"},
     ("strings", "training row"): {"points"},
     ("strings", "query"): {"collected", "mediums", "harvest"},
     ("strings", "presence"): {"collected", "mediums"},
@@ -62,7 +63,14 @@ _PRIVATE = {
 }
 """What differs in the private state behind the first look; nothing where queries leave nothing behind."""
 
-_EVENTS = {"rectangles": (5, 2), "strings": (7, 2), "stumps": (4, 2), "classical": (0, 0), "bisection": (0, 1)}
+_EVENTS = {
+    "rectangles": (5, 2),
+    "rectangles, learned": (5, 2),
+    "strings": (7, 2),
+    "stumps": (4, 2),
+    "classical": (0, 0),
+    "bisection": (0, 1),
+}
 """How often sides are armed afresh at least, and how many phases end."""
 
 
