@@ -4,15 +4,20 @@ from itertools import product
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.audit.dice import Dice
 from oracle.audit.trials import rows
+from oracle.mechanisms.addresses import Addresses
+from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.stripes import Outermost
 from oracle.mechanisms.stump_losses import cut_losses, least_losses
 from oracle.planning.plan import BoxPlan
 from oracle.planning.stumps_model import StumpsPlan
 from oracle.predictors.base import Trainer
 from oracle.predictors.kinds import new_trainer
+from oracle.predictors.sides import Geometry, Harvest
 from oracle.predictors.stumps import Stump, StumpsTrainer
 
 __all__ = ["sensitivity"]
@@ -29,7 +34,8 @@ def sensitivity(plan: BoxPlan, dice: Dice) -> Seen:
     """One training row changes every depth by at most 1: else each answer tells twice as much as it is charged.
 
     Of stumps this holds given the pair and the cut, which are chosen privately; there, one row must change the losses
-    that these are chosen by as the choice's proofs say.
+    that these are chosen by as the choice's proofs say. Where edges are learned it holds given these, and also of how
+    many rows the side that has the least got.
     """
     if not isinstance(plan, StumpsPlan):
         most = _of_box(plan, dice.secret(0))
@@ -51,13 +57,44 @@ def sensitivity(plan: BoxPlan, dice: Dice) -> Seen:
 
 def _of_box(plan: BoxPlan, secret: bytes) -> int:
     values, labels = rows(plan)
-    whole = _points(new_trainer(plan, secret), values, labels)
+    edges = None
+    if plan.scale is not UNSET:
+        trainer = new_trainer(plan, secret)
+        trainer.add(values[:, None], labels)
+        edges = trainer.finish().export()["edges"].astype(np.uint64)
+
+    def points(there: Floats, marks: Labels) -> tuple[Floats, int]:
+        if edges is None:
+            return _points(new_trainer(plan, secret), there, marks), 0
+        return _dealt(plan, secret, edges, there[marks], np.flatnonzero(marks).astype(np.uint64))
+
+    whole, held = points(values, labels)
     most = 0
     for row in range(0, plan.declared, _STEP):
         there, marks = values.copy(), labels.copy()
         there[row], marks[row] = 0.0, False
-        most = max(most, _apart(whole, _points(new_trainer(plan, secret), there, marks)))
+        others, fewer = points(there, marks)
+        most = max(most, _apart(whole, others), abs(held - fewer))
     return most
+
+
+def _dealt(
+    plan: BoxPlan, secret: bytes, edges: NDArray[np.uint64], values: Floats, records: NDArray[np.uint64]
+) -> tuple[Floats, int]:
+    """Return what the sides get by given edges, and how many of its outermost rows the one with the least of these."""
+    addresses, geometry = Addresses(PhaseKey(secret), plan.width), Geometry(plan, edges=edges)
+    features = values[:, None] + 0.0
+    hashes = addresses.hashes(features, np.ones(len(values), dtype=np.bool_))
+    keys, harvest = geometry.keys(features), Harvest(plan, geometry, plan.phases[0])
+    sides = geometry.deal(addresses, keys, records, hashes)
+    harvest.give(keys, records, sides)
+    held = []
+    for side, mine in enumerate(keys):
+        places = geometry.places(addresses, mine, side, records, hashes)
+        counted = Outermost(places, plan.phases[0].start.points)
+        counted.count(places, sides == side)
+        held.append(counted.held)
+    return np.stack(harvest.slices(addresses)).astype(np.float64), min(held)
 
 
 def _noisy_rows(count: int, share: float, words: NDArray[np.uint64]) -> tuple[Floats, Labels]:

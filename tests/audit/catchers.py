@@ -55,6 +55,7 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     "a record twice in a side": (
         Catcher("structure", _BOX, "one record moves a depth by one"),
         Catcher("structure", "boxes, sequential", "one record moves a depth by one"),
+        Catcher("structure", "boxes, learned edges", "one record moves a depth by one"),
         Catcher("structure", "stumps", "one record moves a depth by one"),
     ),
     "K never capped": (Catcher("structure", _BOX, "mediums are counted up to K"),),
