@@ -120,7 +120,7 @@ def hammer(game: Game[BoxPlan], depth: int, rounds: int) -> Floats:
     seen = game.ask(np.full(rounds, _value(plan, depth)))
     view = _hammer_view(game, seen, 0, plan.phases[0].start, depth)
     before = _start_losses(game)
-    return np.array([view[0] + sum(before), *view, *before])
+    return np.array([view[0] + sum(before), *view[1:], *before])
 
 
 def _start_losses(game: Game[BoxPlan]) -> list[float]:
