@@ -38,7 +38,6 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
     Raises:
         StateError: The snapshot is ahead.
         RetiredError: It was the last commit there will be.
-        LogDivergedError: They are at one position but not of one history.
     """
     if committed is None:
         if shard.position > 0:

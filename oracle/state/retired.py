@@ -140,6 +140,7 @@ def held_whole(folders: Sequence[Path]) -> Iterator[None]:
 
     Raises:
         StateBusyError: Another process does.
+        StateError: A folder holds no state.
         StorageError: A lock cannot be opened.
     """
     with contextlib.ExitStack() as stack:
