@@ -8,6 +8,7 @@ from oracle.accounting.between_thresholds import randomized_response_log_delta
 from oracle.accounting.events import BetweenThresholdsEvent, Composed, ThresholdBitsEvent
 from oracle.accounting.threshold_bits import bits_rho
 from oracle.planning.bisection import row_event
+from oracle.planning.bisection_model import BisectionPlan
 from oracle.planning.model_file import parse_model
 from oracle.planning.planner import plan_model
 
@@ -47,6 +48,7 @@ def test_the_bound_is_above_the_worst_case_and_not_far(epsilon, bits):
 def test_how_far_from_tight_the_conversion_is(noise, epsilon, factor):
     """What PRIVACY.md, Theorem 12 says: a plan's delta over that of exact composition, to two digits."""
     plan = plan_model(_model(noise, epsilon))
+    assert isinstance(plan, BisectionPlan)
     event = row_event(plan)
     if noise == "laplace":
         exact = math.exp(randomized_response_log_delta(event.bits, event.shift / event.scale, epsilon))
