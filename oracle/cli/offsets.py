@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="A model's place on Kafka: the group's offsets and our own marks, looked at and put right.",
+    help="Show or repair a model's position on Kafka: the group's offsets and Perpetua's own marks.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -43,7 +43,7 @@ def show(
     partition: _Partition = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show by partition what the group and our mark say was answered. Changes nothing; exits 1 if they do not agree."""
+    """Show by partition what the group and our mark say was answered. Changes nothing; exits 1 if they disagree."""
     model = _model(config_file)
     found = [asyncio.run(_told(model, number)) for number in _partitions(model, partition)]
     if as_json:
@@ -65,7 +65,7 @@ def restore(
         typer.Option("--from", help="Which place counts; by default the newest that is ours beyond doubt."),
     ] = None,
 ) -> None:
-    """Commit a model's own place for its group again, and as its mark. No process may serve it meanwhile.
+    """Commit a model's recorded position again, for its group and as its mark. No process may serve it meanwhile.
 
     --from snapshot is for a model that has lost both: queries that were
     answered behind the newest snapshot are answered again, with the same

@@ -33,12 +33,12 @@ def run(
     ],
     key: Annotated[Path | None, typer.Option("--key", help="The key file; by default the configuration's.")] = None,
     receipt_key: Annotated[
-        Path | None, typer.Option("--receipt-key", help="As of `audit sign`; by default beside the key file.")
+        Path | None, typer.Option("--receipt-key", help="As for `audit sign`; by default beside the key file.")
     ] = None,
 ) -> None:
     """End a model for good: erase its keys and snapshots, and leave a receipt. It cannot be undone.
 
-    Stop what serves it first. With the configuration the end is
+    Stop whatever serves it first. With the configuration the end is
     committed too: the ledger gets its last event, and no copy of
     the state answers any more. What the model has spent stays spent.
     """
