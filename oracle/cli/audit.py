@@ -81,7 +81,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         Path | None,
         typer.Option(
             "--out",
-            help="Folder for the report and all that is done; a broken-off audit goes on, a finished one begins anew.",
+            help="Folder for the report and the results; an interrupted audit is resumed, a finished one starts over.",
         ),
     ] = None,
     seed: Annotated[str | None, typer.Option("--seed", help="Seed, 32 hex digits; by default a fresh one.")] = None,

@@ -24,10 +24,10 @@ COMMANDS: Final = {
     "(`skipped`).",
     "topics": "Check a model's Kafka topics, or create the missing ones. Exits 1 if something would stop `serve`.",
     "offsets": "Show or repair a model's position on Kafka: the group's offsets and Perpetua's own marks.",
-    "budget": "Add up what a row of each data set pays for all models made of it. Exits 1 if a declared budget is "
-    "passed.",
+    "budget": "Add up what a row of each data set pays for all models trained on it. Exits 1 if a declared budget is "
+    "exceeded.",
     "retire": "End a model for good: erase its keys and snapshots, and leave a receipt. It cannot be undone.",
-    "replay": "Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded "
+    "replay": "Answer a log from a snapshot with fresh noise, at a stated cost; or, with --verify, prove recorded "
     "answers.",
     "hypothesis": "Print the vector w by which a bisection model answers, as of its newest snapshot: one weight a "
     "feature, as JSON.",

@@ -153,16 +153,18 @@ class _Sale(NamedTuple):
             RefusedError: It is not agreed to, or a test row would be asked twice.
         """
         if train.resolve() == test.resolve():
-            raise InputError("--test", str(test), "must be another file than --train: its rows must be other ones")
+            raise InputError(
+                "--test", str(test), "must be another file than --train: test rows must not be training rows"
+            )
         check_release(len(rows.labels), asked)
         print_cost(self.plan, self.epsilon, len(asked), self.data)
         if yes:
             return
         if not sys.stdin.isatty():
-            msg = "--release: spends privacy; agree to the cost above with --yes"
+            msg = "--release: spends privacy; accept the cost above with --yes"
             raise RefusedError(msg)
         if not typer.confirm("Release it?", err=True):
-            msg = "--release: not agreed to; nothing was released"
+            msg = "--release: not accepted; nothing was released"
             raise RefusedError(msg)
 
     def close(self, trial: Trial) -> ScoreReleased:

@@ -62,7 +62,7 @@ def restore(
     partition: _Partition = None,
     origin: Annotated[
         Origin | None,
-        typer.Option("--from", help="Which place counts; by default the newest that is ours beyond doubt."),
+        typer.Option("--from", help="Which position to trust; by default the newest that is certainly ours."),
     ] = None,
 ) -> None:
     """Commit a model's recorded position again, for its group and as its mark. No process may serve it meanwhile.
@@ -146,7 +146,7 @@ def _said(claim: dict[str, Any] | None) -> str:
         return "nothing"
     if not claim["ours"] or claim.get("sealed") is False:
         return f"offset {claim['position']}, not committed by Perpetua for this place (metadata {claim['metadata']!r})"
-    old = "" if claim.get("sealed", True) else ", by a Perpetua that kept no marks"
+    old = "" if claim.get("sealed", True) else ", by a version that kept no marks"
     return f"offset {claim['position']}, round {claim['round']:,}{old}"
 
 
@@ -183,7 +183,7 @@ def _chosen(model: "KafkaModel", found: "Standing", origin: Origin | None) -> "C
         return found.counts
     claim = found.mark if origin is Origin.MARK else found.offset
     if claim is None or not _claim(claim)["ours"] or (origin is Origin.GROUP and found.sealed is False):
-        raise InputError("--from", origin.value, f"must be there and ours; partition {found.partition} has none")
+        raise InputError("--from", origin.value, f"must exist and be ours; partition {found.partition} has none")
     return claim
 
 

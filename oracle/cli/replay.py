@@ -93,7 +93,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     on_kafka = log.suffix == ".toml"
     _check_options(verifying=check, answers=answers, publishing=publishing, on_kafka=on_kafka)
     if check and skip:
-        raise InputError("--skip", skip[0], "a verification goes by the commit, which names what was passed over")
+        raise InputError("--skip", skip[0], "a verification follows the commit, which names the messages passed over")
     plan, snapshot, master_key = _origin(origin, key)
     topic: KafkaLog | None = None
     if on_kafka:
@@ -118,7 +118,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         _show_verdict(verdict, doubt, as_json=as_json)
         return
     if not accept_cost:
-        msg = f"--accept-cost is not set: {stated_cost(plan, snapshot, origin)}. Add --accept-cost if it is worth that"
+        msg = f"--accept-cost is not set: {stated_cost(plan, snapshot, origin)}. Add --accept-cost to spend it"
         raise RefusedError(msg)
     if out is None:
         raise InputError("--out", None, "must name the file that the answers go to")
@@ -153,7 +153,7 @@ def _check_options(*, verifying: bool, answers: Path | None, publishing: bool, o
         raise InputError("--answers", None, "--verify must know which answers to compare with")
     if verifying and publishing:
         raise InputError(
-            "--verify", verifying, "publishes nothing, so --out, --ledger and --accept-cost do not go with it"
+            "--verify", verifying, "publishes nothing, so --out, --ledger and --accept-cost cannot be used with it"
         )
     if not verifying and answers is not None:
         raise InputError("--verify", verifying, "must be added to compare with --answers; to answer a log, name --out")

@@ -43,7 +43,7 @@ def run(
         if not yes:
             msg = (
                 f"--yes is not set: the message that ends at position {position} of partition {partition} would never "
-                "be answered; its asker gets an error, and the ledger says so. Add --yes if that is to be"
+                "be answered; its asker gets an error, and the ledger says so. Add --yes to do it"
             )
             raise RefusedError(msg)
         asyncio.run(skip_message(snapshot, *ends(), position))
