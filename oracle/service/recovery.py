@@ -53,7 +53,7 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
     if committed.position < shard.position:
         msg = (
             f"sink: its last commit is at position {committed.position}, behind the state at {shard.position};"
-            " restore the sink's files (on Kafka: the group's committed offset), or the state folder of then"
+            " restore the sink's files (on Kafka: the group's committed offset), or the state folder of that time"
         )
         raise MisplacedError(msg)
 

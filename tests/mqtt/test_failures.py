@@ -119,11 +119,11 @@ def test_journal_that_is_gone_is_told(model):
     asker.ask(model.queries, bodies(1)[0])
     _wait(model, asker, 1)
     model.stop(model.processes[0])
-    assert b"ok     journal and outbox are whole" in perpetua("check", model.config()).stdout
+    assert b"ok     journal and outbox are intact" in perpetua("check", model.config()).stdout
     shutil.rmtree(model.folder / "state" / "journal" / "queries")
     checked = perpetua("check", model.config())
     assert checked.returncode == 1
-    assert b"WRONG  journal and outbox are whole" in checked.stdout
+    assert b"WRONG  journal and outbox are intact" in checked.stdout
     process = model.serve(model.config())
     assert process.wait(PATIENCE) == 4
     assert "the journal holds 0 to 0 only" in str(model.log())
