@@ -1,7 +1,7 @@
 """Every error that Perpetua raises on purpose, in families by what the caller does about it.
 
 No message ever carries a feature, a label, a depth, a count of private points or an object's repr of
-private data: error texts end in logs, and logs are public (see ARCHITECTURE.md, "Telemetry is public").
+private data: error texts end in logs, and logs are public (see ARCHITECTURE.md, "What may be seen").
 """
 
 import difflib

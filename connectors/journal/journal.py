@@ -249,7 +249,7 @@ class Journal:
             if header is None and path != paths[-1]:
                 raise StorageError(f"{path}: its header is damaged")
             if header is not None and path != path_of(self.folder, header.base):
-                raise StorageError(f"{path}: is not what its name says; take the copy away, or give it its name back")
+                raise StorageError(f"{path}: is not what its name says; take the copy away, or restore its name")
             if header is not None:
                 headed.append((path, header))
             elif cut:

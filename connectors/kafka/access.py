@@ -26,7 +26,7 @@ async def refusal(servers: Sequence[str], connection: Mapping[str, Any]) -> Refu
     for outcome in outcomes:
         if isinstance(outcome, RefusedError):
             return outcome
-    return BusError(f"no broker lets us in: {'; '.join(map(str, outcomes))}")
+    return BusError(f"no broker accepts us: {'; '.join(map(str, outcomes))}")
 
 
 async def _try(server: str, how: Mapping[str, Any]) -> None:

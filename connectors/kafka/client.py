@@ -142,7 +142,7 @@ async def start(client: Any, settings: KafkaSettings, what: str) -> None:  # noq
         found = await refusal(settings.servers, _common(settings))
         if isinstance(found, RefusedError):
             raise found from exc
-        hint = "if they are up, look whether kafka.servers, kafka.tls and kafka.sasl are what they expect"
+        hint = "if they are up, check whether kafka.servers, kafka.tls and kafka.sasl are what they expect"
         why = exc if found is None else f"{what}: {found}"
         raise BusError(f"{why}; {hint}") from exc
 

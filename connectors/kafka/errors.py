@@ -42,7 +42,7 @@ _WORDS: Final = {
     errors.KafkaConnectionError: "the connection was closed, or could not be made",
     errors.InvalidTimestampError: (
         "the time of a record of ours is not within the topic's message.timestamp.before.max.ms and "
-        "message.timestamp.after.max.ms of the broker's; look at the clocks of both machines"
+        "message.timestamp.after.max.ms of the broker's; check the clocks of both machines"
     ),
 }
 """Errors whose names do not say what to look at."""

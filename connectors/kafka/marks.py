@@ -122,7 +122,7 @@ async def marks_kept(settings: KafkaSettings, partition: int, *, make: bool) -> 
                 return Kept(_unfit(topic, found[topic], partition))
             if make and await _made(client, topic, found[settings.topic]):
                 return Kept(None, fresh=True)
-    return Kept(f"topic {topic}: there is none; make it: perpetua topics CONFIG --create")
+    return Kept(f"topic {topic}: it does not exist; create it: perpetua topics CONFIG --create")
 
 
 def _unfit(topic: str, found: TopicLook, partition: int) -> str | None:

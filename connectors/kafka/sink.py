@@ -337,7 +337,7 @@ def _standing(claim: Claim | None) -> tuple[int, bytes] | None:
 
 
 def _missing(topic: str) -> str:
-    return f"topic {topic}: there is none; make it, with `perpetua topics --create` or by hand"
+    return f"topic {topic}: it does not exist; create it, with `perpetua topics --create` or by hand"
 
 
 def _note_failure(failed: dict[str, str], topic: str, delivery: "asyncio.Future[Any]") -> None:

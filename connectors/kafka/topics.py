@@ -132,7 +132,7 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
         largest_reply: Bytes that a reply may have, given what a query may have.
     """
     found = [
-        f"topic {name}: there is none; make it, with `perpetua topics --create` or by hand"
+        f"topic {name}: it does not exist; create it, with `perpetua topics --create` or by hand"
         for name in (settings.topic, *settings.written)
         if name not in facts
     ]

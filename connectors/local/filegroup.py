@@ -278,5 +278,5 @@ def _too_short(path: Path, size: int, length: int) -> StorageError:
     found = f"has {size}" if path.exists() else "is gone"
     way = "put it back"
     if path.suffix != ".arrow":
-        way += f". Where what it held is wanted no more, its length is enough: umask 077; truncate -s {length} {path}"
+        way += f". If its content is no longer needed, its length is enough: umask 077; truncate -s {length} {path}"
     return StorageError(f"{path}: {length} bytes of it were committed, and it {found}; {way}")

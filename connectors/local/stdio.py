@@ -60,7 +60,7 @@ class StdinSource:
             SourceError: It was opened before (a stream does not go back), or ends before `position` lines.
         """
         if self._opened:
-            raise SourceError("standard input: cannot be opened twice, for it does not go back")
+            raise SourceError("standard input: cannot be opened twice, as it cannot be rewound")
         self._opened = True
         place = left = position or 0
         if left < 0:

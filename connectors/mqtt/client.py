@@ -131,7 +131,9 @@ class Connection(aiomqtt.Client):
         if not entering.done() and not self._connected.done():
             entering.cancel()
             await asyncio.wait({entering})
-            raise BusError(f"{where}: it ends the connection; look whether mqtt.tls and mqtt.login are what it expects")
+            raise BusError(
+                f"{where}: it ends the connection; check whether mqtt.tls and mqtt.login are what it expects"
+            )
         await entering
 
     async def subscribe_queries(self) -> None:
@@ -201,7 +203,9 @@ class Connection(aiomqtt.Client):
         try:
             info = self._client.publish(topic, body, _QOS, retain, properties())
         except (ValueError, TypeError, ArithmeticError, struct.error, MQTTException) as exc:
-            raise RefusedError("a message cannot be sent: it is larger than MQTT allows, or its topic is none") from exc
+            raise RefusedError(
+                "a message cannot be sent: it is larger than MQTT allows, or its topic is invalid"
+            ) from exc
         if info.rc != MQTT_ERR_SUCCESS:
             raise BusError("the connection is gone")
         kept = self._client._out_messages.get(info.mid)  # noqa: SLF001 -- as in `_took`

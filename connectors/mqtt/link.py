@@ -194,7 +194,7 @@ class Link:
         if self._short < _MOST_SHORT:
             return error
         return BusError(
-            f"{error}, {self._short} times in a row soon after we were let in; if neither network nor broker is at "
+            f"{error}, {self._short} times in a row soon after connecting; if neither network nor broker is at "
             f"fault, another client uses mqtt.client_id = {self._settings.client_id!r}: each state needs one of its own"
         )
 

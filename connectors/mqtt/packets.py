@@ -90,7 +90,7 @@ def unfit(properties: object, settings: MqttSettings) -> RefusedError | None:
     if getattr(properties, "MaximumQoS", 2) < _QOS:
         return RefusedError("broker: it takes QoS 0 only, which promises nothing")
     if settings.status is not None and not getattr(properties, "RetainAvailable", 1):
-        return RefusedError("broker: it retains no messages; leave out sink.status")
+        return RefusedError("broker: it does not retain messages; leave out sink.status")
     largest = getattr(properties, "MaximumPacketSize", _UNLIMITED)
     if largest < settings.largest_reply:
         return RefusedError(

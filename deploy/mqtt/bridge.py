@@ -198,7 +198,7 @@ async def check_topic(kafka: KafkaSettings) -> None:
     """
     facts = (await describe(kafka)).get(kafka.topic)
     if facts is None:
-        raise RefusedError(f"topic {kafka.topic}: there is none; make it, with cleanup.policy=compact")
+        raise RefusedError(f"topic {kafka.topic}: it does not exist; create it, with cleanup.policy=compact")
     if facts.configs.get("cleanup.policy") != "compact":
         raise RefusedError(f"topic {kafka.topic}: cleanup.policy: must be compact, so that no event is ever deleted")
 

@@ -66,7 +66,8 @@ def delta_at(event: Event, epsilon: float) -> float:  # noqa: C901 -- one for ea
     """Return the delta of `event` at `epsilon`, rounded up.
 
     Formal guarantees:
-        * The result is at least the true delta (Theorems B, B', C; zCDP; basic composition with pure events).
+        * The result is at least the true delta (PRIVACY.md, Theorem 4, Theorem 5, Theorem 7 and Theorem 12; basic
+          composition with pure events, Theorem 8).
         * It is at most 1, and never rises with epsilon but by rounding.
 
     Args:
@@ -74,6 +75,7 @@ def delta_at(event: Event, epsilon: float) -> float:  # noqa: C901 -- one for ea
         epsilon: At least 0 (nats).
 
     Raises:
+        InputError: Epsilon is below 0, or is no number.
         UnsupportedEventError: Two events of one composition both trade epsilon against delta.
 
     >>> delta_at(StopperEvent(0.5), 0.4), delta_at(StopperEvent(0.5), 0.5)
@@ -124,7 +126,7 @@ def _between(event: BetweenThresholdsEvent, epsilon: float, rho: float = 0.0) ->
 
 
 def _pure(event: _Pure) -> float:
-    """Return what a mechanism with delta = 0 pays: Theorem C, the exponential mechanism's, or Laplace's."""
+    """Return what a mechanism with delta = 0 pays: PRIVACY.md, Theorem 7, the exponential mechanism's, or Laplace's."""
     if isinstance(event, EdgesEvent):
         return 2.0 * event.scale * event.sides
     return event.scale * event.spread if isinstance(event, ChoiceEvent) else event.epsilon
@@ -150,7 +152,7 @@ def _composed(event: Composed, epsilon: float) -> float:
     """Pure events take their epsilon off; then one event may trade, and the others add their delta plainly.
 
     Where the one that trades is a BetweenThresholds with logistic noise, edges and a noisy count that were released
-    before may go by their rho instead: whatever they were, the supermartingale of Theorem B' goes on from there. Both
+    before may go by their rho instead: whatever they were, the supermartingale of Theorem 5 goes on from there. Both
     bounds hold, so the smaller one does.
     """
     leaves = _flat(event)

@@ -1,4 +1,4 @@
-"""Theorems B and B': what a BetweenThresholds instance costs until its K-th medium.
+"""Theorem 4 and Theorem 5: what a BetweenThresholds instance costs until its K-th medium.
 
 Source: PRIVACY.md, Theorem 4 and Theorem 5. Results are logarithms of delta, rounded up (towards privacy).
 """
@@ -78,7 +78,7 @@ def kappa(theta: float, scale: float, gap: int) -> float:
 
 
 def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, rho: float = 0.0) -> float:
-    """Return log delta of Theorem B' at `epsilon`, for logistic noise and at most `mediums` mediums.
+    """Return log delta of Theorem 5 at `epsilon`, for logistic noise and at most `mediums` mediums.
 
     delta = min over theta of exp(K kappa(theta) + theta (1 + theta) rho - theta eps) (theta/(1+theta))^(1+theta)/theta.
     Every theta gives a valid bound, so the search for the best one need not be exact.
@@ -177,7 +177,7 @@ def _best_theta(scale: float, gap: int, mediums: int, epsilon: float, rho: float
 
 
 def table_slack(scale: float) -> float:
-    """Return s such that table noise multiplies Theorem B's' delta by at most exp(s) for every answer given.
+    """Return s such that table noise multiplies Theorem 5's delta by at most exp(s) for every answer given.
 
     Let |P~(o) - P(o)| <= h = 2 * 2^-128 for each answer o (two edges), and h/P(o) <= 2^-30 within `TABLE_REACH`. Then
     r~_o <= r_o exp((1+theta) h/P + 1.01 theta h/Q), and as P/Q <= exp(e) for every answer at neighbouring depths,
@@ -207,7 +207,7 @@ def randomized_response_log_delta(count: int, scale: float, epsilon: float) -> f
 
 
 def laplace_log_delta(scale: float, gap: int, mediums: int, epsilon: float) -> float:
-    """Return log delta of Theorem B at `epsilon`, for discrete Laplace noise and at most `mediums` mediums.
+    """Return log delta of Theorem 4 at `epsilon`, for discrete Laplace noise and at most `mediums` mediums.
 
     delta = min over n0 of delta_RR(n0, e0, eps) + P(Bin(n0, q) < K), q(e0, g) = (1 - exp(-e0 (g+1)))/(1 + exp(e0)).
 

@@ -1,4 +1,4 @@
-"""Theorem C: the chance that a Stopper lets more mediums pass than its cap, and that it halts too early."""
+"""PRIVACY.md, Theorem 7: the chance that a Stopper lets more mediums pass than its cap, and that it halts too early."""
 
 import math
 from functools import lru_cache

@@ -37,6 +37,9 @@ def bits_log_delta(event: ThresholdBitsEvent, epsilon: float) -> float:
     also pure: epsilons add up. With s = bits * rounding,
 
         P~(S) <= e^s P(S) <= e^s (e^x Q(S) + delta) <= e^(x + 2s) Q~(S) + e^s delta.
+
+    The conversion is valid and far from tight: exact composition has a delta 155 times less at epsilon 4, 550 times at
+    1 and 1,800 times at 0.3 (PRIVACY.md, Theorem 12). Plans have about 13 to 22 % more noise than they need for it.
     """
     if event.bits == 0:
         return -math.inf

@@ -29,7 +29,7 @@ def page(results: Sequence[Finding | Check], *, version: str, software: str, see
         version: Of the software.
         software: Its fingerprint, hex digits.
         seed: Of the auditor's dice, hex digits.
-        miss: Probability that any true claim at all is refuted by chance.
+        miss: Probability that at least one true claim is refuted by chance.
     """
     games = [one for one in results if isinstance(one, Finding)]
     checks = [one for one in results if isinstance(one, Check)]

@@ -75,22 +75,20 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         typer.Option("--epsilon", help="Claims to attack, the Stopper's up to 4; by default 2 and 4."),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Only the parts whose name holds one of these texts.")
+        list[str] | None, typer.Option("--only", help="Only the parts whose name contains one of these strings.")
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
-            help="Folder for the report and all that is done; a broken-off audit goes on, a finished one begins anew.",
+            help="Folder for the report and the results; an interrupted audit is resumed, a finished one starts over.",
         ),
     ] = None,
-    seed: Annotated[
-        str | None, typer.Option("--seed", help="Seed of the dice, 32 hex digits; by default a fresh one.")
-    ] = None,
+    seed: Annotated[str | None, typer.Option("--seed", help="Seed, 32 hex digits; by default a fresh one.")] = None,
     miss: Annotated[
-        float, typer.Option("--miss", help="Probability that any true claim at all is refuted by chance.")
+        float, typer.Option("--miss", help="Probability that at least one true claim is refuted by chance.")
     ] = 1e-3,
-    workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0 for one for each core.")] = 0,
+    workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0 for one per core.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Play both worlds of the privacy game against every predictor; check structure, restarts and time.
@@ -133,7 +131,7 @@ class Report(msgspec.Struct, frozen=True):
         version: Of the software.
         software: Its fingerprint, hex digits.
         seed: Of the auditor's dice.
-        miss: Probability that any true claim at all is refuted by chance.
+        miss: Probability that at least one true claim is refuted by chance.
         refuted: Names of the refuted claims and failed checks.
         untold: Names of the checks that could not tell.
         too_few: Names of the attacks that had too few games to refute their claim.

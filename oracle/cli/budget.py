@@ -32,9 +32,9 @@ def run(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Add up what a row of each data set pays for all models made of it. Exits 1 if a declared budget is passed.
+    """Add up what a row of each data set pays for all models trained on it. Exits 1 if a declared budget is exceeded.
 
-    A state that is told of twice counts once. Queries share no budget:
+    A state that is listed twice counts once. Queries share no budget:
     each pays in the models that answer it.
     """
     found = charges(*map(_events, ledgers))

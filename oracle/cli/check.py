@@ -57,33 +57,33 @@ def _findings(config_file: Path) -> Iterator[Finding]:
         yield from _on_a_bus(config)
         return
     yield from web_findings(config.web, held=is_held(config.state.folder))
-    finding, _ = attempt("state folder is there and private", lambda: _check_folder(config.state.folder))
+    finding, _ = attempt("state folder exists and is private", lambda: _check_folder(config.state.folder))
     yield finding
     if finding.problem:
         return
     yield room_finding([config.state.folder])
-    finding, plan = attempt("plan, re-checked by the accountant", lambda: _plan(config))
+    finding, plan = attempt("plan verified by the accountant", lambda: _plan(config))
     if plan is not None and plan.nominal:
-        finding = Finding("plan, its figures made again: epsilon and delta are nominal, no proof bounds them", None)
+        finding = Finding("plan recomputed: epsilon and delta are nominal, no proof bounds them", None)
     yield finding
     finding, key = attempt("key file", lambda: read_key_file(config.state.key_path))
     yield finding
-    writable, _ = attempt("sink's folder can be written", lambda: _writable(config))
+    writable, _ = attempt("sink's folder is writable", lambda: _writable(config))
     yield writable
     if plan is None or key is None:
         return
-    finding, shard = attempt("snapshot opens under this key and plan", lambda: _shard(config, plan, key))
+    finding, shard = attempt("snapshot decrypts with this key and plan", lambda: _shard(config, plan, key))
     yield finding
     if shard is None:
         return
-    sink, _ = attempt("sink goes with the state", lambda: inspect_sink(config, shard))
+    sink, _ = attempt("sink matches the state", lambda: inspect_sink(config, shard))
     if not writable.problem:  # else it says the same
         yield sink
     source, _ = attempt("source can be read from the state's position", lambda: _read(config, plan, shard.position))
     yield source
     if not (writable.problem or sink.problem or source.problem) and (committed := last_commit(config)) is not None:
         finding, _ = attempt(
-            "log is the one that was answered since the snapshot", lambda: _again(config, plan, shard, committed)
+            "log matches the answers since the snapshot", lambda: _again(config, plan, shard, committed)
         )
         yield finding
         yield from () if finding.problem else _standing(config, plan, committed.position)

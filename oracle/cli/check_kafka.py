@@ -32,7 +32,7 @@ _WAIT: Final = 1.0
 def kafka_findings(config: Config) -> Iterator[Finding]:
     """Check a state that is served from Kafka; fence nobody, change nothing."""
     hear_client(logging.NullHandler())
-    finding, _ = attempt("state folder is there and private", lambda: check_mode(config.state.folder))
+    finding, _ = attempt("state folder exists and is private", lambda: check_mode(config.state.folder))
     yield finding
     if finding.problem:
         return
@@ -43,15 +43,15 @@ def kafka_findings(config: Config) -> Iterator[Finding]:
     folders = [shard_folder(config.state.folder, shard) for shard in range(model.shards)]
     yield from web_findings(config.web, held=any(map(is_held, folders)))
     yield room_finding(folders)
-    finding, _ = attempt("plan, re-checked by the accountant", lambda: verify_plan(model.plan))
+    finding, _ = attempt("plan verified by the accountant", lambda: verify_plan(model.plan))
     yield finding
-    finding, _ = attempt("topics are there and fit the plan", lambda: asyncio.run(check_topics(model)))
+    finding, _ = attempt("topics exist and fit the plan", lambda: asyncio.run(check_topics(model)))
     yield finding
     if not finding.unreachable:
-        finding, _ = attempt("access rules let us read, write and commit", lambda: asyncio.run(_check_rights(model)))
+        finding, _ = attempt("ACLs allow reading, writing and committing", lambda: asyncio.run(_check_rights(model)))
         yield finding
     for partition in range(model.shards):
-        what = f"shard {partition}: snapshot opens, and goes with the group's offset and the topic's records"
+        what = f"shard {partition}: snapshot decrypts and matches the group's offset and the topic"
         finding, stands = attempt(what, lambda number=partition: _check_shard(model, number))  # type: ignore[misc]
         yield finding
         if stands:

@@ -30,7 +30,7 @@ __all__ = ["mqtt_findings"]
 def mqtt_findings(config: Config) -> Iterator[Finding]:
     """Check a state that is served over MQTT; take nobody's session over, change nothing."""
     hear_client(logging.NullHandler())
-    finding, _ = attempt("state folder is there and private", lambda: _check_folder(config))
+    finding, _ = attempt("state folder exists and is private", lambda: _check_folder(config))
     yield finding
     if finding.problem:
         return
@@ -40,13 +40,13 @@ def mqtt_findings(config: Config) -> Iterator[Finding]:
     yield finding
     if plan is None:
         return
-    finding, _ = attempt("plan, re-checked by the accountant", lambda: verify_plan(plan))
+    finding, _ = attempt("plan verified by the accountant", lambda: verify_plan(plan))
     yield finding
-    finding, shard = attempt("snapshot opens under this key and plan", lambda: _shard(config, plan))
+    finding, shard = attempt("snapshot decrypts with this key and plan", lambda: _shard(config, plan))
     yield finding
     if shard is not None:
         finding, stands = attempt(
-            "journal and outbox are whole, and go with the state", lambda: asyncio.run(_again(config, plan, shard))
+            "journal and outbox are intact and match the state", lambda: asyncio.run(_again(config, plan, shard))
         )
         yield finding
         if stands:
@@ -54,7 +54,7 @@ def mqtt_findings(config: Config) -> Iterator[Finding]:
     finding, settings = attempt("settings and secrets", lambda: mqtt_settings(config, plan))
     yield finding
     if settings is not None:
-        finding, _ = attempt("broker lets us in and can do what is needed", lambda: asyncio.run(probe(settings)))
+        finding, _ = attempt("broker accepts us and supports what is needed", lambda: asyncio.run(probe(settings)))
         yield finding
     if is_held(config.state.folder):
         yield Finding("a daemon is serving this state now; a second one would be refused", None)

@@ -27,5 +27,5 @@ def web_findings(table: WebTable | None, *, held: bool) -> Iterator[Finding]:
     if held and table.port:
         yield Finding("web: the port was not tried, as a daemon serves this state now", None)
         return
-    finding, _ = attempt("web: address can be listened at", lambda: listen(table).close())
+    finding, _ = attempt("web: address is free", lambda: listen(table).close())
     yield finding

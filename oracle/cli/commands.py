@@ -10,23 +10,24 @@ from typer.main import get_command
 __all__ = ["COMMANDS", "LazyCommands", "register"]
 
 COMMANDS: Final = {
-    "plan": "Print the plan of a model: examples wanted, expected error, phases, delta schedule, memory. "
+    "plan": "Print the plan of a model: examples needed, expected error, phases, delta schedule, memory. "
     "Reads no data.",
-    "suggest": "Print what so many rows buy: the least epsilon, alpha and rows of every predictor. Reads no data.",
-    "evaluate": "Show the error on rows of yours before anything is released. What it prints is not private.",
-    "init": "Make the state of a model: plan it, read the labelled rows, write the first snapshot and the key file.",
-    "serve": "Answer queries until the source ends or a signal comes (the second one exits at once).",
-    "status": "Print a state's public facts, as of its newest snapshot. Needs no key; --json leaves none out.",
+    "suggest": "Print what your rows buy: the least epsilon and alpha, and the fewest rows, of every predictor. "
+    "Reads no data.",
+    "evaluate": "Show the error on your own rows before anything is released. What it prints is not private.",
+    "init": "Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file.",
+    "serve": "Answer queries until the source ends or a signal arrives (a second one exits at once).",
+    "status": "Print a state's public facts, as of its newest snapshot. Needs no key; --json prints all of them.",
     "check": "Check a configuration, its state, source and sink; change nothing. Exits 1 if something would stop "
     "`serve`.",
     "skip": "Pass over the message that `serve` stopped at: it takes no round, and its asker gets an error "
     "(`skipped`).",
-    "topics": "Check a model's Kafka topics, or make the missing ones. Exits 1 if something would stop `serve`.",
-    "offsets": "A model's place on Kafka: the group's offsets and our own marks, looked at and put right.",
-    "budget": "Add up what a row of each data set pays for all models made of it. Exits 1 if a declared budget is "
-    "passed.",
+    "topics": "Check a model's Kafka topics, or create the missing ones. Exits 1 if something would stop `serve`.",
+    "offsets": "Show or repair a model's position on Kafka: the group's offsets and Perpetua's own marks.",
+    "budget": "Add up what a row of each data set pays for all models trained on it. Exits 1 if a declared budget is "
+    "exceeded.",
     "retire": "End a model for good: erase its keys and snapshots, and leave a receipt. It cannot be undone.",
-    "replay": "Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded "
+    "replay": "Answer a log from a snapshot with fresh noise, at a stated cost; or, with --verify, prove recorded "
     "answers.",
     "hypothesis": "Print the vector w by which a bisection model answers, as of its newest snapshot: one weight a "
     "feature, as JSON.",

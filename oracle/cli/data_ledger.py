@@ -42,9 +42,7 @@ def data_ledger(model: Model, model_file: Path, rows: Path) -> Path | None:
     if model.data_ledger is not None:
         named = model_file.resolve().parent / model.data_ledger
         if not named.parent.is_dir():
-            raise InputError(
-                "model.data_ledger", model.data_ledger, f"must be in a folder that is there: {named.parent}"
-            )
+            raise InputError("model.data_ledger", model.data_ledger, f"must be in an existing folder: {named.parent}")
         return named
     if str(rows) == "-":
         bound = "must name a file: the rows come from standard input, so there is no place beside them"

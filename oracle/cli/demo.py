@@ -41,7 +41,7 @@ _LOOK: Final = 0.01
 
 
 def run(
-    folder: Annotated[Path, typer.Option("--folder", help="Where its files go; made anew each time.")] = _FOLDER,
+    folder: Annotated[Path, typer.Option("--folder", help="Folder for its files; replaced each time.")] = _FOLDER,
     servers: Annotated[
         str | None, typer.Option("--kafka", metavar="HOST:PORT", help="Serve over this Kafka broker instead of files.")
     ] = None,

@@ -38,8 +38,10 @@ __all__ = ["run"]
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
     model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
-    train: Annotated[Path, typer.Option("--train", help="Labelled rows to train on; as --data of init.")],
-    test: Annotated[Path, typer.Option("--test", help="Other labelled rows, to ask.")],
+    train: Annotated[
+        Path, typer.Option("--train", help="Labelled rows to train on, in any format that init --data takes.")
+    ],
+    test: Annotated[Path, typer.Option("--test", help="Other labelled rows, to test on.")],
     label: Annotated[str, typer.Option("--label", help="The label column of both.")] = "label",
     rounds: Annotated[
         int | None, typer.Option("--rounds", min=1, help="Queries to ask; by default each test row once.")
@@ -54,10 +56,12 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     ] = None,
     time: Annotated[
         str | None,
-        typer.Option("--time", metavar="COLUMN", help="Column of --test with the time, or a number, to ask it by."),
+        typer.Option("--time", metavar="COLUMN", help="Column of --test with the time, or a number, to order it by."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Also write a page with plots here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write an HTML report with plots to this file.")
+    ] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -69,15 +73,15 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", help="Where --release writes what it cost; by default the data set's ledger."),
+        typer.Option("--ledger", help="Where --release records its cost; by default the data set's ledger."),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--data-name", help="What the ledger calls the rows' data; by default as the model."),
+        typer.Option("--data-name", help="Name of the data set in the ledger; by default the model's."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Agree to the cost of --release without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept the cost of --release without being asked.")] = False,
 ) -> None:
-    """Show the error on rows of yours before anything is released. What it prints is not private.
+    """Show the error on your own rows before anything is released. What it prints is not private.
 
     It trains the model's predictor under a throw-away key and asks it; no
     state is made. Exits 1 if the plan's promise is not kept.
@@ -163,16 +167,18 @@ class _Sale(NamedTuple):
             RefusedError: It is not agreed to, or a test row would be asked twice.
         """
         if train.resolve() == test.resolve():
-            raise InputError("--test", str(test), "must be another file than --train: its rows must be other ones")
+            raise InputError(
+                "--test", str(test), "must be another file than --train: test rows must not be training rows"
+            )
         check_release(len(rows.labels), asked)
         print_cost(self.plan, self.epsilon, len(asked), self.data)
         if yes:
             return
         if not sys.stdin.isatty():
-            msg = "--release: spends privacy; agree to the cost above with --yes"
+            msg = "--release: spends privacy; accept the cost above with --yes"
             raise RefusedError(msg)
         if not typer.confirm("Release it?", err=True):
-            msg = "--release: not agreed to; nothing was released"
+            msg = "--release: not accepted; nothing was released"
             raise RefusedError(msg)
 
     def close(self, trial: Trial) -> ScoreReleased:

@@ -47,4 +47,4 @@ def room_finding(folders: Sequence[Path]) -> Finding:
             check_lock(folder)
             check_room(folder, len(newest_bytes(folder) or b""))
 
-    return attempt("state folder takes the next snapshot", try_all)[0]
+    return attempt("state folder has room for the next snapshot", try_all)[0]

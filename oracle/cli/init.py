@@ -48,28 +48,30 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
             "--data", help="Labelled rows: a .csv, .tsv, .parquet, .jsonl or .arrow file; - reads standard input."
         ),
     ],
-    state: Annotated[Path, typer.Option("--state", help="The state folder to make.")],
+    state: Annotated[Path, typer.Option("--state", help="The state folder to create.")],
     label: Annotated[str, typer.Option("--label", help="The label column.")] = "label",
-    key: Annotated[Path | None, typer.Option("--key", help="The key file to make; by default DIR/key.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="The key file to create; by default DIR/key.")] = None,
     keep_genesis: Annotated[
         Path | None,
         typer.Option(
             "--keep-genesis",
-            help="Also keep the first snapshot and its key here, to verify old rounds; a folder if there are --shards.",
+            help="Also keep the first snapshot and its key in this file, to verify old rounds; a folder with --shards.",
         ),
     ] = None,
     shards: Annotated[
         int,
-        typer.Option("--shards", help="Deal the examples to so many shards, one for each partition of a Kafka topic."),
+        typer.Option(
+            "--shards", help="Split the examples into this many shards, one for each partition of a Kafka topic."
+        ),
     ] = 1,
     person: Annotated[
-        str | None, typer.Option("--person", help="The column that says whose a row is; with --at-most.")
+        str | None, typer.Option("--person", help="Column that names the person a row belongs to; needs --at-most.")
     ] = None,
     at_most: Annotated[
-        int | None, typer.Option("--at-most", help="Use so many rows of each person at most, chosen by a fresh key.")
+        int | None, typer.Option("--at-most", help="Most rows to use of any one person, chosen with a fresh key.")
     ] = None,
 ) -> None:
-    """Make the state of a model: plan it, read the labelled rows, write the first snapshot and the key file."""
+    """Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file."""
     model = read_model(model_file)
     if label in {feature.name for feature in model.features}:
         msg = f"--label = {label!r}: is a feature of the model"

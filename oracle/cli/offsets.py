@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="A model's place on Kafka: the group's offsets and our own marks, looked at and put right.",
+    help="Show or repair a model's position on Kafka: the group's offsets and Perpetua's own marks.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -43,7 +43,7 @@ def show(
     partition: _Partition = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show by partition what the group and our mark say was answered. Changes nothing; exits 1 if they do not agree."""
+    """Show by partition what the group and our mark say was answered. Changes nothing; exits 1 if they disagree."""
     model = _model(config_file)
     found = [asyncio.run(_told(model, number)) for number in _partitions(model, partition)]
     if as_json:
@@ -62,10 +62,10 @@ def restore(
     partition: _Partition = None,
     origin: Annotated[
         Origin | None,
-        typer.Option("--from", help="Which place counts; by default the newest that is ours beyond doubt."),
+        typer.Option("--from", help="Which position to trust; by default the newest that is certainly ours."),
     ] = None,
 ) -> None:
-    """Commit a model's own place for its group again, and as its mark. No process may serve it meanwhile.
+    """Commit a model's recorded position again, for its group and as its mark. No process may serve it meanwhile.
 
     --from snapshot is for a model that has lost both: queries that were
     answered behind the newest snapshot are answered again, with the same
@@ -146,7 +146,7 @@ def _said(claim: dict[str, Any] | None) -> str:
         return "nothing"
     if not claim["ours"] or claim.get("sealed") is False:
         return f"offset {claim['position']}, not committed by Perpetua for this place (metadata {claim['metadata']!r})"
-    old = "" if claim.get("sealed", True) else ", by a Perpetua that kept no marks"
+    old = "" if claim.get("sealed", True) else ", by a version that kept no marks"
     return f"offset {claim['position']}, round {claim['round']:,}{old}"
 
 
@@ -183,7 +183,7 @@ def _chosen(model: "KafkaModel", found: "Standing", origin: Origin | None) -> "C
         return found.counts
     claim = found.mark if origin is Origin.MARK else found.offset
     if claim is None or not _claim(claim)["ours"] or (origin is Origin.GROUP and found.sealed is False):
-        raise InputError("--from", origin.value, f"must be there and ours; partition {found.partition} has none")
+        raise InputError("--from", origin.value, f"must exist and be ours; partition {found.partition} has none")
     return claim
 
 

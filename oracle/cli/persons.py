@@ -73,7 +73,7 @@ class Persons:
         """Return whose each row is: intp[n], in the order in which persons come first; -1 for somebody new."""
         encoded = column.dictionary_encode()
         if column.null_count:
-            msg = f"data: column {self.column}: every row must say whose it is"
+            msg = f"data: column {self.column}: every row must name a person"
             raise DataError(msg)
         names = map(self._name, encoded.dictionary.to_pylist())
         known = self._codes
@@ -85,6 +85,6 @@ class Persons:
         if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
             return int(value)
         if value is None or isinstance(value, bool | float | dict | list) or not str(value).strip():
-            msg = f"data: column {self.column}: must say of every row whose it is, in text, whole numbers or dates"
+            msg = f"data: column {self.column}: must name the person of every row, as text, a whole number or a date"
             raise DataError(msg)
         return value

@@ -74,9 +74,11 @@ def run(
         typer.Option("--compare", help="Show the constants of the paper's own proofs beside this plan."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every number of the plan as JSON.")] = False,
-    shards: Annotated[int, typer.Option("--shards", help="Plan each of so many shards, as init --shards does.")] = 1,
+    shards: Annotated[
+        int, typer.Option("--shards", help="Number of shards; the plan is that of each, as in init --shards.")
+    ] = 1,
 ) -> None:
-    """Print the plan of a model: examples wanted, expected error, phases, delta schedule, memory. Reads no data."""
+    """Print the plan of a model: examples needed, expected error, phases, delta schedule, memory. Reads no data."""
     try:
         model = read_model(model_file)
     except InputError as exc:

@@ -48,7 +48,7 @@ def compare_bisection(efficient: BisectionPlan, paper: BisectionPlan) -> Table:
     """Return both profiles' figures side by side."""
     table = figure_table("", "efficient", "paper")
     for name, mine, other in (
-        ("examples wanted", f"{efficient.declared:,}", f"{paper.declared:,}"),
+        ("examples needed", f"{efficient.declared:,}", f"{paper.declared:,}"),
         ("noise scale", f"{efficient.scale:.4g}", f"{paper.scale:.4g}"),
         ("average error, of D", f"{efficient.expected_error:.4g}", f"{paper.expected_error:.4g}"),
     ):

@@ -96,7 +96,7 @@ def compare_boxes(tight: BoxPlan, paper: BoxPlan) -> Table:
     table.add_row("sum of delta", f"{tight.delta:g}", f"{paper.delta:g} (nominal)", "")
     ours, theirs = tight.phases[0], paper.phases[0]
     for name, mine, other in (
-        ("examples wanted", tight.examples, paper.examples),
+        ("examples needed", tight.examples, paper.examples),
         ("points a side, phase 1", ours.start.points, _held(theirs.start)),
         ("mediums until a re-arm", ours.stopper.threshold, theirs.stopper.threshold),
         ("noise, std. deviation", _deviation(ours.start), _deviation(theirs.start)),

@@ -41,7 +41,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         Path | None, typer.Option("--out", help="Write the answers to this new file: .jsonl, .parquet or .arrow.")
     ] = None,
     accept_cost: Annotated[
-        bool, typer.Option("--accept-cost", help="Spend the epsilon that another run costs; without it, it is told.")
+        bool,
+        typer.Option("--accept-cost", help="Spend the epsilon that another run costs; without this, only state it."),
     ] = False,
     ledger: Annotated[Path | None, typer.Option("--ledger", help="Write the run's public events to this file.")] = None,
     check: Annotated[bool, typer.Option("--verify", help="Compare with --answers, and publish nothing.")] = False,
@@ -65,19 +66,21 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         str | None,
         typer.Option(
             metavar="FIRST:LAST",
-            help="Offsets of a Kafka topic, the last one not in it; all by default, and to --verify.",
+            help="Offsets of a Kafka topic, LAST excluded; all by default, and with --verify.",
         ),
     ] = None,
     skip: Annotated[
-        list[int] | None, typer.Option(help="Pass over the message that ends at this position; may come several times.")
+        list[int] | None, typer.Option(help="Pass over the message that ends at this position; may be repeated.")
     ] = None,
     data_ledger: Annotated[
         Path | None,
-        typer.Option("--data-ledger", help="Of a state whose model names its data: their ledger (NAME.budget.jsonl)."),
+        typer.Option(
+            "--data-ledger", help="Ledger of the model's data set (NAME.budget.jsonl), if the model names one."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Answer a log from a snapshot with noise of its own, at a stated cost; or, with --verify, prove recorded answers.
+    """Answer a log from a snapshot with fresh noise, at a stated cost; or, with --verify, prove recorded answers.
 
     A verification costs no epsilon. It exits with 1 if an answer differs,
     with 2 if the snapshot is at the last answer already, so that there is
@@ -90,7 +93,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     on_kafka = log.suffix == ".toml"
     _check_options(verifying=check, answers=answers, publishing=publishing, on_kafka=on_kafka)
     if check and skip:
-        raise InputError("--skip", skip[0], "a verification goes by the commit, which names what was passed over")
+        raise InputError("--skip", skip[0], "a verification follows the commit, which names the messages passed over")
     plan, snapshot, master_key = _origin(origin, key)
     topic: KafkaLog | None = None
     if on_kafka:
@@ -115,7 +118,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         _show_verdict(verdict, doubt, as_json=as_json)
         return
     if not accept_cost:
-        msg = f"--accept-cost is not set: {stated_cost(plan, snapshot, origin)}. Add --accept-cost if it is worth that"
+        msg = f"--accept-cost is not set: {stated_cost(plan, snapshot, origin)}. Add --accept-cost to spend it"
         raise RefusedError(msg)
     if out is None:
         raise InputError("--out", None, "must name the file that the answers go to")
@@ -150,7 +153,7 @@ def _check_options(*, verifying: bool, answers: Path | None, publishing: bool, o
         raise InputError("--answers", None, "--verify must know which answers to compare with")
     if verifying and publishing:
         raise InputError(
-            "--verify", verifying, "publishes nothing, so --out, --ledger and --accept-cost do not go with it"
+            "--verify", verifying, "publishes nothing, so --out, --ledger and --accept-cost cannot be used with it"
         )
     if not verifying and answers is not None:
         raise InputError("--verify", verifying, "must be added to compare with --answers; to answer a log, name --out")

@@ -106,7 +106,7 @@ class KafkaLog:
             async for values in committed_values(self.settings, topic, place, seconds=_QUIET):
                 for value in values:
                     if b"\n" in value or not value.startswith(b"{"):
-                        msg = f"topic {topic}: it holds answers that are no JSON, which cannot be verified"
+                        msg = f"topic {topic}: it holds answers that are not JSON, which cannot be verified"
                         raise RefusedError(msg)
                     file.write(value + b"\n")
 
@@ -115,7 +115,7 @@ class KafkaLog:
         facts = await describe(self.settings)
         queries, answers = facts.get(self.settings.topic), facts.get(self.settings.answers)
         if queries is None or answers is None:
-            msg = f"topics {self.settings.topic} and {self.settings.answers}: not both of them are there"
+            msg = f"topics {self.settings.topic} and {self.settings.answers}: they do not both exist"
             raise RefusedError(msg)
         place = self.partition % answers.partitions
         others = [other for other in range(queries.partitions) if other != self.partition]
@@ -158,7 +158,7 @@ def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:
     """Return a range of offsets, the last one not in it."""
     begin, colon, end = (offsets or ":").partition(":")
     if not colon or not all(part == "" or part.isdecimal() for part in (begin, end)):
-        raise InputError("--offsets", offsets, 'must be "FIRST:LAST", the last one not in it; each may be left out')
+        raise InputError("--offsets", offsets, 'must be "FIRST:LAST", LAST excluded; either may be left out')
     found = int(begin) if begin else first, int(end) if end else last
     if not first <= found[0] < found[1] <= last:
         bound = f"must name at least one record, and none outside of {first}:{last}, which the topic has"

@@ -33,12 +33,12 @@ def run(
     ],
     key: Annotated[Path | None, typer.Option("--key", help="The key file; by default the configuration's.")] = None,
     receipt_key: Annotated[
-        Path | None, typer.Option("--receipt-key", help="As of `audit sign`; by default beside the key file.")
+        Path | None, typer.Option("--receipt-key", help="As for `audit sign`; by default beside the key file.")
     ] = None,
 ) -> None:
     """End a model for good: erase its keys and snapshots, and leave a receipt. It cannot be undone.
 
-    Stop what serves it first. With the configuration the end is
+    Stop whatever serves it first. With the configuration the end is
     committed too: the ledger gets its last event, and no copy of
     the state answers any more. What the model has spent stays spent.
     """
@@ -47,7 +47,7 @@ def run(
     key_path = (key or (folder / "key" if config is None else config.state.key_path)).absolute()
     check_mode(folder)
     if place_of(folder).shards > 1:
-        raise RefusedError(f"{folder}: is one shard of a state; retire the whole of it: {folder.resolve().parent}")
+        raise RefusedError(f"{folder}: is one shard of a state; retire the whole state: {folder.resolve().parent}")
     folders = shard_folders(folder)
     with held_whole(list(dict.fromkeys([folder, *folders]))):
         retired = read_retired(folder)
@@ -144,4 +144,4 @@ def _say(folder: Path, retired: Retired, receipts: list[Path], config: "Config |
         "              drive, a file system that copies on write, or a volume's snapshots keep of what was there"
     )
     if config is None:
-        typer.echo("ledger:       not told; with the configuration in place of the folder it is")
+        typer.echo("ledger:       not updated; name the configuration instead of the folder to update it")

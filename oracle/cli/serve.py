@@ -35,7 +35,7 @@ __all__ = ["run"]
 
 
 def run(config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.")]) -> None:
-    """Answer queries until the source ends or a signal comes (the second one exits at once)."""
+    """Answer queries until the source ends or a signal arrives (a second one exits at once)."""
     config = load_config(config_file)
     if config.source.kind == "kafka":
         from oracle.cli.serve_kafka import serve_kafka

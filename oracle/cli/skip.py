@@ -28,11 +28,11 @@ def run(
     config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.")],
     position: Annotated[int, typer.Option("--position", help="Position of the message, as `serve` named it.")],
     partition: Annotated[int, typer.Option(help="Partition, as `serve` named it; 0 on files and MQTT.")] = 0,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without it, what would be done is told.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what would be done.")] = False,
 ) -> None:
     """Pass over the message that `serve` stopped at: it takes no round, and its asker gets an error (`skipped`).
 
-    A position is where a message ends: behind record 16 of a Kafka topic
+    A position is where a message ends: after record 16 of a Kafka topic
     it is 17. The message must be the next one. On files and MQTT stop
     the daemon first; on Kafka restart it, or what was running is fenced.
     """
@@ -43,7 +43,7 @@ def run(
         if not yes:
             msg = (
                 f"--yes is not set: the message that ends at position {position} of partition {partition} would never "
-                "be answered; its asker gets an error, and the ledger says so. Add --yes if that is to be"
+                "be answered; its asker gets an error, and the ledger says so. Add --yes to do it"
             )
             raise RefusedError(msg)
         asyncio.run(skip_message(snapshot, *ends(), position))

@@ -156,7 +156,7 @@ def run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The state folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print a state's public facts, as of its newest snapshot. Needs no key; --json leaves none out."""
+    """Print a state's public facts, as of its newest snapshot. Needs no key; --json prints all of them."""
     retired = read_retired(folder)
     if retired is not None:
         _tell_retired(retired, as_json=as_json)

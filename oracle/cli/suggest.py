@@ -32,11 +32,11 @@ cost the same. A stump's alpha is beyond the best stump's error; a classical lea
 def run(
     model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
     rows: Annotated[
-        int | None, typer.Option("--rows", help="So many labelled rows, in place of the model file's `examples`.")
+        int | None, typer.Option("--rows", help="Number of labelled rows, instead of the model file's `examples`.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
 ) -> None:
-    """Print what so many rows buy: the least epsilon, alpha and rows of every predictor. Reads no data."""
+    """Print what your rows buy: the least epsilon and alpha, and the fewest rows, of every predictor. Reads no data."""
     model = read_model(model_file)
     if rows is not None:
         least, most = range_of(Model, "examples")

@@ -56,7 +56,7 @@ class TableFile:
         names = self._names()
         for name in columns:
             if names.count(name) != 1:
-                found = "is there twice or more" if name in names else f"is missing: {_there_are(names)}"
+                found = "appears more than once" if name in names else f"is missing: {_there_are(names)}"
                 advice = advice_for.get(name, "") if name not in names else ""
                 msg = f"{_shown(path)}: column {name} {found}{advice}"
                 raise DataError(msg)
@@ -125,7 +125,7 @@ class TableFile:
         try:
             return msgspec.json.decode(line, type=dict[str, object])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-            msg = "the first line is no JSON object"
+            msg = "the first line is not a JSON object"
             raise pa.ArrowInvalid(msg) from exc
 
     def _json_options(self) -> pyarrow.json.ParseOptions:

@@ -19,11 +19,11 @@ __all__ = ["run"]
 
 def run(
     config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="A configuration with a Kafka source.")],
-    create: Annotated[bool, typer.Option("--create", help="Make the topics that are missing.")] = False,
-    replication: Annotated[int, typer.Option(help="Copies of each partition of a new topic.")] = 1,
+    create: Annotated[bool, typer.Option("--create", help="Create the missing topics.")] = False,
+    replication: Annotated[int, typer.Option(help="Replication factor of new topics.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check a model's Kafka topics, or make the missing ones. Exits 1 if something would stop `serve`."""
+    """Check a model's Kafka topics, or create the missing ones. Exits 1 if something would stop `serve`."""
     from oracle.service.chatter import hear_client
     from oracle.service.config import load_config
     from oracle.service.kafka_fleet import open_model
@@ -40,9 +40,9 @@ def run(
         typer.echo(msgspec.json.encode({"made": made, "problems": found, "topics": facts}))
     else:
         for name in made:
-            typer.echo(f"made    {name}")
+            typer.echo(f"created {name}")
         for name, fact in facts.items():
-            typer.echo(f"there   {name}: {fact.partitions} partition{'s' if fact.partitions != 1 else ''}")
+            typer.echo(f"exists  {name}: {fact.partitions} partition{'s' if fact.partitions != 1 else ''}")
         for problem in found:
             typer.echo(f"WRONG   {problem}")
     if found:

@@ -1,7 +1,7 @@
 """Addressed randomness: AES-256 over (purpose, side, word, round | keyed hash of the query).
 
 Two calls with the same address give the same 128 bits; two addresses never share a block. So re-executing a round
-gives its noise again, and no draw can serve two queries (architecture document, "Keyed noise").
+gives its noise again, and no draw can serve two queries (ARCHITECTURE.md, "Keys and noise").
 """
 
 from enum import IntEnum, unique

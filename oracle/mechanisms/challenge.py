@@ -21,7 +21,8 @@ class ArmedSide:
     """The state of one ChallengeBT: plain data beside its public parameters.
 
     Formal guarantees:
-        * For a record among the points: (epsilon, delta_between + delta_cap) over the whole life (Theorems B', C).
+        * For a record among the points: (epsilon, delta_between + delta_cap) over the whole life
+          (PRIVACY.md, Theorem 5 and Theorem 7).
         * For a query whose medium answer the Stopper counts: (eps_S, 0).
         * Changing one point moves every depth by at most 1.
 

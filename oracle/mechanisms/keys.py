@@ -2,7 +2,7 @@
 
 Noise is a function of the phase key, so whoever holds it can undo the noise of the phase. At a phase's end the key is
 replaced by a one-way function of itself (`ratchet`); once the old key is erased, the noise of past phases is as good
-as fresh randomness (computationally; PRIVACY.md, Lemma 2).
+as fresh randomness (computationally; PRIVACY.md, Lemma 2). No entropy comes in: all later keys follow from one.
 """
 
 from dataclasses import dataclass, field

@@ -23,9 +23,9 @@ class Stopper:
     """The public parameters of one Stopper.
 
     Formal guarantees:
-        * (epsilon, 0)-DP for one bit added to or removed from its stream, at any number of rounds (Theorem C;
-          absent to present: shift rho by 1; present to absent: shift the halting nu by 1). Laplace's law, with no rho,
-          has no such bound here: Theorem 4.2 of Stemmer (2024) is what there is.
+        * (epsilon, 0)-DP for one bit added to or removed from its stream, at any number of rounds (PRIVACY.md,
+          Theorem 7; absent to present: shift rho by 1; present to absent: shift the halting nu by 1). Laplace's law,
+          with no rho, has no such bound here: Theorem 4.2 of Stemmer (2024) is what there is.
 
     Args:
         epsilon: eps_S, the noise's inverse scale (nats).

@@ -78,7 +78,8 @@ def cut_losses(ranked: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the number of errors if the first c records of a ranking are labelled 1, for c = 0, ..., n.
 
     Formal guarantees:
-        * Adding a record changes all these numbers by amounts that lie within 2 of each other. Let it have rank r and
+        * Adding a record changes all these numbers by amounts that lie within 2 of each other, and adds one number.
+          (Because of that a choice among them is not private alone: PRIVACY.md, Theorem 10.) Let it have rank r and
           label y. For c < r the same records are labelled 1, and the number rises by y. For c >= r the record that was
           the c-th is labelled 0 now, which costs 2 y_c - 1 (nothing where c was beyond the last), and the new one is
           labelled 1, which costs 1 - y. So the changes are in {-1, 0, 1} if y = 1 and in {0, 1, 2} if y = 0.

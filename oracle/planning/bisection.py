@@ -122,8 +122,9 @@ def _least_scale(plan: BisectionPlan) -> float:
 def _error(plan: BisectionPlan) -> float:
     """Return the expected average error over the learning rounds, in units of D; at most 1/2, that of knowing nothing.
 
-    Under `efficient`, t queries leave a mean absolute error of sqrt(2/pi) sqrt(d) / (2 rho sqrt(t)) (the privacy
-    document, section 7), whose mean over t is twice that at T; finding the region takes some queries a direction.
+    Under `efficient`, t queries leave a mean absolute error of sqrt(2/pi) sqrt(d) / (2 rho sqrt(t)), rho the noise's
+    density at 0: a bit at the threshold has Fisher information 4 rho^2, and d directions share them. Its mean over t
+    is twice that at T; finding the region takes some queries a direction.
     """
     law = named_law(plan.noise, plan.scale)
     rounds = plan.phases[0].rounds

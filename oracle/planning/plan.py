@@ -58,7 +58,8 @@ class InstancePlan(msgspec.Struct, frozen=True, kw_only=True):
         mediums: K, the number of medium answers the guarantee is computed for, over all instances of the record.
         instances: How many instances one record may sit in (1; S for sequential slices).
         epsilon: The (epsilon, delta_between) that the instance is accounted at.
-        delta_between: Its delta by Theorem B' (or B); in the `paper` profile by Theorem 4.3 of Stemmer (2024).
+        delta_between: Its delta by PRIVACY.md, Theorem 5 (or Theorem 4); in the `paper` profile by Theorem 4.3 of
+            Stemmer (2024).
         base: Of a slice by RSC, m: it holds m + G points (`rsc` only).
         slice_scale: Inverse scale of G, P(G >= g) = exp(-slice_scale g) (`rsc` only).
     """
@@ -78,7 +79,7 @@ class InstancePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StopperPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The Stopper beside each instance (Theorem C; in the `paper` profile Algorithm 2 of Stemmer, 2024).
+    """The Stopper beside each instance (PRIVACY.md, Theorem 7; in the `paper` profile Algorithm 2 of Stemmer, 2024).
 
     Attributes:
         epsilon: eps_S (nats); what a medium query pays.

@@ -37,9 +37,10 @@ class SelectionPlan(msgspec.Struct, frozen=True, kw_only=True):
         epsilon: What the choice costs a training record: e * 1 (`stump_losses.least_losses`); in the `paper` profile
             eps/4.
         cut_law: How many records are labelled 1: by another choice, P proportional to exp(-e * errors), or, in the
-            `paper` profile, by the number of positive ones with Laplace's noise.
+            `paper` profile, by the number of positive ones with Laplace's noise (for labels that a stump fits only).
         cut_scale: e of that choice, or of the noise.
-        cut_epsilon: What it costs: e * 2 (`stump_losses.cut_losses`); in the `paper` profile eps/4.
+        cut_epsilon: What is charged for it: e * 2, twice what is due (PRIVACY.md, Theorem 10); in the `paper` profile
+            eps/4.
         error: What choice, cut and the sample's size may add to the error of the best stump, but with probability
             beta/2 (utility only).
     """

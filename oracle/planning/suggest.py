@@ -31,7 +31,7 @@ _OTHERS: Final[tuple[dict[str, str | None], ...]] = (
 """What may stand in a model's place, and the settings that make it so."""
 
 _SLOPES: Final = {"epsilon": -1.2, "alpha": -1.1, "examples": -1.0}
-"""About how the logarithm of (examples wanted / declared) changes with the logarithm of each."""
+"""About how the logarithm of (examples needed / declared) changes with the logarithm of each."""
 
 _NEAR: Final = 1.01
 """Ratio within which a least figure is found; or it is the next number of three digits."""
@@ -192,7 +192,7 @@ def _refusal(line: Model) -> str:
 
 @lru_cache(maxsize=4096)
 def _lacking(line: Model) -> float:
-    """Return the logarithm of (examples wanted / declared), infinite where there is no plan."""
+    """Return the logarithm of (examples needed / declared), infinite where there is no plan."""
     try:
         KINDS[line.predictor].check_model(line)
         return math.log(quick_examples(line) / line.examples)

@@ -59,7 +59,7 @@ class Answers:
         first_round: Global number of the first row's round; row i is round `first_round + i`.
         phases: int64[n], the phase each round belongs to.
         tag: The XOR over the rows of AES_k(round | keyed hash), 16 bytes, as uint64[2]: what the shard
-            folds into its running tag (architecture document, invariant 2).
+            folds into its running tag (ARCHITECTURE.md, "Keys and noise").
         events: What happened on the way, for the ledger: public facts only.
         values: float64[n], finite, NaN where the round had no query; None unless `Plan.answers` says "value".
     """

@@ -2,8 +2,10 @@
 
 Source: Stemmer (2024), Definition 4.16, Algorithm 7 and Theorem 4.17. A feature and a direction are chosen privately,
 then how many of the examples are labelled 1; these are relabelled, and what predicts from there on is RectanglesPERP
-over that one feature. The text of Algorithm 7 sorts ascending for sigma = +1, but Definition 4.16 makes the *largest*
-values positive there: the definition is what is done here.
+over that one feature. Theorem 4.17 is for realizable labels, where the positive rows may be counted; for any others
+that number must be chosen by its errors, as `tight` does (PRIVACY.md, Theorem 10). The text of Algorithm 7 sorts
+ascending for sigma = +1, but Definition 4.16 makes the *largest* values positive there: the definition is what is done
+here.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -69,13 +71,11 @@ class StumpsTrainer:
     """Takes the labelled examples in, in any number of batches, chooses the stump and arms the first phase.
 
     Formal guarantees:
-        * `tight`: (eps_sel, 0) for the pair (`least_losses`: all losses rise by 0 or 1), (eps_cut, 0) for the number
-          p-hat of records labelled 1 (`cut_losses`: changes within 2 of each other), and, given these, one record
-          changes every depth of the side by at most 1: it holds the records ranked p-hat - M + 1, ..., p-hat. A new
-          record of rank r > p-hat changes nothing; with r <= p-hat it pushes the one of rank p-hat out at the edge, and
-          one comes in at r or at the inner end: a depth falls by 1 between the two and nowhere rises. (Where there
-          are fewer than p-hat records all are in, and it rises by at most 1.) So the guarantee is eps_sel + eps_cut +
-          the instance's, by adaptive composition, without the factor of 2 that the paper pays for its two changes.
+        * `tight`: a record pays (eps_sel, 0) for the pair (`least_losses`: all losses rise by 0 or 1), and then half
+          of eps_cut and the instance's price, together, for the number p-hat of records labelled 1 and for the side,
+          which holds the records ranked p-hat - M + 1, ..., p-hat. p-hat alone is not private: one more record is one
+          more candidate. But cuts of the two worlds can be paired so that every depth of a pair's sides differs by at
+          most 1 (PRIVACY.md, Theorem 10). Plans charge all of eps_cut.
         * `paper`: Algorithm 7 as written, with nominal parameters.
         * The result is a function of (plan, secret, rows in order), whatever the batches.
         * Neighbours differ by one row that is there or not; a row that is not there still counts to the declared

@@ -26,10 +26,10 @@ class ForkCost(NamedTuple):
 
         * *The fork alone.* Take as given what the run showed until the snapshot, every side's low, medium and high
           included. Then the fork is one whole life of the same mechanism, which starts where some side has counted c
-          mediums already. Its rho and nu are fresh (`fork_snapshot`), so Theorem C holds for the c bits as for those
+          mediums already. Its rho and nu are fresh (`fork_snapshot`), so Theorem 7 holds for the c bits as for those
           to come: eps_S for a record that is one of them. The count starts at c >= 0, so the Stopper halts at least as
           surely after each medium *of the fork* as one that starts at 0, and more than K of them come with
-          probability at most delta_cap. Theorem B' holds for K mediums from any state. So a record in an instance, in
+          probability at most delta_cap. Theorem 5 holds for K mediums from any state. So a record in an instance, in
           a side's collected mediums or in the harvest pays in the fork at most what it was to pay in the run: the
           plan's epsilon, and the delta of its own phase (p, or p - 1 for the members of phase p's start instances).
         * *A query's own answer.* The run drew the hidden outcome, and the fork inherits it. The two views together are

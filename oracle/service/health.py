@@ -41,7 +41,7 @@ class NotReady:
     text: str
 
 
-_NOT_JOINED: Final = "the consumer group does not count us in: not yet, or no broker answers"
+_NOT_JOINED: Final = "the consumer group has not admitted us: not yet, or no broker answers"
 
 
 class Health:
@@ -49,7 +49,7 @@ class Health:
 
     Args:
         board: Where the records are.
-        folder_of: Where a shard's snapshots are; it does not look whether they are there.
+        folder_of: Where a shard's snapshots are; it does not check whether they are there.
         patience: Seconds that a shard may stand still while there is something to read.
         clock: Seconds, monotone.
         now: Seconds since 1970.
@@ -115,7 +115,7 @@ class Health:
         still = self.trends.stood_still(shard, self._clock())
         if still >= self._patience:
             found.append(
-                NotReady(shard, "moving", f"shard {shard} has stood still for {still:.0f} s with queries waiting")
+                NotReady(shard, "moving", f"shard {shard} has made no progress for {still:.0f} s with queries waiting")
             )
         problem = self._trials.problem(shard)
         if problem is not None:

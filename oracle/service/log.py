@@ -1,6 +1,6 @@
 """Logging with a closed vocabulary: an event or field that is not listed here cannot be logged.
 
-Telemetry is public (architecture document, invariant 5): so there is no field for a label, a feature, a depth, a
+Telemetry is public (ARCHITECTURE.md, "What may be seen"): so there is no field for a label, a feature, a depth, a
 medium count or a set's size, and no free text but the texts of Perpetua's own errors.
 """
 

@@ -38,7 +38,6 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
     Raises:
         StateError: The snapshot is ahead.
         RetiredError: It was the last commit there will be.
-        LogDivergedError: They are at one position but not of one history.
     """
     if committed is None:
         if shard.position > 0:
@@ -54,7 +53,7 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
     if committed.position < shard.position:
         msg = (
             f"sink: its last commit is at position {committed.position}, behind the state at {shard.position};"
-            " restore the sink's files (on Kafka: the group's committed offset), or the state folder of then"
+            " restore the sink's files (on Kafka: the group's committed offset), or the state folder of that time"
         )
         raise MisplacedError(msg)
 

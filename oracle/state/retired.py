@@ -140,6 +140,7 @@ def held_whole(folders: Sequence[Path]) -> Iterator[None]:
 
     Raises:
         StateBusyError: Another process does.
+        StateError: A folder holds no state.
         StorageError: A lock cannot be opened.
     """
     with contextlib.ExitStack() as stack:
@@ -181,7 +182,7 @@ def erase_secrets(folder: Path, shards: Sequence[Path], retired: Retired, key: b
     """
     path = folder / retired.key_file
     if key is not None and key_digest(key) != retired.key_digest:
-        raise KeyFileError(f"key file {path}: is another state's by now, and was let be")
+        raise KeyFileError(f"key file {path}: belongs to another state by now, and was left alone")
     snapshots = [one for shard in shards for one in sorted(shard.glob("*snapshot-*.perp*"))]
     journals = [one for kind in _JOURNALS for one in sorted((folder / retired.journal / kind).glob("*"))]
     for one in (path, *snapshots, *journals):

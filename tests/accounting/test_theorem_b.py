@@ -1,4 +1,4 @@
-"""Theorem B (discrete Laplace noise) against a privacy-loss-distribution library and against every adversary."""
+"""PRIVACY.md, Theorem 4 (discrete Laplace noise) against a privacy-loss-distribution library and every adversary."""
 
 import math
 

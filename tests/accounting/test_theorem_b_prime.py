@@ -1,4 +1,4 @@
-"""Theorem B' (logistic noise): kappa by brute force, the supermartingale, and delta against every adversary."""
+"""PRIVACY.md, Theorem 5 (logistic noise): kappa by brute force, the supermartingale, delta against every adversary."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Theorem C (the Stopper): exact halting laws in fractions, its overflow, and the slacks."""
+"""PRIVACY.md, Theorem 7 (the Stopper): exact halting laws in fractions, its overflow, and the slacks."""
 
 import math
 from fractions import Fraction

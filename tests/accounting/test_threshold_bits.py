@@ -4,8 +4,13 @@ import pytest
 import scipy.stats
 
 from oracle.accounting.accountant import UnsupportedEventError, delta_at
+from oracle.accounting.between_thresholds import randomized_response_log_delta
 from oracle.accounting.events import BetweenThresholdsEvent, Composed, ThresholdBitsEvent
 from oracle.accounting.threshold_bits import bits_rho
+from oracle.planning.bisection import row_event
+from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.model_file import parse_model
+from oracle.planning.planner import plan_model
 
 
 def _event(law, *, bits, ratio=0.01, dimension=3):
@@ -36,6 +41,27 @@ def test_the_bound_is_above_the_worst_case_and_not_far(epsilon, bits):
         proved = delta_at(_event(law, bits=bits), epsilon)
         assert exact(bits, 0.01, epsilon) <= proved
         assert proved > 1e-3 or exact(bits, 0.02, epsilon) > proved
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize(("epsilon", "factor"), [(4.0, 155), (1.0, 550), (0.3, 1_800)])
+def test_how_far_from_tight_the_conversion_is(noise, epsilon, factor):
+    """What PRIVACY.md, Theorem 12 says: a plan's delta over that of exact composition, to two digits."""
+    plan = plan_model(_model(noise, epsilon))
+    assert isinstance(plan, BisectionPlan)
+    event = row_event(plan)
+    if noise == "laplace":
+        exact = math.exp(randomized_response_log_delta(event.bits, event.shift / event.scale, epsilon))
+    else:
+        exact = _gaussian_delta(event.bits, event.shift / event.scale, epsilon)
+    assert delta_at(event, epsilon) / exact == pytest.approx(factor, rel=0.02)
+
+
+def _model(noise, epsilon):
+    features = [{"name": name} for name in "abc"]
+    sizes = {"alpha": 0.4, "examples": 20_000, "rounds": 100_000}
+    table = {"name": "mix", "predictor": "bisection", "noise": noise, "epsilon": epsilon, "features": features, **sizes}
+    return parse_model({"model": table})
 
 
 def test_laplace_bits_are_pure_too():

@@ -127,7 +127,7 @@ def test_passed_budgets_are_told_by_the_exit_code(cli, named, rows, tmp_path):
         ({"data": None, "data_epsilon": 1.0}, "model.data is not set: must name the data set that data_epsilon is of"),
         ({"data": "a b"}, "model.data = 'a b': must be 1 to 64 letters"),
         ({"data": ".."}, "model.data = '..': must be 1 to 64 letters"),
-        ({"data_ledger": "no/of.jsonl"}, "model.data_ledger = 'no/of.jsonl': must be in a folder that is there"),
+        ({"data_ledger": "no/of.jsonl"}, "model.data_ledger = 'no/of.jsonl': must be in an existing folder"),
         ({"data_epsilon": 0.0}, "model.data_epsilon = 0.0: must be above 0 and at most 1000000"),
         ({"data_delta": 2.0}, "model.data_delta = 2.0: must be above 0 and at most 1"),
     ],

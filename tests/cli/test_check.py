@@ -54,14 +54,14 @@ def test_missing_state(cli, ready):
     (ready / "state" / "key").rename(key)
     shutil.rmtree(ready / "state")
     write_config(ready, state={"key_file": str(key)})
-    assert "perpetua init" in problem_of(cli, ready, "state folder is there and private")
+    assert "perpetua init" in problem_of(cli, ready, "state folder exists and is private")
 
 
 def test_missing_snapshot(cli, ready):
     """A plan without a snapshot is no state."""
     for path in (ready / "state").glob("*.perp"):
         path.unlink()
-    assert "perpetua init" in problem_of(cli, ready, "snapshot opens under this key and plan")
+    assert "perpetua init" in problem_of(cli, ready, "snapshot decrypts with this key and plan")
 
 
 def test_plan_that_the_accountant_refuses(cli, ready):
@@ -74,14 +74,14 @@ def test_plan_that_the_accountant_refuses(cli, ready):
     path.write_bytes(lies.encode())
     result = cli("check", ready / "c.toml")
     assert result.code == 1
-    assert "WRONG  plan, re-checked by the accountant" in result.out
+    assert "WRONG  plan verified by the accountant" in result.out
 
 
 def test_plan_of_another_snapshot(cli, ready):
     """A plan that is not the snapshot's is found."""
     path = ready / "state" / "plan.json"
     path.write_bytes(path.read_bytes().replace(b'"interval"', b'"interbal"'))
-    assert "not the plan of the snapshot" in problem_of(cli, ready, "plan, re-checked by the accountant")
+    assert "not the plan of the snapshot" in problem_of(cli, ready, "plan verified by the accountant")
 
 
 def test_missing_key(cli, ready):
@@ -119,7 +119,7 @@ def test_folder_that_cannot_be_written(cli, ready, setting, kind):
     """Any of the sink's files: the folder is named, and what to do."""
     target = (ready / "none" if kind == "missing" else ready / "q.jsonl") / "out.jsonl"
     write_config(ready, sink={setting: str(target)})
-    problem = problem_of(cli, ready, "sink's folder can be written")
+    problem = problem_of(cli, ready, "sink's folder is writable")
     assert str(target.parent) in problem
     assert "make the folder, or let this user write to it" in problem
 
@@ -131,13 +131,13 @@ def test_folder_of_a_ledger_beside_standard_output(cli, ready):
         source={"kind": "stdin", "path": None},
         sink={"kind": "stdout", "path": None, "ledger": str(ready / "none" / "ledger.jsonl")},
     )
-    assert str(ready / "none") in problem_of(cli, ready, "sink's folder can be written")
+    assert str(ready / "none") in problem_of(cli, ready, "sink's folder is writable")
 
 
 def test_sink_files_must_differ(cli, ready):
     """Ledger and answers in one file are refused."""
     write_config(ready, sink={"ledger": str(ready / "out.jsonl")})
-    assert "a path of its own" in problem_of(cli, ready, "sink's folder can be written")
+    assert "a path of its own" in problem_of(cli, ready, "sink's folder is writable")
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder"])
@@ -152,7 +152,7 @@ def test_bad_source(cli, ready, kind):
 def test_folder_open_to_others(cli, ready):
     """The command that closes it is named."""
     (ready / "state").chmod(0o755)
-    assert "chmod 700" in problem_of(cli, ready, "state folder is there and private")
+    assert "chmod 700" in problem_of(cli, ready, "state folder exists and is private")
 
 
 def test_sink_that_was_taken_away_or_log_that_was_cut(cli, ready):
@@ -164,7 +164,7 @@ def test_sink_that_was_taken_away_or_log_that_was_cut(cli, ready):
     (ready / "q.jsonl").write_bytes(log)
     for path in ready.glob("out.jsonl*"):
         path.unlink()
-    assert "it has no commit" in problem_of(cli, ready, "sink goes with the state")
+    assert "it has no commit" in problem_of(cli, ready, "sink matches the state")
 
 
 def test_parquet_without_a_feature(cli, ready):
@@ -210,7 +210,7 @@ def test_lock_that_another_user_left(cli, ready, monkeypatch):
         return real(path, flags, *mode)
 
     monkeypatch.setattr(os, "open", refused)
-    problem = problem_of(cli, ready, "state folder takes the next snapshot")
+    problem = problem_of(cli, ready, "state folder has room for the next snapshot")
     assert problem == f"{lock}: Permission denied; it must belong to the user that serves"
 
 
@@ -226,7 +226,7 @@ def test_folder_that_cannot_be_entered(cli, ready, monkeypatch):
     monkeypatch.setattr(Path, "stat", refused)
     result = cli("check", ready / "c.toml")
     assert result.code == 1
-    assert result.out.startswith("ok     configuration\nWRONG  state folder is there and private: ")
+    assert result.out.startswith("ok     configuration\nWRONG  state folder exists and is private: ")
     found = msgspec.json.decode(cli("check", ready / "c.toml", "--json").out)
     assert found[1]["problem"].endswith("Permission denied")
 
@@ -251,7 +251,7 @@ def test_host_that_is_no_name(cli, ready):
     (ready / "token").chmod(0o600)
     with (ready / "c.toml").open("a") as file:
         file.write(f'[web]\nhost = "a..b"\ntoken_file = "{ready / "token"}"\n')
-    assert "must be an address of this machine" in problem_of(cli, ready, "web: address can be listened at")
+    assert "must be an address of this machine" in problem_of(cli, ready, "web: address is free")
 
 
 @pytest.mark.parametrize(

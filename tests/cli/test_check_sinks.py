@@ -48,7 +48,7 @@ def test_sink_on_its_own_source(cli, ready, setting, way):
     assert cli("serve", ready / "c.toml").code == 0
     write_config(ready, sink={setting: str(target)})
     wanted = f"sink.{setting} = '{target}': is source.path too"
-    assert wanted in problem_of(cli, ready, "sink's folder can be written")
+    assert wanted in problem_of(cli, ready, "sink's folder is writable")
     assert wanted in _serve_says(cli, ready)
     assert (ready / "q.jsonl").read_bytes() == log
 
@@ -84,7 +84,7 @@ def test_sink_on_the_state(cli, ready, name):
     path = special.get(name, ready / "state" / name)
     before = path.read_bytes() if path.exists() else None
     write_config(ready, sink={"ledger": str(path)})
-    assert f"sink.ledger = '{path}': is a file of the state" in problem_of(cli, ready, "sink's folder can be written")
+    assert f"sink.ledger = '{path}': is a file of the state" in problem_of(cli, ready, "sink's folder is writable")
     assert "is a file of the state" in _serve_says(cli, ready)
     assert (path.read_bytes() if path.exists() else None) == before
 
@@ -92,11 +92,11 @@ def test_sink_on_the_state(cli, ready, name):
 def test_sink_files_that_are_one_are_both_named(cli, ready):
     """Also where one of them is not a setting of its own."""
     write_config(ready, sink={"dead_letter": str(ready / "out.jsonl.commit")})
-    problem = problem_of(cli, ready, "sink's folder can be written")
+    problem = problem_of(cli, ready, "sink's folder is writable")
     assert "sink.dead_letter" in problem
     assert "the commit record" in problem
     write_config(ready, sink={"dead_letter": str(ready / "state" / ".." / "ledger.jsonl")})
-    problem = problem_of(cli, ready, "sink's folder can be written")
+    problem = problem_of(cli, ready, "sink's folder is writable")
     assert "is sink.ledger too" in problem
     assert "sink.dead_letter" in problem
 
@@ -116,7 +116,7 @@ def test_what_serve_refuses_of_a_used_sink(cli, ready, what):
     else:
         (ready / "out.jsonl").unlink()
     before = tree(ready)
-    problem = problem_of(cli, ready, "sink goes with the state")
+    problem = problem_of(cli, ready, "sink matches the state")
     assert _serve_says(cli, ready) == f"perpetua: {problem}"
     assert tree(ready) == before
     assert ("it has no commit" in problem) == (what == "new answers")
@@ -141,7 +141,7 @@ def test_what_serve_refuses_of_a_used_parquet_sink(cli, ready, what):
     else:
         answers.write_bytes(answers.read_bytes()[:-5])
     before = tree(ready)
-    problem = problem_of(cli, ready, "sink goes with the state")
+    problem = problem_of(cli, ready, "sink matches the state")
     assert _serve_says(cli, ready) == f"perpetua: {problem}"
     assert tree(ready) == before
 
@@ -169,10 +169,10 @@ def test_log_since_the_snapshot(cli, ready, how):
         before = tree(ready)
         result = cli("check", ready / "c.toml")
         assert (result.code, result.err) == (0, "")
-        assert "ok     log is the one that was answered since the snapshot" in result.out.splitlines()
+        assert "ok     log matches the answers since the snapshot" in result.out.splitlines()
         assert tree(ready) == before
         return
-    problem = problem_of(cli, ready, "log is the one that was answered since the snapshot")
+    problem = problem_of(cli, ready, "log matches the answers since the snapshot")
     assert ("shorter (" in problem) == (how == "shorter log")
     said = _serve_says(cli, ready)
     assert said == f"perpetua: {problem}" or how == "shorter log"

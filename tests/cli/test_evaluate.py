@@ -260,7 +260,7 @@ def test_a_cost_that_is_not_agreed_to(cli, sale, tmp_path):
     result = cli(*sale[:-1])
     assert (result.code, result.out) == (2, "")
     assert "a test row pays      epsilon 8.5" in result.err
-    assert result.err.splitlines()[-1] == "perpetua: --release: spends privacy; agree to the cost above with --yes"
+    assert result.err.splitlines()[-1] == "perpetua: --release: spends privacy; accept the cost above with --yes"
     assert not (tmp_path / "scores.jsonl").exists()
 
 

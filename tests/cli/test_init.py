@@ -258,7 +258,7 @@ def test_label_must_not_be_a_feature(refused, model, tmp_path, rows):
         ("late.csv", b"a,label\n" + b"0.5,1\n" * 200_000 + b"secret77,1\n", 2, "column a: holds something that is not"),
         ("late.csv", b"a,label\n" + b"0.5,1\n" * 200_000 + b"0.5,secret77\n", 2, f"{_LABELS} in every row"),
         ("short.csv", b"a,label\n", 2, "data: fewer rows than model.examples = 400000 declares"),
-        ("twice.csv", b"a,label,a\n0.5,true,0.5\n", 2, "column a is there twice or more"),
+        ("twice.csv", b"a,label,a\n0.5,true,0.5\n", 2, "column a appears more than once"),
         ("rows.txt", b"", 2, "must end in one of .csv, .tsv, .parquet, .jsonl, .arrow"),
         ("folder.csv", "folder", 4, "cannot be read: Is a directory"),
     ],

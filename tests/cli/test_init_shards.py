@@ -271,7 +271,7 @@ def test_files_serve_one_shard(cli, refused, arguments, tmp_path):
     assert refused(3, "replay", tmp_path / "q.jsonl", "--from", folder) == message
     result = cli("check", whole)
     assert result.code == 1
-    assert result.out.splitlines()[1:] == [f"WRONG  state folder is there and private: {message}"]
+    assert result.out.splitlines()[1:] == [f"WRONG  state folder exists and is private: {message}"]
     one = write_config(tmp_path, name="one.toml", state={"folder": str(shard), "key_file": str(folder / "key")})
     assert cli("check", one).code == 0
     assert cli("serve", one).code == 0

@@ -160,7 +160,7 @@ def test_every_row_must_say_whose_it_is(refused, model, tmp_path, nobody):
     rows = _table(tmp_path, people=people)
     given = ["--data", rows, "--state", tmp_path / "state", "--person", "who", "--at-most", 2]
     assert "data: column who: " in (said := refused(2, "init", model(), *given))
-    assert "whose it is" in said
+    assert "must name " in said
 
 
 def test_a_file_that_changes_in_between_is_refused(tmp_path):

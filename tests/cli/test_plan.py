@@ -57,7 +57,7 @@ def test_compare_prints_both_profiles_and_marks_the_papers_epsilon(cli, model):
     result = cli("plan", model(), "--compare", "paper")
     assert (result.code, result.err) == (0, "")
     table = result.out[result.out.index("tight  ") :]
-    wanted = next(line for line in table.splitlines() if line.startswith("examples wanted")).split()
+    wanted = next(line for line in table.splitlines() if line.startswith("examples needed")).split()
     ours, theirs = (int(word.replace(",", "")) for word in wanted[2:4])
     assert theirs > 1000 * ours
     assert float(wanted[4].replace(",", "")) == pytest.approx(theirs / ours, rel=0.01)

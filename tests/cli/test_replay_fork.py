@@ -72,7 +72,7 @@ def test_refused_without_accepting_the_cost(refused, folder):
         f"0 forks recorded in state.forks.jsonl: epsilon = {2 * cost.epsilon:g} by these "
         "(forks of a genesis file, of its state folder and of copies add up, each recorded beside its own origin); "
         f"the sum of delta rises by up to {cost.delta_sum:.3g} for "
-        "these records; the log's queries pay as the plan says. Add --accept-cost if it is worth that"
+        "these records; the log's queries pay as the plan says. Add --accept-cost to spend it"
     )
     assert _names(folder) == before
 

@@ -156,7 +156,7 @@ def test_the_key_of_another_state_is_let_be(cli, refused, tmp_path):
     assert cli("retire", tmp_path / "a", "--key", tmp_path / "a.key").code == 0
     assert not (tmp_path / "a.key").exists()
     shutil.copy(tmp_path / "b.key", tmp_path / "a.key")
-    assert "is another state's by now" in refused(3, "retire", tmp_path / "a")
+    assert "belongs to another state by now" in refused(3, "retire", tmp_path / "a")
     assert (tmp_path / "a.key").exists()
     assert (tmp_path / "b").exists()
 
@@ -173,7 +173,7 @@ def test_many_shards_go_together(cli, refused, tmp_path):
     """One of them alone is refused; each has a receipt."""
     state = tmp_path / "state"
     make_sharded_state(state, long_plan(), 2)
-    assert "is one shard of a state; retire the whole of it" in refused(2, "retire", state / "shard-0000")
+    assert "is one shard of a state; retire the whole state" in refused(2, "retire", state / "shard-0000")
     assert cli("retire", state).code == 0
     assert not list(state.rglob("*snapshot*"))
     assert "was retired" in refused(3, "audit", "sign", state / "shard-0001", "--key", state / "key")

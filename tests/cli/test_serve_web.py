@@ -227,7 +227,7 @@ def test_check_knows_of_it(cli, state):
     token = state / "token"
     token.touch(mode=0o600)
     token.write_text("s3cret-of-the-site\n")
-    listening = "web: address can be listened at"
+    listening = "web: address is free"
     assert _web_findings(cli, write_config(state)) == {}
     assert _web_findings(cli, _config(state, web={"token_file": str(token)})) == {
         "web: token file": None,

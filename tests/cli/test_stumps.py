@@ -48,7 +48,7 @@ def test_plan_shows_what_the_choice_costs(cli, model):
     """Both parts of its epsilon and of its error; the JSON reads back as the plan of its kind."""
     result = cli("plan", model, "--compare", "paper")
     assert result.code == 0, result.err
-    assert "examples wanted" in result.out
+    assert "examples needed" in result.out
     plan = decode_plan(cli("plan", model, "--json").out.encode())
     assert isinstance(plan, StumpsPlan)
     assert f"of 3 pairs of feature and direction: epsilon {plan.selection.epsilon:.4g}" in result.out

@@ -207,11 +207,11 @@ def test_reply_topic_that_the_daemon_may_not_write_to_is_refused(cluster, model)
         serve_here(_config(cluster, model, ("reply-a", "outside")), lambda _log: False)
 
 
-_PLAN = "plan, re-checked by the accountant"
+_PLAN = "plan verified by the accountant"
 """A tiny plan has no proof, and says so."""
 
-_TOPICS = "topics are there and fit the plan"
-_RIGHTS = "access rules let us read, write and commit"
+_TOPICS = "topics exist and fit the plan"
+_RIGHTS = "ACLs allow reading, writing and committing"
 
 
 def _check(config):

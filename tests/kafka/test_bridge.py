@@ -175,7 +175,7 @@ def test_topics_that_would_forget_events_are_refused(bridged, topic):
     forgetting = topic(word="forgets")
     for name, told in (
         (forgetting, f"topic {forgetting}: cleanup.policy: must be compact"),
-        ("there-is-none", "topic there-is-none: there is none; make it, with cleanup.policy=compact"),
+        ("there-is-none", "topic there-is-none: it does not exist; create it, with cleanup.policy=compact"),
     ):
         assert bridged.bridge(topic=name).wait(PATIENCE) == 2
         assert told in bridged.log.read_text().splitlines()[-1]

@@ -120,5 +120,5 @@ def test_a_coordinator_that_ends_no_transaction_is_waited_for(model):
         return sum(line["event"] == "bus.unavailable" and "no answer in time" in line["error"] for line in log) > 1
 
     log = serve_here(config, tried)
-    assert "look at the clocks of both machines" in str(log)
+    assert "check the clocks of both machines" in str(log)
     assert not any(line["event"] == "shard.failed" for line in log)

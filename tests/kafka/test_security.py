@@ -186,7 +186,9 @@ def test_another_protocol_than_the_listener_speaks_is_hinted_at(cluster, model, 
     """TLS where there is none, and none where there is, look like a broker that is down; the message says so."""
     tables = [cluster.tls()] if with_tls else []
     config = load_config(through(model, "" if with_tls else "TLS", *tables))
-    with pytest.raises(BusError, match=r"look whether kafka\.servers, kafka\.tls and kafka\.sasl are what they expect"):
+    with pytest.raises(
+        BusError, match=r"check whether kafka\.servers, kafka\.tls and kafka\.sasl are what they expect"
+    ):
         asyncio.run(check_topics(open_model(config)))
 
 

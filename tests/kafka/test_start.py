@@ -121,5 +121,5 @@ async def test_error_names_the_topic_that_was_to_be_read_or_written(absent, act,
     settings = KafkaSettings(servers=servers, topic="queries", answers="answers", ledger="ledger", group="g", model="m")
     with pytest.raises(BusError, match=rf"^{topic}: ") as caught:
         await act(settings)
-    said = f"no broker lets us in: {servers[0]}: Connection refused; "  # each that was tried, and what came of it
+    said = f"no broker accepts us: {servers[0]}: Connection refused; "  # each that was tried, and what came of it
     assert said in str(caught.value)

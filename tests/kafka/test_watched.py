@@ -221,4 +221,4 @@ def test_check_looks_at_the_web_table(model):
     """The port is tried where no daemon serves the state."""
     done = perpetua("check", model.config(extra=_WEB), "--json")
     found = {finding["what"]: finding["problem"] for finding in json.loads(done.stdout)}
-    assert found["web: address can be listened at"] is None
+    assert found["web: address is free"] is None

@@ -35,3 +35,9 @@ def test_keys_are_not_shown():
     fork = _KEY.fork(_SALTS[0])
     assert fork.secret.hex() not in repr(fork)
     assert repr(fork) == repr(_KEY)
+
+
+def test_later_keys_follow_from_an_earlier_one():
+    """The ratchet takes no entropy: what SECURITY.md says of a leaked backup, and why the same log answers the same."""
+    leaked = PhaseKey(_KEY.ratchet().secret)
+    assert leaked.ratchet().ratchet() == _KEY.ratchet().ratchet().ratchet()

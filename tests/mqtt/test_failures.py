@@ -119,11 +119,11 @@ def test_journal_that_is_gone_is_told(model):
     asker.ask(model.queries, bodies(1)[0])
     _wait(model, asker, 1)
     model.stop(model.processes[0])
-    assert b"ok     journal and outbox are whole" in perpetua("check", model.config()).stdout
+    assert b"ok     journal and outbox are intact" in perpetua("check", model.config()).stdout
     shutil.rmtree(model.folder / "state" / "journal" / "queries")
     checked = perpetua("check", model.config())
     assert checked.returncode == 1
-    assert b"WRONG  journal and outbox are whole" in checked.stdout
+    assert b"WRONG  journal and outbox are intact" in checked.stdout
     process = model.serve(model.config())
     assert process.wait(PATIENCE) == 4
     assert "the journal holds 0 to 0 only" in str(model.log())
@@ -177,11 +177,11 @@ def test_check_looks_at_the_web_table(model):
 
 def test_check_finds_a_broker_that_is_away(model, tmp_path):
     """A broker is found by a probe that takes no session over; where there is none, that is said."""
-    assert b"ok     broker lets us in and can do what is needed" in perpetua("check", model.config()).stdout
+    assert b"ok     broker accepts us and supports what is needed" in perpetua("check", model.config()).stdout
     model.broker = Mosquitto(tmp_path / "away")
     checked = perpetua("check", model.config())
     assert checked.returncode == 1
-    assert b"WRONG  broker lets us in and can do what is needed" in checked.stdout
+    assert b"WRONG  broker accepts us and supports what is needed" in checked.stdout
 
 
 def test_second_daemon_on_one_state_is_refused(model):

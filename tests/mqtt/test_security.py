@@ -159,7 +159,7 @@ _REFUSED = {
         "not authorized",
     ),
     "no password": ("password", lambda ground: {"tls": ground.tls()}, RefusedError, "not authorized"),
-    "no tls where it is": ("tls", lambda _: {}, BusError, "look whether mqtt.tls"),
+    "no tls where it is": ("tls", lambda _: {}, BusError, "check whether mqtt.tls"),
     "tls where there is none": ("plain", lambda ground: {"tls": ground.tls()}, BusError, "127.0.0.1"),
 }
 
@@ -212,6 +212,6 @@ password_file = "{tmp_path}/password"
                 command("check", config), capture_output=True, check=False, env=environment(), timeout=PATIENCE
             )
             printed = (tmp_path / "serve.log").read_bytes() + checked.stdout + checked.stderr
-    assert b"ok     broker lets us in" in checked.stdout
+    assert b"ok     broker accepts us" in checked.stdout
     for secret in (_SECRET, _KEY_SECRET):
         assert secret.encode() not in printed

@@ -17,13 +17,13 @@ __all__ = ["ALL", "make_ready", "problem_of", "tree", "write_queries"]
 
 ALL = [
     "configuration",
-    "state folder is there and private",
-    "state folder takes the next snapshot",
-    "plan, re-checked by the accountant",
+    "state folder exists and is private",
+    "state folder has room for the next snapshot",
+    "plan verified by the accountant",
     "key file",
-    "sink's folder can be written",
-    "snapshot opens under this key and plan",
-    "sink goes with the state",
+    "sink's folder is writable",
+    "snapshot decrypts with this key and plan",
+    "sink matches the state",
     "source can be read from the state's position",
 ]
 """What is looked at of a model on files, in this order."""

@@ -36,7 +36,7 @@ class ArrowQueries(NamedTuple):
     Attributes:
         features: float64[n, D]; zero where not present.
         present: bool[n].
-        rejected: int8[n]: 0, or 1 + the index in `REASONS` of why the row takes no round.
+        rejected: int8[n]: 0, or 1 + the index in `_REASONS` of why the row takes no round.
         identifiers: The message's `id` column, or None.
     """
 

@@ -1,4 +1,9 @@
-"""Why a message is not a query: a closed vocabulary, told to its asker and nobody else."""
+"""Why a message is not a query: a closed vocabulary, and public.
+
+A reason is told to the asker, the log, the metrics, the page and the dead letters; and as a rejected message takes no
+round, the `round` of later answers shows whoever counts messages that one was invalid. So the validity of a message is
+not protected, only what a valid query says (PRIVACY.md, Definition 1).
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,8 +39,8 @@ class Rejection:
 
     Attributes:
         reason: The reason.
-        field: What it is about, in the message's own terms ("x[1]", "id", "body").
-        bound: What would have been accepted.
+        field: What it is about, in the message's own terms ("x[1]", "id", "body"); for its asker only.
+        bound: What would have been accepted; for its asker only.
     """
 
     reason: Reason
