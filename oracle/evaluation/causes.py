@@ -73,13 +73,10 @@ def _starving(plan: Plan, promise: Promise, trial: Trial) -> Iterator[str]:
         remedies = [f'take slicing = "{"sequential" if isinstance(plan, BoxPlan) else "whole"}"']
         if any("`bounds`" in condition for condition in promise.conditions):
             remedies.insert(0, "put `bounds` about the rows labelled 1")
-    if isinstance(plan, BoxPlan) and plan.check is not UNSET and trial.beyond is not None:
-        found = counted(plan.check, len(plan.sides), trial.beyond)
-        if trial.beyond < plan.check.margin:
-            yield (
-                "a side starves: `init` would make no state of these rows, which pay for its count: "
-                f"{found}, with noise: {remedies[0]}"
-            )
+    beyond = trial.beyond
+    if isinstance(plan, BoxPlan) and plan.check is not UNSET and beyond is not None and beyond < plan.check.margin:
+        found = counted(plan.check, len(plan.sides), beyond)
+        yield f"`init` makes no state of these rows, which pay for its count: {found}, with noise: {remedies[0]}"
     for side in trial.sides:
         short = side.held is not None and side.needed is not None and side.held < side.needed
         if not short and interval(side.outside, trial.trained)[0] <= _STARVES * side.stripe:

@@ -129,7 +129,8 @@ def counted(check: CheckPlan, sides: int, beyond: int) -> str:
     """
     if check.stripe:
         found = f"a side has {check.needed + beyond:,} of its outermost {check.stripe:,} rows labelled 1"
-        return f"{found} and needs {check.needed:,}, so it starves"
+        short = "so it starves" if beyond < 0 else "so it may starve"
+        return f"{found} and needs {check.needed:,}, {short}"
     needed = sides * check.needed
     return f"there are {needed + beyond:,} rows labelled 1, and the sides need {needed:,}"
 

@@ -122,7 +122,10 @@ def test_a_box_that_fits_is_found(cli, case, more):
         ({"rule": lambda rows, _: rows[:, 0] * rows[:, 1] > 0.0}, "labels that no box fits"),
         ({"rule": lambda rows, _: rows[:, 0] > 2.5}, "a rare label: 1"),
         ({"rule": lambda rows, _: rows[:, 0] > 2.5}, "it says 0 to"),
-        ({"rule": lambda rows, _: rows[:, 0] > 2.5}, "a side starves: `init` would make no state"),
+        (
+            {"rule": lambda rows, _: rows[:, 0] > 2.5},
+            "`init` makes no state of these rows, which pay for its count: a side",
+        ),
         ({"rule": _flipped, "predictor": "stumps"}, "a rare label: 1 is right for 4"),
         ({"rule": _box, "shift": 1.4}, "the test rows are not like the training rows: on a their distributions"),
         ({"rule": _box, "shift": 0.7}, "the test rows are not like the training rows: "),

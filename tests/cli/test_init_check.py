@@ -11,7 +11,8 @@ from oracle.accounting.ledger import StartChecked
 from oracle.errors import StorageError
 from oracle.planning.guarantees import released_event
 from oracle.planning.kinds import decode_plan
-from oracle.planning.plan import BoxPlan
+from oracle.planning.plan import BoxPlan, CheckPlan
+from oracle.planning.stripes import counted
 from oracle.state.event_lines import read_events
 from oracle.state.folder import read_plan
 from oracle.state.starts import record_start, starts_path
@@ -92,6 +93,13 @@ def test_a_starving_side_is_refused_with_what_to_do(refused, twins, tmp_path):
         "leave out sides",
     ):
         assert words in message
+
+
+@pytest.mark.parametrize(("beyond", "verdict"), [(-1, "so it starves"), (20, "so it may starve")])
+def test_more_than_is_needed_is_not_called_too_few(beyond, verdict):
+    """A side may hold what it needs, and the noise hide it."""
+    check = CheckPlan(epsilon=0.1, needed=1_437, margin=31, miss=0.025, stripe=2_327)
+    assert counted(check, 4, beyond).endswith(f"and needs 1,437, {verdict}")
 
 
 def test_remedies_help(cli, refused, twins, tmp_path):
