@@ -92,7 +92,7 @@ def _print(name: str, found: list[Charge], whole: Total) -> None:
         table.add_row(model, use[:8], f"{epsilon:g}", f"{delta:g}")
     table.add_row("all", "", f"{whole.epsilon:f}", f"{float(whole.delta):.6g}", style="bold")
     table.add_row("budget", "", _limit(whole.most_epsilon), _limit(whole.most_delta))
-    Console(soft_wrap=True).print(table)
+    Console(soft_wrap=True, markup=False).print(table)
     if whole.passed:
         typer.echo(f"{whole.passed} has passed what is declared")
     typer.echo("Queries share none of it: each pays in the models that answer it, by their own guarantees.")

@@ -62,15 +62,26 @@ def enter(ledger: Path, event: PhaseStarted) -> None:
         record_event(ledger, _KINDS, lambda _number: _checked(ledger, event), _NOUN, "made")
 
 
-def enter_start(ledger: Path, event: StartChecked) -> None:
+def enter_start(ledger: Path, event: StartChecked, state: PhaseStarted) -> None:
     """Enter what a check before a state has released, durably, before anything of it is shown.
 
+    Args:
+        ledger: Where.
+        event: The check's.
+        state: The first event of the state that is to follow. It must have room too: else of several that are made at
+            the same time each would enter its check, and all would then be in each other's way.
+
     Raises:
-        InputError: It would pass the budget, as another model was entered meanwhile; nothing is entered.
+        InputError: They would pass the budget, as another model was entered meanwhile; nothing is entered.
         StateError: The ledger is not one that this Perpetua has written.
         StorageError: It could not be written.
     """
-    record_event(ledger, _KINDS, lambda _number: _checked(ledger, event), _NOUN, "shown")
+
+    def entered(_number: int) -> StartChecked | PhaseStarted | ScoreReleased:
+        _checked(ledger, state)
+        return _checked(ledger, event)
+
+    record_event(ledger, _KINDS, entered, _NOUN, "shown")
 
 
 def enter_score(ledger: Path, event: ScoreReleased, most: tuple[float, float]) -> ScoreReleased:

@@ -47,7 +47,7 @@ def print_report(report: Report) -> None:
     rows = [
         ("model", f"{report.model}: {report.predictor}, epsilon = {report.epsilon:g}, delta = {report.delta:g}"),
         ("seen", f"{seen}; {wrongs}"),
-        ("promise", ("kept" if report.kept else "NOT KEPT") + limit),
+        ("promise", (report.verdict if report.kept else report.verdict.upper()) + limit),
         *promise_rows(report.promise),
     ]
     rows += [("" if number else "found", cause) for number, cause in enumerate(report.causes or ("nothing amiss",))]
@@ -56,11 +56,11 @@ def print_report(report: Report) -> None:
     for table in (_others(report), _phases(report), _stretches(report)):
         console.print()
         console.print(table)
-    last = report.phases[-1]
-    console.print(
-        f"phase {last.phase} lasts {report.phase_rounds[-1]:,} rounds; later ones were not asked, and may err more "
-        "(--rounds asks more)"
-    )
+    if report.later:
+        console.print(
+            f"phase {report.phases[-1].phase} lasts {report.phase_rounds[-1]:,} rounds; later ones were not asked, and "
+            "may err more (--rounds asks more)"
+        )
     if report.released is not None:
         console.print()
         _print_released(console, report.released)

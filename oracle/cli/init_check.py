@@ -15,7 +15,9 @@ from oracle.errors import PlanError, RefusedError
 from oracle.planning.box_model import BoxModel
 from oracle.planning.guarantees import released_guarantee
 from oracle.planning.plan import BoxPlan, CheckPlan, Plan
+from oracle.planning.stripes import counted
 from oracle.planning.tight import plan_or_wish
+from oracle.predictors.base import phase_started
 from oracle.state.starts import record_start, starts_path
 
 __all__ = ["StartCheck"]
@@ -77,26 +79,18 @@ class StartCheck:
             start=secrets.token_hex(_START_BYTES),
         )
         if self.data_ledger is not None:
-            enter_start(self.data_ledger, event)
+            enter_start(self.data_ledger, event, phase_started(self.plan, 1))
         record_start(self.state, event)
         if not passed:
             where = f"shard {shard}: " if self.shards > 1 else ""
             msg = (
-                f"data: {where}no state was made: {self._found(self.plan, check, beyond)}, with noise; to be "
+                f"data: {where}no state was made: {counted(check, len(self.plan.sides), beyond)}, with noise; to be "
                 f"{1.0 - check.miss:.2%} sure it takes {check.margin:,} more than are needed. The rows have paid "
                 f"epsilon = {cost.epsilon:.3g}, delta = {cost.delta:.2g} for this number, as "
                 f"{starts_path(self.state)} says; nothing else was released. "
                 f"{'; '.join(self._remedies(self.plan, check, beyond))}"
             )
             raise RefusedError(msg)
-
-    @staticmethod
-    def _found(plan: BoxPlan, check: CheckPlan, beyond: int) -> str:
-        if check.stripe:
-            found = f"a side has {max(check.needed + beyond, 0):,} of its outermost {check.stripe:,} rows labelled 1"
-            return f"{found} and needs {check.needed:,}, so it {'starves' if beyond < 0 else 'may starve'}"
-        needed = len(plan.sides) * check.needed
-        return f"there are {max(needed + beyond, 0):,} rows labelled 1, and the sides need {needed:,}"
 
     def _remedies(self, plan: BoxPlan, check: CheckPlan, beyond: int) -> Iterator[str]:
         """Yield what could be done and what it costs; all of it follows from the plan and what was released."""

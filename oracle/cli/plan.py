@@ -104,7 +104,7 @@ def _show(model: Model, part: Model, shards: int, *, compare: str | None, as_jso
     if as_json:
         typer.echo(_json(plan, paper, classical))
     else:
-        console = Console(soft_wrap=True, highlight=False)
+        console = Console(soft_wrap=True, highlight=False, markup=False)
         console.width = max(console.width, _WIDTH)
         if shards > 1:
             console.print(

@@ -35,7 +35,7 @@ _NAMES: Final = {("classical", "phase_rounds_left"): "rounds left"}
 """What is called otherwise on a predictor's page."""
 
 _PROVED: Final = {
-    True: "epsilon and delta, by theorems, for one run of one state; not the error",
+    True: "epsilon and delta, by theorems, for one run of one state",
     False: "nothing: epsilon and delta are nominal",
 }
 _BISECTION_PHASES: Final = {1: "1, learns", 2: "2, recalls"}
@@ -166,7 +166,7 @@ def run(
     if as_json:
         typer.echo(msgspec.json.encode(status))
         return
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False)
     if isinstance(status, ShardedStatus):
         console.width = max(console.width, _WIDTH)
         console.print(_by_shard(status))
@@ -196,10 +196,10 @@ def _print_facts(console: Console, status: "Status | ShardedStatus") -> None:
     console.print(table)
     console.print()
     for name, value in promise_rows(status.promise):
-        console.print(f"{name:<14}{value}", highlight=False, markup=False)
+        console.print(f"{name:<14}{value}", highlight=False)
     console.print()
     for line in glossary(*_terms(status)):
-        console.print(line, highlight=False, markup=False)
+        console.print(line, highlight=False)
 
 
 def _terms(status: "Status | ShardedStatus") -> Iterator[Row]:

@@ -47,7 +47,7 @@ def run(
     if as_json:
         typer.echo(_json(model, offers))
         return
-    console = Console(soft_wrap=True, highlight=False)
+    console = Console(soft_wrap=True, highlight=False, markup=False)
     console.width = max(console.width, _WIDTH)
     console.print(
         f"{model.name}: what {model.examples:,} rows buy at delta = {model.delta:g}, gamma = {model.gamma:g}\n"

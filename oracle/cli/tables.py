@@ -22,6 +22,7 @@ __all__ = ["BothLabels", "check_table", "labelled_batches", "order_by", "read_pe
 
 _TEXT_TYPES: Final = {"number": pa.float64(), "string": pa.string(), "date": pa.date32()}
 _COLUMN: Final = re.compile(r"In CSV column #(\d+): |Column\(/(.*?)\) (?:was|changed)")
+_FIELDS: Final = re.compile(r"Expected (\d+) columns, got (\d+)")
 _LABELS: Final = "booleans, or the numbers 0 and 1"
 
 
@@ -158,7 +159,7 @@ def _opened(
         wanted = [*(feature.source for feature in features), *filter(None, (label, person))]
         table = TableFile(path, wanted, types, advice)
         yield table
-    except (OSError, pa.ArrowException) as exc:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as exc:
         shown = "standard input" if str(path) == "-" else str(path)
         if isinstance(exc, OSError) and exc.errno:
             msg = f"{shown}: cannot be read: {os.strerror(exc.errno)}"  # Arrow's own text has the path again
@@ -166,9 +167,22 @@ def _opened(
         column = _COLUMN.search(str(exc))
         if table is not None and column:
             raise DataError(_unlike(table, features, label or person or "", column)) from exc
-        kind = path.suffix.removeprefix(".") if table is None else table.format
-        msg = f"{shown}: cannot be read as {kind}: not a well-formed file"
+        msg = f"{shown}: cannot be read as {format_of(path)}: {_malformed(exc)}"
         raise SourceError(msg) from exc
+
+
+def _malformed(exc: Exception) -> str:
+    """Return what is wrong with a file as a whole, without quoting it.
+
+    >>> _malformed(pa.ArrowInvalid("CSV parse error: Expected 3 columns, got 2: 1.0,true"))
+    'a row has 2 fields, and the header 3'
+    """
+    if isinstance(exc, UnicodeDecodeError):
+        return "its header is not UTF-8; save it with that encoding"
+    if "Empty CSV file" in str(exc):
+        return "it is empty"
+    fields = _FIELDS.search(str(exc))
+    return f"a row has {fields[2]} fields, and the header {fields[1]}" if fields else "not a well-formed file"
 
 
 def _types(features: Sequence[Feature]) -> dict[str, pa.DataType]:

@@ -9,12 +9,14 @@ from typing import Final
 
 import numpy as np
 import scipy
+from msgspec import UNSET
 
 from oracle.evaluation.baselines import Baseline
 from oracle.evaluation.trial import Table, Trial, interval
 from oracle.planning.features import columns_of
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.promise import Promise
+from oracle.planning.stripes import counted
 
 __all__ = ["causes"]
 
@@ -71,6 +73,10 @@ def _starving(plan: Plan, promise: Promise, trial: Trial) -> Iterator[str]:
         remedies = [f'take slicing = "{"sequential" if isinstance(plan, BoxPlan) else "whole"}"']
         if any("`bounds`" in condition for condition in promise.conditions):
             remedies.insert(0, "put `bounds` about the rows labelled 1")
+    beyond = trial.beyond
+    if isinstance(plan, BoxPlan) and plan.check is not UNSET and beyond is not None and beyond < plan.check.margin:
+        found = counted(plan.check, len(plan.sides), beyond)
+        yield f"`init` makes no state of these rows, which pay for its count: {found}, with noise: {remedies[0]}"
     for side in trial.sides:
         short = side.held is not None and side.needed is not None and side.held < side.needed
         if not short and interval(side.outside, trial.trained)[0] <= _STARVES * side.stripe:

@@ -45,7 +45,7 @@ def _promised(report: Report) -> str:
     promise = report.promise
     beyond = f" beyond {promise.beyond}, which makes {report.limit:.2%}" if promise.beyond else ""
     missed = "" if promise.missed is None else f", missed with probability {promise.missed:g} at most"
-    bound = f"At most {promise.bound:.2%}{beyond} on honest queries{missed}: {'kept' if report.kept else 'not kept'}."
+    bound = f"At most {promise.bound:.2%}{beyond} on honest queries{missed}: {report.verdict}."
     rests = "".join(f"<li>{escape(condition)}" for condition in promise.conditions)
     kind = {"theorem": "a theorem", "estimate": "an estimate", "nominal": "nominal"}[promise.kind]
     basis = f"It is {kind}: {promise.basis}. It rests on:"

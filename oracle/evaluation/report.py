@@ -41,6 +41,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         false_negatives: Part of all answers that say 0 and should say 1.
         phases: The errors by phase, in order.
         phase_rounds: Rounds that each of these phases has in all.
+        later: How many phases come after the last one that was asked.
         stretches: The errors of tenths of the rounds, in order.
         sides: Of boxes, what each side was given.
         baselines: What others make of the same rows.
@@ -65,11 +66,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     false_negatives: float
     phases: tuple[Seen, ...]
     phase_rounds: tuple[int, ...] = ()
+    later: int = 0
     stretches: tuple[Seen, ...] = ()
     sides: tuple[Side, ...] = ()
     baselines: tuple[Baseline, ...]
     causes: tuple[str, ...]
     released: ScoreReleased | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the promise was kept, in words."""
+        if self.kept and self.error > self.limit:
+            return "may be kept: more is wrong than promised, but too few test rows were asked to tell it from chance"
+        return "kept" if self.kept else "not kept"
 
 
 def report_of(  # noqa: PLR0913, PLR0917 -- its parts
@@ -102,6 +111,7 @@ def report_of(  # noqa: PLR0913, PLR0917 -- its parts
         false_negatives=trial.false_negatives,
         phases=phases,
         phase_rounds=tuple(plan.phases[seen.phase - 1].rounds for seen in phases),
+        later=len(plan.phases) - phases[-1].phase,
         stretches=tuple(trial.stretches),
         sides=trial.sides,
         baselines=tuple(others),

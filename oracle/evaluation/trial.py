@@ -15,7 +15,7 @@ from oracle.planning.classical_model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.stumps_model import StumpsPlan
 from oracle.predictors.base import Predictor
-from oracle.predictors.kinds import new_trainer
+from oracle.predictors.kinds import new_trainer, points_beyond
 from oracle.predictors.sides import Geometry
 
 __all__ = ["Seen", "Side", "Table", "Trial", "interval", "order_of", "run_trial"]
@@ -96,6 +96,8 @@ class Trial:
         rows: intp[n], the test row that was asked.
         sides: Of boxes, what each side was armed with at the start; else empty.
         trained: Training rows that were used.
+        beyond: By how many points the side that holds the least exceeds what it needs, as `init` counts them with
+            noise; None of a plan without this check.
     """
 
     labels: Labels
@@ -104,6 +106,7 @@ class Trial:
     rows: NDArray[np.int64]
     sides: tuple[Side, ...]
     trained: int
+    beyond: int | None = None
 
     @property
     def distinct(self) -> int:
@@ -204,7 +207,8 @@ def run_trial(
         phases[start : start + _BATCH] = answers.phases
         predictor.settle()
         progress(start + len(asked))
-    return Trial(labels, test.labels[order], phases, order, sides, min(plan.declared, len(train.labels)))
+    trained = min(plan.declared, len(train.labels))
+    return Trial(labels, test.labels[order], phases, order, sides, trained, points_beyond(trainer))
 
 
 def _sides(plan: Plan, predictor: Predictor, train: Table) -> tuple[Side, ...]:

@@ -80,7 +80,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     beta: Annotated[float, Meta(ge=1e-12, le=0.5, extra_json_schema={"unit": "probability"})] = 0.05
     gamma: Annotated[float, Meta(ge=1e-6, le=1.0, extra_json_schema={"unit": "share of queries"})] = 1.0
     limits: Limits = Limits()
-    data: str | None = None
+    data: Annotated[str, Meta(extra_json_schema={"bound": _MODEL_NAMES})] | None = None
     data_epsilon: Annotated[float, Meta(gt=0.0, le=1e6, extra_json_schema={"unit": "nats"})] | None = None
     data_delta: Annotated[float, Meta(gt=0.0, le=1.0, extra_json_schema={"unit": "probability"})] | None = None
     data_ledger: str | None = None

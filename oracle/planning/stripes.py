@@ -12,7 +12,7 @@ import numpy as np
 from oracle.planning.box_model import BoxModel
 from oracle.planning.plan import CheckPlan, InstancePlan, ScalePlan
 
-__all__ = ["check_plan", "fewest_ones", "reserve", "scale_plan", "start_rho", "stripes_share"]
+__all__ = ["check_plan", "counted", "fewest_ones", "reserve", "scale_plan", "start_rho", "stripes_share"]
 
 _SCALE_SHARE: Final = 0.04
 """e sqrt(S) / epsilon of the edges' choices: beside an instance that costs a training record about a twentieth of
@@ -117,6 +117,22 @@ def _noise(model: BoxModel) -> int:
 def reserve(model: BoxModel) -> int:
     """Return how many points more than it needs a side is to hold, so that the noisy count confirms them."""
     return 2 * _noise(model)
+
+
+def counted(check: CheckPlan, sides: int, beyond: int) -> str:
+    """Return in words what the count of the points says.
+
+    Args:
+        check: How it was made.
+        sides: S.
+        beyond: By how many points the side that holds the least exceeds what it needs.
+    """
+    if check.stripe:
+        found = f"a side has {max(check.needed + beyond, 0):,} of its outermost {check.stripe:,} rows labelled 1"
+        short = "so it starves" if beyond < 0 else "so it may starve"
+        return f"{found} and needs {check.needed:,}, {short}"
+    needed = sides * check.needed
+    return f"there are {max(needed + beyond, 0):,} rows labelled 1, and the sides need {needed:,}"
 
 
 def check_plan(model: BoxModel, start: InstancePlan, stripe: int) -> CheckPlan:

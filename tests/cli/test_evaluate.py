@@ -122,6 +122,10 @@ def test_a_box_that_fits_is_found(cli, case, more):
         ({"rule": lambda rows, _: rows[:, 0] * rows[:, 1] > 0.0}, "labels that no box fits"),
         ({"rule": lambda rows, _: rows[:, 0] > 2.5}, "a rare label: 1"),
         ({"rule": lambda rows, _: rows[:, 0] > 2.5}, "it says 0 to"),
+        (
+            {"rule": lambda rows, _: rows[:, 0] > 2.5},
+            "`init` makes no state of these rows, which pay for its count: a side",
+        ),
         ({"rule": _flipped, "predictor": "stumps"}, "a rare label: 1 is right for 4"),
         ({"rule": _box, "shift": 1.4}, "the test rows are not like the training rows: on a their distributions"),
         ({"rule": _box, "shift": 0.7}, "the test rows are not like the training rows: "),
@@ -136,6 +140,18 @@ def test_what_failed_is_named(cli, case, settings, cause):
     """A condition that the rows do not meet is found, and none is in the case that is as it should be (above)."""
     found = _found(cli, case(settings.pop("rule"), **settings))
     assert any(one.startswith(cause) for one in found["causes"]), found["causes"]
+
+
+def test_few_test_rows_cannot_tell(cli, case, tmp_path):
+    """More is wrong than promised, by chance perhaps: neither kept nor broken; one phase has none after it."""
+    arguments = case(_box, predictor="classical", more='slicing = "whole"')
+    table = pyarrow.parquet.read_table(tmp_path / "test.parquet").slice(0, 12)
+    wrong = [label ^ (number == 0) for number, label in enumerate(table["label"].to_pylist())]
+    pyarrow.parquet.write_table(table.set_column(2, "label", [wrong]), tmp_path / "test.parquet")
+    result = cli(*arguments)
+    assert result.code == 0
+    assert "promise       may be kept: more is wrong than promised, but too few test rows" in result.out
+    assert "later ones" not in result.out
 
 
 @pytest.mark.parametrize("predictor", ["stumps", "classical"])

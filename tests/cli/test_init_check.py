@@ -8,13 +8,11 @@ import pytest
 
 from oracle.accounting.accountant import delta_at
 from oracle.accounting.ledger import StartChecked
-from oracle.cli.init_check import StartCheck
-from oracle.cli.models import read_model
-from oracle.errors import RefusedError, StorageError
+from oracle.errors import StorageError
 from oracle.planning.guarantees import released_event
 from oracle.planning.kinds import decode_plan
-from oracle.planning.plan import BoxPlan
-from oracle.planning.planner import plan_model
+from oracle.planning.plan import BoxPlan, CheckPlan
+from oracle.planning.stripes import counted
 from oracle.state.event_lines import read_events
 from oracle.state.folder import read_plan
 from oracle.state.starts import record_start, starts_path
@@ -97,13 +95,11 @@ def test_a_starving_side_is_refused_with_what_to_do(refused, twins, tmp_path):
         assert words in message
 
 
-@pytest.mark.parametrize(("beyond", "words"), [(-5, "so it starves"), (3, "so it may starve"), (-(10**6), "has 0 of")])
-def test_the_words_say_what_was_found(twins, tmp_path, beyond, words):
-    """Enough points, but by less than noise may hide, are not said to starve; and nobody holds fewer than none."""
-    plan = plan_model(read_model(twins(alike=False)[0]), lambda _: None)
-    with pytest.raises(RefusedError, match=words):
-        StartCheck(plan, 1, tmp_path / "state").confirm(0, beyond)
-    assert [event.beyond for event in _started(tmp_path)] == [beyond]
+@pytest.mark.parametrize(("beyond", "verdict"), [(-1, "so it starves"), (20, "so it may starve")])
+def test_more_than_is_needed_is_not_called_too_few(beyond, verdict):
+    """A side may hold what it needs, and the noise hide it."""
+    check = CheckPlan(epsilon=0.1, needed=1_437, margin=31, miss=0.025, stripe=2_327)
+    assert counted(check, 4, beyond).endswith(f"and needs 1,437, {verdict}")
 
 
 def test_remedies_help(cli, refused, twins, tmp_path):

@@ -28,6 +28,14 @@ def test_the_table_shows_what_the_rows_buy(cli, model):
     assert "rectangles faces: not below epsilon" in cli("suggest", model(), "--rows", "2000").out
 
 
+def test_brackets_are_shown(cli, model):
+    """Neither a message nor a feature's name is taken for markup."""
+    path = model()
+    path.write_text(path.read_text().replace("bounds = [0.0, 1.0]\n", "").replace('name = "a"', 'name = "speed [m]"'))
+    assert "must be declared as [low, high] for slicing" in cli("suggest", path).out
+    assert "speed [m]:lower" in cli("plan", path).out
+
+
 def test_its_json_has_figures_that_plan_accepts(cli, model):
     """Each figure of the model's own line, written into the model file, makes a plan."""
     path = model(3_000)

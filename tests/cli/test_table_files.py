@@ -92,6 +92,9 @@ def test_every_format_holds_the_same_rows(tmp_path, monkeypatch, kind, piped):
         ("rows.jsonl", '{"a": 1, "label": "secret77"}\n', "column label: must hold booleans"),
         ("rows.jsonl", '{"a": 1, "label": 1}\n{"a": 1, "label": "secret77"}\n', "column label: must hold booleans"),
         ("rows.arrow", "secret77", "not a well-formed file"),
+        ("rows.csv", b"a \xb0C,label\nsecret77,1\n", "cannot be read as csv: its header is not UTF-8"),
+        ("rows.csv", "a,label\n1,1\nsecret77\n", "cannot be read as csv: a row has 1 fields, and the header 2"),
+        ("rows.tsv", "", "cannot be read as tsv: it is empty"),
         ("rows.tsv", "a\tlabel\n1\t1\nsecret77\t1\n", "column a: holds something that is not a number"),
         ("rows.csv", "77,State-gov\n1,0\n", "its first line looks like a row, not like a header; column"),
         ("rows.csv", "a,label\n" + "0.5,1\n" * 6_001, "column label: all rows have the same label"),
@@ -101,8 +104,8 @@ def test_every_format_holds_the_same_rows(tmp_path, monkeypatch, kind, piped):
 def test_what_is_wrong_is_named_and_not_quoted(refused, model, tmp_path, name, content, message):  # noqa: PLR0913, PLR0917
     """One line, exit 2 for rows that do not do and 4 for a file that is none; nothing is made, no value is shown."""
     path = tmp_path / name
-    path.write_text(content)
-    code = 4 if "well-formed" in message else 2
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code = 4 if "cannot be read" in message or "well-formed" in message else 2
     command = ["init", model(), "--data", path, "--state", tmp_path / "state"]
     line = refused(code, *command)
     assert message in line

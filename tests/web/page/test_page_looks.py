@@ -20,6 +20,13 @@ MANY = document(
 ENDLESS = "x" * 600
 ROOM_BESIDE = """const right = (selector) => document.querySelector(selector).getBoundingClientRect().right;
 return right('#shards') - right('#shard-table');"""
+BROKEN = """const lines = (cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return new Set([...range.getClientRects()].map((box) => Math.round(box.bottom))).size;
+};
+const figures = document.querySelectorAll('.lines dd, #phase-rows [role="row"] > :not(:first-child)');
+return [...figures].filter((cell) => lines(cell) > 1).map((cell) => cell.textContent);"""
 SIZES = {"wide": (1440, 900), "laptop": (1100, 800), "tablet": (820, 1000), "narrow": (360, 740)}
 
 
@@ -87,6 +94,15 @@ def test_nothing_scrolls_sideways(page):
             page.emulate(width)
             assert page.width_needed() <= width, (font, width)
             assert page.run(ROOM_BESIDE) >= 0, (font, width)
+
+
+def test_figures_stay_in_one_piece(page):
+    """No figure of the schedule or of what a record pays is broken in two lines."""
+    schedule = [{"rounds": 26_105_716_298_289, "delta": 1.71e-10}]
+    page.open(document(shard(0, delta_spent=1.03e-4, delta_limit=1e-3), schedule=schedule))
+    for width in (820, 1020, 1100, 1440):
+        page.emulate(width)
+        assert page.run(BROKEN) == [], width
 
 
 def test_one_screen(page):
