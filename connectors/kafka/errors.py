@@ -79,7 +79,8 @@ def translated(what: str) -> Iterator[None]:
         raise BusError(f"{what}: no answer in time") from exc
     except (errors.KafkaError, errors.IllegalOperation, errors.ConsumerStoppedError, OSError) as exc:
         raise _clear(what, exc) from exc
-    except asyncio.InvalidStateError as exc:  # the client's own race when its sender has died
+    except (asyncio.InvalidStateError, AssertionError) as exc:
+        # Races of the client's own: its sender has died; or the brokers, as they start, knew of no broker yet.
         raise BusError(f"{what}: the client has failed") from exc
 
 

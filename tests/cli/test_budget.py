@@ -281,7 +281,7 @@ def test_a_start_is_not_released_beyond_the_budget(tmp_path):
     data = DataUse("loans", "blue", "a", 2.2)
     enter(ledger, msgspec.structs.replace(_event("a", 2.0, 1e-6), data=data))
     with pytest.raises(InputError, match=r"model.data_epsilon = 2.2: .* has paid epsilon 2.0 .* make it 2.5"):
-        enter_start(ledger, _check("b"))
+        enter_start(ledger, _check("b"), _event("b", 0.5, 1e-6))
     assert len(read_ledger(ledger)) == 1
 
 

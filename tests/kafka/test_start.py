@@ -2,12 +2,16 @@
 
 import signal
 import socket
+import socketserver
+import struct
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from connectors.kafka.client import close_quietly, make_consumer, start
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.traffic import committed_values, first_and_last, send, send_event
 from oracle.errors import BusError
@@ -31,6 +35,37 @@ topic = "answers"
 drain_seconds = 60
 log = "json"
 """
+
+
+@pytest.fixture
+def starting() -> Iterator[int]:
+    """A broker that has just started: it answers, and knows of no broker yet, not even itself."""
+    apis = b"".join(struct.pack(">hhh", key, 0, 1) for key in range(19))
+    answers = {3: struct.pack(">iii", 0, -1, 0), 18: struct.pack(">hi", 0, 19) + apis}  # Metadata, ApiVersions
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while size := self.rfile.read(4):
+                api, _version, number = struct.unpack(">hhi", self.rfile.read(*struct.unpack(">i", size))[:8])
+                answer = struct.pack(">i", number) + answers[api]
+                self.wfile.write(struct.pack(">i", len(answer)) + answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+async def test_brokers_that_know_of_no_broker_yet_are_trouble_that_passes(starting):
+    """The client itself fails an assertion then, which is no fault of ours, and nothing to end for."""
+    settings = KafkaSettings(
+        servers=(f"127.0.0.1:{starting}",), topic="q", answers="a", group="g", model="m", request_seconds=3.0
+    )
+    consumer = make_consumer(settings)
+    with pytest.raises(BusError, match=r"^topic q: the client has failed"):
+        await start(consumer, settings, "topic q")
+    await close_quietly(consumer)
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ import pytest
 from tests.support.configs import write_secret
 from tests.support.folders import perpetua
 from tests.support.mosquitto import Mosquitto
-from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
+from tests.support.mqtt import Asker, MqttModelUnderTest
 from tests.support.shards import bodies
+from tests.support.waiting import all_come
 
 _CONFIG = Path(__file__).resolve().parents[2] / "deploy" / "compose" / "mosquitto.conf"
 _PLACES = {"password_file", "persistence_location", "listener", "log_dest"}
@@ -60,7 +61,7 @@ def test_daemon_of_default_settings_is_let_in_and_no_query_is_dropped(shipped):
     contents = bodies(1_300)
     for body in contents:
         asker.ask(shipped.queries, body)
-    eventually(lambda: len(asker.taken) == len(contents))
+    all_come(lambda: len(asker.taken), len(contents))
     shipped.serve(config)
-    eventually(lambda: len(asker.heard) >= len(contents), what=lambda: len(asker.heard))
+    all_come(lambda: len(asker.heard), len(contents))
     assert [one.body for one in asker.heard] == shipped.expected(contents)

@@ -15,7 +15,7 @@ from oracle.planning.plan import Plan
 from tests.support.broker import Broker
 from tests.support.folders import command, long_plan, make_state
 from tests.support.served import Served
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, all_come, eventually
 
 __all__ = ["Answer", "KafkaModelUnderTest", "wait_until"]
 
@@ -219,10 +219,9 @@ log = "json"
 
     def wait_for_answers(self, count: int) -> list[Answer]:
         """Read until there are so many answers; there is time as long as more of them come."""
-        found = self.read()
+        found: list[Answer] = []
         while len(found) < count:
-            before = len(found)
-            eventually(lambda: self.count() > before, what=lambda: (before, count, self.log()[-5:]))  # noqa: B023
+            all_come(self.count, len(found) + 1, lambda: self.log()[-5:])
             found = self.read()
         return found
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-__all__ = ["PATIENCE", "eventually", "limits_of", "until"]
+__all__ = ["PATIENCE", "all_come", "eventually", "limits_of", "until"]
 
 PATIENCE: Final = 240.0
 """Seconds after which what has not come will not come; one test's `timeout` in pyproject.toml has room for some."""
@@ -27,6 +27,12 @@ def eventually(done: Callable[..., Any], seconds: float = PATIENCE, what: Callab
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what()}"
         time.sleep(pause)
         pause = min(2 * pause, 0.1)
+
+
+def all_come(count: Callable[[], int], wanted: int, what: Callable[[], object] = lambda: "") -> None:
+    """Wait until `count()` is `wanted` or more; there is time as long as more of them come."""
+    while (before := count()) < wanted:
+        eventually(lambda: count() > before, what=lambda: (before, wanted, what()))
 
 
 async def until(done: Callable[..., Any], what: Callable[[], object] = lambda: "", seconds: float = PATIENCE) -> None:
