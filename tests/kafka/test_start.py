@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.client import close_quietly, make_consumer, start
+from connectors.kafka.client import close_quietly, make_producer, start
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.traffic import committed_values, first_and_last, send, send_event
 from oracle.errors import BusError
@@ -62,10 +62,10 @@ async def test_brokers_that_know_of_no_broker_yet_are_trouble_that_passes(starti
     settings = KafkaSettings(
         servers=(f"127.0.0.1:{starting}",), topic="q", answers="a", group="g", model="m", request_seconds=3.0
     )
-    consumer = make_consumer(settings)
+    producer = make_producer(settings, 0)
     with pytest.raises(BusError, match=r"^topic q: the client has failed"):
-        await start(consumer, settings, "topic q")
-    await close_quietly(consumer)
+        await start(producer, settings, "topic q")
+    await close_quietly(producer)
 
 
 @pytest.fixture
