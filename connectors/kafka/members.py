@@ -8,8 +8,8 @@ from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from connectors.kafka.client import CLIENT_ID, admin
+from connectors.kafka.deadlines import until_there
 from connectors.kafka.errors import translated
-from connectors.kafka.patience import until_there
 from connectors.kafka.settings import KafkaSettings
 
 __all__ = ["Member", "listed", "members", "strangers"]

@@ -7,8 +7,8 @@ from aiokafka import AIOKafkaProducer
 
 from connectors.base import JSON, Commit, Reply
 from connectors.columns import Replies
-from connectors.kafka.large import LARGE, LargeBatch
-from connectors.kafka.packing import fill
+from connectors.kafka.filling import fill
+from connectors.kafka.large_batches import LARGE, LargeBatch
 from connectors.kafka.replies import dead_letter, reply_headers, reply_topic, undelivered
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StorageError

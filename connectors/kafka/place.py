@@ -5,9 +5,9 @@ from typing import NamedTuple
 from aiokafka import TopicPartition
 
 from connectors.kafka.client import admin
+from connectors.kafka.deadlines import until_there
 from connectors.kafka.errors import translated
 from connectors.kafka.marks import Claim, marks_kept, newest_mark, seal_of
-from connectors.kafka.patience import until_there
 from connectors.kafka.position import Seal, Witness
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StateError

@@ -10,9 +10,9 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import AddOffsetsToTxnRequest
 
 from connectors.kafka.client import admin, transactional_id
+from connectors.kafka.deadlines import until_there
 from connectors.kafka.errors import translated
 from connectors.kafka.metadata import READ, WRITE, look
-from connectors.kafka.patience import until_there
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import RefusedError
 

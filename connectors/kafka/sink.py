@@ -12,10 +12,10 @@ from aiokafka.structs import OffsetAndMetadata
 from connectors.base import JSON, Commit, Committed
 from connectors.kafka.client import close_quietly, make_producer, start
 from connectors.kafka.errors import translated
+from connectors.kafka.filling import fill
 from connectors.kafka.marks import Claim, mark_record, marks_kept, seal_of
 from connectors.kafka.metadata import look
 from connectors.kafka.outgoing import Outgoing, named_topics
-from connectors.kafka.packing import fill
 from connectors.kafka.place import Place, find_place, names
 from connectors.kafka.position import Seal, Witness
 from connectors.kafka.settings import KafkaSettings

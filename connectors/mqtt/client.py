@@ -1,8 +1,9 @@
 """The MQTT client, set up for this: the only file that imports aiomqtt, or paho beneath it.
 
-What differs from aiomqtt's own ways is held by `tests/mqtt/test_client.py`: a message is acknowledged when we say so,
-not when a callback returns; DUP is handed on, and a PUBACK's reason; no queue discards; a message that paho cannot
-parse, or not in time, does not end every connection for ever; sockets are closed where a connection came to nothing.
+What differs from aiomqtt's own ways is held by `tests/connectors/mqtt/test_client.py`: a message is acknowledged when
+we say so, not when a callback returns; DUP is handed on, and a PUBACK's reason; no queue discards; a message that
+paho cannot parse, or not in time, does not end every connection for ever; sockets are closed where a connection came
+to nothing.
 """
 
 import asyncio

@@ -20,11 +20,11 @@ from typing import Final
 
 from connectors.base import Lag
 from connectors.journal.journal import Journal
+from connectors.mqtt.backoff import Pauses
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming, SessionBegan, pack, stored
 from connectors.mqtt.observer import Observer
 from connectors.mqtt.outbox import Outbox
-from connectors.mqtt.pauses import Pauses
 from connectors.mqtt.publisher import Publisher
 from connectors.mqtt.reasons import Ending
 from connectors.mqtt.redeliveries import Redeliveries

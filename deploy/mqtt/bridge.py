@@ -28,16 +28,17 @@ from connectors.kafka.client import close_quietly, make_sender, start
 from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings, Security
 from connectors.kafka.topics import describe
+from connectors.mqtt.backoff import Pauses
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming
-from connectors.mqtt.pauses import Pauses
 from connectors.mqtt.settings import MqttSettings
+from oracle.config import daemon as config
+from oracle.config import mqtt as config_mqtt
+from oracle.config.credentials import tls_of
+from oracle.config.documents import read_toml
 from oracle.errors import BusError, FencedError, InputError, PerpetuaError, RefusedError
-from oracle.service import config, config_mqtt
-from oracle.service.documents import read_toml
-from oracle.service.kafka import sasl_of
-from oracle.service.mqtt import login_of
-from oracle.service.secrets import tls_of
+from oracle.hosting.kafka_settings import sasl_of
+from oracle.hosting.mqtt import login_of
 
 REFUSED: Final = 2
 UNSTORED: Final = 4

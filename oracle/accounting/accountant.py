@@ -28,7 +28,7 @@ from oracle.accounting.events import (
 from oracle.accounting.stopper import log_overflow
 from oracle.accounting.threshold_bits import bits_log_delta
 from oracle.errors import InputError, RefusedError
-from oracle.mechanisms.noise import EDGE_DISTANCE
+from oracle.mechanisms.noise.tables import EDGE_DISTANCE
 
 __all__ = ["Guarantee", "UnsupportedEventError", "delta_at", "guarantee"]
 
@@ -133,7 +133,7 @@ def _pure(event: _Pure) -> float:
 
 
 def _rho(event: EdgesEvent | NoisyCountEvent) -> float:
-    """Return its rho: r^2/8 of a privacy loss in an interval of length r (`oracle.mechanisms.stripes.learn_edge`).
+    """Return its rho: r^2/8 of a loss in an interval of length r (`oracle.mechanisms.choice.stripes.learn_edge`).
 
     That of each choice lies in one of length 2 e, and that of discrete Laplace noise in [-eps, eps].
     """

@@ -11,7 +11,7 @@ import numpy as np
 import scipy  # which loads its parts when they are asked for
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise import EDGE_DISTANCE
+from oracle.mechanisms.noise.tables import EDGE_DISTANCE
 
 __all__ = [
     "TABLE_GAP",

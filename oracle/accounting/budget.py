@@ -132,7 +132,7 @@ def total(found: Sequence[Charge]) -> Total:
           the sums hold for interactive mechanisms too (Vadhan and Zhang, 2023, "Concurrent composition theorems for
           differential privacy").
         * *Shards and slices*: a row that is in one shard only pays that shard's guarantee, which is counted once.
-        * *Retired models* count: what was seen stays seen. A fork is one more run (`oracle.service.fork`).
+        * *Retired models* count: what was seen stays seen. A fork is one more run (`oracle.runtime.fork`).
 
         Queries are no rows of the data set. A query pays in each model that answers it, by that model's own guarantee.
 

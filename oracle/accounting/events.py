@@ -6,7 +6,7 @@ Evolution policy: events are never removed, new fields have defaults, and the me
 from dataclasses import dataclass
 from typing import Literal
 
-from oracle.mechanisms.noise import Law
+from oracle.mechanisms.noise.tables import Law
 
 __all__ = [
     "BetweenThresholdsEvent",

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from oracle.audit.games import Game
 from oracle.audit.plans import thresholds_of
 from oracle.audit.policies import worst_depth
-from oracle.mechanisms.between_thresholds import BetweenThresholds, log_answer_law
 from oracle.mechanisms.patterns import EDGES, number_at, places_of
+from oracle.mechanisms.thresholds.between import BetweenThresholds, log_answer_law
 from oracle.planning.plan import BoxPlan, InstancePlan
 
 __all__ = ["ADVERSARIES", "Adversary", "hammer", "hammer_view"]

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from oracle.audit.adversaries import ADVERSARIES
 from oracle.audit.bounds import CHOOSING, ceiling, epsilon_bound, fewest
-from oracle.audit.dice import Dice
 from oracle.audit.findings import Finding, finite
 from oracle.audit.games import Game
 from oracle.audit.learners import LEARNERS, Learner
 from oracle.audit.mechanisms import play_between, play_stopper
 from oracle.audit.plans import TARGETS, Target, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
-from oracle.mechanisms.between_thresholds import BetweenThresholds
-from oracle.mechanisms.stopper import Stopper
+from oracle.audit.randomness import Dice
+from oracle.mechanisms.thresholds.between import BetweenThresholds
+from oracle.mechanisms.thresholds.stopper import Stopper
 
 __all__ = [
     "Cell",

@@ -26,16 +26,16 @@ from connectors.base import Delivery
 from oracle.accounting.ledger import SideRearmed
 from oracle.audit.adversaries import hammer, hammer_view
 from oracle.audit.bounds import ceiling, epsilon_bound
-from oracle.audit.dice import Dice
 from oracle.audit.findings import Check, Finding, finite
 from oracle.audit.games import Game
-from oracle.audit.ledgers import read_ledger
 from oracle.audit.plans import TARGETS, small_plan, thresholds_of
 from oracle.audit.policies import worst_depth
+from oracle.audit.randomness import Dice
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.kinds import new_trainer
-from oracle.service.shard import Shard
+from oracle.receipts.ledgers import read_ledger
+from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
@@ -55,7 +55,7 @@ _REHEARSED: Final = 1_000
 """Games without a daemon that the event is chosen on."""
 
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["oracle.cli.main", "oracle.cli.serve", "oracle.service.assembly", __name__])
+_CONTEXT.set_forkserver_preload(["oracle.cli.main", "oracle.cli.serve.command", "oracle.hosting.files", __name__])
 
 Floats = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.between_thresholds import HIGH, LOW, BetweenThresholds
-from oracle.mechanisms.noise import Law
-from oracle.mechanisms.stopper import Stopper
+from oracle.mechanisms.noise.tables import Law
+from oracle.mechanisms.thresholds.between import HIGH, LOW, BetweenThresholds
+from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.plan import InstancePlan, StopperPlan
 
 __all__ = ["exact_between", "exact_levels", "exact_stopper"]

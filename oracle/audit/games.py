@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from oracle.accounting.ledger import SideRearmed
 from oracle.errors import InputError
-from oracle.planning.classical_model import ClassicalPlan
+from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import new_trainer, points_beyond
 

@@ -7,17 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Delivery
-from oracle.audit.dice import Dice
-from oracle.audit.draws import recorded, spread_bits
+from oracle.audit.randomness import Dice
+from oracle.audit.unique_draws import recorded, spread_bits
 from oracle.errors import DataError
-from oracle.mechanisms.edges import cut_places, side_places
-from oracle.mechanisms.exact_choice import Places
-from oracle.planning.bisection_model import BisectionPlan
-from oracle.planning.classical_model import ClassicalPlan
+from oracle.mechanisms.choice.edges import cut_places, side_places
+from oracle.mechanisms.choice.exact import Places
+from oracle.planning.bisection.model import BisectionPlan
+from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers, Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
-from oracle.service.shard import Shard
+from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
 
 __all__ = ["LEARNER_CHECKS"]

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from oracle.audit.games import Game
 from oracle.errors import PlanError
-from oracle.mechanisms.noise_laws import NoiseLaw, named_law
+from oracle.mechanisms.noise.laws import NoiseLaw, named_law
 from oracle.mechanisms.patterns import EDGES, number_at
-from oracle.planning.bisection_bound import critical_count
-from oracle.planning.bisection_model import BisectionModel, BisectionPlan
-from oracle.planning.classical_model import ClassicalModel, ClassicalPlan
+from oracle.planning.bisection.bound import critical_count
+from oracle.planning.bisection.model import BisectionModel, BisectionPlan
+from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits
 from oracle.planning.plan import Plan

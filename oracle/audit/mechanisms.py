@@ -5,10 +5,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.dice import Dice
 from oracle.audit.policies import BetweenPolicy, StopperShape
-from oracle.mechanisms.between_thresholds import MEDIUM, BetweenThresholds
-from oracle.mechanisms.stopper import Stopper
+from oracle.audit.randomness import Dice
+from oracle.mechanisms.thresholds.between import MEDIUM, BetweenThresholds
+from oracle.mechanisms.thresholds.stopper import Stopper
 
 __all__ = ["play_between", "play_stopper"]
 

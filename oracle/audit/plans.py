@@ -14,15 +14,15 @@ import msgspec
 
 from oracle.accounting.stopper import cap_slack
 from oracle.errors import InputError
-from oracle.mechanisms.between_thresholds import BetweenThresholds
-from oracle.mechanisms.noise import tail_reach
+from oracle.mechanisms.noise.tables import tail_reach
+from oracle.mechanisms.thresholds.between import BetweenThresholds
+from oracle.planning.boxes.paper import instance_privacy
 from oracle.planning.guarantees import noise_delta
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits
-from oracle.planning.paper import instance_privacy
 from oracle.planning.plan import BoxPlan, CheckPlan, InstancePlan, PhasePlan, ScalePlan, StopperPlan
 from oracle.planning.sizes import largest_scale
-from oracle.planning.stumps_model import SelectionPlan, StumpsPlan
+from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 
 __all__ = ["TARGETS", "Target", "between_instance", "small_plan", "thresholds_of"]
 

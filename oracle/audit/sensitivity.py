@@ -7,14 +7,14 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from oracle.audit.dice import Dice
+from oracle.audit.randomness import Dice
 from oracle.audit.trials import rows
 from oracle.mechanisms.addresses import Addresses
+from oracle.mechanisms.choice.stripes import Outermost
+from oracle.mechanisms.choice.stump_losses import cut_losses, least_losses
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.stripes import Outermost
-from oracle.mechanisms.stump_losses import cut_losses, least_losses
 from oracle.planning.plan import BoxPlan
-from oracle.planning.stumps_model import StumpsPlan
+from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.base import Trainer
 from oracle.predictors.kinds import new_trainer
 from oracle.predictors.sides import Geometry, Harvest

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from oracle.audit.dice import SEED_BYTES, Dice
+from oracle.audit.randomness import SEED_BYTES, Dice
 
 __all__ = ["ALLOWED", "LOOKS", "PLANTED", "TURNS", "Classes", "Measured", "Timing", "Work", "burn", "measure"]
 

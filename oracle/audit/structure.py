@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 
 from connectors.base import Delivery
 from oracle.accounting.ledger import PhaseEnded
-from oracle.audit.dice import Dice
-from oracle.audit.draws import fresh_draws
+from oracle.audit.counting import counted, one_place
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
 from oracle.audit.learner_checks import LEARNER_CHECKS
 from oracle.audit.learners import LEARNERS
-from oracle.audit.places import counted, one_place
 from oracle.audit.plans import TARGETS, Target, small_plan
+from oracle.audit.randomness import Dice
 from oracle.audit.sensitivity import sensitivity
 from oracle.audit.trials import asked, stream, trained
+from oracle.audit.unique_draws import fresh_draws
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import restore_predictor
 from oracle.predictors.sides import SideBank
-from oracle.service.shard import Shard
+from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
 
 __all__ = ["CHECKS", "run_check", "structure_names"]

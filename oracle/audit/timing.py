@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Delivery
-from oracle.audit.dice import Dice
 from oracle.audit.findings import Check
 from oracle.audit.plans import TARGETS, small_plan
+from oracle.audit.randomness import Dice
 from oracle.audit.stopwatch import LOOKS, PLANTED, TURNS, Classes, Measured, Work, measure
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, InstancePlan
 from oracle.predictors.kinds import new_trainer
-from oracle.service.shard import Shard
+from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
 
 __all__ = ["TIMINGS", "run_timing"]

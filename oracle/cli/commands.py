@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-__all__ = ["COMMANDS", "LazyCommands", "register"]
+__all__ = ["COMMANDS", "LazyCommands", "module_of", "register"]
 
 COMMANDS: Final = {
     "plan": "Print the plan of a model: examples needed, expected error, phases, delta schedule, memory. "
@@ -34,8 +34,8 @@ COMMANDS: Final = {
     "demo": "Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out.",
     "audit": "Attack Perpetua; sign and check receipts.",
 }
-"""What `--help` says of each: the first sentence of what the command says of itself. `oracle.cli.NAME` holds it, as the
-function `run`, or, where it has commands of its own, as `app`."""
+"""What `--help` says of each: the first sentence of what the command says of itself. `oracle.cli.NAME` holds it, or
+`oracle.cli.NAME.command` where it has parts: as the function `run`, or, where it has commands of its own, as `app`."""
 
 
 class LazyCommands(TyperGroup):
@@ -58,8 +58,14 @@ def _stand_in() -> None:
     """Never called: `LazyCommands` has put the command itself in its place."""
 
 
-def _load(name: str) -> Any:  # noqa: ANN401 -- as above
+def module_of(name: str) -> Any:  # noqa: ANN401 -- what it has is told by `COMMANDS`
+    """Import the module that holds a command."""
     module = import_module(f"oracle.cli.{name}")
+    return import_module(f"oracle.cli.{name}.command") if hasattr(module, "__path__") else module
+
+
+def _load(name: str) -> Any:  # noqa: ANN401 -- as above
+    module = module_of(name)
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False)

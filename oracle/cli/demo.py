@@ -15,16 +15,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from oracle.cli.flights.bus import Bus, FileBus, KafkaBus
-from oracle.cli.flights.data import INSTALL_HINT, prepare
-from oracle.cli.flights.model import EPSILON, least_flights, model_text
-from oracle.cli.flights.plot import draw
-from oracle.cli.flights.report import summary, what_happened, what_next
-from oracle.cli.flights.score import score_files
-from oracle.cli.status import public_status
+from oracle.demo.bus import Bus, FileBus, KafkaBus
+from oracle.demo.data import INSTALL_HINT, prepare
+from oracle.demo.model import EPSILON, least_flights, model_text
+from oracle.demo.plot import draw
+from oracle.demo.report import summary, what_happened, what_next
+from oracle.demo.score import score_files
 from oracle.errors import PerpetuaError, RefusedError, StateError, StorageError
 from oracle.planning.kinds import decode_plan
 from oracle.state.folder import read_plan
+from oracle.state.status import public_status
 
 __all__ = ["run"]
 
@@ -109,7 +109,7 @@ def _bus(servers: str | None, mqtt: str | None, folder: Path) -> Bus:
         msg = "--kafka and --mqtt: name one of them"
         raise RefusedError(msg)
     if mqtt:
-        from oracle.cli.flights.mqtt_bus import MqttBus
+        from oracle.demo.mqtt_bus import MqttBus
 
         return MqttBus(mqtt, folder)
     return KafkaBus(servers, folder) if servers else FileBus(folder)

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from oracle.errors import RefusedError, StateError
-from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.kinds import decode_plan
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.state.folder import FolderStore

@@ -19,7 +19,7 @@ from oracle.errors import (
     StateError,
     StorageError,
 )
-from oracle.service.memory import close_memory
+from oracle.runtime.memory import close_memory
 
 __all__ = ["app", "main", "run"]
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from oracle.config.documents import read_toml
 from oracle.errors import InputError
 from oracle.planning.model import Model
 from oracle.planning.model_file import parse_model
 from oracle.planning.schemas import range_of
-from oracle.service.documents import read_toml
 
 __all__ = ["read_in_range", "read_model"]
 

@@ -14,7 +14,7 @@ from oracle.errors import InputError, RefusedError, StateError
 if TYPE_CHECKING:
     from connectors.kafka.marks import Claim
     from connectors.kafka.restore import Standing
-    from oracle.service.kafka_fleet import KafkaModel
+    from oracle.hosting.kafka import KafkaModel
     from oracle.state.format import Snapshot
 
 __all__ = ["app"]
@@ -77,9 +77,9 @@ def restore(
 
 
 def _model(config_file: Path) -> "KafkaModel":
-    from oracle.service.chatter import hear_client
-    from oracle.service.config import load_config
-    from oracle.service.kafka_fleet import open_model
+    from oracle.config.daemon import load_config
+    from oracle.hosting.kafka import open_model
+    from oracle.telemetry.library_logs import hear_client
 
     config = load_config(config_file)
     if config.source.kind != "kafka":
@@ -115,7 +115,7 @@ async def _told(model: "KafkaModel", partition: int) -> dict[str, Any]:
 def _claim(claim: "Claim | None") -> dict[str, Any]:
     """Return a place as it is shown: its round too, if its metadata is ours."""
     from connectors.kafka.position import Witness
-    from oracle.service.marks import CommitMark
+    from oracle.runtime.marks import CommitMark
 
     if claim is None:
         return {}
@@ -212,7 +212,7 @@ def _lost(model: "KafkaModel", found: "Standing") -> str | None:
 def _of_snapshot(model: "KafkaModel", found: "Standing") -> "Claim":
     from connectors.kafka.marks import Claim
     from connectors.kafka.position import Witness
-    from oracle.service.marks import CommitMark
+    from oracle.runtime.marks import CommitMark
 
     snapshot = _newest(model, found.partition)
     if snapshot is None:

@@ -19,7 +19,7 @@ from oracle.state.retired import Retired, erase_secrets, held_whole, key_digest,
 from oracle.state.shards import shard_count, shard_folders, shard_name
 
 if TYPE_CHECKING:
-    from oracle.service.config import Config
+    from oracle.config.daemon import Config
 
 __all__ = ["run"]
 
@@ -65,17 +65,17 @@ def run(
 def _config(state: Path) -> "Config | None":
     if state.suffix != ".toml" or state.is_dir():
         return None
-    from oracle.service.config import load_config
+    from oracle.config.daemon import load_config
 
     return load_config(state)
 
 
 def _end(folder: Path, key_path: Path, receipt_key: Path, config: "Config | None") -> Retired:
     """Return the word that a state is retired, once its last commit says so; with receipts, as its key is needed."""
-    from oracle.audit.receipt_keys import signing_key
-    from oracle.audit.receipts import make_statement, seal
+    from oracle.hosting.retirement import end_streams, retired_event
     from oracle.planning.kinds import decode_plan
-    from oracle.service.retiring import end_streams, retired_event
+    from oracle.receipts.keys import signing_key
+    from oracle.receipts.receipts import make_statement, seal
 
     shard_count(folder)
     folders = shard_folders(folder)

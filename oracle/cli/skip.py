@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from oracle.config.daemon import Config, load_config
 from oracle.errors import InputError, RefusedError, StateError
-from oracle.service.config import Config, load_config
 
 if TYPE_CHECKING:
     from connectors.base import Committed, Sink, Source
@@ -36,7 +36,7 @@ def run(
     it is 17. The message must be the next one. On files and MQTT stop
     the daemon first; on Kafka restart it, or what was running is fenced.
     """
-    from oracle.service.skipping import check_message, skip_message
+    from oracle.runtime.skip import check_message, skip_message
 
     with _parts(load_config(config_file), partition) as (snapshot, committed, ends):
         asyncio.run(check_message(snapshot, ends()[0], committed, position))
@@ -61,7 +61,7 @@ def _parts(config: Config, partition: int) -> "Iterator[Parts]":
         return
     if partition:
         raise InputError("--partition", partition, "must be 0: only Kafka has partitions")
-    from oracle.service.assembly import last_commit, open_store
+    from oracle.hosting.files import last_commit, open_store
 
     store, plan = open_store(config.state)
     with store:
@@ -70,7 +70,7 @@ def _parts(config: Config, partition: int) -> "Iterator[Parts]":
             msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
             raise StateError(msg)
         if config.source.kind == "mqtt":
-            from oracle.service import mqtt
+            from oracle.hosting import mqtt
 
             yield snapshot, mqtt.last_commit(config, plan), partial(mqtt.open_offline, config, plan)
         else:
@@ -78,7 +78,7 @@ def _parts(config: Config, partition: int) -> "Iterator[Parts]":
 
 
 def _on_files(config: Config, plan: "Plan") -> "tuple[Source | None, Sink]":
-    from oracle.service.assembly import open_sink, open_source
+    from oracle.hosting.files import open_sink, open_source
 
     return None if config.source.kind == "stdin" else open_source(config, plan), open_sink(config)
 
@@ -88,10 +88,10 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     from connectors.kafka.place import committed_offset
     from connectors.kafka.sink import KafkaSink
     from connectors.kafka.source import KafkaSource
-    from oracle.service.chatter import hear_client
-    from oracle.service.kafka_fleet import check_topics, open_model
-    from oracle.state.patient import PatientStore
+    from oracle.hosting.kafka import check_topics, open_model
     from oracle.state.shards import shard_folder
+    from oracle.state.waiting import PatientStore
+    from oracle.telemetry.library_logs import hear_client
 
     hear_client(logging.NullHandler())
     model = open_model(config)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oracle.cli.models import read_model
-from oracle.cli.plan_page import figure_table
+from oracle.cli.plan.page import figure_table
 from oracle.cli.progress import Progress
 from oracle.errors import InputError, RefusedError
 from oracle.planning.kinds import KINDS

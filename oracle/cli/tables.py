@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oracle.cli.persons import Persons
+from oracle.cli.init.persons import Persons
 from oracle.cli.table_files import TableFile, format_of
+from oracle.codec.arrow.columns import COLUMNS, read_column, takes
 from oracle.errors import DataError, SourceError
 from oracle.mechanisms.persons import AtMost
 from oracle.planning.features import Feature
-from oracle.service.codec.columns import COLUMNS, read_column, takes
 
 __all__ = ["BothLabels", "check_table", "labelled_batches", "order_by", "read_persons"]
 

@@ -12,7 +12,7 @@ from oracle.errors import InputError
 
 if TYPE_CHECKING:
     from connectors.kafka.topics import TopicFacts
-    from oracle.service.kafka_fleet import KafkaModel
+    from oracle.hosting.kafka import KafkaModel
 
 __all__ = ["run"]
 
@@ -24,9 +24,9 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Check a model's Kafka topics, or create the missing ones. Exits 1 if something would stop `serve`."""
-    from oracle.service.chatter import hear_client
-    from oracle.service.config import load_config
-    from oracle.service.kafka_fleet import open_model
+    from oracle.config.daemon import load_config
+    from oracle.hosting.kafka import open_model
+    from oracle.telemetry.library_logs import hear_client
 
     config = load_config(config_file)
     if config.source.kind != "kafka":
@@ -51,7 +51,7 @@ def run(
 
 async def _look(model: "KafkaModel", replication: int | None) -> tuple[list[str], list[str], "dict[str, TopicFacts]"]:
     from connectors.kafka.topics import TopicFacts, describe, make_missing, problems
-    from oracle.service.kafka import largest_reply
+    from oracle.hosting.kafka_settings import largest_reply
 
     settings = model.settings
     facts = await describe(settings)

@@ -13,10 +13,10 @@ from msgspec import UNSET
 
 from oracle.evaluation.baselines import Baseline
 from oracle.evaluation.trial import Table, Trial, interval
+from oracle.planning.boxes.edges import counted
 from oracle.planning.features import columns_of
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.promise import Promise
-from oracle.planning.stripes import counted
 
 __all__ = ["causes"]
 

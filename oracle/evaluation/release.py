@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import ScoreReleased
 from oracle.errors import InputError, RefusedError
 from oracle.evaluation.trial import Trial
-from oracle.mechanisms.exact_choice import BitSource
-from oracle.mechanisms.exact_noise import discrete_laplace
+from oracle.mechanisms.choice.exact import BitSource
+from oracle.mechanisms.noise.exact import discrete_laplace
 from oracle.planning.plan import Plan
 
 __all__ = ["Cost", "check_release", "cost_of", "noise_reach", "release"]

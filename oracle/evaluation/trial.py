@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from oracle.errors import DataError
 from oracle.mechanisms.orders import last_key, load_keys
-from oracle.planning.classical_model import ClassicalPlan
+from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.planning.stumps_model import StumpsPlan
+from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.base import Predictor
 from oracle.predictors.kinds import new_trainer, points_beyond
 from oracle.predictors.sides import Geometry

@@ -21,7 +21,7 @@ from oracle.accounting.events import (
 )
 from oracle.errors import PlanError
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
-from oracle.planning.stumps_model import StumpsPlan
+from oracle.planning.stumps.model import StumpsPlan
 
 __all__ = [
     "noise_comparisons",

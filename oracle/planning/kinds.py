@@ -10,32 +10,38 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from oracle.errors import PlanError, beyond_us
-from oracle.planning.bisection import (
+from oracle.planning.bisection.model import BisectionModel, BisectionPlan, check_bisection_model
+from oracle.planning.bisection.tight import (
     bisection_as_paper,
     check_bisection_runnable,
     verify_bisection_plan,
     wish_for_bisection,
 )
-from oracle.planning.bisection_model import BisectionModel, BisectionPlan, check_bisection_model
-from oracle.planning.box_model import BoxModel, check_box_model, with_slicing
-from oracle.planning.boxes import box_as_paper, check_box_runnable, quick_box_examples, verify_box_plan, wish_for_box
-from oracle.planning.classical import (
+from oracle.planning.boxes.kind import (
+    box_as_paper,
+    check_box_runnable,
+    quick_box_examples,
+    verify_box_plan,
+    wish_for_box,
+)
+from oracle.planning.boxes.model import BoxModel, check_box_model, with_slicing
+from oracle.planning.classical.model import ClassicalModel, ClassicalPlan, check_classical_model, with_faces
+from oracle.planning.classical.tight import (
     box_as_classical,
     stumps_as_classical,
     verify_classical_plan,
     wish_for_classical,
 )
-from oracle.planning.classical_model import ClassicalModel, ClassicalPlan, check_classical_model, with_faces
 from oracle.planning.model import Model
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, Plan
-from oracle.planning.stumps import (
+from oracle.planning.stumps.kind import (
     check_stumps_runnable,
     quick_stumps_examples,
     stumps_as_paper,
     verify_stumps_plan,
     wish_for_stumps,
 )
-from oracle.planning.stumps_model import StumpsModel, StumpsPlan, check_stumps_model
+from oracle.planning.stumps.model import StumpsModel, StumpsPlan, check_stumps_model
 
 __all__ = ["KINDS", "Kind", "decode_plan"]
 
@@ -57,7 +63,7 @@ class Kind(Generic[ModelT, PlanT]):
             where they are not set.
         check_model: Refuses a model with a value outside its bound (`InputError`).
         wish: Plans a model, as if just enough examples were declared where it declares too few; calls the function it
-            is given after each of at most `oracle.planning.tight.PLAN_STEPS` steps, if it searches.
+            is given after each of at most `oracle.planning.boxes.tight.PLAN_STEPS` steps, if it searches.
         verify: Makes every figure of a plan again, and refuses one that does not hold (`PlanError`).
         check_runnable: Refuses a plan that no state can be made of (`PlanError`).
         quick: Returns examples that are enough, and a few percent more than `wish` finds, without a search; where it is

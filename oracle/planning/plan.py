@@ -99,7 +99,7 @@ class StopperPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScalePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How the edges are learned by which `faces` gives positive records to sides (`oracle.mechanisms.stripes`).
+    """How the edges are learned by which `faces` gives positive records to sides (`oracle.mechanisms.choice.stripes`).
 
     Attributes:
         rank: Which positive training record from outside an edge aims at.

@@ -5,11 +5,11 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
-from oracle.planning.bisection_model import BisectionPlan
-from oracle.planning.classical_model import ClassicalPlan
+from oracle.planning.bisection.model import BisectionPlan
+from oracle.planning.boxes.edges import fewest_ones
+from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.planning.stripes import fewest_ones
-from oracle.planning.stumps_model import StumpsPlan
+from oracle.planning.stumps.model import StumpsPlan
 
 __all__ = ["Promise", "promise_of"]
 

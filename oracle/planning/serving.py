@@ -1,7 +1,7 @@
 """What a daemon that serves a plan takes in memory at most: what one batch may be, and how many are held at once.
 
 Everything follows from the plan, whose limits bound a single message, and from settings left as they are. The factors
-are counted from the code and measured with the worst input there is (`tests/service/test_peaks.py`).
+are counted from the code and measured with the worst input there is (`tests/runtime/test_peaks.py`).
 """
 
 from typing import Final, NamedTuple

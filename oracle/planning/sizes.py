@@ -14,7 +14,7 @@ import scipy  # which loads its parts when they are asked for
 from oracle.accounting.between_thresholds import laplace_log_delta, logistic_fits
 from oracle.accounting.stopper import cap_slack, early_slack, log_overflow
 from oracle.errors import PlanError
-from oracle.mechanisms.noise import Law
+from oracle.mechanisms.noise.tables import Law
 
 __all__ = ["CAP_SHARE", "NOISE_SHARE", "Shares", "SizedInstance", "SizedPhase", "largest_scale", "size_phase"]
 

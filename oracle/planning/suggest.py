@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 
 from oracle.errors import InputError, PlanError
+from oracle.planning.boxes.tight import side_names
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Model
 from oracle.planning.planner import quick_examples
 from oracle.planning.schemas import range_of
-from oracle.planning.tight import side_names
 
 __all__ = ["Offer", "lines_of", "nearest", "offer_of", "with_sides"]
 

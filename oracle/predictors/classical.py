@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded
 from oracle.errors import CorruptSnapshotError, DataError, PlanExhaustedError
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.edges import best_cuts, cut_places, side_places
-from oracle.mechanisms.exact_choice import KeyedBits, Places, choose_place
+from oracle.mechanisms.choice.edges import best_cuts, cut_places, side_places
+from oracle.mechanisms.choice.exact import KeyedBits, Places, choose_place
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.patterns import mirror, number_at, places_of
 from oracle.mechanisms.slicing import Faces
-from oracle.planning.classical_model import ClassicalPlan
+from oracle.planning.classical.model import ClassicalPlan
 from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite
 
 __all__ = ["ClassicalPredictor", "ClassicalTrainer", "Hypothesis"]
@@ -54,7 +54,7 @@ class ClassicalTrainer:
         * *Not there, or another row.* For a box a row labelled 0 is as good as none. For a stump it is a row of its
           own: to blank one out as a row labelled 0 is to exchange it, and exchanging a row for another one, with either
           concept, is taking one away and adding one, at 2 epsilon.
-        * The utility bounds are those of `oracle.planning.classical`.
+        * The utility bounds are those of `oracle.planning.classical.tight`.
         * The result is a function of (plan, secret, rows in order), whatever the batches.
 
     Args:

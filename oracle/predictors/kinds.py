@@ -6,10 +6,10 @@ Their models and plans stand in `oracle.planning.kinds`; both tables have the sa
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from oracle.planning.bisection_model import BisectionPlan
-from oracle.planning.classical_model import ClassicalPlan
+from oracle.planning.bisection.model import BisectionPlan
+from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.planning.stumps_model import StumpsPlan
+from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.base import Predictor, StateArrays, Trainer
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.bisection.trainer import BisectionTrainer

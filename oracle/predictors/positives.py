@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.mechanisms.addresses import Addresses
-from oracle.mechanisms.stripes import Outermost, learn_edge
+from oracle.mechanisms.choice.stripes import Outermost, learn_edge
 from oracle.planning.plan import BoxPlan, ScalePlan
 from oracle.predictors.sides import Geometry, Harvest
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded, SideRearmed
 from oracle.errors import CorruptSnapshotError, DataError, PlanExhaustedError
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.between_thresholds import HIGH, MEDIUM
-from oracle.mechanisms.challenge import ArmedSide
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise import draw
+from oracle.mechanisms.noise.tables import draw
 from oracle.mechanisms.orders import Keys, blank_keys, load_keys, plain_keys
+from oracle.mechanisms.thresholds.between import HIGH, MEDIUM
+from oracle.mechanisms.thresholds.challenge import ArmedSide
 from oracle.mechanisms.windows import Window
 from oracle.planning.plan import BoxPlan, PhasePlan
 from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite, phase_started

@@ -9,13 +9,13 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.between_thresholds import BetweenThresholds
-from oracle.mechanisms.challenge import ArmedSide
-from oracle.mechanisms.noise import geometric
+from oracle.mechanisms.choice.stripes import choose_sides, parted_places
+from oracle.mechanisms.noise.tables import geometric
 from oracle.mechanisms.orders import NUMBERS, Keys, mirrored
 from oracle.mechanisms.slicing import Faces, cut_window, noisy_slices, sequential_slices
-from oracle.mechanisms.stopper import Stopper
-from oracle.mechanisms.stripes import choose_sides, parted_places
+from oracle.mechanisms.thresholds.between import BetweenThresholds
+from oracle.mechanisms.thresholds.challenge import ArmedSide
+from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.mechanisms.windows import Window
 from oracle.planning.features import columns_of, key_bytes
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan

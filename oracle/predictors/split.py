@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import DataError
-from oracle.mechanisms.dealing import Deal
+from oracle.mechanisms.partition import Deal
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Predictor, check_finite
 from oracle.predictors.kinds import new_trainer, points_beyond

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from oracle.errors import CorruptSnapshotError, DataError
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.choice import CHOICE_WORDS, choose
+from oracle.mechanisms.choice.losses import CHOICE_WORDS, choose
+from oracle.mechanisms.choice.stump_losses import cut_losses, least_losses, ranking
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise import draw
+from oracle.mechanisms.noise.tables import draw
 from oracle.mechanisms.orders import Keys
-from oracle.mechanisms.stump_losses import cut_losses, least_losses, ranking
-from oracle.planning.stumps_model import StumpsPlan
-from oracle.planning.tight import side_names
+from oracle.planning.boxes.tight import side_names
+from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.base import Answers, PublicFacts, StateArrays, check_finite
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.sides import Geometry, Harvest

@@ -29,8 +29,8 @@ from oracle.errors import (
 )
 from oracle.mechanisms.keys import PhaseKey
 from oracle.predictors.base import StateArrays
+from oracle.state.blobs import TAG_BYTES, decode_payload, encode_payload
 from oracle.state.header import KEY_ID_BYTES, NONCE_BYTES, Origin, PublicHeader
-from oracle.state.payload import TAG_BYTES, decode_payload, encode_payload
 from oracle.state.place import Place
 
 __all__ = [

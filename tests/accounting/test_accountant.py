@@ -22,7 +22,7 @@ from oracle.accounting.events import (
 )
 from oracle.accounting.stopper import log_overflow
 from oracle.errors import InputError
-from oracle.mechanisms.between_thresholds import log_answer_law
+from oracle.mechanisms.thresholds.between import log_answer_law
 
 BETWEEN = BetweenThresholdsEvent("logistic", 0.05, 60, 300)
 LAPLACE = BetweenThresholdsEvent("discrete-laplace", 0.05, 60, 300)

@@ -11,7 +11,7 @@ from scipy import stats
 
 from oracle.accounting.between_thresholds import kappa, logistic_log_delta
 from oracle.errors import InputError
-from oracle.mechanisms.between_thresholds import log_answer_law
+from oracle.mechanisms.thresholds.between import log_answer_law
 from tests.accounting.worst_case import worst_delta
 
 

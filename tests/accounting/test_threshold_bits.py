@@ -7,8 +7,8 @@ from oracle.accounting.accountant import UnsupportedEventError, delta_at
 from oracle.accounting.between_thresholds import randomized_response_log_delta
 from oracle.accounting.events import BetweenThresholdsEvent, Composed, ThresholdBitsEvent
 from oracle.accounting.threshold_bits import bits_rho
-from oracle.planning.bisection import row_event
-from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.bisection.model import BisectionPlan
+from oracle.planning.bisection.tight import row_event
 from oracle.planning.model_file import parse_model
 from oracle.planning.planner import plan_model
 

@@ -12,18 +12,22 @@ import numpy as np
 import pytest
 
 from oracle.audit import learners
-from oracle.mechanisms import between_thresholds, exact_choice, noise, noise_laws, stripes
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.between_thresholds import HIGH, LOW, BetweenThresholds
-from oracle.mechanisms.challenge import ArmedSide
+from oracle.mechanisms.choice import exact as exact_choice
+from oracle.mechanisms.choice import stripes
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise import Edges
-from oracle.mechanisms.stopper import Stopper
+from oracle.mechanisms.noise import laws as noise_laws
+from oracle.mechanisms.noise import tables as noise
+from oracle.mechanisms.noise.tables import Edges
+from oracle.mechanisms.thresholds import between as between_thresholds
+from oracle.mechanisms.thresholds.between import HIGH, LOW, BetweenThresholds
+from oracle.mechanisms.thresholds.challenge import ArmedSide
+from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.mechanisms.windows import Window
 from oracle.predictors import classical, rectangles, sides
 from oracle.predictors.bisection import predictor, window
 from oracle.predictors.bisection.trainer import BisectionTrainer
-from oracle.service.shard import Shard
+from oracle.runtime.shard import Shard
 from tests.audit.mutants_of_draws import MUTANTS_OF_DRAWS
 
 __all__ = ["MUTANTS", "planted"]

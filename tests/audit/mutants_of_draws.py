@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.challenge import ArmedSide
 from oracle.mechanisms.slicing import cut_window
+from oracle.mechanisms.thresholds.challenge import ArmedSide
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.sides import SideBank

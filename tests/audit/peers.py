@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from oracle.audit import cells
 from oracle.audit.bounds import epsilon_bound
 from oracle.audit.cells import Cell
-from oracle.audit.dice import Dice
+from oracle.audit.randomness import Dice
 
 __all__ = ["main"]
 

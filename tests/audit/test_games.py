@@ -13,10 +13,10 @@ from oracle.audit.learners import LEARNERS, shadow_bits
 from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import between_policy, halting_law, stopper_shapes, worst_depth
 from oracle.errors import InputError
-from oracle.mechanisms.edges import cut_places
+from oracle.mechanisms.choice.edges import cut_places
 from oracle.mechanisms.patterns import EDGES, number_at
-from oracle.mechanisms.stopper import Stopper
-from oracle.planning.bisection_model import BisectionPlan
+from oracle.mechanisms.thresholds.stopper import Stopper
+from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.guarantees import query_guarantee, training_event
 from oracle.planning.kinds import KINDS
 from oracle.predictors.bisection.predictor import Bisection

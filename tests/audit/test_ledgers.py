@@ -20,15 +20,15 @@ from oracle.accounting.ledger import (
     SideRearmed,
     decode,
 )
-from oracle.audit.ledgers import against_ledger
-from oracle.audit.receipts import Statement, statement_of
 from oracle.planning.plan import Plan
 from oracle.predictors.base import phase_started
-from oracle.service.fork import fork_event
-from oracle.service.standing import standing
-from oracle.service.telemetry import beginning, standing_at
+from oracle.receipts.ledgers import against_ledger
+from oracle.receipts.receipts import Statement, statement_of
+from oracle.runtime.fork import fork_event
 from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
+from oracle.telemetry.ledger_event import standing
+from oracle.telemetry.records import beginning, standing_at
 from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.shards import (

@@ -8,12 +8,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PhaseStarted, ShardStarted, ShardStopped, encode
-from oracle.audit.ledgers import against_ledger
-from oracle.audit.receipts import Statement, open_receipt, seal, statement_of, verify_statement
 from oracle.cli.main import app
 from oracle.errors import InputError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import phase_started
+from oracle.receipts.ledgers import against_ledger
+from oracle.receipts.receipts import Statement, open_receipt, seal, statement_of, verify_statement
 from tests.predictors.examples import example
 from tests.predictors.plans import planned
 from tests.support.shards import first_snapshot

@@ -10,9 +10,13 @@ from typer.testing import CliRunner
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
 from oracle.accounting.ledger import decode as ledger_event
 from oracle.audit.learners import LEARNERS
-from oracle.audit.ledgers import against_ledger, read_ledger
-from oracle.audit.receipt_keys import public_key_path, read_public_key, signing_key
-from oracle.audit.receipts import (
+from oracle.cli.main import app
+from oracle.cli.serve import command as serve
+from oracle.errors import InputError, KeyFileError, StateError, StorageError
+from oracle.planning.kinds import decode_plan
+from oracle.receipts.keys import public_key_path, read_public_key, signing_key
+from oracle.receipts.ledgers import against_ledger, read_ledger
+from oracle.receipts.receipts import (
     ForgedReceiptError,
     make_statement,
     open_receipt,
@@ -20,10 +24,6 @@ from oracle.audit.receipts import (
     tag_commitment,
     verify_statement,
 )
-from oracle.cli import serve
-from oracle.cli.main import app
-from oracle.errors import InputError, KeyFileError, StateError, StorageError
-from oracle.planning.kinds import decode_plan
 from oracle.state.folder import newest_bytes
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from oracle.audit import stopwatch
-from oracle.mechanisms.between_thresholds import BetweenThresholds
+from oracle.mechanisms.thresholds.between import BetweenThresholds
 
 __all__ = ["counted_work"]
 

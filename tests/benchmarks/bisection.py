@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.bisection.model import BisectionPlan
 from tests.benchmarks.engine import answering
 from tests.benchmarks.pairs import Floor, Row, Settings, cpu_rate, paired
 from tests.benchmarks.states import bisection_plan, queries, trained

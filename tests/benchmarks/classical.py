@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.planning.classical_model import ClassicalPlan
+from oracle.planning.classical.model import ClassicalPlan
 from oracle.predictors.classical import ClassicalTrainer
 from tests.benchmarks.engine import answering
 from tests.benchmarks.pairs import Floor, Row, Settings, cpu_rate, paired

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from oracle.cli import init
+from oracle.cli.init import command as init
 from oracle.planning.plan import Plan
 from tests.benchmarks.states import inside, queries
 from tests.support.folders import command, environment, write_config

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.service.memory import settle_memory
+from oracle.runtime.memory import settle_memory
 from tests.benchmarks.noise import DRAWS, drawing
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, cpu_rate, paired, wall_rate
 from tests.benchmarks.states import box_plan, inside, queries, trained

@@ -17,7 +17,7 @@ import msgspec
 
 from connectors.base import ARROW_STREAM, JSON
 from oracle.planning.plan import BoxPlan
-from oracle.service.memory import settle_memory
+from oracle.runtime.memory import settle_memory
 from tests.benchmarks.engine import alone
 from tests.benchmarks.kafka_delay import Delays, delays
 from tests.benchmarks.kafka_stage import Daemons, Echo, Played, Service, Stage, play

@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from connectors.kafka.client import make_consumer, make_producer
+from connectors.kafka.record_batches import uninstall
 from connectors.kafka.settings import KafkaSettings
-from connectors.kafka.wholesale import uninstall
 
 __all__ = ["ECHOES"]
 

@@ -8,7 +8,7 @@ import opendp.prelude as dp
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise import draw
+from oracle.mechanisms.noise.tables import draw
 from tests.benchmarks.pairs import Floor, Row, Settings, cpu_rate, paired
 from tests.support.shards import SECRET
 

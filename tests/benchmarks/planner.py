@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from oracle.accounting.between_thresholds import kappa
 from oracle.accounting.stopper import log_overflow
-from oracle.planning.box_model import BoxModel
-from oracle.planning.tight import plan_or_wish
+from oracle.planning.boxes.model import BoxModel
+from oracle.planning.boxes.tight import plan_or_wish
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
 from tests.benchmarks.states import box_model
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import BoxPlan
-from oracle.service.shard import Shard
+from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
 from tests.benchmarks.daemon import Bench
 from tests.benchmarks.engine import alone

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oracle.planning.bisection_model import BisectionModel, BisectionPlan
-from oracle.planning.box_model import BoxModel
-from oracle.planning.classical import box_as_classical
-from oracle.planning.classical_model import ClassicalPlan
+from oracle.planning.bisection.model import BisectionModel, BisectionPlan
+from oracle.planning.boxes.model import BoxModel
+from oracle.planning.boxes.tight import plan_or_wish
+from oracle.planning.classical.model import ClassicalPlan
+from oracle.planning.classical.tight import box_as_classical
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.planner import wish_for
-from oracle.planning.stumps_model import StumpsModel, StumpsPlan
-from oracle.planning.tight import plan_or_wish
+from oracle.planning.stumps.model import StumpsModel, StumpsPlan
 from oracle.predictors.base import Predictor
 from oracle.predictors.kinds import new_trainer, restore_predictor
 from oracle.state.format import Snapshot

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
-from oracle.planning.stumps_model import StumpsPlan
+from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.stumps import StumpsTrainer
 from tests.benchmarks.engine import answering
 from tests.benchmarks.pairs import Row, Settings, cpu_rate, paired

@@ -17,10 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.base import Lag
 from oracle.predictors.base import PublicFacts
-from oracle.service.board import Board
-from oracle.service.log import PublicLog
-from oracle.service.metrics import Format, Metrics, encode
-from oracle.service.telemetry import Work
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.metrics import Format, Metrics, encode
+from oracle.telemetry.records import Work
+from oracle.telemetry.registry import Board
 from tests.benchmarks.daemon import Bench
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
 from tests.benchmarks.states import box_plan

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from oracle.cli.main import run as run_line
-from oracle.planning import boxes
-from oracle.planning.tight import plan_or_wish
+from oracle.planning.boxes import kind as boxes
+from oracle.planning.boxes.tight import plan_or_wish
 from tests.support.checked import make_ready
 from tests.support.folders import long_plan, make_state, write_config, write_log
 

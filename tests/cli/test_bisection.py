@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.kinds import decode_plan
 from tests.support.folders import long_plan, make_state, write_config
 

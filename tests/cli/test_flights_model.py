@@ -3,11 +3,11 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from oracle.cli.flights.data import prepare
-from oracle.cli.flights.model import EPSILON, FIRST_SHARE, allowed, least_flights, model, model_text
-from oracle.cli.flights.report import STRICTER_EPSILON
 from oracle.cli.models import read_model
-from oracle.planning.tight import plan_tight
+from oracle.demo.data import prepare
+from oracle.demo.model import EPSILON, FIRST_SHARE, allowed, least_flights, model, model_text
+from oracle.demo.report import STRICTER_EPSILON
+from oracle.planning.boxes.tight import plan_tight
 from oracle.predictors.rectangles import RectanglesTrainer
 
 EXAMPLES = 252_042

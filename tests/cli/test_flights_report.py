@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from oracle.cli.flights.data import Prepared
-from oracle.cli.flights.plot import draw
-from oracle.cli.flights.report import summary, what_happened, what_next
-from oracle.cli.flights.score import score, score_files
-from oracle.cli.status import Status
+from oracle.demo.data import Prepared
+from oracle.demo.plot import draw
+from oracle.demo.report import summary, what_happened, what_next
+from oracle.demo.score import score, score_files
 from oracle.errors import DataError
 from oracle.planning.promise import Promise
+from oracle.state.status import Status
 
 TRUTH = np.array([True, True, True, False, True, True, False, True])
 LABELS = np.array([1, 0, 1, 0, 1, 0, 1, 1], dtype=np.int8)

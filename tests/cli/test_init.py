@@ -8,7 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from oracle.cli import init
+from oracle.cli.init import command as init
 from oracle.errors import PlanError
 from oracle.planning.kinds import decode_plan
 from oracle.state.folder import FolderStore, newest_bytes, read_plan

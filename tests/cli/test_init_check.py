@@ -9,10 +9,10 @@ import pytest
 from oracle.accounting.accountant import delta_at
 from oracle.accounting.ledger import StartChecked
 from oracle.errors import StorageError
+from oracle.planning.boxes.edges import counted
 from oracle.planning.guarantees import released_event
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import BoxPlan, CheckPlan
-from oracle.planning.stripes import counted
 from oracle.state.event_lines import read_events
 from oracle.state.folder import read_plan
 from oracle.state.starts import record_start, starts_path

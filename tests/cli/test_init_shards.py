@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from oracle.cli import init_shards
+from oracle.cli.init import shards as init_shards
 from oracle.cli.tables import labelled_batches
 from oracle.planning.kinds import decode_plan
 from oracle.predictors import split

@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from oracle.accounting.ledger import PhaseStarted
-from oracle.audit.ledgers import read_ledger
 from oracle.cli import tables
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.persons import AtMost
 from oracle.planning.kinds import decode_plan
+from oracle.receipts.ledgers import read_ledger
 from tests.predictors.plans import feature
 from tests.support.folders import write_config
 

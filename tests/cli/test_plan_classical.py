@@ -6,11 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from oracle.planning.classical_model import ClassicalPlan
+from oracle.config.documents import read_toml
+from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.kinds import decode_plan
 from oracle.planning.model_file import parse_model
 from oracle.planning.planner import wish_for
-from oracle.service.documents import read_toml
 from tests.support.folders import write_config
 from tests.support.shards import bodies
 

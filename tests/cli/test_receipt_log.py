@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from oracle.audit.receipt_keys import signing_key
-from oracle.audit.receipts import make_statement, open_receipt, seal
-from oracle.cli.receipt_log import QueryLog, against_log
+from oracle.cli.audit.receipt_log import QueryLog, against_log
 from oracle.planning.kinds import decode_plan
 from oracle.predictors.kinds import new_trainer
+from oracle.receipts.keys import signing_key
+from oracle.receipts.receipts import make_statement, open_receipt, seal
 from oracle.state.format import Snapshot, encode
 from oracle.state.genesis import Genesis, read_genesis, write_genesis
 from oracle.state.keys import read_key_file

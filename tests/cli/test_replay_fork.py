@@ -11,11 +11,11 @@ import pytest
 
 from connectors.local.jsonl import JsonlSource
 from oracle.accounting.ledger import PhaseStarted, ReplayForked, SideRearmed, decode, encode
-from oracle.cli import replay_fork
-from oracle.cli.replay_fork import Outputs, check_outputs, publish
+from oracle.cli.replay import fork as replay_fork
+from oracle.cli.replay.fork import Outputs, check_outputs, publish
 from oracle.errors import StorageError
 from oracle.mechanisms.keys import FORK_BYTES
-from oracle.service.fork import fork_cost
+from oracle.runtime.fork import fork_cost
 from oracle.state.folder import FolderStore
 from oracle.state.forks import forks_path, read_forks
 from oracle.state.format import decode as decode_snapshot

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from oracle.accounting.ledger import ModelRetired
-from oracle.audit.ledgers import read_ledger
+from oracle.receipts.ledgers import read_ledger
 from oracle.state.folder import FolderStore
 from oracle.state.keys import read_key_file
 from tests.faults import Faults, SimulatedCrash

@@ -13,11 +13,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from oracle.cli.watched import watched
+from oracle.cli.serve.web import watched
+from oracle.config.web import WebTable
 from oracle.errors import LogDivergedError
-from oracle.service.board import Board
-from oracle.service.config_web import WebTable
-from oracle.service.log import PublicLog
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.registry import Board
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.shards import bodies
 from tests.support.waiting import PATIENCE, eventually
@@ -139,7 +139,7 @@ def test_a_diverged_log_can_be_scraped_before_the_process_ends(state):
 @pytest.mark.parametrize(("draining", "shown"), [(False, 1), (True, 0)])
 async def test_a_diverged_log_is_shown_for_a_while(tmp_path, monkeypatch, draining, shown):
     """It ends by itself; a process that was told to stop does not wait, nor one without a web server."""
-    monkeypatch.setattr("oracle.cli.watched._SHOWN_SECONDS", 0.2)
+    monkeypatch.setattr("oracle.cli.serve.web._SHOWN_SECONDS", 0.2)
     for table in (WebTable(port=0), None):
         board = Board(long_plan(), PublicLog(io.StringIO()), version="test")
         board.shard(0)

@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 
-from oracle.cli.commands import COMMANDS
+from oracle.cli.commands import COMMANDS, module_of
 
 _HEAVY = {
     "numpy",
@@ -32,7 +31,7 @@ def test_commands_load_what_they_need_when_they_need_it():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_says_of_a_command_what_it_says_of_itself(name):
     """The sentence in the table is the command's own."""
-    module = import_module(f"oracle.cli.{name}")
+    module = module_of(name)
     says = module.app.info.help if hasattr(module, "app") else module.run.__doc__
     assert " ".join(says.partition("\n\n")[0].split()) == COMMANDS[name]
 

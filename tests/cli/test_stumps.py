@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oracle.planning.kinds import decode_plan
-from oracle.planning.stumps_model import StumpsPlan
+from oracle.planning.stumps.model import StumpsPlan
 from tests.support.folders import write_config
 
 _MODEL = """

@@ -8,9 +8,9 @@ import pytest
 
 from connectors.secret_files import fault_of, open_secret
 from connectors.tls import Tls, tls_context
+from oracle.config.credentials import secret_of, tls_of
+from oracle.config.tls import TlsTable
 from oracle.errors import InputError
-from oracle.service.config_tls import TlsTable
-from oracle.service.secrets import secret_of, tls_of
 from tests.support.certificates import Authority
 from tests.support.configs import write_secret
 
@@ -52,7 +52,7 @@ def test_password_behind_links(tmp_path, secret, mode):
 def test_password_out_of_a_pipe(secret):
     """What a shell hands over as <(command) is nobody else's."""
     script = (
-        "import sys; from pathlib import Path; from oracle.service.secrets import secret_of; "
+        "import sys; from pathlib import Path; from oracle.config.credentials import secret_of; "
         "print(secret_of('p', Path(sys.argv[1])))"
     )
     line = ["bash", "-c", '"$0" -c "$1" <(cat "$2")', sys.executable, script, str(secret)]

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from tests.kafka.conftest import broker
+from tests.connectors.kafka.conftest import broker
 from tests.support.prometheus import prometheus
 
 __all__ = ["broker"]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from oracle.cli.version import version
-from oracle.service.config import load_config
+from oracle.config.daemon import load_config
 from tests.support.dockerfile import read_stages
 from tests.support.prometheus import DEPLOY
 

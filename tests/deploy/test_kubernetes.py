@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from oracle.cli.version import version
-from oracle.service.config import load_config
+from oracle.config.daemon import load_config
 from oracle.state.keys import create_key_file, read_key_file
 from tests.support.dockerfile import read_stages
 from tests.support.prometheus import DEPLOY

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from oracle.config.daemon import ServiceTable
 from oracle.errors import KeyFileError
-from oracle.service.config import ServiceTable
 from oracle.state.keys import create_key_file, read_key_file
 from tests.support.prometheus import DEPLOY, program
 

@@ -7,7 +7,7 @@ import pytest
 from oracle.errors import InputError, RefusedError
 from oracle.evaluation.release import _scale, check_release, cost_of, noise_reach, release
 from oracle.evaluation.trial import Trial
-from oracle.mechanisms.exact_noise import discrete_laplace
+from oracle.mechanisms.noise.exact import discrete_laplace
 from tests.support.folders import long_plan
 
 

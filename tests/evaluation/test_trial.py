@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from oracle.evaluation.baselines import baselines, best_box, best_stump
 from oracle.evaluation.report import report_of
 from oracle.evaluation.trial import Table, Trial, interval, order_of
-from oracle.planning.box_model import BoxModel
+from oracle.planning.boxes.model import BoxModel
 from oracle.planning.features import Feature
 from oracle.planning.promise import promise_of
 from tests.support.folders import long_plan

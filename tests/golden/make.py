@@ -30,12 +30,12 @@ from msgspec.structs import replace
 from connectors.local.jsonl import JsonlSink, JsonlSource
 from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
-from oracle.service.daemon import Daemon, DaemonSettings
-from oracle.service.log import PublicLog
-from oracle.service.watch import Watch
+from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.folder import FolderStore
 from oracle.state.format import encode
 from oracle.state.genesis import Genesis, write_genesis
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.reporter import Watch
 from tests.predictors.examples import example
 from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.test_paper import toy_plan

@@ -17,7 +17,7 @@ from oracle.accounting.ledger import encode as encode_event
 from oracle.errors import NewerVersionError, PerpetuaError, PlanError, StateError
 from oracle.planning.kinds import KINDS, decode_plan
 from oracle.planning.plan import PLAN_VERSION
-from oracle.service.shard import Shard
+from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore, newest_bytes, peek_folder, read_plan
 from oracle.state.format import decode, encode, peek
 from oracle.state.genesis import read_genesis, write_genesis

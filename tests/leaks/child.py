@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import oracle.cli.serve
-import oracle.service.web.server  # noqa: F401 -- imported before the fork, once for all
-from oracle.cli import init, progress, watched
+import oracle.cli.serve.command
+import oracle.web.server  # noqa: F401 -- imported before the fork, once for all
+from oracle.cli import progress
+from oracle.cli.init import command as init
 from oracle.cli.main import main
+from oracle.cli.serve import web as watched
 from oracle.planning.kinds import decode_plan
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.tokens import Tokens

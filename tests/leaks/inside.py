@@ -21,17 +21,18 @@ import structlog
 
 from connectors.base import ARROW_STREAM, JSON
 from connectors.local.memory import MemoryLog, MemorySink, MemorySource
-from oracle.service import committing, daemon
-from oracle.service.board import Board
-from oracle.service.daemon import Daemon, DaemonSettings
-from oracle.service.health import Health
-from oracle.service.log import PublicLog
-from oracle.service.metrics import Metrics
-from oracle.service.standing import standing
-from oracle.service.web.app import make_app
+from oracle.runtime import commit_queue as committing
+from oracle.runtime import daemon
+from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
+from oracle.telemetry.health import Health
+from oracle.telemetry.ledger_event import standing
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.metrics import Metrics
+from oracle.telemetry.registry import Board
+from oracle.web.app import make_app
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.sightings import PATHS, Sightings, masked, masked_rows
 from tests.leaks.spelling import as_values

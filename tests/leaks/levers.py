@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from oracle.codec.batches import DecodedBatch
 from oracle.predictors.base import Answers
-from oracle.service import metrics
-from oracle.service.codec.batches import DecodedBatch
-from oracle.service.families import Family, Moment
-from oracle.service.families import families as families_of
-from oracle.service.shard import Shard
+from oracle.runtime.shard import Shard
+from oracle.telemetry import metrics
+from oracle.telemetry.families import Family, Moment
+from oracle.telemetry.families import families as families_of
 from tests.leaks.subjects import Kind
 
 __all__ = ["Mutant", "Patch", "after", "asked", "fill", "gauge", "in_channels", "on_answers", "ones"]

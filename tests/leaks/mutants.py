@@ -13,21 +13,21 @@ import pyarrow as pa
 import typer
 
 from oracle.accounting.ledger import PhaseEnded
-from oracle.cli import init
+from oracle.cli.init import command as init
+from oracle.codec.arrow.messages import ArrowCodec
+from oracle.codec.batches import DecodedBatch
+from oracle.codec.json import messages as json_messages
+from oracle.codec.json.messages import JsonCodec
+from oracle.codec.rejections import Rejection
 from oracle.errors import LogDivergedError
 from oracle.predictors.base import Answers
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
-from oracle.service.codec import json_messages
-from oracle.service.codec.arrow_messages import ArrowCodec
-from oracle.service.codec.batches import DecodedBatch
-from oracle.service.codec.json_messages import JsonCodec
-from oracle.service.codec.rejections import Rejection
-from oracle.service.health import Health
-from oracle.service.shard import Shard
-from oracle.service.telemetry import Work
-from oracle.service.watch import Watch
-from oracle.service.web import app, guard
+from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
+from oracle.telemetry.health import Health
+from oracle.telemetry.records import Work
+from oracle.telemetry.reporter import Watch
+from oracle.web import app, guard
 from tests.leaks.levers import Mutant, Patch, after, asked, fill, gauge, in_channels, on_answers, ones
 from tests.leaks.mutants_of_others import MUTANTS_OF_OTHERS, metric_by_label
 from tests.support.shards import arrow_body

@@ -7,15 +7,16 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from oracle.codec.json import messages as json_messages
+from oracle.codec.json import values as json_values
 from oracle.mechanisms.orders import text_digits
-from oracle.mechanisms.threshold_bits import BinaryThresholdOracle
+from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.classical import ClassicalPredictor
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.stumps import StumpsPERP
-from oracle.service.codec import json_messages, json_values
-from oracle.service.watch import Watch
-from oracle.service.web import app
+from oracle.telemetry.reporter import Watch
+from oracle.web import app
 from tests.leaks.levers import Mutant, Patch, after, gauge, in_channels, on_answers, ones
 
 __all__ = ["MUTANTS_OF_OTHERS", "metric_by_label"]

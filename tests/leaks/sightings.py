@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from oracle.predictors.base import StateArrays
-from oracle.service.marks import CommitMark
+from oracle.runtime.marks import CommitMark
 from oracle.state.format import decode, peek
 from oracle.state.header import HEADER_BYTES
 from oracle.state.keys import read_key_file

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from oracle.errors import InputError
-from oracle.mechanisms.between_thresholds import HIGH, LOW, MEDIUM, BetweenThresholds, log_answer_law
-from oracle.mechanisms.noise import Law, draw
+from oracle.mechanisms.noise.tables import Law, draw
+from oracle.mechanisms.thresholds.between import HIGH, LOW, MEDIUM, BetweenThresholds, log_answer_law
 from tests.mechanisms.test_noise_edges import LAWS, below
 
 RNG = np.random.default_rng(11)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oracle.mechanisms.dealing import Deal
 from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.partition import Deal
 
 KEY = PhaseKey(bytes(range(32)))
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from oracle.mechanisms.addresses import Addresses
-from oracle.mechanisms.edges import best_cuts, cut_places, side_places
-from oracle.mechanisms.exact_choice import KeyedBits, Places, choose_place
+from oracle.mechanisms.choice.edges import best_cuts, cut_places, side_places
+from oracle.mechanisms.choice.exact import KeyedBits, Places, choose_place
 from oracle.mechanisms.keys import PhaseKey
 
 _EDGES = 7

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from oracle.mechanisms.addresses import Addresses
-from oracle.mechanisms.exact_choice import KeyedBits, Places, choose_place, exp_bounds
+from oracle.mechanisms.choice.exact import KeyedBits, Places, choose_place, exp_bounds
 from oracle.mechanisms.keys import PhaseKey
 
 _GROUPS = ((0, 3), (2, 1), (2, 5), (1, 2), (7, 6), (3, 0))

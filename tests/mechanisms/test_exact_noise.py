@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from oracle.mechanisms.exact_choice import exp_bounds
-from oracle.mechanisms.exact_noise import discrete_laplace
+from oracle.mechanisms.choice.exact import exp_bounds
+from oracle.mechanisms.noise.exact import discrete_laplace
 
 
 class _Seeded:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise import EDGE_DISTANCE, Edges, Law, draw, edges, geometric, tail_reach
+from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Edges, Law, draw, edges, geometric, tail_reach
 
 LAWS: tuple[Law, ...] = ("logistic", "discrete-laplace")
 ALL_LAWS: tuple[Law, ...] = (*LAWS, "laplace")

@@ -6,7 +6,7 @@ from scipy import stats
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise import Law, draw
+from oracle.mechanisms.noise.tables import Law, draw
 
 COUNT = 20_000
 SCALE = 0.25

@@ -7,7 +7,7 @@ from scipy import stats
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise import draw
+from oracle.mechanisms.noise.tables import draw
 
 dp.enable_features("contrib")
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.errors import InputError
-from oracle.mechanisms.between_thresholds import BetweenThresholds
-from oracle.mechanisms.challenge import ArmedSide
-from oracle.mechanisms.noise import draw
-from oracle.mechanisms.stopper import Stopper
+from oracle.mechanisms.noise.tables import draw
+from oracle.mechanisms.thresholds.between import BetweenThresholds
+from oracle.mechanisms.thresholds.challenge import ArmedSide
+from oracle.mechanisms.thresholds.stopper import Stopper
 
 THRESHOLDS = BetweenThresholds("logistic", 1.0, 2, 3, 5)
 POINTS = np.array([-1.0, 0.0, 0.0, 2.5, np.inf])

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.mechanisms.addresses import Addresses
-from oracle.mechanisms.edges import side_places
+from oracle.mechanisms.choice.edges import side_places
+from oracle.mechanisms.choice.stripes import Outermost, choose_sides, learn_edge, parted_places
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.patterns import NONE, number_at, places_of
-from oracle.mechanisms.stripes import Outermost, choose_sides, learn_edge, parted_places
 
 _EDGES = 24
 """Edges of a small grid."""

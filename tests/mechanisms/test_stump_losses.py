@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracle.mechanisms.choice import _weights
-from oracle.mechanisms.stump_losses import cut_losses, least_losses, ranking
+from oracle.mechanisms.choice.losses import _weights
+from oracle.mechanisms.choice.stump_losses import cut_losses, least_losses, ranking
 
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), max_size=12)
 

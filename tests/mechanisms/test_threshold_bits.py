@@ -7,8 +7,8 @@ import pytest
 import scipy.stats
 
 from oracle.errors import InputError, RefusedError
-from oracle.mechanisms.noise_laws import CLIP, FrozenLaw, Gaussian, Laplace, NoiseLaw, Uniform, named_law
-from oracle.mechanisms.threshold_bits import BinaryThresholdOracle, BitLedger
+from oracle.mechanisms.noise.laws import CLIP, FrozenLaw, Gaussian, Laplace, NoiseLaw, Uniform, named_law
+from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle, BitLedger
 
 _LAWS: dict[str, tuple[NoiseLaw, Any]] = {
     "laplace": (Laplace(0.3), scipy.stats.laplace(scale=0.3)),

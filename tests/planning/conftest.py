@@ -6,10 +6,10 @@ from typing import Literal
 
 import pytest
 
-from oracle.planning.box_model import BoxModel
+from oracle.planning.boxes.model import BoxModel
+from oracle.planning.boxes.tight import plan_tight
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan
-from oracle.planning.tight import plan_tight
 
 Planner = Callable[[BoxModel], BoxPlan]
 

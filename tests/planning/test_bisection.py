@@ -6,10 +6,10 @@ import pytest
 from oracle.accounting.accountant import delta_at
 from oracle.accounting.events import ThresholdBitsEvent
 from oracle.errors import InputError, PlanError
-from oracle.mechanisms.noise_laws import Laplace
-from oracle.planning.bisection import row_event
-from oracle.planning.bisection_bound import average_error_bound, critical_count, final_side, probability_near
-from oracle.planning.bisection_model import BisectionModel, BisectionPlan
+from oracle.mechanisms.noise.laws import Laplace
+from oracle.planning.bisection.bound import average_error_bound, critical_count, final_side, probability_near
+from oracle.planning.bisection.model import BisectionModel, BisectionPlan
+from oracle.planning.bisection.tight import row_event
 from oracle.planning.model import Feature
 from oracle.planning.model_file import parse_model
 from oracle.planning.planner import as_paper, plan_model, verify_plan, wish_for

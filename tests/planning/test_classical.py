@@ -10,8 +10,9 @@ from scipy import stats
 from oracle.accounting.accountant import delta_at
 from oracle.errors import InputError, PlanError
 from oracle.mechanisms.patterns import EDGES
-from oracle.planning.box_model import BoxModel
-from oracle.planning.classical import (
+from oracle.planning.boxes.model import BoxModel
+from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
+from oracle.planning.classical.tight import (
     ENDLESS,
     box_as_classical,
     box_error,
@@ -19,11 +20,10 @@ from oracle.planning.classical import (
     stump_error,
     stumps_as_classical,
 )
-from oracle.planning.classical_model import ClassicalModel, ClassicalPlan
 from oracle.planning.model import Feature
 from oracle.planning.model_file import parse_model
 from oracle.planning.planner import as_classical, plan_model, verify_plan, wish_for
-from oracle.planning.stumps_model import StumpsModel
+from oracle.planning.stumps.model import StumpsModel
 from tests.predictors.plans import feature
 
 _KINDS = pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oracle.errors import InputError
-from oracle.planning.box_model import BoxModel
+from oracle.planning.boxes.model import BoxModel
 from oracle.planning.model import Limits
 from oracle.planning.model_file import parse_model
 

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from oracle.accounting.accountant import UnsupportedEventError
 from oracle.errors import InputError, PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS
-from oracle.planning.box_model import BoxModel
+from oracle.planning.boxes.model import BoxModel
+from oracle.planning.boxes.paper import check_paper, check_runnable, plan_paper
 from oracle.planning.guarantees import query_guarantee
 from oracle.planning.kinds import decode_plan
 from oracle.planning.model import Feature
 from oracle.planning.model_file import parse_model
-from oracle.planning.paper import check_paper, check_runnable, plan_paper
 from oracle.planning.planner import as_paper, plan_model, verify_plan, wish_for
 
 

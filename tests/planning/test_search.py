@@ -9,7 +9,7 @@ from scipy import stats
 from oracle.accounting import between_thresholds
 from oracle.accounting.between_thresholds import logistic_fits, logistic_log_delta
 from oracle.errors import PlanError
-from oracle.planning.harvest import trials_for
+from oracle.planning.boxes.harvest import trials_for
 
 
 def instances(count: int) -> list[tuple[float, int, int, float]]:

@@ -5,10 +5,10 @@ import msgspec
 import pytest
 
 from oracle.errors import InputError, PlanError
-from oracle.planning import boxes
-from oracle.planning.box_model import BoxModel
+from oracle.planning.boxes import kind as boxes
+from oracle.planning.boxes.model import BoxModel
+from oracle.planning.boxes.tight import plan_or_wish
 from oracle.planning.sharding import MAX_SHARDS, plan_shards, shard_model
-from oracle.planning.tight import plan_or_wish
 from tests.predictors.plans import feature
 
 _wish_once = functools.cache(plan_or_wish)

@@ -14,8 +14,8 @@ from oracle.planning.kinds import decode_plan
 from oracle.planning.model import Feature
 from oracle.planning.model_file import parse_model
 from oracle.planning.planner import plan_model, verify_plan, wish_for
-from oracle.planning.stumps_model import StumpsModel, StumpsPlan
-from oracle.planning.stumps_tight import selection_error
+from oracle.planning.stumps.model import StumpsModel, StumpsPlan
+from oracle.planning.stumps.tight import selection_error
 
 
 def model(features: int = 14, **others: object) -> StumpsModel:

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.errors import PlanError
+from oracle.planning.boxes.tight import side_names
 from oracle.planning.model import Model
 from oracle.planning.model_file import parse_model
 from oracle.planning.planner import plan_model, quick_examples
 from oracle.planning.schemas import range_of
 from oracle.planning.suggest import Offer, lines_of, nearest, offer_of, with_sides
-from oracle.planning.tight import side_names
 
 
 def model(sides: str = "both", features: int = 1, **changes: object) -> Model:

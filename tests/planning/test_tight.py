@@ -9,12 +9,12 @@ import pytest
 from oracle.accounting.between_thresholds import kappa, laplace_log_delta, logistic_log_delta
 from oracle.accounting.stopper import log_overflow
 from oracle.errors import PlanError
+from oracle.planning.boxes.harvest import trials_for
+from oracle.planning.boxes.tight import least_examples, plan_tight
 from oracle.planning.guarantees import verify
-from oracle.planning.harvest import trials_for
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, InstancePlan, PhasePlan
 from oracle.planning.sizes import Shares, size_phase
-from oracle.planning.tight import least_examples, plan_tight
 from tests.planning.conftest import Planner, model_of
 
 # sides, epsilon, declared examples; all of alpha = 0.1, beta = 0.05, delta = 1e-3, gamma = 1

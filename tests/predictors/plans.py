@@ -9,15 +9,15 @@ from typing import Literal
 
 import msgspec
 
-from oracle.mechanisms.noise import Law
-from oracle.planning.bisection import wish_for_bisection
-from oracle.planning.bisection_model import BisectionModel, BisectionPlan
-from oracle.planning.box_model import BoxModel
-from oracle.planning.classical_model import ClassicalPlan
+from oracle.mechanisms.noise.tables import Law
+from oracle.planning.bisection.model import BisectionModel, BisectionPlan
+from oracle.planning.bisection.tight import wish_for_bisection
+from oracle.planning.boxes.model import BoxModel
+from oracle.planning.boxes.tight import plan_tight, side_names
+from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.model import Feature, Limits
 from oracle.planning.plan import BoxPlan, CheckPlan, InstancePlan, Phase, PhasePlan, ScalePlan, StopperPlan
-from oracle.planning.stumps_model import SelectionPlan, StumpsPlan
-from oracle.planning.tight import plan_tight, side_names
+from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 
 __all__ = ["feature", "planned", "tiny_bisection_plan", "tiny_classical_plan", "tiny_plan", "tiny_stumps_plan"]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise import Law, draw
+from oracle.mechanisms.noise.tables import Law, draw
 from oracle.planning.plan import BoxPlan, InstancePlan
 
 __all__ = ["Reference"]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
-from oracle.planning.box_model import BoxModel
+from oracle.planning.boxes.model import BoxModel
+from oracle.planning.boxes.tight import plan_tight
 from oracle.planning.plan import BoxPlan
-from oracle.planning.tight import plan_tight
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from tests.predictors.plans import feature
 from tests.predictors.suite import Features, Present

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.accounting.ledger import PhaseStarted, PlanEnded
 from oracle.errors import CorruptSnapshotError, DataError
-from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.bisection.model import BisectionPlan
 from oracle.predictors.base import NO_LABEL, StateArrays
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.bisection.trainer import BisectionTrainer

@@ -10,12 +10,12 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle.mechanisms.noise_laws import FrozenLaw, Gaussian, Laplace, Uniform
-from oracle.mechanisms.threshold_bits import BinaryThresholdOracle
+from oracle.mechanisms.noise.laws import FrozenLaw, Gaussian, Laplace, Uniform
+from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
 from oracle.predictors.bisection.basis import BasisFinder, principal_axes
 from oracle.predictors.bisection.hypercube import OnlineBisection, closed_form
 from oracle.predictors.bisection.newton import StochasticNewton, block_length, solve
-from tests.bisection.streams import blocks, queries
+from tests.experiments.bisection.streams import blocks, queries
 
 _LAWS = {
     "laplace": Laplace(0.05),

@@ -7,12 +7,12 @@ import pytest
 from oracle.accounting.ledger import PhaseEnded, PlanEnded
 from oracle.errors import CorruptSnapshotError, DataError
 from oracle.mechanisms.keys import PhaseKey
-from oracle.planning.classical import ENDLESS
-from oracle.planning.classical_model import ClassicalModel, ClassicalPlan
+from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
+from oracle.planning.classical.tight import ENDLESS
 from oracle.planning.planner import wish_for
 from oracle.predictors.base import NO_LABEL, StateArrays
 from oracle.predictors.classical import ClassicalPredictor, ClassicalTrainer
-from oracle.service.fork import fork_cost
+from oracle.runtime.fork import fork_cost
 from tests.predictors.plans import feature, tiny_classical_plan, tiny_plan
 from tests.predictors.suite import (
     OTHER_SECRET,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.cli.plan import PAGES
+from oracle.cli.plan.command import PAGES
 from oracle.errors import PlanError
 from oracle.planning.kinds import KINDS, decode_plan
 from oracle.predictors.kinds import PREDICTORS

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from oracle.accounting.ledger import PhaseStarted, SideRearmed
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.planning.box_model import BoxModel
+from oracle.planning.boxes.model import BoxModel
+from oracle.planning.boxes.paper import _Constants, _Phase, _write_phase, plan_paper
 from oracle.planning.model import Feature
-from oracle.planning.paper import _Constants, _Phase, _write_phase, plan_paper
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from tests.predictors.paper_reference import PaperPhase, PaperReference, Query

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise import draw
+from oracle.mechanisms.noise.tables import draw
 from oracle.planning.features import Feature
 from oracle.planning.plan import ScalePlan
 from oracle.predictors.kinds import new_trainer, points_beyond, restore_predictor

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from oracle.errors import DataError
-from oracle.mechanisms.dealing import Deal
 from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.partition import Deal
 from oracle.predictors.rectangles import RectanglesTrainer
 from oracle.predictors.split import SplitTrainer
 from tests.predictors.plans import feature, tiny_plan

@@ -13,7 +13,7 @@ from oracle.errors import DataError
 from oracle.mechanisms.orders import text_digits
 from oracle.planning.features import columns_of, key_bytes
 from oracle.planning.plan import BoxPlan
-from oracle.planning.stumps_model import StumpsPlan
+from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.base import NO_LABEL, StateArrays
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer

@@ -7,8 +7,8 @@ import pytest
 
 from oracle.errors import CorruptSnapshotError, DataError
 from oracle.mechanisms.addresses import Purpose
-from oracle.mechanisms.stump_losses import ranking
-from oracle.planning.stumps_model import SelectionPlan, StumpsPlan
+from oracle.mechanisms.choice.stump_losses import ranking
+from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 from tests.predictors.everlasting import EverlastingSuite

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.accounting.ledger import PhaseEnded
 from oracle.planning.planner import wish_for
-from oracle.planning.stumps_model import StumpsModel, StumpsPlan
+from oracle.planning.stumps.model import StumpsModel, StumpsPlan
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 from tests.predictors.plans import feature
 from tests.predictors.suite import Features, Present

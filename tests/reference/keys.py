@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from pydantic import BaseModel
 
+from oracle.config.daemon import Config, tables_of
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits, Model
 from oracle.planning.schemas import schema_of
-from oracle.service.config import Config, tables_of
 
 __all__ = ["Key", "Table", "config_tables", "model_tables"]
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracle.config.daemon import Config, load_config, tables_of
 from oracle.errors import InputError
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits
 from oracle.planning.model_file import parse_model
-from oracle.service.config import Config, load_config, tables_of
 from tests.reference.examples import FILES, Place, at, where
 from tests.reference.keys import config_tables, model_tables
 from tests.reference.page import page

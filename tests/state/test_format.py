@@ -19,9 +19,9 @@ from oracle.errors import (
     TruncatedSnapshotError,
     WrongKeyError,
 )
+from oracle.state.blobs import decode_payload, encode_payload
 from oracle.state.format import Snapshot, decode, encode, peek
 from oracle.state.header import HEADER_BYTES, VERSION
-from oracle.state.payload import decode_payload, encode_payload
 from tests.state.suite import DIGEST, KEY, OTHER_PLAN, assert_same, make_snapshot
 
 DTYPES = ["?", "i1", "<i2", ">i4", "<i8", "u1", "<u2", "<u4", ">u8", "<f4", "<f8", ">f8"]

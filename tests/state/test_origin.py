@@ -11,9 +11,9 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.state.folder import FolderStore, newest_bytes, peek_folder, read_plan
 from oracle.state.format import decode, encode, peek
 from oracle.state.header import HEADER_BYTES
-from oracle.state.patient import PatientStore
 from oracle.state.place import Place
 from oracle.state.shards import begin_shards, finish_shards, refuse_copies, refuse_sharded, shard_count, shard_name
+from oracle.state.waiting import PatientStore
 from tests.state.suite import DIGEST, KEY, PLAN, make_snapshot
 
 SHARDS = 3

@@ -10,7 +10,7 @@ import pytest
 from oracle import durable
 from oracle.errors import CorruptSnapshotError, StorageError
 from oracle.state.folder import FolderStore
-from oracle.state.patient import PatientStore
+from oracle.state.waiting import PatientStore
 from tests.support.shards import MASTER_KEY, first_snapshot, small_plan
 from tests.support.waiting import PATIENCE
 

@@ -4,13 +4,13 @@ import sys
 import pytest
 
 from oracle.errors import StorageError
-from oracle.state.room import check_room, folder_problem
+from oracle.state.space import check_room, folder_problem
 
 _CHILD = """
 import resource, sys
 from pathlib import Path
 from oracle.errors import StorageError
-from oracle.state.room import check_room
+from oracle.state.space import check_room
 resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
 check_room(Path(sys.argv[1]), 65536)
 try:

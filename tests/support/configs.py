@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from oracle.config.daemon import Config, load_config
 from oracle.errors import PerpetuaError
-from oracle.service.config import Config, load_config
 
 __all__ = ["SECRET", "forget_settings", "load_tables", "refusal", "write_secret"]
 

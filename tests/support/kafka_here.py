@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from oracle.service.board import Board
-from oracle.service.config import load_config
-from oracle.service.kafka_fleet import check_topics, make_fleet, open_model
-from oracle.service.log import PublicLog
+from oracle.config.daemon import load_config
+from oracle.hosting.kafka import check_topics, make_fleet, open_model
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.registry import Board
 from tests.support.waiting import PATIENCE
 
 __all__ = ["serve_here"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.threshold_bits import BinaryThresholdOracle
+from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
 from oracle.predictors.base import Answers
 from oracle.predictors.rectangles import RectanglesPERP
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from connectors.base import Delivery, Reply
 from oracle.cli.main import main
+from oracle.codec.batches import BatchCodec, DecodedBatch
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers, Predictor, PublicFacts, StateArrays
 from oracle.predictors.kinds import PREDICTORS, restore_predictor
-from oracle.service.codec.batches import BatchCodec, DecodedBatch
 
 __all__ = ["DEADLY", "FAILING", "PoisonedCodec", "body", "restore_poisoned"]
 

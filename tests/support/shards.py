@@ -17,18 +17,18 @@ import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, Commit, Delivery
 from connectors.local.memory import Abort, MemoryLog, MemorySink, MemorySource
+from oracle.codec.batches import BatchCodec
+from oracle.codec.guarded import Codec
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
-from oracle.service.codec.batches import BatchCodec
-from oracle.service.codec.guarded import Codec
-from oracle.service.daemon import Daemon, DaemonSettings
-from oracle.service.log import PublicLog
-from oracle.service.marks import CommitMark
-from oracle.service.shard import Restore, Shard
-from oracle.service.watch import Watch
+from oracle.runtime.daemon import Daemon, DaemonSettings
+from oracle.runtime.marks import CommitMark
+from oracle.runtime.shard import Restore, Shard
 from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.reporter import Watch
 from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.texts import as_rows
 from tests.support.waiting import until

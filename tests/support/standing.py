@@ -1,7 +1,7 @@
 """What a shard says of where it stands, as a receipt has it."""
 
 from oracle.accounting.ledger import ShardStarted, ShardStopped
-from oracle.audit.receipts import Statement
+from oracle.receipts.receipts import Statement
 
 __all__ = ["standing_of"]
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-import oracle.service
+import oracle.web
 from tests.support.waiting import PATIENCE, eventually
 
 __all__ = ["CONTENT_SECURITY_POLICY", "StatusServer"]
@@ -29,7 +29,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_PAGE = Path(oracle.service.__file__).parent / "web" / "page"
+_PAGE = Path(oracle.web.__file__).parent / "page"
 _FILES = {"/": "index.html", "/static/page.css": "page.css", "/static/page.js": "page.js"}
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 
-from oracle.service.codec.rejections import Reason
+from oracle.codec.rejections import Reason
 
 __all__ = ["METRICS", "Watched", "watched"]
 

@@ -10,7 +10,7 @@ import pytest
 from selenium.webdriver import Chrome
 
 from oracle.planning.promise import promise_of
-from oracle.service.web.guard import HEADERS
+from oracle.web.guard import HEADERS
 from tests.support.browser import Page, chromium
 from tests.support.folders import command, environment, long_plan, make_state, write_config, write_log
 from tests.support.status_server import CONTENT_SECURITY_POLICY, StatusServer

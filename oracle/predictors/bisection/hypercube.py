@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.noise_laws import NoiseLaw
+from oracle.mechanisms.noise.laws import NoiseLaw
 from oracle.mechanisms.sums import dots
-from oracle.planning.bisection_bound import SHRINK, critical_count, final_side, probability_near
+from oracle.planning.bisection.bound import SHRINK, critical_count, final_side, probability_near
 from oracle.predictors.base import StateArrays
 from oracle.predictors.bisection.learner import Ask
 

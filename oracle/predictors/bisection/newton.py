@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.noise_laws import NoiseLaw
+from oracle.mechanisms.noise.laws import NoiseLaw
 from oracle.mechanisms.sums import dots, running_sum
 from oracle.predictors.base import StateArrays
 from oracle.predictors.bisection.learner import Ask, clipped

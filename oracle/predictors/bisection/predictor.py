@@ -13,10 +13,10 @@ from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded
 from oracle.errors import CorruptSnapshotError, PlanExhaustedError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise_laws import named_law
+from oracle.mechanisms.noise.laws import named_law
 from oracle.mechanisms.sums import dots
-from oracle.mechanisms.threshold_bits import BinaryThresholdOracle, BitLedger
-from oracle.planning.bisection_model import BisectionPlan
+from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle, BitLedger
+from oracle.planning.bisection.model import BisectionPlan
 from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, phase_started
 from oracle.predictors.bisection.learner import Learner, clipped, in_range
 from oracle.predictors.bisection.window import new_learner
@@ -32,7 +32,7 @@ class Bisection:
 
     Formal guarantees:
         * (epsilon, delta_1) for every training row, over all answers of all rounds together, also against somebody who
-          sees them all and chooses the queries by them (`oracle.planning.bisection.row_event`): answers, and the
+          sees them all and chooses the queries by them (`oracle.planning.bisection.tight.row_event`): answers, and the
           hypothesis, are functions of the queries and of at most T bits of the `BinaryThresholdOracle`.
         * For a change of one coordinate of w* by at most 1: at most T times (1 / (D scale))^2 / 2 of zCDP; `ledger`
           says what was spent of it.

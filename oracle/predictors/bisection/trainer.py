@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oracle.errors import DataError
 from oracle.mechanisms.keys import PhaseKey
-from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.bisection.model import BisectionPlan
 from oracle.predictors.bisection.predictor import Bisection
 
 __all__ = ["BisectionTrainer"]

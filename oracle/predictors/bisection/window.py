@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.noise_laws import NoiseLaw, named_law
+from oracle.mechanisms.noise.laws import NoiseLaw, named_law
 from oracle.mechanisms.sums import dots
-from oracle.planning.bisection_model import BisectionPlan
+from oracle.planning.bisection.model import BisectionPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.bisection.basis import BasisFinder
 from oracle.predictors.bisection.hypercube import OnlineBisection

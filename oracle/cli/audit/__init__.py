@@ -1,0 +1,1 @@
+"""`perpetua audit`: the attacks, and signed receipts."""

@@ -1,0 +1,134 @@
+"""A receipt against the log that it stands for: the queries are answered again, and nothing is published.
+
+Whoever does that holds the genesis file. It tells whether the log is the one that was answered and nothing of any
+answer: of another log, under the run's own key, an answer would be a free one. The running tag is over the queries'
+features and tombstones in the order of their rounds: ids and rejected messages are no part of it.
+"""
+
+import asyncio
+import hashlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from connectors.base import Source
+from oracle.cli.progress import Progress
+from oracle.cli.replay.query_log import ROWS, check_log, has_rows, open_log
+from oracle.errors import ForeignPlanError, InputError, SourceError
+from oracle.hosting.file_kinds import MessageSettings
+from oracle.planning.kinds import decode_plan
+from oracle.planning.plan import Plan
+from oracle.receipts.receipts import Statement, tag_commitment
+from oracle.runtime.marks import Passed
+from oracle.runtime.shard import Shard
+from oracle.state.format import decode
+from oracle.state.genesis import read_genesis
+
+__all__ = ["QueryLog", "against_log"]
+
+_MESSAGES = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLog:
+    """A log, and how it is read.
+
+    Attributes:
+        path: A .jsonl, .parquet or .arrow file, or the .toml configuration of a Kafka source.
+        rows_per_message: Rows of a Parquet or Arrow log that were one message; None where nobody said.
+        partition: Of a Kafka topic.
+    """
+
+    path: Path
+    rows_per_message: int | None = None
+    partition: int = 0
+
+    def source(self, plan: Plan) -> Source:
+        """Return the log's source, not yet open.
+
+        Raises:
+            RefusedError: It is not a log that the plan's model answers.
+            SourceError: It cannot be read.
+            BusError: The brokers do not answer.
+        """
+        if self.path.suffix == ".toml":
+            from oracle.cli.replay.kafka import open_kafka_log
+
+            return open_kafka_log(self.path, plan, self.partition).present()
+        rows = self.rows_per_message or ROWS
+        check_log(plan, self.path, rows, MessageSettings("--log", "--rows-per-message"))
+        return open_log(self.path, plan, rows)
+
+
+def against_log(statement: Statement, log: QueryLog, genesis_file: Path, skipped: Sequence[int] = ()) -> list[str]:
+    """Answer a log again up to a statement's round, and compare running tags and re-arms.
+
+    What does not hold is returned, in words.
+
+    Args:
+        statement: Whose plan can be read.
+        log: The log.
+        genesis_file: Of the run.
+        skipped: Positions of messages that took no round because an operator passed them over.
+
+    Raises:
+        ForeignPlanError: The genesis file is of another plan.
+        StateError: The genesis file cannot be read.
+        InputError: The log ends before the statement's round, or its messages are cut in other places.
+        SourceError: The log cannot be read.
+    """
+    genesis = read_genesis(genesis_file)
+    if genesis.plan != statement.plan.encode():
+        mine = hashlib.sha256(genesis.plan).hexdigest()
+        raise ForeignPlanError(
+            f"--genesis {genesis_file}: it is of plan {mine}, the receipt of {statement.plan_digest}"
+        )
+    plan = decode_plan(genesis.plan)
+    if not 0 <= statement.round <= plan.rounds:
+        return [f"no log leads to round {statement.round:,}: the plan has {plan.rounds:,}"]
+    shard = Shard(plan, decode(genesis.snapshot, genesis.master_key, plan.digest))
+    shard.learn(Passed(skipped=tuple(sorted(skipped))))
+    ended = asyncio.run(_answer_again(shard, log.source(plan), statement.round))
+    mark = shard.mark
+    if mark.round < statement.round and ended:
+        bound = f"must go on to round {statement.round:,}, up to which the receipt goes; it ends at {mark.round:,}"
+        raise InputError("--log", str(log.path), bound)
+    if mark.round < statement.round and has_rows(log.path):
+        bound = f"must be as it was served: no message ends at round {statement.round:,}"
+        raise InputError("--rows-per-message", log.rows_per_message or ROWS, bound)
+    if tag_commitment(plan.digest, mark.round, mark.tag) != statement.tag_commitment:
+        problem = (
+            f"up to round {statement.round:,} the log is not the one that was answered (or the genesis file is that of "
+            "another run of the plan)"
+        )
+        return [problem]
+    if (rearms := shard.facts().rearms) != statement.rearms:
+        return [
+            f"the log leads to {rearms} re-arms up to round {statement.round:,}, the receipt says {statement.rearms}"
+        ]
+    return []
+
+
+async def _answer_again(shard: Shard, source: Source, rounds: int) -> bool:
+    """Answer a log's messages again as long as they take at most so many rounds; return whether the log ended first."""
+    await source.open(None)
+    try:
+        with Progress("replaying", rounds, "rounds") as progress:
+            while (left := rounds - shard.facts().round) > 0:
+                fetched = await source.fetch(_MESSAGES, 1.0)
+                if not fetched:
+                    if not source.exhausted:
+                        msg = "--log: cannot be read to its end"
+                        raise SourceError(msg)
+                    return True
+                batch = shard.decode(fetched)
+                fitting = bisect_right(batch.ends, left)
+                if fitting:
+                    shard.repeat(batch if fitting == len(fetched) else fetched[:fitting])
+                    progress.at(shard.facts().round)
+                if fitting < len(fetched):
+                    break
+    finally:
+        await source.close()
+    return False

@@ -1,0 +1,1 @@
+"""`perpetua check`: what would stop the daemon, found before a restart does."""

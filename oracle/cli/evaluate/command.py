@@ -1,0 +1,227 @@
+"""`perpetua evaluate`: the error on given rows, before anything is released; for their owner's eyes."""
+
+import math
+import secrets
+import sys
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from oracle import durable
+from oracle.accounting.ledger import ScoreReleased
+from oracle.cli.data_ledger import data_ledger, enter_score, read_ledger
+from oracle.cli.evaluate.page import print_cost, print_report
+from oracle.cli.models import read_model
+from oracle.cli.progress import Progress
+from oracle.cli.tables import labelled_batches, order_by
+from oracle.errors import InputError, RefusedError, StorageError
+from oracle.evaluation.baselines import baselines
+from oracle.evaluation.causes import causes
+from oracle.evaluation.page import page
+from oracle.evaluation.release import check_release, cost_of, release
+from oracle.evaluation.report import report_of
+from oracle.evaluation.trial import Table, Trial, order_of, run_trial
+from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
+from oracle.planning.boxes.tight import PLAN_STEPS
+from oracle.planning.features import Feature
+from oracle.planning.model import Model
+from oracle.planning.plan import Plan
+from oracle.planning.planner import plan_model
+from oracle.planning.promise import promise_of
+
+__all__ = ["run"]
+
+
+def run(  # noqa: PLR0913, PLR0917 -- the command's options
+    model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
+    train: Annotated[
+        Path, typer.Option("--train", help="Labelled rows to train on, in any format that init --data takes.")
+    ],
+    test: Annotated[Path, typer.Option("--test", help="Other labelled rows, to test on.")],
+    label: Annotated[str, typer.Option("--label", help="The label column of both.")] = "label",
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, help="Queries to ask; by default each test row once.")
+    ] = None,
+    order: Annotated[
+        Literal["file", "time", "resampled"] | None,
+        typer.Option(
+            "--order",
+            help="In the file's order, or by --time, and again from the beginning; or drawn with replacement, the "
+            "default for more rounds than rows.",
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option("--time", metavar="COLUMN", help="Column of --test with the time, or a number, to order it by."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write an HTML report with plots to this file.")
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--release",
+            metavar="EPSILON",
+            help="Also make one noisy score that may be published. It says what that costs, which is more than "
+            "EPSILON, and asks before.",
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", help="Where --release records its cost; by default the data set's ledger."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--data-name", help="Name of the data set in the ledger; by default the model's."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept the cost of --release without being asked.")] = False,
+) -> None:
+    """Show the error on your own rows before anything is released. What it prints is not private.
+
+    It trains the model's predictor under a throw-away key and asks it; no
+    state is made. Exits 1 if the plan's promise is not kept.
+    """
+    model = read_model(model_file)
+    with Progress("planning", PLAN_STEPS, "steps at most") as progress:
+        plan = plan_model(model, progress.at)
+    if plan.answers != "label":
+        bound = f'answers with numbers; evaluate is for predictors that answer with labels, not "{plan.predictor}"'
+        raise InputError("model.predictor", plan.predictor, bound)
+    if epsilon is not None and ledger is None:
+        ledger = data_ledger(model, model_file, train)
+    sale = _Sale.of(epsilon, ledger, _data_name(model, name), plan, (model.data_epsilon, model.data_delta))
+    tables = _read(train, model.features, label, most=plan.declared), _read(test, model.features, label)
+    secret = secrets.token_bytes(KEY_BYTES)
+    asked, words = _order(test, len(tables[1].labels), rounds, order, time, PhaseKey(secret).ratchet().secret)
+    if sale is not None:
+        sale.agree(train, test, tables[1], asked, yes=yes)
+    with Progress("asking", len(asked), "queries") as progress:
+        trial = run_trial(plan, secret, tables, asked, progress=progress.at)
+    released = None if sale is None else sale.close(trial)
+    promise = promise_of(plan)
+    others = list(baselines(model, *tables, secret))
+    found = list(causes(plan, promise, trial, others, tables))
+    report = report_of(plan, promise, trial, others, found, words, released)
+    if html is not None:
+        _write(html, page(report))
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    else:
+        print_report(report)
+    if not report.kept:
+        raise typer.Exit(1)
+
+
+def _data_name(model: Model, name: str | None) -> str:
+    """Return what the ledger calls the rows' data; a model that names them is not to pay under another name."""
+    if name is not None and model.data not in {None, name}:
+        raise InputError("--data-name", name, f"must be {model.data}, as the model names its data, or be left out")
+    return name or model.data or model.name
+
+
+class _Sale(NamedTuple):
+    """A score that is to be released: agreed to before the trial, paid for before it is shown.
+
+    Attributes:
+        plan: Of the trial.
+        epsilon: Of the score's noise.
+        ledger: Where its event goes.
+        data: What the ledger calls the rows.
+        most: Epsilon and delta that a row of these may pay, as the model declares; infinite if it does not.
+    """
+
+    plan: Plan
+    epsilon: float
+    ledger: Path
+    data: str
+    most: tuple[float, float]
+
+    @classmethod
+    def of(
+        cls, epsilon: float | None, ledger: Path | None, data: str, plan: Plan, most: tuple[float | None, float | None]
+    ) -> "_Sale | None":
+        """Return it, if it is wanted and can be."""
+        if epsilon is None:
+            if ledger is not None:
+                raise InputError("--ledger", str(ledger), "is for --release only")
+            return None
+        cost_of(plan, epsilon)
+        if ledger is None:
+            raise InputError(
+                "--ledger", None, "must name a file for --release to write to what it costs, as the model names no data"
+            )
+        read_ledger(ledger)
+        limits = [math.inf if one is None else one for one in most]
+        return cls(plan, epsilon, ledger, data, (limits[0], limits[1]))
+
+    def agree(self, train: Path, test: Path, rows: Table, asked: NDArray[np.int64], *, yes: bool) -> None:
+        """Say what it costs, and go on if that is agreed to.
+
+        Raises:
+            InputError: Both files are one.
+            RefusedError: It is not agreed to, or a test row would be asked twice.
+        """
+        if train.resolve() == test.resolve():
+            raise InputError(
+                "--test", str(test), "must be another file than --train: test rows must not be training rows"
+            )
+        check_release(len(rows.labels), asked)
+        print_cost(self.plan, self.epsilon, len(asked), self.data)
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            msg = "--release: spends privacy; accept the cost above with --yes"
+            raise RefusedError(msg)
+        if not typer.confirm("Release it?", err=True):
+            msg = "--release: not accepted; nothing was released"
+            raise RefusedError(msg)
+
+    def close(self, trial: Trial) -> ScoreReleased:
+        """Return the event with the score, which is in the ledger by then."""
+        event = release(self.plan, trial, self.epsilon, self.data)
+        return enter_score(self.ledger, event, self.most)
+
+
+def _order(  # noqa: PLR0913, PLR0917 -- options of the command, as they are
+    test: Path, count: int, rounds: int | None, order: str | None, time: str | None, seed: bytes
+) -> tuple[NDArray[np.int64], str]:
+    """Return which test row is asked in each round, and in words how."""
+    if (order == "time" and time is None) or (order in {"file", "resampled"} and time is not None):
+        raise InputError("--order", order, "must go with --time COLUMN" if time is None else "takes no --time")
+    resampled = (rounds or count) > count and time is None if order is None else order == "resampled"
+    asked = order_of(max(count, 1), rounds or count, seed, resampled=resampled)
+    if resampled:
+        return asked, "Test rows drawn with replacement"
+    if time is not None and count:
+        asked = order_by(test, time)[asked]
+    again = ", and again from the beginning" if len(asked) > count else ""
+    return asked, f"Test rows {'by the time in ' + time if time else 'in the order of the file'}{again}"
+
+
+def _read(path: Path, features: tuple[Feature, ...], label: str, most: int | None = None) -> Table:
+    """Read rows, no more than `most` of them."""
+    rows: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = []
+    labels: list[np.ndarray[tuple[int, ...], np.dtype[np.bool_]]] = []
+    count = 0
+    for some, given in labelled_batches(path, features, label):
+        rows.append(some)
+        labels.append(given)
+        count += len(some)
+        if most is not None and count >= most:
+            break
+    if not count:
+        return Table(np.empty((0, sum(feature.width for feature in features))), np.empty(0, dtype=np.bool_))
+    return Table(np.concatenate(rows)[:most], np.concatenate(labels)[:most])
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        durable.replace(path, path.with_name(f".{path.name}.tmp"), text.encode())
+    except OSError as exc:
+        msg = f"--html = '{path}': cannot be written: {exc.strerror}"
+        raise StorageError(msg) from exc

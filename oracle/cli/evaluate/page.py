@@ -1,0 +1,99 @@
+"""What `perpetua evaluate` prints: what a released score costs, and what was found."""
+
+import sys
+
+from rich.console import Console
+from rich.table import Table as ConsoleTable
+
+from oracle.accounting.ledger import ScoreReleased
+from oracle.cli.plan.page import figure_table, promise_rows
+from oracle.evaluation.release import cost_of, noise_reach
+from oracle.evaluation.report import Report
+from oracle.planning.plan import Plan
+
+__all__ = ["print_cost", "print_report"]
+
+_WIDTH = 160
+
+
+def _console(*, stderr: bool = False) -> Console:
+    console = Console(soft_wrap=True, highlight=False, markup=False, file=sys.stderr if stderr else None)
+    console.width = max(console.width, _WIDTH)
+    return console
+
+
+def print_cost(plan: Plan, epsilon: float, rounds: int, data: str) -> None:
+    """Say what a released score costs, before the trial."""
+    cost = cost_of(plan, epsilon)
+    delta = f", delta {cost.delta:.3g}" if cost.delta else ""
+    console = _console(stderr=True)
+    own = "" if cost.test == epsilon else f": {plan.epsilon:g} for being asked, {epsilon:g} for the score"
+    console.print(f"To be released: how many of {rounds:,} answers are wrong, with noise of epsilon {epsilon:g}")
+    console.print(f"  a test row pays      epsilon {cost.test:g}{delta}{own}")
+    console.print(f"  a training row pays  epsilon {cost.training:g}{delta}: the trial is a run of the model on it")
+    console.print(
+        f'  once more for each such trial and for each state, of the data "{data}"; a row in both files pays both'
+    )
+
+
+def print_report(report: Report) -> None:
+    """Print it as tables."""
+    console = _console()
+    console.print(report.warning)
+    console.print()
+    seen = f"{report.error:.4f} wrong, {report.low:.4f} to {report.high:.4f} ({report.interval})"
+    wrongs = f"{report.false_positives:.4f} say 1 and should say 0, {report.false_negatives:.4f} say 0 and should say 1"
+    limit = f", at most {report.limit:.4f} on these rows" if report.promise.beyond else ""
+    rows = [
+        ("model", f"{report.model}: {report.predictor}, epsilon = {report.epsilon:g}, delta = {report.delta:g}"),
+        ("seen", f"{seen}; {wrongs}"),
+        ("promise", (report.verdict if report.kept else report.verdict.upper()) + limit),
+        *promise_rows(report.promise),
+    ]
+    rows += [("" if number else "found", cause) for number, cause in enumerate(report.causes or ("nothing amiss",))]
+    for name, value in rows:
+        console.print(f"{name:<14}{value}")
+    for table in (_others(report), _phases(report), _stretches(report)):
+        console.print()
+        console.print(table)
+    if report.later:
+        console.print(
+            f"phase {report.phases[-1].phase} lasts {report.phase_rounds[-1]:,} rounds; later ones were not asked, and "
+            "may err more (--rounds asks more)"
+        )
+    if report.released is not None:
+        console.print()
+        _print_released(console, report.released)
+
+
+def _print_released(console: Console, event: ScoreReleased) -> None:
+    reach = noise_reach(event.noise)
+    console.print("This may be published, and nothing above:")
+    console.print(
+        f"  {event.model}: wrong on {event.wrong:,} of {event.round:,} answers ({event.wrong / event.round:.2%}), "
+        f"with noise of {reach:,} at most ({reach / event.round:.2%}), but with probability 0.05"
+    )
+
+
+def _others(report: Report) -> ConsoleTable:
+    table = figure_table("on the same rows", "wrong", "")
+    table.columns[2].justify = "left"
+    table.add_row(report.model, f"{report.error:.4f}", f"this model, epsilon {report.epsilon:g}")
+    for one in report.baselines:
+        table.add_row(one.name, "-" if one.error is None else f"{one.error:.4f}", one.note)
+    return table
+
+
+def _phases(report: Report) -> ConsoleTable:
+    table = figure_table("phase", "rounds", "wrong", "interval")
+    for seen in report.phases:
+        table.add_row(str(seen.phase), f"{seen.rounds:,}", f"{seen.error:.4f}", f"{seen.low:.4f} to {seen.high:.4f}")
+    return table
+
+
+def _stretches(report: Report) -> ConsoleTable:
+    table = figure_table("from round", "rounds", "wrong", "interval")
+    table.title, table.title_justify = f"{report.order}:", "left"
+    for seen in report.stretches:
+        table.add_row(f"{seen.first:,}", f"{seen.rounds:,}", f"{seen.error:.4f}", f"{seen.low:.4f} to {seen.high:.4f}")
+    return table

@@ -1,0 +1,1 @@
+"""`perpetua init`: from labelled rows to the first snapshot and the key file."""

@@ -1,0 +1,1 @@
+"""`perpetua plan`: every number of a run, before any data is read."""

@@ -1,0 +1,206 @@
+"""`perpetua plan`: print every number of a run before any data is read."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from oracle.cli.models import read_in_range, read_model
+from oracle.cli.plan.bisection import bisection_phases, bisection_rows, compare_bisection
+from oracle.cli.plan.boxes import TERMS, box_phases, box_rows, compare_boxes
+from oracle.cli.plan.classical import ADVICE, beside, classical_choices, classical_rows
+from oracle.cli.plan.page import Row, glossary, mebibytes, promise_rows
+from oracle.cli.plan.stumps import stump_rows
+from oracle.cli.progress import Progress
+from oracle.cli.suggest import refused_with_offers
+from oracle.errors import InputError, PlanError, RefusedError
+from oracle.planning.boxes.tight import PLAN_STEPS
+from oracle.planning.features import Feature
+from oracle.planning.model import Model
+from oracle.planning.plan import Plan
+from oracle.planning.planner import as_classical, as_paper, wish_for
+from oracle.planning.promise import promise_of
+from oracle.planning.serving import serving
+from oracle.planning.sharding import refuse_small_parts, shard_model
+
+__all__ = ["PAGES", "Page", "run"]
+
+PlanT = TypeVar("PlanT", bound=Plan)
+
+
+class Page(NamedTuple, Generic[PlanT]):
+    """What is shown of one kind of plan, beside what is shown of every plan.
+
+    Attributes:
+        rows: Lines about it.
+        phases: The table of its phases, or of what else it consists of.
+        compare: The table of a plan and its paper's side by side, where there is one.
+        terms: What the words in the table of phases mean.
+    """
+
+    rows: Callable[[PlanT], Iterator[Row]]
+    phases: Callable[[PlanT], Table]
+    compare: Callable[[PlanT, PlanT], Table] | None = None
+    terms: tuple[Row, ...] = ()
+
+
+PAGES: Final[Mapping[str, Page[Any]]] = {
+    "rectangles": Page(box_rows, box_phases, compare_boxes, TERMS),
+    "stumps": Page(stump_rows, box_phases, compare_boxes, TERMS),
+    "bisection": Page(bisection_rows, bisection_phases, compare_bisection),
+    "classical": Page(classical_rows, classical_choices),
+}
+"""The page of every kind in `oracle.planning.kinds.KINDS`."""
+
+_WIDTH = 240
+"""Columns that any table fits into; none is padded to them, and a terminal may wrap what it cannot show."""
+
+_SECONDS_A_YEAR = 365.25 * 86_400
+
+_NOMINAL = """\
+The paper's epsilon and delta are nominal: they are what the algorithm is called
+with. Theorem 4.1 of Stemmer (2024) hides a constant, and a query may pay for two
+protocols (Theorem 4.6), so no bound on what a record pays is claimed here."""
+
+
+def run(
+    model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
+    compare: Annotated[
+        Literal["paper"] | None,
+        typer.Option("--compare", help="Show the constants of the paper's own proofs beside this plan."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every number of the plan as JSON.")] = False,
+    shards: Annotated[
+        int, typer.Option("--shards", help="Number of shards; the plan is that of each, as in init --shards.")
+    ] = 1,
+) -> None:
+    """Print the plan of a model: examples needed, expected error, phases, delta schedule, memory. Reads no data."""
+    try:
+        model = read_model(model_file)
+    except InputError as exc:
+        near = read_in_range(model_file, exc)
+        raise (refused_with_offers(exc, near) if near else exc) from None
+    if compare is not None and model.profile == compare:
+        msg = "--compare = 'paper': this model is of the paper profile itself; compare one of profile tight with it"
+        raise RefusedError(msg)
+    part = shard_model(model, shards)
+    try:
+        _show(model, part, shards, compare=compare, as_json=as_json)
+    except PlanError as exc:
+        raise refused_with_offers(exc, part) from exc
+
+
+def _show(model: Model, part: Model, shards: int, *, compare: str | None, as_json: bool) -> None:
+    """Print the plan of each shard's part, and refuse it where the part has too few examples."""
+    with Progress("planning", PLAN_STEPS, "steps at most") as progress:
+        plan = wish_for(part, progress.at)
+    paper = None if compare is None else _paper(part)
+    other = as_classical(part)
+    classical = None if other is None else wish_for(other)
+    if as_json:
+        typer.echo(_json(plan, paper, classical))
+    else:
+        console = Console(soft_wrap=True, highlight=False, markup=False)
+        console.width = max(console.width, _WIDTH)
+        if shards > 1:
+            console.print(
+                f"{'shards':<14}{shards}, each as follows; a record is in one of them only, and delta sums to "
+                f"at most {model.delta:g} over all"
+            )
+        _print(console, plan, part.examples, classical)
+        if paper is not None:
+            _print_comparison(console, plan, paper)
+    refuse_small_parts(model, shards, plan)
+
+
+def _paper(model: Model) -> Plan:
+    """Plan the same model as the paper does, for just enough examples."""
+    paper = as_paper(model)
+    if paper is None:
+        msg = f"--compare = 'paper': predictor {model.predictor} has no such profile"
+        raise RefusedError(msg)
+    return wish_for(msgspec.structs.replace(paper, examples=1))
+
+
+def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> str:
+    """Return a plan, with the classical one within it, or both profiles' plans."""
+    promise, memory = msgspec.json.encode(promise_of(plan)), msgspec.json.encode(serving(plan)._asdict())
+    data = b'%b,"promise":%b,"serving":%b}' % (plan.encode()[:-1], promise, memory)
+    if classical is not None:
+        data = b'%b,"classical":%b}' % (data[:-1], classical.encode())
+    if paper is not None:
+        data = b'{"tight":%b,"paper":%b}' % (data, paper.encode())
+    return msgspec.json.format(data, indent=2).decode()
+
+
+def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) -> None:
+    enough = plan.declared == declared
+    who = "a record" if plan.protects_queries and not plan.released else "a training row"
+    privacy = f"epsilon = {plan.epsilon:g} {who}; delta sums to at most {plan.delta:g} for ever"
+    if plan.nominal:
+        privacy = f"epsilon = {plan.epsilon:g} a record, sum of delta = {plan.delta:g}: both nominal"
+    page = PAGES[plan.predictor]
+    for name, value in (
+        ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
+        *_types(plan.features),
+        ("examples", f"{plan.examples if enough else plan.declared:,} wanted, {declared:,} declared"),
+        ("privacy", privacy),
+        *([] if plan.released else [("honest share", f"at least {plan.gamma:g} of the stream")]),
+        *page.rows(plan),
+        *promise_rows(promise_of(plan)),
+        ("serving", _serving(plan)),
+        ("lasts", f"{plan.rounds:.3g} rounds in {_phases(len(plan.phases))}: {_years(plan.rounds)}"),
+        *_beside(plan, classical),
+    ):
+        console.print(f"{name:<14}{value}")
+    if plan.nominal:
+        console.print(_NOMINAL)
+    if classical is not None:
+        console.print(ADVICE)
+    console.print()
+    console.print(page.phases(plan))
+    for line in glossary(*page.terms):
+        console.print(line)
+
+
+def _serving(plan: Plan) -> str:
+    """Return what a daemon takes in memory at most, whatever it is asked."""
+    said = serving(plan)
+    return (
+        f"at most {mebibytes(said.daemon)} of memory in the daemon, {mebibytes(said.engine)} in its engine's process, "
+        f"{mebibytes(said.shard)} for each further shard; model.limits bound the largest message, and with it this"
+    )
+
+
+def _types(features: Sequence[Feature]) -> Iterator[Row]:
+    others = [f"{feature.name} is {feature.accepts}" for feature in features if feature.kind != "number"]
+    if others:
+        yield "types", "; ".join(others)
+
+
+def _beside(plan: Plan, classical: Plan | None) -> Iterator[Row]:
+    if classical is not None:
+        yield beside(classical)
+    elif any(feature.kind == "string" for feature in plan.features):
+        yield "classical", "no such learner: it chooses among all edges of a finite grid, and strings have none"
+
+
+def _print_comparison(console: Console, plan: Plan, paper: Plan) -> None:
+    compare = PAGES[plan.predictor].compare
+    if compare is not None:
+        console.print()
+        console.print(compare(plan, paper))
+        if paper.nominal:
+            console.print(_NOMINAL)
+
+
+def _phases(count: int) -> str:
+    return "1 phase" if count == 1 else f"{count} phases"
+
+
+def _years(rounds: int) -> str:
+    return f"{rounds / 1e4 / _SECONDS_A_YEAR:,.0f} years at 10,000 queries a second"

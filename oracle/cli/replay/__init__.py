@@ -1,0 +1,1 @@
+"""`perpetua replay`: recorded answers verified, or another log answered."""

@@ -1,0 +1,166 @@
+"""A Kafka topic as the log of `perpetua replay`: a range of offsets of one partition, and what was answered to it."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from connectors.base import Committed
+from connectors.kafka.place import committed_offset
+from connectors.kafka.ranges import KafkaRange
+from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.topics import describe
+from connectors.kafka.traffic import committed_values, first_and_last, send_event
+from oracle.config.daemon import load_config
+from oracle.errors import InputError, RefusedError, StateError
+from oracle.hosting.kafka_settings import kafka_settings
+from oracle.planning.plan import Plan
+from oracle.state.keys import mark_key
+from oracle.telemetry.library_logs import hear_client
+
+__all__ = ["KafkaLog", "open_kafka_log"]
+
+_QUIET = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaLog:
+    """One partition of a query topic.
+
+    Attributes:
+        settings: The connector's.
+        partition: The partition's number.
+    """
+
+    settings: KafkaSettings
+    partition: int
+
+    def source(self, offsets: str | None) -> KafkaRange:
+        """Return the records of a range "FIRST:LAST"; without LAST up to the last one there is now.
+
+        Raises:
+            InputError: It is no range, or not in the topic.
+            BusError: The brokers do not answer.
+        """
+        first, last = asyncio.run(first_and_last(self.settings, self.partition))
+        begin, end = _range(offsets, first, last)
+        return KafkaRange(self.settings, self.partition, begin, end)
+
+    def whole(self, end: int) -> KafkaRange:
+        """Return all records from where the model began up to an offset.
+
+        Raises:
+            StateError: Nothing says how far was answered.
+            BusError: The brokers do not answer.
+        """
+        found = asyncio.run(committed_offset(self.settings, self.partition))
+        begun = None if found is None else found[1].begun
+        first = self.settings.first_offset_of(self.partition) if begun is None else begun
+        return KafkaRange(self.settings, self.partition, end if first == "latest" else first, end)
+
+    def present(self) -> KafkaRange:
+        """Return all records that there are now.
+
+        Raises:
+            BusError: The brokers do not answer.
+        """
+        return self.whole(asyncio.run(first_and_last(self.settings, self.partition))[1])
+
+    def committed(self) -> Committed:
+        """Return what was last committed, and up to where.
+
+        Raises:
+            StateError: Nothing was.
+        """
+        found = asyncio.run(committed_offset(self.settings, self.partition))
+        if found is None:
+            msg = f"group {self.settings.group}: it has committed nothing, so nothing says which log was answered"
+            raise StateError(msg)
+        return Committed(found[0], found[1].mark)
+
+    @contextmanager
+    def answers(self) -> Iterator[Path]:
+        """Lend the committed answers as a file of lines, as a JSONL sink writes them; readable by us only.
+
+        Raises:
+            RefusedError: They are on several topics, or among those of other shards, or not all of them are JSON.
+        """
+        if self.settings.reply_topics:
+            msg = (
+                "sink.reply_topics: answers that went to several topics cannot be verified together; if no query named "
+                "one of them, verify with a configuration that leaves them out"
+            )
+            raise RefusedError(msg)
+        with TemporaryDirectory(prefix="perpetua-") as folder:
+            path = Path(folder) / "answers.jsonl"
+            asyncio.run(self._collect(path))
+            yield path
+
+    async def _collect(self, path: Path) -> None:
+        topic = self.settings.answers
+        place = await self._place()
+        with path.open("wb") as file:
+            async for values in committed_values(self.settings, topic, place, seconds=_QUIET):
+                for value in values:
+                    if b"\n" in value or not value.startswith(b"{"):
+                        msg = f"topic {topic}: it holds answers that are not JSON, which cannot be verified"
+                        raise RefusedError(msg)
+                    file.write(value + b"\n")
+
+    async def _place(self) -> int:
+        """Return the partition of the answers' topic that the shard writes to, by the rule of `KafkaSink`."""
+        facts = await describe(self.settings)
+        queries, answers = facts.get(self.settings.topic), facts.get(self.settings.answers)
+        if queries is None or answers is None:
+            msg = f"topics {self.settings.topic} and {self.settings.answers}: they do not both exist"
+            raise RefusedError(msg)
+        place = self.partition % answers.partitions
+        others = [other for other in range(queries.partitions) if other != self.partition]
+        if any(other % answers.partitions == place for other in others):
+            msg = (
+                f"topic {self.settings.answers}: it has {answers.partitions} partitions for the answers of "
+                f"{queries.partitions} shards, and those of several shards on one partition cannot be told apart to "
+                "verify them"
+            )
+            raise RefusedError(msg)
+        return place
+
+    async def announce(self, event: bytes) -> None:
+        """Put a ledger event on the ledger topic, if there is one, and wait until the brokers have it."""
+        if self.settings.ledger is not None:
+            await send_event(self.settings, self.partition, event)
+
+
+def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: bytes | None = None) -> KafkaLog:
+    """Read the configuration of a model on Kafka.
+
+    Args:
+        config_file: The configuration.
+        plan: The state's.
+        partition: The partition's number.
+        master_key: The state's, to know its marks by; without it the group's offset alone says what was committed.
+
+    Raises:
+        InputError: Its source is no Kafka topic, or the partition is below 0.
+        RefusedError: It cannot be understood.
+    """
+    if partition < 0:
+        raise InputError("--partition", partition, "must be at least 0")
+    hear_client(logging.NullHandler())
+    secret = None if master_key is None else mark_key(master_key, plan.digest)
+    return KafkaLog(replace(kafka_settings(load_config(config_file), plan), secret=secret), partition)
+
+
+def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:
+    """Return a range of offsets, the last one not in it."""
+    begin, colon, end = (offsets or ":").partition(":")
+    if not colon or not all(part == "" or part.isdecimal() for part in (begin, end)):
+        raise InputError("--offsets", offsets, 'must be "FIRST:LAST", LAST excluded; either may be left out')
+    found = int(begin) if begin else first, int(end) if end else last
+    if not first <= found[0] < found[1] <= last:
+        bound = f"must name at least one record, and none outside of {first}:{last}, which the topic has"
+        raise InputError("--offsets", offsets, bound)
+    return found

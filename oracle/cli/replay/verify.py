@@ -1,0 +1,171 @@
+"""The verifying half of `perpetua replay`: re-execute a recorded log and compare; nothing is published.
+
+It says nothing of any answer before the running tag has shown that the log is the one that was answered: told of
+another log under the run's own key, "this answer differs" would be an answer, and a free one.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from connectors.base import Committed, Delivery, Reply, Source
+from connectors.local.commitfile import DurableCommitFile
+from oracle.cli.progress import Progress
+from oracle.cli.replay.answers import AnswerFile, open_answers
+from oracle.errors import LogDivergedError, PlanExhaustedError, RefusedError, SourceError, StateError
+from oracle.runtime.marks import CommitMark
+from oracle.runtime.shard import Shard
+
+__all__ = ["Verdict", "last_commit_of", "verify"]
+
+_MESSAGES = 16_384
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verification found; it has compared at least one message.
+
+    Attributes:
+        identical: True if every recorded answer is the one that re-execution gives, byte for byte.
+        messages: Messages re-executed.
+        rounds: Rounds re-executed.
+        first_round: Round of the snapshot.
+        first_difference: Number of the first message (from 0) of which an answer differs, or None.
+        extra_epsilon: Always 0: the noise is the recorded run's own, so nothing new is released.
+    """
+
+    identical: bool
+    messages: int
+    rounds: int
+    first_round: int
+    first_difference: int | None
+    extra_epsilon: float = 0.0
+
+
+def last_commit_of(answers: Path, commit: Path | None) -> Committed:
+    """Return what the run last committed: how far it answered, and the tag of the queries that it answered.
+
+    Args:
+        answers: What was answered, as a sink wrote it.
+        commit: The sink's commit record; by default the one beside the answers.
+
+    Raises:
+        StateError: There is none, so nothing says which log was answered.
+        StorageError: It cannot be read.
+        SourceError: The answers cannot be read.
+    """
+    open_answers(answers).close()
+    path = commit or answers.with_name(answers.name + ".commit")
+    record = DurableCommitFile(path).read()
+    if record is None or record.position is None:
+        msg = f"{path}: no commit, so nothing says which log was answered (--commit names the record if it was moved)"
+        raise StateError(msg)
+    return Committed(record.position, record.metadata)
+
+
+async def verify(  # noqa: PLR0913, PLR0917 -- its parts
+    shard: Shard, source: Source, answers: Path, committed: Committed, log: Path, size: int | None
+) -> Verdict:
+    """Re-execute a log behind the shard's position, up to the last commit, and compare with what was answered.
+
+    Args:
+        shard: Just restored from its snapshot.
+        source: The recorded log, not yet open.
+        answers: What was answered, as a sink wrote it.
+        committed: See `last_commit_of`.
+        log: What to call the log.
+        size: The log's size in bytes, where it is known: for progress only.
+
+    Raises:
+        RefusedError: These answers can only be compared from the beginning, or there is nothing to compare.
+        StateError: The commit lies before the snapshot.
+        LogDivergedError: The log is not the one that was answered; nothing is said of its answers.
+        SourceError: The log or the answers cannot be read.
+    """
+    first_round, messages = shard.facts().round, 0
+    if shard.position and answers.suffix != ".jsonl":
+        msg = f"--from: a verification of {answers.suffix} answers starts at a genesis file, not at a later snapshot"
+        raise RefusedError(msg)
+    if committed.position < shard.position:
+        msg = f"--answers: committed up to position {committed.position}, behind the snapshot at {shard.position}"
+        raise StateError(msg)
+    if committed.position == shard.position:
+        msg = (
+            f"--from: the snapshot is at the last commit (round {first_round:,}), so there is nothing to compare; "
+            "start at a genesis file (`perpetua init --keep-genesis`), or at an older copy of the state folder"
+        )
+        raise RefusedError(msg)
+    mark = CommitMark.unpack(committed.metadata)
+    shard.learn(mark.passed)
+    skipped = await _messages_before(source, shard.position)
+    difference: int | None = None
+    await source.open(shard.position or None)
+    try:
+        with contextlib.closing(open_answers(answers)) as recorded, Progress("replaying", size, "bytes") as progress:
+            recorded.skip(skipped)
+            async for replies in _replies(shard, source, committed.position):
+                if difference is None:  # go on all the same: first it must be known that this is the log
+                    found = _first_difference(recorded, replies)
+                    difference = None if found is None else skipped + messages + found
+                messages += len(replies)
+                progress.at(shard.position)
+            ended = recorded.ended()
+    finally:
+        await source.close()
+    if shard.position != committed.position:
+        msg = f"{log}: not the log that was answered: no record ends at position {committed.position}"
+        raise LogDivergedError(msg)
+    try:
+        shard.check(mark)
+    except LogDivergedError as exc:
+        msg = f"{log}: not the log that was answered: {str(exc).removeprefix('log diverged: ')}"
+        raise LogDivergedError(msg) from exc
+    if difference is None and not ended:
+        difference = skipped + messages
+    return Verdict(
+        identical=difference is None,
+        messages=messages,
+        rounds=shard.facts().round - first_round,
+        first_round=first_round,
+        first_difference=difference,
+    )
+
+
+async def _replies(shard: Shard, source: Source, last: int) -> AsyncIterator[list[Reply]]:
+    """Re-execute what ends at the position `last` or before; what is behind it was not answered then either."""
+    while fetched := await source.fetch(_MESSAGES, 1.0):
+        waiting: Sequence[Delivery] = [delivery for delivery in fetched if delivery.position <= last]
+        while waiting:
+            try:
+                replies = list(shard.process(waiting).commit.replies)
+            except PlanExhaustedError:
+                return
+            yield replies
+            waiting = waiting[len(replies) :]
+        if fetched[-1].position >= last:
+            return
+
+
+def _first_difference(recorded: AnswerFile, replies: list[Reply]) -> int | None:
+    for number, reply in enumerate(replies):
+        if not recorded.matches(reply):
+            return number
+    return None
+
+
+async def _messages_before(source: Source, position: int) -> int:
+    """Count the log's messages before a position: as many answers were given before it."""
+    if position == 0:
+        return 0
+    await source.open(None)
+    count = 0
+    while deliveries := await source.fetch(_MESSAGES, 1.0):
+        before = sum(delivery.position <= position for delivery in deliveries)
+        count += before
+        if before < len(deliveries):
+            break
+    if not deliveries and not source.exhausted:
+        msg = "log: cannot be read to its end"
+        raise SourceError(msg)
+    return count

@@ -1,0 +1,1 @@
+"""`perpetua serve`: the daemon, on files, Kafka or MQTT."""

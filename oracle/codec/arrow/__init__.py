@@ -1,0 +1,1 @@
+"""Arrow IPC streams: many queries a message, and their answers as one."""

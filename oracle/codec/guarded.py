@@ -1,0 +1,202 @@
+"""`GuardedCodec`: what nobody foresaw of one message costs that message only.
+
+Why that is safe, though what is a query must not depend on timing, neighbours or the version of the code:
+
+* Decoding looks at no state, so a message whose decoding fails has taken no round, and nothing else has changed.
+* It is rejected only if decoding it *alone* fails, so neighbours and batch cuts make no difference.
+* It is rejected only for errors that follow from the message. What follows from the machine or the moment (memory,
+  files, threads) or from the caller's stack (`RecursionError`) stops the shard instead, with nothing committed.
+* The rejection's position is committed with the answers (`oracle.runtime.marks.Passed`), and re-execution goes by
+  that: a newer version that can decode the message takes no round for it either. Of rejections that are too old for
+  the list the same code finds the same ones; other code is found out by the running tag before it answers anything.
+* An answer that cannot be encoded has taken its round, and it stands: the asker is told of an internal error in place
+  of it. Re-execution up to a commit encodes nothing.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Protocol
+
+import numpy as np
+
+from connectors.base import Delivery, Reply
+from oracle.codec.batches import DecodedBatch
+from oracle.codec.rejections import Reason, Rejection
+from oracle.errors import PerpetuaError
+from oracle.predictors.base import Answers
+
+__all__ = ["Codec", "Failure", "GuardedCodec", "passed_over", "short_of_resources"]
+
+
+_NONE: Final[Mapping[int, Reason]] = MappingProxyType({})
+
+
+class Codec(Protocol):
+    """What turns deliveries into rows and answers into replies: see `BatchCodec`."""
+
+    def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+        """Decode deliveries in order."""
+        ...
+
+    def encode(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
+        """Encode one reply for each delivery."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure(Rejection):
+    """A rejection for an error that nobody foresaw.
+
+    Attributes:
+        error: The error's class, which is public; empty where only its position is known still.
+    """
+
+    error: str = ""
+
+
+def passed_over(reason: Reason, error: str = "") -> Rejection:
+    """Return the rejection of a message that takes no round for no fault of its asker; its text is always the same."""
+    if reason is Reason.SKIPPED:
+        return Rejection(reason, "message", "one that can be answered; an operator passed it over")
+    return Failure(Reason.INTERNAL, "message", "one that can be processed; the error is ours", error)
+
+
+def short_of_resources(error: Exception) -> bool:
+    """Return whether an error is of the machine or the moment, and may not come again."""
+    return isinstance(error, MemoryError | OSError) or type(error) is RuntimeError  # "can't start new thread"
+
+
+def _follows_from_message(error: Exception) -> bool:
+    of_machine = short_of_resources(error) or isinstance(error, RecursionError | SystemError)
+    return not of_machine and not isinstance(error, PerpetuaError)
+
+
+class GuardedCodec:
+    """Decodes and encodes as another codec does, and rejects as `internal` what that one fails on.
+
+    Args:
+        codec: That one: without state, and of one message alone as of many.
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+
+    def decode(self, deliveries: Sequence[Delivery], passed: Mapping[int, Reason] = _NONE) -> DecodedBatch:
+        """Decode deliveries in order.
+
+        Args:
+            deliveries: Any.
+            passed: Why messages that end at these positions take no round; they are not looked at.
+
+        Raises:
+            Exception: What follows from the machine or the moment; nothing was rejected for it.
+        """
+        if passed and deliveries and _among(deliveries[0].position, deliveries[-1].position, passed):
+            if len(deliveries) == 1:
+                return self._rejected(deliveries, passed_over(passed[deliveries[0].position]))
+            return self._in_halves(deliveries, passed)
+        try:
+            return self._codec.decode(deliveries)
+        except Exception as exc:
+            if not _follows_from_message(exc):
+                raise
+            if len(deliveries) > 1:
+                return self._in_halves(deliveries, passed)
+            return self._again(deliveries, exc)
+
+    def _in_halves(self, deliveries: Sequence[Delivery], passed: Mapping[int, Reason]) -> DecodedBatch:
+        half = len(deliveries) // 2
+        return _joined(self.decode(deliveries[:half], passed), self.decode(deliveries[half:], passed), deliveries)
+
+    def _again(self, deliveries: Sequence[Delivery], first: Exception) -> DecodedBatch:
+        """Decode one message once more, lest chance decides, and reject it if it fails again."""
+        try:
+            return self._codec.decode(deliveries)
+        except Exception as exc:
+            if not _follows_from_message(exc):
+                raise
+            return self._rejected(deliveries, passed_over(Reason.INTERNAL, type(first).__name__))
+
+    def _rejected(self, deliveries: Sequence[Delivery], rejection: Rejection) -> DecodedBatch:
+        nothing = self._codec.decode([])
+        return DecodedBatch(nothing.features, nothing.present, deliveries, [rejection], [0], plain=False)
+
+    def encode(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
+        """Encode one reply for each delivery; of those that fail, `batch.parts` says so from then on.
+
+        Raises:
+            Exception: As of `decode`.
+        """
+        try:
+            return self._codec.encode(batch, answers)
+        except Exception as exc:
+            if not _follows_from_message(exc):
+                raise
+        starts = [0, *batch.ends[:-1]]
+        replies = [self._reply(batch, answers, index, start) for index, start in enumerate(starts)]
+        batch.plain = False
+        return replies
+
+    def _reply(self, batch: DecodedBatch, answers: Answers, index: int, start: int) -> Reply:
+        alone, its = _one_of(batch, index, start), _rows_of(answers, start, batch.ends[index])
+        try:
+            for label in (0, 1):  # whether it fails is public: it must not depend on the label
+                self._codec.encode(alone, dataclasses.replace(its, labels=np.full_like(its.labels, label)))
+            return self._codec.encode(alone, its)[0]
+        except Exception as exc:
+            if not _follows_from_message(exc):
+                raise
+            batch.parts[index] = passed_over(Reason.INTERNAL, type(exc).__name__)
+        return self._refusal(_one_of(batch, index, start), _rows_of(answers, start, start))
+
+    def _refusal(self, alone: DecodedBatch, no_rows: Answers) -> Reply:
+        try:
+            return self._codec.encode(alone, no_rows)[0]
+        except Exception as exc:
+            if not _follows_from_message(exc):
+                raise
+        (delivery,) = alone.deliveries  # its very id cannot be read
+        alone.deliveries = [delivery._replace(body=None)]
+        reply = self._codec.encode(alone, no_rows)[0]
+        rejected = reply.rejected and reply.rejected._replace(body=delivery.body or b"")
+        return reply._replace(rejected=rejected)
+
+
+def _among(first: int, last: int, passed: Mapping[int, Reason]) -> bool:
+    return any(first <= position <= last for position in passed)
+
+
+def _joined(first: DecodedBatch, second: DecodedBatch, deliveries: Sequence[Delivery]) -> DecodedBatch:
+    rows = len(first.features)
+    return DecodedBatch(
+        np.concatenate([first.features, second.features]),
+        np.concatenate([first.present, second.present]),
+        deliveries,
+        [*first.parts, *second.parts],
+        [*first.ends, *(rows + end for end in second.ends)],
+        plain=first.plain and second.plain,
+    )
+
+
+def _one_of(batch: DecodedBatch, index: int, start: int) -> DecodedBatch:
+    rows, part = slice(start, batch.ends[index]), batch.parts[index]
+    return DecodedBatch(
+        batch.features[rows],
+        batch.present[rows],
+        list(batch.deliveries[index : index + 1]),
+        [part],
+        [len(batch.features[rows])],
+        plain=False,
+    )
+
+
+def _rows_of(answers: Answers, start: int, stop: int) -> Answers:
+    rows = slice(start, stop)
+    return dataclasses.replace(
+        answers,
+        labels=answers.labels[rows],
+        first_round=answers.first_round + start,
+        phases=answers.phases[rows],
+        values=None if answers.values is None else answers.values[rows],
+    )

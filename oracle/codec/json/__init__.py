@@ -1,0 +1,1 @@
+"""JSON objects: one query a message, one answer a reply."""

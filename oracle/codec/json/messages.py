@@ -1,0 +1,342 @@
+"""One query as one JSON object, one answer as one JSON object.
+
+    {"id": "a1", "x": [3.0, 12.5]}
+    {"id": "a1", "x": {"visib": 3.0, "wind": 12.5}}
+    {"id": "a1", "visib": 3.0, "wind": 12.5}
+
+    {"id":"a1","label":0   ,"model":"vfr","round":17,"phase":1}
+
+The label takes four bytes whatever it is; of a model whose answers are numbers, "value" stands in its place and takes
+24. An id is for correlation only; two messages with one id are two queries.
+"""
+
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
+from operator import attrgetter, itemgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.codec.json.runs import encode_rounds, read_together, split_texts
+from oracle.codec.json.values import read_values
+from oracle.codec.rejections import Reason, Rejection
+from oracle.planning.features import columns_of
+from oracle.planning.plan import Plan
+
+__all__ = ["Identifier", "JsonCodec"]
+
+Identifier = str | int | None
+
+_LABELS: Final[dict[float, bytes]] = {0: b"0   ", 1: b"1   ", -1: b"null"}
+_VALUE_BYTES: Final = 24  # the longest that the shortest text of a float64 can be
+_NUMBER_LIMIT: Final = 2**63
+_MANY: Final = 32  # answers from which on it pays to prepare
+
+_DEPTH_LIMIT: Final = 64
+_SHALLOW_BYTES: Final = 2 * _DEPTH_LIMIT  # JSON that is nested deeper than the limit is longer
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_TOO_DEEP: Final = Rejection(Reason.MALFORMED, "body", f"one JSON object, nested at most {_DEPTH_LIMIT} deep")
+
+
+def _too_deep(body: bytes) -> bool:
+    """Return whether brackets outside strings are nested deeper than the limit.
+
+    The decoder's own limit depends on the caller's stack, so it must never be what decides whether a message is a
+    query.
+    """
+    if body.count(b"[") + body.count(b"{") <= _DEPTH_LIMIT:
+        return False
+    brackets = np.frombuffer(_STRINGS.sub(b"", body).translate(None, _NOT_BRACKETS), dtype=np.uint8)
+    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
+    return bool(steps.size) and int(np.cumsum(steps).max()) > _DEPTH_LIMIT
+
+
+class _OnlyId(msgspec.Struct):
+    id: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class JsonCodec:
+    """Reads and writes JSON messages of one model.
+
+    Args:
+        plan: Its features and limits say what counts as a query.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._names = tuple(feature.name for feature in plan.features)
+        self._features_of = plan.features
+        self._starts = columns_of(plan.features)
+        self._plain = all(feature.kind == "number" for feature in plan.features)
+        value: Any = float if self._plain else msgspec.Raw
+        self._limits = plan.limits
+        self._model = msgspec.json.encode(plan.name)
+        self._outcome = plan.answers
+        fields: list[tuple[str, object, object]] = [
+            ("id", Identifier, None),
+            ("x", list[value] | dict[str, value] | msgspec.UnsetType, msgspec.UNSET),
+        ]
+        beside: Any = float | msgspec.UnsetType if self._plain else msgspec.Raw
+        attributes = [(f"feature_{i}", beside, msgspec.UNSET) for i in range(len(self._names))]
+        message = msgspec.defstruct(
+            "Message",
+            [*fields, *attributes],
+            rename={f"feature_{i}": name for i, name in enumerate(self._names)},
+        )
+        self._attributes = [name for name, _, _ in attributes]
+        self._around_texts = _around(b'"', self._model)
+        self._around_any = _around(b"", self._model)
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(message)
+        self._read_beside = _tuples(attrgetter(*self._attributes), self._names)
+        self._read_named = _tuples(itemgetter(*self._names), self._names)
+        self._id_decoder = msgspec.json.Decoder(_OnlyId)
+
+    def decode_run(self, bodies: Sequence[bytes]) -> tuple[list[Identifier], NDArray[np.float64]] | None:
+        """Return ids and float64[n, D] of many messages, the same as `decode` would, if all of them are queries.
+
+        None if any is none, or might be, or if not all features are numbers: then `decode` tells which.
+        """
+        if not self._plain:
+            return None
+        longest = max(map(len, bodies))
+        if longest > self._limits.body_bytes or (longest > _SHALLOW_BYTES and any(map(_too_deep, bodies))):
+            return None
+        messages = read_together(self._decoder, bodies)
+        if messages is None:
+            return None
+        identifiers: list[Identifier] = [message.id for message in messages]
+        if not self._are_identifiers(identifiers, longest):
+            return None
+        try:
+            rows = self._rows(messages)
+            features = np.fromiter(chain.from_iterable(rows), np.float64, len(bodies) * len(self._names))
+        except (TypeError, KeyError):  # a feature that was left out, or has another name
+            return None
+        return (identifiers, features.reshape(len(bodies), -1)) if np.isfinite(features).all() else None
+
+    def _are_identifiers(self, identifiers: Sequence[Identifier], longest: int) -> bool:
+        """Return whether all ids are within their limits; `longest` is the longest body, and no id is longer."""
+        kinds = set(map(type, identifiers))
+        if int in kinds and not all(
+            -_NUMBER_LIMIT <= one < _NUMBER_LIMIT for one in identifiers if isinstance(one, int)
+        ):
+            return False
+        if longest <= self._limits.id_bytes:
+            return True
+        return all(
+            len(one.encode(errors="surrogatepass")) <= self._limits.id_bytes
+            for one in identifiers
+            if isinstance(one, str)
+        )
+
+    def _rows(self, messages: Sequence[Any]) -> Iterable[Iterable[float]]:
+        """Return the features of messages that are all of one form.
+
+        Raises:
+            TypeError: They are not, or a list or an object has too few or too many.
+            KeyError: An object has other names.
+        """
+        vectors = [message.x for message in messages]
+        kinds = set(map(type, vectors))
+        if kinds == {msgspec.UnsetType}:
+            return map(self._read_beside, messages)
+        if len(kinds) > 1 or set(map(len, vectors)) != {len(self._names)}:
+            raise TypeError("not one form")
+        return vectors if kinds == {list} else map(self._read_named, vectors)
+
+    def decode(  # noqa: PLR0911 -- one for each reason
+        self, body: bytes
+    ) -> tuple[Identifier, Sequence[float]] | Rejection:
+        """Return a query's id and its features in the plan's order, or why it is none.
+
+        Finiteness is not checked here but for the whole batch (`not_finite`).
+        """
+        limit = self._limits.body_bytes
+        if len(body) > limit:
+            return Rejection(Reason.OVERSIZED, "body", f"at most {limit} bytes")
+        if _too_deep(body):
+            return _TOO_DEEP
+        try:
+            if not body.isascii():
+                body.decode()  # also where the bad bytes are in a field that is not read
+            message = self._decoder.decode(body)
+        except msgspec.ValidationError as exc:
+            return _not_valid(exc)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            return _not_json(body, exc)
+        identifier: Identifier = message.id
+        if isinstance(identifier, str) and len(identifier.encode(errors="surrogatepass")) > self._limits.id_bytes:
+            return Rejection(Reason.BAD_ID, "id", f"at most {self._limits.id_bytes} bytes of UTF-8")
+        if isinstance(identifier, int) and not -_NUMBER_LIMIT <= identifier < _NUMBER_LIMIT:
+            return Rejection(Reason.BAD_ID, "id", "a string, or an integer of 64 bits")
+        features = self._features(message)
+        if isinstance(features, Rejection):
+            return features
+        if self._plain:
+            return identifier, features
+        row = read_values(self._features_of, features, self._fields(message))
+        return row if isinstance(row, Rejection) else self._not_asked_for(message) or (identifier, row)
+
+    def _not_asked_for(self, message: msgspec.Struct) -> Rejection | None:
+        """Return what is wrong with the values that stand beside an `x`; of numbers the decoder has told."""
+        if message.x is msgspec.UNSET:  # type: ignore[attr-defined]  # a struct made at run time
+            return None
+        values = [getattr(message, attribute) for attribute in self._attributes]
+        given = [index for index, value in enumerate(values) if value is not msgspec.UNSET]
+        row = read_values(
+            [self._features_of[index] for index in given],
+            [values[index] for index in given],
+            [self._names[index] for index in given],
+        )
+        return row if isinstance(row, Rejection) else None
+
+    def _fields(self, message: msgspec.Struct) -> Sequence[str]:
+        """Return what a query calls its values."""
+        vector: object = message.x  # type: ignore[attr-defined]  # a struct made at run time
+        if isinstance(vector, list):
+            return [f"x[{index}]" for index in range(len(self._names))]
+        return [f"x.{name}" for name in self._names] if isinstance(vector, dict) else self._names
+
+    def _features(  # noqa: PLR0911 -- one for each reason
+        self, message: msgspec.Struct
+    ) -> Sequence[Any] | Rejection:
+        """Return the values in the plan's order: numbers, or JSON where not all features are numbers."""
+        vector: object = message.x  # type: ignore[attr-defined]  # a struct made at run time
+        if isinstance(vector, list):
+            if len(vector) != len(self._names):
+                count = len(self._names)
+                what = "number" if self._plain else "value"
+                return Rejection(Reason.WRONG_DIMENSION, "x", f"{count} {what}{'' if count == 1 else 's'}")
+            return vector
+        if isinstance(vector, dict):
+            if vector.keys() == set(self._names):
+                return [vector[name] for name in self._names]
+            unknown = next((name for name in vector if name not in self._names), None)
+            if unknown is not None:
+                return Rejection(Reason.UNKNOWN_FEATURE, "x", "the model's features only")
+            missing = next(name for name in self._names if name not in vector)
+            return Rejection(Reason.MISSING_FEATURE, f"x.{missing}", self._accepts(missing))
+        values = [getattr(message, attribute) for attribute in self._attributes]
+        for name, value in zip(self._names, values, strict=True):
+            if value is msgspec.UNSET:
+                return Rejection(Reason.MISSING_FEATURE, name, f"{self._accepts(name)}, here or in x")
+        return values
+
+    def _accepts(self, name: str) -> str:
+        return self._features_of[self._names.index(name)].accepts
+
+    def not_finite(self, row: NDArray[np.float64]) -> Rejection:
+        """Return the rejection of a row that holds a value outside float64."""
+        index = bisect_right(self._starts, int(np.argmin(np.isfinite(row)))) - 1
+        return Rejection(Reason.NOT_FINITE, f"x[{index}]", "a finite float64")
+
+    def encode_answers(
+        self, identifiers: Sequence[Identifier], outcomes: Sequence[float], first_round: int, phases: Sequence[int]
+    ) -> list[bytes]:
+        """Encode the answers of consecutive rounds.
+
+        Args:
+            identifiers: The queries' ids.
+            outcomes: Their labels, or their values where the plan's answers are these; NaN for none.
+            first_round: Round of the first.
+            phases: Their phases.
+        """
+        dumps = msgspec.json.encode
+        if len(identifiers) < _MANY:
+            read, name = self._texts, self._outcome.encode()
+            return [
+                b'{"id":%b,"%b":%b,"model":%b,"round":%d,"phase":%d}'
+                % (dumps(identifier), name, text, self._model, first_round + row, phase)
+                for row, (identifier, text, phase) in enumerate(zip(identifiers, read(outcomes), phases, strict=True))
+            ]
+        texts, (head, middles) = split_texts(identifiers), self._around_texts
+        if texts is None:
+            texts, (head, middles) = list(map(dumps, identifiers)), self._around_any
+        ends = {phase: b',"phase":%d}' % phase for phase in set(phases)}
+        parts = zip(
+            repeat(head, len(texts)),
+            texts,
+            self._between(middles, outcomes),
+            encode_rounds(first_round, len(texts)),
+            map(ends.__getitem__, phases),
+            strict=True,
+        )
+        return list(map(b"".join, parts))
+
+    def _texts(self, outcomes: Sequence[float]) -> Iterable[bytes]:
+        """Return labels or values as JSON, each of one length."""
+        return map(_value_text, outcomes) if self._outcome == "value" else map(_LABELS.__getitem__, outcomes)
+
+    def _between(self, middles: dict[float, bytes], outcomes: Sequence[float]) -> Iterable[bytes]:
+        """Return what stands between each id and its round."""
+        if self._outcome == "label":
+            return map(middles.__getitem__, outcomes)
+        before, after = middles[0].split(_LABELS[0])
+        before = before.replace(b'"label":', b'"value":')
+        return (before + text + after for text in map(_value_text, outcomes))
+
+    def encode_rejection(self, body: bytes | None, rejection: Rejection) -> bytes:
+        """Encode a rejection; the asker's id is given back where it can be read and is within its limit."""
+        return b'{"id":%b,"error":%b,"field":%b,"bound":%b,"model":%b}' % (
+            self._readable_id(body),
+            msgspec.json.encode(rejection.reason),
+            msgspec.json.encode(rejection.field),
+            msgspec.json.encode(rejection.bound),
+            self._model,
+        )
+
+    def _readable_id(self, body: bytes | None) -> bytes:
+        if body is None or len(body) > self._limits.body_bytes or _too_deep(body):
+            return b"null"
+        try:
+            identifier = msgspec.json.decode(self._id_decoder.decode(body).id, type=Identifier)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return b"null"
+        shown = str(identifier).encode()
+        return msgspec.json.encode(identifier) if len(shown) <= self._limits.id_bytes else b"null"
+
+
+def _value_text(value: float) -> bytes:
+    """Return a finite number, or null for NaN, padded to one length."""
+    return (b"null" if math.isnan(value) else repr(value).encode()).ljust(_VALUE_BYTES)
+
+
+def _around(quote: bytes, model: bytes) -> tuple[bytes, dict[float, bytes]]:
+    """Return what stands before an id, and for each label what stands between the id and the round."""
+    middles = {label: b'%b,"label":%b,"model":%b,"round":' % (quote, text, model) for label, text in _LABELS.items()}
+    return b'{"id":' + quote, middles
+
+
+def _tuples(read: Callable[[Any], Any], names: Sequence[str]) -> Callable[[Any], Any]:
+    """Return what reads values of these names as one tuple, also where there is one name."""
+    return read if len(names) > 1 else lambda owner: (read(owner),)
+
+
+def _not_valid(error: msgspec.ValidationError) -> Rejection:
+    """Name the field of a well-formed message that has the wrong type, without quoting the message."""
+    text = str(error)
+    path = text.rsplit("`$.", 1)[-1].rstrip("`") if "`$." in text else "body"
+    if path == "id":
+        return Rejection(Reason.BAD_ID, "id", "a string, or an integer of 64 bits")
+    if path == "body":
+        return Rejection(Reason.WRONG_TYPE, "body", "a JSON object")
+    if "out of range" in text:
+        return Rejection(Reason.NOT_FINITE, path, "a finite float64")
+    return Rejection(Reason.WRONG_TYPE, path, "a number" if path != "x" else "numbers, as array or object")
+
+
+def _not_json(body: bytes, error: Exception) -> Rejection:
+    if isinstance(error, msgspec.DecodeError) and "out of range" in str(error):
+        return Rejection(Reason.NOT_FINITE, "x", "finite float64 numbers")
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return Rejection(Reason.NOT_UTF8, "body", "UTF-8")
+    if "NaN" in text or "Infinity" in text:
+        return Rejection(Reason.NOT_FINITE, "body", "JSON, which has no NaN and no Infinity")
+    return Rejection(Reason.MALFORMED, "body", "one JSON object")

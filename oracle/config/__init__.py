@@ -1,0 +1,1 @@
+"""The configuration of `perpetua serve`: TOML, the environment, and secrets in files."""

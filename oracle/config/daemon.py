@@ -1,0 +1,285 @@
+"""The configuration of `perpetua serve`: a TOML file, overridden by the environment, secrets from files."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+
+from oracle.config.addresses import Topic
+from oracle.config.documents import read_toml
+from oracle.config.kafka import KafkaSink, KafkaSource, KafkaTable, SaslTable, check_kafka_topics
+from oracle.config.mqtt import MqttSink, MqttSource, MqttTable, check_mqtt_topics
+from oracle.config.names import refuse_unknown_variables, refuse_zeros
+from oracle.config.paths import LocalPath
+from oracle.config.web import WebTable
+from oracle.errors import InputError, did_you_mean
+
+__all__ = [
+    "Config",
+    "FileSink",
+    "FileSource",
+    "KafkaSink",
+    "KafkaSource",
+    "KafkaTable",
+    "MqttSink",
+    "MqttSource",
+    "MqttTable",
+    "SaslTable",
+    "ServiceTable",
+    "StateTable",
+    "StdinSource",
+    "StdoutSink",
+    "Topic",
+    "load_config",
+    "tables_of",
+]
+
+_Table = ConfigDict(extra="forbid", frozen=True)
+
+
+class StateTable(BaseModel):
+    """`[state]`: where the snapshots are.
+
+    Attributes:
+        folder: The state folder, made by `perpetua init`.
+        key_file: The master key; by default `key` in the folder.
+        snapshot_rounds: Write a snapshot after this many rounds.
+        snapshot_seconds: Write a snapshot this long after the last one, if there have been rounds since.
+    """
+
+    model_config = _Table
+    folder: LocalPath
+    key_file: LocalPath | None = None
+    snapshot_rounds: Annotated[int, Field(ge=1)] = 2_000_000
+    snapshot_seconds: Annotated[float, Field(gt=0)] = 60.0
+
+    @property
+    def key_path(self) -> Path:
+        """Where the master key is."""
+        return self.key_file or self.folder / "key"
+
+
+class FileSource(BaseModel):
+    """`[source]`: a recorded or growing file.
+
+    Attributes:
+        kind: "jsonl" (one message a line) or "parquet" (.parquet or .arrow, many queries a message).
+        path: The file.
+        follow: Whether to wait for more lines at the end of a JSONL file (tail -f).
+        rows_per_message: Rows of a Parquet file that make one message.
+    """
+
+    model_config = _Table
+    kind: Literal["jsonl", "parquet"]
+    path: LocalPath
+    follow: bool = False
+    rows_per_message: Annotated[int, Field(ge=1, le=2**24)] = 65_536
+
+
+class StdinSource(BaseModel):
+    """`[source]`: standard input, one JSON message a line, always the same stream from its beginning."""
+
+    model_config = _Table
+    kind: Literal["stdin"]
+
+
+class FileSink(BaseModel):
+    """`[sink]`: files, exactly once.
+
+    Attributes:
+        kind: "jsonl", or "parquet" (a folder of parts, or one .arrow stream).
+        path: Answers.
+        ledger: Public ledger events, one JSON object a line.
+        dead_letter: Copies of the rejections.
+    """
+
+    model_config = _Table
+    kind: Literal["jsonl", "parquet"]
+    path: LocalPath
+    ledger: LocalPath | None = None
+    dead_letter: LocalPath | None = None
+
+
+class StdoutSink(BaseModel):
+    """`[sink]`: standard output, at least once, repeats byte-identical.
+
+    Attributes:
+        kind: "stdout".
+        ledger: Public ledger events, one JSON object a line.
+        dead_letter: Copies of the rejections.
+    """
+
+    model_config = _Table
+    kind: Literal["stdout"]
+    ledger: LocalPath | None = None
+    dead_letter: LocalPath | None = None
+
+
+class ServiceTable(BaseModel):
+    """`[service]`: how the daemon goes about it; nothing here can change an answer.
+
+    Attributes:
+        batch_rows: Most messages answered and committed at once.
+        drain_seconds: How long the last batch and snapshot may take after the first signal.
+        log: Layout of the log lines on standard error.
+        engine: Where queries are answered: "auto" starts a second process for a shard at its first batch of 65,536
+            queries (some 60 MiB; the log says `engine.apart`), "inside" never does.
+    """
+
+    model_config = _Table
+    batch_rows: Annotated[int, Field(ge=1, le=2**20, json_schema_extra={"unit": "messages"})] = 16_384
+    drain_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    log: Literal["json", "text"] = "text"
+    engine: Literal["auto", "inside"] = "auto"
+
+
+class Config(BaseSettings):
+    """The whole file. `PERPETUA_SERVICE__LOG=json` in the environment overrides `log` in `[service]`."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        env_prefix="PERPETUA_",
+        env_nested_delimiter="__",
+        nested_model_default_partial_update=True,
+    )
+    state: StateTable
+    source: Annotated[FileSource | StdinSource | KafkaSource | MqttSource, Field(discriminator="kind")]
+    sink: Annotated[FileSink | StdoutSink | KafkaSink | MqttSink, Field(discriminator="kind")]
+    kafka: KafkaTable | None = None
+    mqtt: MqttTable | None = None
+    service: ServiceTable = ServiceTable()
+    web: WebTable | None = None
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        """Refuse to answer Arrow messages into lines, lines into Parquet, or one bus into another."""
+        if (self.source.kind == "parquet") != (self.sink.kind == "parquet"):
+            msg = f'must be parquet exactly if source.kind is (it is "{self.source.kind}")'
+            raise PydanticCustomError("content", msg)
+        for bus, table, needed in (("kafka", self.kafka, "servers"), ("mqtt", self.mqtt, "server")):
+            if (self.source.kind == bus) != (self.sink.kind == bus):
+                msg = f'must be {bus} exactly if source.kind is (it is "{self.source.kind}")'
+                raise PydanticCustomError("content", msg)
+            if (self.source.kind == bus) != (table is not None):
+                msg = f"must be set, with its {needed}, exactly if source.kind is {bus}"
+                raise PydanticCustomError(bus, msg)
+        if isinstance(self.source, KafkaSource) and isinstance(self.sink, KafkaSink):
+            check_kafka_topics(self.source, self.sink)
+        if isinstance(self.source, MqttSource) and isinstance(self.sink, MqttSink):
+            check_mqtt_topics(self.source, self.sink)
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 -- pydantic-settings' signature
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes before the file."""
+        return env_settings, init_settings
+
+
+def load_config(path: Path) -> Config:
+    """Read a configuration.
+
+    Raises:
+        SourceError: The file cannot be read.
+        InputError: It is not TOML, or a field is missing, unknown (the nearest name is given) or outside its bound.
+    """
+    document: dict[str, Any] = read_toml(path)
+    if "model" in document and "source" not in document:
+        bound = "this is a model file; name the configuration file, which has [state], [source] and [sink]"
+        raise InputError("CONFIG.toml", str(path), bound)
+    for name in document:
+        if name.startswith("_"):  # pydantic-settings' own switches are no settings
+            raise InputError(name, "...", "unknown setting")
+    for bus, table in (("kafka", "sasl"), ("mqtt", "login")):
+        if "password" in _inner(document, bus, table):
+            variable = f"PERPETUA_{bus}__{table}__PASSWORD".upper()
+            bound = f"secrets come from files or the environment: set password_file, or {variable}"
+            raise InputError(f"{bus}.{table}.password", "...", bound)
+    refuse_zeros(document)
+    refuse_unknown_variables(os.environ, Config.model_fields)
+    try:
+        return Config(**document)
+    except SettingsError as exc:  # a whole table in one variable, and it is not JSON
+        raise InputError("PERPETUA_...", "...", f"in the environment: {exc}") from exc
+    except ValidationError as exc:
+        errors = exc.errors()
+        unknown = [error for error in errors if error["type"] == "extra_forbidden"]  # a misspelt name is missing too
+        raise _clear((unknown or errors)[0]) from exc
+
+
+def _inner(document: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return a table within a document, or an empty one if there is none."""
+    for name in names:
+        found = document.get(name)
+        document = found if isinstance(found, dict) else {}
+    return document
+
+
+def tables_of(model: type[BaseModel], place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], type[BaseModel]]]:
+    """Yield every table within a table, with the way to it: names, and after a name the kind that chooses the table."""
+    for name, field in model.model_fields.items():
+        for table in _tables_in(field.annotation):
+            kinds = get_args(table.model_fields["kind"].annotation) if "kind" in table.model_fields else ()
+            for kind in kinds:
+                yield (*place, name, kind), table
+            if not kinds:
+                yield (*place, name), table
+            yield from tables_of(table, (*place, name))
+
+
+def _tables_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _tables_in(part)
+
+
+_WHOLE: Final = {
+    "content": "sink.kind",
+    "kafka": "kafka",
+    "mqtt": "mqtt",
+    "topics": "source.topic and [sink]",
+    "unguarded": "web.token_file",
+}
+"""What an error of several tables together is about."""
+
+_SHOWN: Final = frozenset({"mechanism", "request_seconds", "check_hostname", "keepalive_seconds", "session_seconds"})
+"""Settings of a broker whose values are shown in errors; in the others somebody may have written a password."""
+
+
+def _clear(error: ErrorDetails) -> InputError:
+    """Turn pydantic's first complaint into one that names field, value and bound."""
+    parts = [str(part) for part in error["loc"]]
+    if error["type"] in _WHOLE:
+        return InputError(_WHOLE[error["type"]], "...", error["msg"])
+    tables = dict(tables_of(Config))
+    field = ".".join(part for index, part in enumerate(parts) if not (index == 1 and parts[0] in {"source", "sink"}))
+    if error["type"] == "extra_forbidden":
+        known = tables.get(tuple(parts[:-1]), Config).model_fields
+        return InputError(field, "...", f"unknown setting of a configuration{did_you_mean(parts[-1], known)}")
+    if error["type"] == "missing":
+        return InputError(field, None, "must be set")
+    if error["type"] in {"union_tag_not_found", "union_tag_invalid"}:
+        given = error["input"].get("kind") if isinstance(error["input"], dict) else None
+        kinds = [place[1] for place in tables if place[0] == field]
+        bound = f"must be one of {', '.join(kinds[:-1])} and {kinds[-1]}{did_you_mean(given, kinds)}"
+        return InputError(f"{field}.kind", given, bound)
+    shown: Any = error["input"] if isinstance(error["input"], str | int | float | bool) else "..."
+    if parts[0] in {"kafka", "mqtt"} and parts[-1] not in _SHOWN:
+        shown = "..."
+    bound = error["msg"][0].lower() + error["msg"][1:]
+    if error["type"] == "literal_error":
+        bound += did_you_mean(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+    return InputError(field, shown, bound)

@@ -1,0 +1,26 @@
+"""`[kafka.tls]` and `[mqtt.tls]`: TLS to the brokers."""
+
+from pydantic import BaseModel, ConfigDict
+
+from oracle.config.paths import LocalPath
+
+__all__ = ["TlsTable"]
+
+
+class TlsTable(BaseModel):
+    """TLS to the brokers.
+
+    Attributes:
+        ca_file: Certificates to trust; by default the system's.
+        certificate_file: Our certificate, where brokers ask for one.
+        key_file: Its private key.
+        key_password_file: Holds what the private key is encrypted with.
+        check_hostname: Whether a broker's certificate must name its host.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    ca_file: LocalPath | None = None
+    certificate_file: LocalPath | None = None
+    key_file: LocalPath | None = None
+    key_password_file: LocalPath | None = None
+    check_hostname: bool = True

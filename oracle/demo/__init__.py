@@ -1,0 +1,1 @@
+"""The demonstration: flights, the baselines beside it, and its report."""

@@ -1,0 +1,216 @@
+"""A model on Kafka: its settings, its topics, and the fleet that serves the partitions that are ours."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from connectors.kafka.marks import marks_kept
+from connectors.kafka.membership import KafkaMembership
+from connectors.kafka.place import names
+from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.sink import KafkaSink
+from connectors.kafka.source import KafkaSource
+from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
+from oracle.accounting.ledger import LedgerEvent
+from oracle.config.daemon import Config
+from oracle.errors import BusError, InputError, MisplacedError, StateError
+from oracle.hosting.files import daemon_settings, new_engine
+from oracle.hosting.kafka_settings import kafka_settings, largest_reply
+from oracle.planning.kinds import decode_plan
+from oracle.planning.plan import Plan
+from oracle.runtime.daemon import Daemon
+from oracle.runtime.fleet import Fleet, Membership
+from oracle.state.folder import read_plan
+from oracle.state.keys import mark_key, read_key_file
+from oracle.state.shards import refuse_copies, shard_count, shard_folder
+from oracle.state.waiting import PatientStore
+from oracle.telemetry.ledger_event import standing
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.records import ShardTelemetry
+from oracle.telemetry.registry import Board
+from oracle.telemetry.reporter import Watch
+
+__all__ = ["KafkaModel", "check_topics", "make_fleet", "misplaced", "open_model"]
+
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaModel:
+    """What serving a model on Kafka needs, read and checked.
+
+    Attributes:
+        config: The configuration.
+        plan: The plan of each shard.
+        shards: How many there are.
+        master_key: Opens their snapshots.
+        settings: The connector's.
+    """
+
+    config: Config
+    plan: Plan
+    shards: int
+    master_key: bytes
+    settings: KafkaSettings
+
+
+def open_model(config: Config) -> KafkaModel:
+    """Read the state's plan and key.
+
+    Raises:
+        StateError: The state folder cannot be used.
+        RefusedError: The configuration cannot.
+    """
+    folder = config.state.folder
+    shards = shard_count(folder)
+    data = read_plan(shard_folder(folder, 0))
+    if data is None:
+        msg = f"{folder}: it holds no plan; make a state with `perpetua init`"
+        raise StateError(msg)
+    plan = decode_plan(data)
+    master_key = read_key_file(config.state.key_path)
+    settings = replace(kafka_settings(config, plan), secret=mark_key(master_key, plan.digest))
+    for name in ("first_offset", "stop_at"):
+        table = getattr(settings, name)
+        for partition in table if isinstance(table, dict) else ():
+            if partition >= shards:
+                raise InputError(f"source.{name}.{partition}", "...", f"must be below {shards}, the state's shards")
+    refuse_copies(folder, master_key)
+    return KafkaModel(config, plan, shards, master_key, settings)
+
+
+async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaModel:
+    """Refuse topics that would stop the daemon, or let somebody else stop it; return the model fitted to them.
+
+    Args:
+        model: The model.
+        tolerant: Whether reply topics may be missing, or not as they should be.
+
+    Raises:
+        RefusedError: One is missing or not as it must be.
+        BusError: The brokers do not answer.
+    """
+    facts = await describe(model.settings, tolerant=tolerant)
+    queries = facts.get(model.settings.topic)
+    settings = check(
+        model.settings,
+        facts,
+        model.shards,
+        largest_reply(model.plan, queries.message_bytes if queries else DEFAULT_MESSAGE_BYTES),
+        tolerant=tolerant,
+    )
+    return replace(model, settings=settings)
+
+
+def make_fleet(model: KafkaModel, board: Board, version: str, log: PublicLog) -> tuple[Fleet, Membership]:
+    """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
+    config = model.config
+
+    def open_shard(partition: int) -> "_ServedShard":
+        return _ServedShard(membership.model, partition, board.shard(partition), version, log.of(partition))
+
+    fleet = Fleet(
+        open_shard,
+        board,
+        drain_seconds=config.service.drain_seconds,
+        patience=model.settings.session_seconds,
+        clock=time.monotonic,
+    )
+    membership = _CheckedMembership(model, fleet, board)
+    return fleet, membership
+
+
+class _CheckedMembership:
+    """Checks the topics as soon as the brokers answer, and only then joins: a daemon may be started before they are.
+
+    Attributes:
+        model: From the check on with settings that fit the topics.
+    """
+
+    def __init__(self, model: KafkaModel, fleet: Fleet, board: Board) -> None:
+        self.model = model
+        self._fleet = fleet
+        self._board = board
+
+    async def run(self, on_trouble: Callable[[BusError], None]) -> None:
+        """See `Membership.run`.
+
+        Raises:
+            RefusedError: A topic is not as it must be, or the brokers do not let us in.
+        """
+        self.model = await self._checked(on_trouble)
+        settings, shards = self.model.settings, self.model.shards
+        fleet, told = self._fleet, self._board.strangers
+        await KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, told).run(on_trouble)
+
+    async def _checked(self, on_trouble: Callable[[BusError], None]) -> KafkaModel:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await self._once()
+            except BusError as exc:
+                on_trouble(exc)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _once(self) -> KafkaModel:
+        model = await check_topics(self.model, tolerant=True)
+        with contextlib.suppress(BusError):  # each shard tries again
+            await marks_kept(model.settings, 0, make=True)
+        return model
+
+
+def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) -> StateError:
+    """Return what is said on Kafka where a snapshot is ahead of what was committed."""
+    msg = (
+        f"{names(settings, partition)}: {error}. If the group's offsets are gone, and our marks on topic "
+        f"{settings.marks} too: `perpetua offsets show CONFIG`, `perpetua offsets restore CONFIG --from snapshot`"
+    )
+    return StateError(msg)
+
+
+class _ServedShard:
+    """One partition's daemon with its store, which is closed when it ends."""
+
+    def __init__(self, model: KafkaModel, partition: int, watch: Watch, version: str, log: PublicLog) -> None:
+        config, plan = model.config, model.plan
+        self._settings, self._partition = model.settings, partition
+        source = KafkaSource(model.settings, partition)
+
+        def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
+            stops = model.settings.stop_at_of(partition)
+            return standing(version, record, started=started, begins=source.begins, stops=stops)
+
+        self._store = PatientStore(shard_folder(config.state.folder, partition), model.master_key)
+        self._engine = new_engine(config, log)
+        self._daemon = Daemon(
+            plan=plan,
+            store=self._store,
+            source=source,
+            sink=KafkaSink(model.settings, partition, source, told=watch),
+            watch=watch,
+            settings=daemon_settings(config),
+            clock=time.monotonic,
+            announce=announce,
+            restore=self._engine.restore,
+        )
+
+    @property
+    def serving(self) -> bool:
+        return self._daemon.serving
+
+    def stop(self) -> None:
+        self._daemon.stop()
+
+    async def run(self) -> int:
+        try:
+            return await self._daemon.run()
+        except MisplacedError as exc:
+            raise misplaced(self._settings, self._partition, exc) from exc
+        finally:
+            self._engine.close()
+            self._store.close()

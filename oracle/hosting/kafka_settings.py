@@ -1,0 +1,87 @@
+"""From a configuration to the Kafka connector, and what a plan asks of its topics."""
+
+from typing import Final
+
+from connectors.kafka.settings import KafkaSettings, Sasl, Security
+from oracle.config.credentials import secret_of, tls_of
+from oracle.config.daemon import Config, KafkaSink, KafkaSource, SaslTable
+from oracle.errors import InputError
+from oracle.planning.plan import Plan
+
+__all__ = ["kafka_settings", "largest_reply", "sasl_of"]
+
+_JSON_REPLY: Final = 2048
+"""Bytes of a JSON reply without its id: names, numbers, and the words of a rejection."""
+
+_ESCAPED: Final = 6
+"""Most bytes that JSON takes for one byte of an id."""
+
+_ARROW_ROW: Final = 44
+"""Bytes of one row of an Arrow answer, rounded up: label 1, round 8, phase 4, error 4 + 15 + 1/8, and id 8 + 1/8 (an
+integer, or where a text begins)."""
+
+_ARROW_FRAME: Final = 4096
+_FRAME: Final = 1024
+"""Bytes of a Kafka batch with one record, without key, value and the headers that were asked with."""
+
+
+def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
+    """Return the connector's settings.
+
+    Raises:
+        InputError: The configuration does not name a Kafka source and sink.
+        StorageError: A password file cannot be read.
+    """
+    source, sink, kafka = config.source, config.sink, config.kafka
+    if not isinstance(source, KafkaSource) or not isinstance(sink, KafkaSink) or kafka is None:
+        raise InputError("source.kind", config.source.kind, 'must be "kafka" for this')
+    group = source.group or f"perpetua-{plan.name}"
+    return KafkaSettings(
+        servers=tuple(kafka.servers),
+        topic=source.topic,
+        answers=sink.topic,
+        group=group,
+        model=plan.name,
+        reply_topics=frozenset(sink.reply_topics),
+        ledger=sink.ledger,
+        dead_letter=sink.dead_letter,
+        dead_letter_bodies=sink.dead_letter_bodies,
+        first_offset=source.first_offset,
+        stop_at=source.stop_at,
+        marks=sink.marks or f"{group}.marks",
+        instance=source.instance,
+        security=Security(tls_of(kafka.tls, "kafka.tls"), sasl_of(kafka.sasl)),
+        session_seconds=source.session_seconds,
+        rebalance_seconds=config.service.drain_seconds + 30.0,
+        transaction_seconds=sink.transaction_seconds,
+        request_seconds=kafka.request_seconds,
+    )
+
+
+def sasl_of(table: SaslTable | None) -> Sasl | None:
+    """Return what the connector is told about name and password.
+
+    Raises:
+        InputError: There is a name and no password.
+        StorageError: The password file cannot be read.
+    """
+    if table is None:
+        return None
+    password = table.password.get_secret_value() if table.password is not None else None
+    if password is None:
+        password = secret_of("kafka.sasl.password_file", table.password_file)
+    if password is None:
+        raise InputError("kafka.sasl.password_file", None, "must name the file, or set PERPETUA_KAFKA__SASL__PASSWORD")
+    return Sasl(table.mechanism, table.username, password)
+
+
+def largest_reply(plan: Plan, query_bytes: int) -> int:
+    """Return the bytes that the largest reply's record may have, where no query's has more than `query_bytes`.
+
+    Key and headers come back as they are, and may take nearly all of a query's bytes. An Arrow message of r rows and d
+    features has at least r d bytes, and texts in its ids come back as they are.
+    """
+    limits = plan.limits
+    json = _JSON_REPLY + _ESCAPED * limits.id_bytes
+    rows = min(limits.rows, min(limits.batch_bytes, query_bytes) // len(plan.features))
+    return max(json, _ARROW_FRAME + _ARROW_ROW * rows) + query_bytes + _FRAME

@@ -1,0 +1,219 @@
+"""From a configuration to the MQTT connector."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from connectors.base import Committed
+from connectors.journal.journal import Journal
+from connectors.journal.source import JournalSource
+from connectors.mqtt.link import Link
+from connectors.mqtt.messages import delivery
+from connectors.mqtt.outbox import Outbox
+from connectors.mqtt.settings import Login, MqttSettings
+from connectors.mqtt.sink import MqttSink
+from connectors.mqtt.source import MqttSource
+from oracle.config import mqtt as config_mqtt
+from oracle.config.credentials import secret_of, tls_of
+from oracle.config.daemon import Config
+from oracle.errors import BusError, InputError, MisplacedError, RefusedError, StateError
+from oracle.hosting.kafka_settings import largest_reply
+from oracle.planning.plan import Plan
+from oracle.state.keys import journal_key, read_key_file
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.reporter import Watch
+
+__all__ = [
+    "LoggingObserver",
+    "MqttBus",
+    "last_commit",
+    "login_of",
+    "misplaced",
+    "mqtt_settings",
+    "open_bus",
+    "open_journals",
+    "open_offline",
+]
+
+_QUIET_SECONDS: Final = 10.0
+_NOTE: Final = 4096
+"""Bytes of all else in a note on a rejected message."""
+
+
+def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
+    """Return the connector's settings.
+
+    Raises:
+        InputError: The configuration does not name an MQTT source and sink.
+        StorageError: A password file cannot be read.
+    """
+    source, sink, mqtt = _tables(config)
+    host, _, port = mqtt.server.rpartition(":")
+    return MqttSettings(
+        host=host.strip("[]"),
+        port=int(port),
+        client_id=mqtt.client_id or f"perpetua-{plan.name}",
+        topic=source.topic,
+        answers=sink.topic,
+        model=plan.name,
+        reply_topics=tuple(sink.reply_topics),
+        reply_levels=sink.reply_levels,
+        reply_bytes=sink.reply_bytes,
+        ledger=sink.ledger,
+        dead_letter=sink.dead_letter,
+        dead_letter_bodies=sink.dead_letter_bodies,
+        status=sink.status,
+        login=login_of(mqtt.login),
+        tls=tls_of(mqtt.tls, "mqtt.tls"),
+        keepalive_seconds=mqtt.keepalive_seconds,
+        session_seconds=mqtt.session_seconds,
+        request_seconds=mqtt.request_seconds,
+        receive_maximum=source.receive_maximum,
+        message_bytes=source.message_bytes,
+        body_bytes=plan.limits.body_bytes,
+        batch_bytes=plan.limits.batch_bytes,
+        largest_reply=max(largest_reply(plan, source.message_bytes), _largest_note(plan, sink)),
+    )
+
+
+def _largest_note(plan: Plan, sink: config_mqtt.MqttSink) -> int:
+    """Return the bytes of the largest note on a rejected message, which may hold it in base64."""
+    kept = max(plan.limits.body_bytes, plan.limits.batch_bytes) + 1
+    return 4 * kept // 3 + _NOTE if sink.dead_letter is not None and sink.dead_letter_bodies else 0
+
+
+def _tables(config: Config) -> tuple[config_mqtt.MqttSource, config_mqtt.MqttSink, config_mqtt.MqttTable]:
+    source, sink, mqtt = config.source, config.sink, config.mqtt
+    if not isinstance(source, config_mqtt.MqttSource) or not isinstance(sink, config_mqtt.MqttSink) or mqtt is None:
+        raise InputError("source.kind", config.source.kind, 'must be "mqtt" for this')
+    return source, sink, mqtt
+
+
+def login_of(table: config_mqtt.LoginTable | None) -> Login | None:
+    """Return what the connector is told about name and password.
+
+    Raises:
+        StorageError: The password file cannot be read.
+    """
+    if table is None:
+        return None
+    password = table.password.get_secret_value() if table.password is not None else None
+    return Login(table.username, password or secret_of("mqtt.login.password_file", table.password_file))
+
+
+def open_journals(config: Config, plan: Plan) -> tuple[Journal, Outbox]:
+    """Return the journal of queries and the outbox, not yet open.
+
+    Raises:
+        StateError: The key file cannot be used.
+    """
+    source, sink, _ = _tables(config)
+    key = journal_key(read_key_file(config.state.key_path), plan.digest)
+    folder = _journal_folder(config)
+    queries = Journal(folder / "queries", key, "queries", limit=source.journal_bytes)
+    return queries, Outbox(Journal(folder / "answers", key, "answers", limit=sink.outbox_bytes))
+
+
+def _journal_folder(config: Config) -> Path:
+    return _tables(config)[0].journal or config.state.folder / "journal"
+
+
+def misplaced(config: Config, error: MisplacedError) -> StateError:
+    """Return what is said on MQTT where a snapshot is ahead of what was committed."""
+    return StateError(
+        f"journal {_journal_folder(config)}: {error}. On MQTT this folder is log and sink: put the newest one back, "
+        "never an older copy, as other queries would get the noise of those that it lacks"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MqttBus:
+    """Both ends of the bus.
+
+    Attributes:
+        source: Not yet open.
+        sink: Not yet open; open it first.
+    """
+
+    source: MqttSource
+    sink: MqttSink
+
+
+def open_bus(config: Config, plan: Plan, log: PublicLog, watch: Watch) -> MqttBus:
+    """Return both ends of the bus that the configuration names, not yet open.
+
+    Args:
+        config: Names it.
+        plan: The plan.
+        log: Told of connections.
+        watch: Told too.
+    """
+    settings = mqtt_settings(config, plan)
+    queries, outbox = open_journals(config, plan)
+    watch.link_awaited()
+
+    def renewed() -> MqttSettings:
+        return replace(settings, login=login_of(_tables(config)[2].login))
+
+    link = Link(settings, queries, outbox, LoggingObserver(log, watch), renewed)
+    return MqttBus(MqttSource(queries, link), MqttSink(settings, outbox, link))
+
+
+def open_offline(config: Config, plan: Plan) -> tuple[JournalSource, MqttSink]:
+    """Return what is journalled as a source that ends, and a sink that publishes nothing; not yet open."""
+    queries, outbox = open_journals(config, plan)
+    queries.inspect()
+    return JournalSource(queries, delivery, live=False), MqttSink(mqtt_settings(config, plan), outbox, None)
+
+
+def last_commit(config: Config, plan: Plan) -> Committed | None:
+    """Return the outbox's last commit without opening it.
+
+    Raises:
+        StateError: It belongs to another state.
+        StorageError: It is damaged.
+    """
+    return open_journals(config, plan)[1].inspect()
+
+
+class LoggingObserver:
+    """Tells the log and the watch how the link fares; the same words at most once in ten seconds.
+
+    Args:
+        log: Where to.
+        watch: Told of connections, and logs their loss.
+        clock: Seconds, monotone.
+    """
+
+    def __init__(self, log: PublicLog, watch: Watch, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._watch = watch
+        self._clock = clock
+        self._said: dict[str, float] = {}
+
+    def connected(self) -> None:
+        """See `Observer.connected`."""
+        self._watch.link_found()
+        self._log.info("bus.connected")
+
+    def lost(self, error: BusError) -> None:
+        """See `Observer.lost`."""
+        self._watch.link_lost(error)
+
+    def refused(self, error: RefusedError) -> None:
+        """See `Observer.refused`."""
+        self._watch.link_refused(error)
+
+    def given_up(self, reason: str) -> None:
+        """See `Observer.given_up`."""
+        self._watch.undelivered(1)
+        self.noted(reason)
+
+    def noted(self, reason: str) -> None:
+        """See `Observer.noted`."""
+        now = self._clock()
+        if now - self._said.get(reason, -_QUIET_SECONDS) >= _QUIET_SECONDS:
+            self._said[reason] = now
+            self._log.warning("bus.noted", reason=reason)

@@ -1,0 +1,1 @@
+"""The exponential mechanism, exact: over losses, and over all float64 numbers."""

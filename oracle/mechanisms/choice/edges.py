@@ -1,0 +1,121 @@
+"""What an edge costs, for every edge there is: groups of places between data points, for the exponential mechanism.
+
+Edges are places (`oracle.mechanisms.patterns`): a record is inside an edge if its place is at or above it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.mechanisms.choice.exact import Places
+from oracle.mechanisms.patterns import EDGES
+
+__all__ = ["best_cuts", "cut_places", "side_places"]
+
+_ONE: Final = np.uint64(1)
+
+
+def side_places(records: NDArray[np.uint64], rank: int, reach: int, edges: int = EDGES) -> Places:
+    """Return the edges of one side of a box whose loss is at most `reach`, and perhaps some more; the least is 0.
+
+    Of an edge t let A be the number of records below it and B that of records at or below it. Its loss is
+    max(0, A - rank, rank - B): none where the rank-th record from outside is at t. `rank` records that are not there
+    lie at the last place, so that there is always an edge without loss; it cuts everything off where there are few.
+
+    Formal guarantees:
+        * Adding a record raises A and B by 0 or 1 each, so every loss changes by -1, 0 or 1: all changes lie within 2
+          of each other.
+
+    Args:
+        records: uint64[n], places below `edges` - 1, in any order.
+        rank: At least 1.
+        reach: At least 0.
+        edges: How many edges there are; the last place is the edge that nothing reaches.
+    """
+    outermost = rank + reach + 1  # every edge beyond so many records loses more
+    if len(records) > outermost:
+        return _within(np.partition(records, outermost)[:outermost], rank, edges)
+    points, through = _ranks(records)
+    last = np.array([edges - 1], dtype=np.uint64)
+    gaps = np.concatenate([np.zeros(1, dtype=np.uint64), points + _ONE])
+    return _side(
+        np.concatenate([gaps, points, last]),
+        np.concatenate([np.concatenate([points, last]) - gaps, np.ones(len(points) + 1, dtype=np.uint64)]),
+        np.concatenate([through, through]) - rank,
+        rank - np.concatenate([through, through[1:], through[-1:] + rank]),
+        edges,
+    )
+
+
+def _within(records: NDArray[np.uint64], rank: int, edges: int) -> Places:
+    """Return the edges up to the last of these records, which are the outermost of more."""
+    points, through = _ranks(records)
+    gaps = np.concatenate([np.zeros(1, dtype=np.uint64), points[:-1] + _ONE])
+    return _side(
+        np.concatenate([gaps, points]),
+        np.concatenate([points - gaps, np.ones(len(points), dtype=np.uint64)]),
+        np.concatenate([through[:-1], through[:-1]]) - rank,
+        rank - np.concatenate([through[:-1], through[1:]]),
+        edges,
+    )
+
+
+def _ranks(records: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the places in order, each once, and how many records are below each and in all."""
+    points, counts = np.unique(records, return_counts=True)
+    return points, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _side(
+    starts: NDArray[np.uint64],
+    widths: NDArray[np.uint64],
+    above: NDArray[np.int64],
+    missing: NDArray[np.int64],
+    edges: int,
+) -> Places:
+    losses = np.maximum(np.maximum(above, missing), 0)
+    return Places(np.zeros(len(starts), dtype=np.intp), starts, widths, losses, edges)
+
+
+def cut_places(records: NDArray[np.uint64], labels: NDArray[np.bool_], owner: int, edges: int = EDGES) -> Places:
+    """Return the edges of one stump, by how many records it gets wrong; it says 1 at and above its edge.
+
+    Formal guarantees:
+        * Adding a record raises every loss by 0 or 1: all changes lie within 1 of each other.
+
+    Args:
+        records: uint64[n], places below `edges` - 1, ascending.
+        labels: bool[n].
+        owner: Number of the stump.
+        edges: How many edges there are; the last place is the edge that nothing reaches.
+    """
+    last = np.array([edges - 1], dtype=np.uint64)
+    starts = np.concatenate([np.zeros(1, dtype=np.uint64), records + _ONE])
+    widths = np.concatenate([records, last]) + _ONE - starts
+    missed = np.concatenate([[0], np.cumsum(labels, dtype=np.int64)])
+    passed = np.arange(len(records) + 1) - missed
+    losses = missed + (len(records) - missed[-1]) - passed
+    return Places(np.full(len(starts), owner, dtype=np.intp), starts, widths, losses, edges)
+
+
+def best_cuts(cuts: Iterable[Places], reach: int) -> Places:
+    """Return of all stumps' edges those whose loss is within a reach of the least one, and perhaps some more."""
+    kept: list[Places] = []
+    least, whole = None, 0
+    for places in cuts:
+        own = int(places.losses[places.widths > 0].min())
+        least = own if least is None else min(least, own)
+        near = np.flatnonzero((places.losses <= least + reach) & (places.widths > 0))
+        whole += places.whole
+        kept.append(
+            Places(places.owners[near], places.starts[near], places.widths[near], places.losses[near], places.whole)
+        )
+    return Places(
+        np.concatenate([places.owners for places in kept]),
+        np.concatenate([places.starts for places in kept]),
+        np.concatenate([places.widths for places in kept]),
+        np.concatenate([places.losses for places in kept]),
+        whole,
+    )

@@ -1,0 +1,1 @@
+"""Noise from keyed bits: the laws, their tables, and exact draws."""

@@ -1,0 +1,1 @@
+"""Threshold queries: BetweenThresholds, the Stopper, challenges, noisy bits."""

@@ -1,0 +1,252 @@
+"""Ledgers as receipts are checked against them: read from a file or from what a bus delivered.
+
+What a ledger cannot show: no event names its plan, so a ledger is known by the rounds, epsilon and deltas of its
+phases only; and forks are on the ledger topic of a model on Kafka only. Elsewhere they are recorded beside the state
+folder or genesis file that they start from, which whoever checks a receipt does not see.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from oracle.accounting.ledger import (
+    LedgerEvent,
+    MessageSkipped,
+    ModelRetired,
+    PhaseEnded,
+    PhaseStarted,
+    PlanEnded,
+    ReplayForked,
+    ScoreReleased,
+    ShardStarted,
+    ShardStopped,
+    SideRearmed,
+    StartChecked,
+    decode,
+)
+from oracle.errors import InputError, StorageError
+from oracle.planning.kinds import decode_plan
+from oracle.planning.plan import Plan
+from oracle.predictors.base import phase_started
+from oracle.receipts.receipts import Statement, armed_sides
+
+__all__ = ["UNSEEN", "against_ledger", "read_ledger", "shows_rounds"]
+
+_RunEvent = (
+    PhaseStarted
+    | PhaseEnded
+    | SideRearmed
+    | PlanEnded
+    | ReplayForked
+    | MessageSkipped
+    | ShardStarted
+    | ShardStopped
+    | ModelRetired
+)
+
+UNSEEN: Final = (
+    "forks (only the ledger of a model on Kafka shows them)",
+    "which plan it is but for the phases (no event names the plan)",
+)
+"""What `against_ledger` always leaves open, in words; the rounds it leaves open but where `shows_rounds`."""
+
+
+def read_ledger(path: Path, shard: str | None = None) -> list[LedgerEvent]:
+    """Return the events of a ledger, as a file has them or as they came from a bus.
+
+    A line is an event, or, of a Kafka topic, a key (query topic/partition/...), a tab and an event.
+
+    Args:
+        path: The file.
+        shard: "TOPIC/PARTITION", of which to take the events alone where there are keys.
+
+    Raises:
+        StorageError: It cannot be read.
+        InputError: A line is no event that this Perpetua knows, or the shard is not named and there are several.
+    """
+    try:
+        lines = [line for line in path.read_bytes().splitlines() if line]
+    except OSError as exc:
+        raise StorageError(f"{path}: {exc.strerror}") from exc
+    keyed = [(b"/".join(key.split(b"/")[:2]).decode(errors="replace"), event) for key, event in map(_keyed, lines)]
+    shards = sorted({name for name, _ in keyed})
+    if shard is not None and shards and shard not in shards:
+        raise InputError(
+            "ledger shard", shard, f"must be one of {', '.join(name or 'lines without one' for name in shards)}"
+        )
+    if shard is None and len(shards) > 1:
+        raise InputError("ledger", str(path), f"has events of {', '.join(shards)}: say of which shard they are to be")
+    try:
+        return [decode(event) for name, event in keyed if shard in {None, name}]
+    except msgspec.MsgspecError as exc:
+        raise InputError("ledger", str(path), "must be a ledger of Perpetua") from exc
+
+
+def _keyed(line: bytes) -> tuple[bytes, bytes]:
+    key, _, event = line.rpartition(b"\t")
+    return key, event
+
+
+def against_ledger(statement: Statement, events: Sequence[LedgerEvent]) -> list[str]:
+    """Return where a statement and a ledger disagree, in words.
+
+    What the ledger says of later rounds does not matter, as long as it is what the plan has. Nor does what it says
+    twice: MQTT delivers at least once. See the module for what is not found.
+
+    Args:
+        statement: With a plan that can be read.
+        events: Of one shard.
+
+    Raises:
+        PlanError: The statement's plan cannot be read.
+    """
+    plan = decode_plan(statement.plan.encode())
+    told = list(dict.fromkeys(events))
+    return [
+        *_contradictions(told),
+        *_foreign(plan, told),
+        *_phases(statement, told),
+        *_rearms(statement, told),
+        *_forks(statement, told),
+    ]
+
+
+def shows_rounds(statement: Statement, events: Sequence[LedgerEvent]) -> bool:
+    """Return whether a ledger, which agrees with a statement, says that so many rounds were answered as it does.
+
+    A phase that ends and a shard that starts or stops say it; between these, rounds are no events.
+    """
+    kinds = PhaseEnded | ShardStarted | ShardStopped | ModelRetired
+    return any(isinstance(event, kinds) and event.round == statement.round for event in events)
+
+
+def _contradictions(told: list[LedgerEvent]) -> Iterator[str]:
+    """Yield what happens once and is told in several ways."""
+    kinds = ((PhaseStarted, "beginning"), (PhaseEnded, "end"))
+    for kind, name in kinds:
+        times = Counter(event.phase for event in told if isinstance(event, kind))
+        for phase, ways in sorted(times.items()):
+            if ways > 1:
+                yield f"phase {phase}: the ledger contradicts itself: it tells the phase's {name} in {ways} ways"
+    if sum(isinstance(event, PlanEnded) for event in told) > 1:
+        yield "the ledger contradicts itself: it tells the plan's end in several ways"
+
+
+def _foreign(plan: Plan, told: list[LedgerEvent]) -> Iterator[str]:
+    """Yield, of each kind of event, the first one that a run of the plan cannot have."""
+    named: set[type[LedgerEvent]] = set()
+    for event in told:
+        if isinstance(event, ScoreReleased | StartChecked):  # of a trial, or of a try at this run
+            continue
+        if type(event) not in named and not _possible(plan, event):
+            named.add(type(event))
+            yield f"the ledger is not of the receipt's plan, by which no {_name(event)} is like that of {_place(event)}"
+
+
+def _name(event: LedgerEvent) -> str:
+    return str(event.__struct_config__.tag)
+
+
+def _place(event: _RunEvent) -> str:
+    if isinstance(event, PlanEnded | MessageSkipped):
+        return f"round {event.round}"
+    return f"phase {event.phase}, round {event.round}"
+
+
+def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for each kind
+    """Return whether a run of the plan can have the event."""
+    if isinstance(event, PlanEnded):
+        return event.round == plan.rounds
+    if isinstance(event, MessageSkipped):
+        return 0 <= event.round <= plan.rounds and event.position > 0
+    if not 1 <= event.phase <= len(plan.phases):
+        return False
+    first, rounds = plan.first_round(event.phase), plan.phases[event.phase - 1].rounds
+    if isinstance(event, PhaseStarted):
+        return event == phase_started(plan, event.phase)
+    if isinstance(event, PhaseEnded):
+        return event.round == first + rounds and 0 <= event.rearms <= rounds * armed_sides(plan)
+    if isinstance(event, ShardStarted | ShardStopped | ModelRetired):
+        return first <= event.round <= first + rounds and _stands(plan, event, event.round - first)
+    sides = armed_sides(plan)
+    return first <= event.round < first + rounds and (isinstance(event, ReplayForked) or 0 <= event.side < sides)
+
+
+def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase_round: int) -> bool:
+    """Return whether the guarantee in the event is the plan's, so many rounds into the event's phase."""
+    start = phase_started(plan, event.phase)
+    return (event.epsilon, event.delta, event.delta_spent, event.delta_limit, event.nominal, event.covers) == (
+        start.epsilon,
+        start.delta,
+        plan.delta_spent(event.phase, phase_round),
+        plan.delta,
+        start.nominal,
+        start.covers,
+    )
+
+
+def _phases(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
+    """Yield where the ledger lacks a phase of the statement, or has another one in its place."""
+    started: dict[int, list[PhaseStarted]] = {}
+    ended: dict[int, list[PhaseEnded]] = {}
+    for event in told:
+        if isinstance(event, PhaseStarted):
+            started.setdefault(event.phase, []).append(event)
+        elif isinstance(event, PhaseEnded):
+            ended.setdefault(event.phase, []).append(event)
+    for line in statement.phases:
+        wanted = (line.first_round, line.rounds, line.epsilon, line.delta)
+        if line.phase not in started and (line.answered or line.phase > 1):
+            yield f"phase {line.phase}: the ledger does not know it"
+        for start in started.get(line.phase, []):
+            if (start.round, start.rounds, start.epsilon, start.delta) != wanted:
+                yield f"phase {line.phase}: the ledger has other rounds, epsilon or delta"
+        ends = {end.round for end in ended.get(line.phase, [])}
+        if line.answered == line.rounds and ends != {line.first_round + line.rounds}:
+            yield f"phase {line.phase}: the ledger does not say that it ended, or not where it did"
+
+
+def _rearms(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
+    """Yield where the re-arms before the statement's round are not as many as it says, or the ledger itself says.
+
+    An event's round is the one before whose query the side was armed, so after `round` rounds the sides were armed
+    afresh before rounds below `round`. No round arms a side twice: equal events are one.
+    """
+    rearms = [event for event in told if isinstance(event, SideRearmed)]
+    rounds = sorted(event.round for event in rearms)
+    of_phase = Counter(event.phase for event in rearms)
+    before = bisect_left(rounds, statement.round)
+    if before != statement.rearms:
+        yield f"the ledger has {before} re-arms before round {statement.round}, the receipt {statement.rearms}"
+    for event in told:
+        if isinstance(event, PhaseEnded) and event.round <= statement.round and event.rearms != of_phase[event.phase]:
+            yield (
+                f"phase {event.phase}: the ledger contradicts itself: it has {of_phase[event.phase]} re-arms, and "
+                f"counts {event.rearms} at the phase's end"
+            )
+        elif isinstance(event, ShardStarted | ShardStopped | ModelRetired) and event.round <= statement.round:
+            before = bisect_left(rounds, event.round)
+            if event.rearms != before:
+                yield (
+                    f"the ledger contradicts itself: it has {before} re-arms before round {event.round}, and counts "
+                    f"{event.rearms} in its {_name(event)}"
+                )
+
+
+def _forks(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
+    """Yield where the ledger shows more forks than the statement.
+
+    A fork does not say when it was made, only from which round. Forks from later rounds came after the statement;
+    others may have, but the statement's epsilon is no longer all that its records paid, so they are told too.
+    """
+    shown = {event.fork for event in told if isinstance(event, ReplayForked) and event.round <= statement.round}
+    if len(shown) > statement.forks:
+        yield (
+            f"the ledger shows other logs answered from rounds up to {statement.round} (forks): {len(shown)}, the "
+            f"receipt {statement.forks}: it leaves some out, or they are newer than it, or they started from a genesis "
+            "file or a copy that was not named when it was signed (`audit sign --genesis`)"
+        )

@@ -1,0 +1,1 @@
+"""The daemon: shards, their lifecycle, commits, snapshots, recovery."""

@@ -1,1 +1,0 @@
-"""The daemon: shards, their lifecycle, configuration and telemetry."""

@@ -1,0 +1,214 @@
+"""What anyone may know about a state, of one shard or many, without its key."""
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from oracle.errors import StateError
+from oracle.planning.kinds import decode_plan
+from oracle.planning.plan import Plan
+from oracle.planning.promise import Promise, promise_of
+from oracle.state.folder import peek_folder, read_plan
+from oracle.state.forks import read_forks
+from oracle.state.shards import shard_name
+
+__all__ = ["ShardedStatus", "Status", "public_status", "sharded_status"]
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """Public facts as of the newest snapshot.
+
+    Attributes:
+        model: The model's name.
+        predictor: Its predictor.
+        profile: Its profile.
+        alpha: The error that was asked of the plan.
+        proved: False where epsilon and the deltas are nominal (the `paper` profile).
+        protects_queries: False where epsilon and delta are those of the training records only.
+        round: Rounds answered.
+        phase: Current phase.
+        phases: How many are planned.
+        phase_rounds_left: Rounds left in it.
+        rearms: Times that any side was armed afresh.
+        epsilon: Per-record epsilon.
+        delta: Per-record delta of the current phase.
+        delta_spent: Sum of delta over the training set and all rounds so far.
+        delta_limit: Its bound for ever, without forks.
+        forks: Times that `perpetua replay` answered another log from this folder.
+        epsilon_with_forks: Epsilon of a record that the snapshots of all of these held, all runs together; forks of the
+            genesis file or of a copy are recorded beside those, and add up too.
+        delta_of_forks: Bound on the sum of delta that these cost the records that their snapshots held.
+        snapshot_bytes: Size of the newest snapshot.
+        snapshot_age_seconds: Its age.
+        promise: What the plan promises of the error, and what that rests on.
+        data: The data set that it was trained on, if the model names one.
+        person_rows: How many training rows of a person were used at most, if these were limited.
+        person_epsilon: Epsilon of all these together.
+        person_delta: Delta of all these together.
+    """
+
+    model: str
+    predictor: str
+    profile: str
+    alpha: float
+    proved: bool
+    protects_queries: bool = True
+    round: int
+    phase: int
+    phases: int
+    phase_rounds_left: int
+    rearms: int
+    epsilon: float
+    delta: float
+    delta_spent: float
+    delta_limit: float
+    forks: int
+    epsilon_with_forks: float
+    delta_of_forks: float
+    snapshot_bytes: int
+    snapshot_age_seconds: float
+    promise: Promise
+    data: str | msgspec.UnsetType = msgspec.UNSET
+    person_rows: int | msgspec.UnsetType = msgspec.UNSET
+    person_epsilon: float | msgspec.UnsetType = msgspec.UNSET
+    person_delta: float | msgspec.UnsetType = msgspec.UNSET
+
+
+class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Public facts of a state of several shards: what holds for all records together, and each shard's.
+
+    Attributes:
+        model: The model's name.
+        predictor: Its predictor.
+        profile: Its profile.
+        alpha: As in `Status`.
+        proved: As in `Status`.
+        protects_queries: As in `Status`.
+        rounds: Rounds that all shards answered.
+        rearms: Times that any side of any shard was armed afresh.
+        epsilon: Per-record epsilon; a record is in one shard only.
+        delta_spent: Sum of delta over the training set and all rounds so far, of all shards.
+        delta_limit: Its bound for ever, without forks.
+        forks: Forks of all shards.
+        epsilon_with_forks: Of a record in the shard where it is largest.
+        delta_of_forks: Sum over the shards.
+        snapshot_bytes: Size of the newest snapshots together.
+        snapshot_age_seconds: Age of the one that is oldest.
+        promise: As in `Status`.
+        shards: The facts of each, from shard 0.
+        data: As in `Status`, and so are the next three.
+    """
+
+    model: str
+    predictor: str
+    profile: str
+    alpha: float
+    proved: bool
+    protects_queries: bool = True
+    rounds: int
+    rearms: int
+    epsilon: float
+    delta_spent: float
+    delta_limit: float
+    forks: int
+    epsilon_with_forks: float
+    delta_of_forks: float
+    snapshot_bytes: int
+    snapshot_age_seconds: float
+    promise: Promise
+    shards: tuple[Status, ...]
+    data: str | msgspec.UnsetType = msgspec.UNSET
+    person_rows: int | msgspec.UnsetType = msgspec.UNSET
+    person_epsilon: float | msgspec.UnsetType = msgspec.UNSET
+    person_delta: float | msgspec.UnsetType = msgspec.UNSET
+
+
+def public_status(folder: Path) -> Status:
+    """Read the public facts of a state folder.
+
+    Raises:
+        StateError: There is no state, or it is damaged.
+    """
+    header, data = peek_folder(folder), read_plan(folder)
+    if header is None or data is None:
+        msg = f"{folder}: holds no state; make one with `perpetua init`"
+        raise StateError(msg)
+    plan = decode_plan(data)
+    current = plan.phases[header.phase - 1]
+    in_phase = header.round - plan.first_round(header.phase)
+    forks = read_forks(folder)
+    written = max((_modified(path) for path in folder.glob("snapshot-*.perp")), default=0.0)
+    return Status(
+        model=plan.name,
+        predictor=plan.predictor,
+        profile=plan.profile,
+        alpha=plan.alpha,
+        proved=not plan.nominal,
+        protects_queries=plan.protects_queries,
+        round=header.round,
+        phase=header.phase,
+        phases=len(plan.phases),
+        phase_rounds_left=current.rounds - in_phase,
+        rearms=header.rearms,
+        epsilon=plan.epsilon,
+        delta=current.delta,
+        delta_spent=plan.delta_spent(header.phase, in_phase),
+        delta_limit=plan.delta,
+        forks=len(forks),
+        epsilon_with_forks=plan.epsilon + sum(fork.epsilon for fork in forks),
+        delta_of_forks=sum(fork.delta_sum for fork in forks),
+        snapshot_bytes=header.total_bytes,
+        snapshot_age_seconds=max(time.time() - written, 0.0),
+        promise=promise_of(plan),
+        **_of_rows(plan),
+    )
+
+
+def _of_rows(plan: Plan) -> dict[str, Any]:
+    """Return what is said of the training rows beyond a row's guarantee."""
+    found: dict[str, Any] = {} if plan.data is msgspec.UNSET else {"data": plan.data.name}
+    bound = plan.person
+    if bound is not msgspec.UNSET:
+        found |= {f"person_{name}": value for name, value in msgspec.structs.asdict(bound).items()}
+    return found
+
+
+def sharded_status(folder: Path, count: int) -> ShardedStatus:
+    """Read the public facts of a state of `count` shards.
+
+    Raises:
+        StateError: A shard's state is not there, or is damaged.
+    """
+    shards = tuple(public_status(folder / shard_name(number)) for number in range(count))
+    first = shards[0]
+    return ShardedStatus(
+        model=first.model,
+        predictor=first.predictor,
+        profile=first.profile,
+        alpha=first.alpha,
+        proved=first.proved,
+        protects_queries=first.protects_queries,
+        rounds=sum(shard.round for shard in shards),
+        rearms=sum(shard.rearms for shard in shards),
+        epsilon=first.epsilon,
+        delta_spent=math.fsum(shard.delta_spent for shard in shards),
+        delta_limit=math.fsum(shard.delta_limit for shard in shards),
+        forks=sum(shard.forks for shard in shards),
+        epsilon_with_forks=max(shard.epsilon_with_forks for shard in shards),
+        delta_of_forks=math.fsum(shard.delta_of_forks for shard in shards),
+        snapshot_bytes=sum(shard.snapshot_bytes for shard in shards),
+        snapshot_age_seconds=max(shard.snapshot_age_seconds for shard in shards),
+        promise=first.promise,
+        shards=shards,
+        **{name: getattr(first, name) for name in ("data", "person_rows", "person_epsilon", "person_delta")},
+    )
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # a newer snapshot has just taken its place
+        return 0.0

@@ -1,0 +1,1 @@
+"""What may be told of a running process: records, log, metrics, health."""

@@ -1,0 +1,98 @@
+"""The web application: what is answered at which path."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib import resources
+from typing import Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from oracle.telemetry.health import Health
+from oracle.telemetry.metrics import Metrics, format_for
+from oracle.telemetry.registry import Board
+from oracle.web.guard import Guard
+from oracle.web.scrapes import Scrapes
+from oracle.web.status import status_json
+
+__all__ = ["make_app"]
+
+_JSON: Final = "application/json"
+_PAGE: Final[Mapping[str, tuple[str, str]]] = {
+    "/": ("index.html", "text/html"),
+    "/static/page.css": ("page.css", "text/css"),
+    "/static/page.js": ("page.js", "text/javascript"),
+}
+"""File and content type of each path of the page."""
+
+
+def make_app(  # noqa: PLR0913 -- its parts
+    board: Board,
+    health: Health,
+    metrics: Metrics,
+    now: Callable[[], float],
+    *,
+    token: bytes | None,
+    host: str,
+    clock: Callable[[], float] = time.monotonic,
+) -> Guard:
+    """Return the application.
+
+    Args:
+        board: Where the records are.
+        health: Whether we are ready.
+        metrics: For /metrics.
+        now: Seconds since 1970.
+        token: What a request must show, but for /livez and the page's files; None: nothing.
+        host: The address that is listened at.
+        clock: Seconds, monotone.
+    """
+    scrapes = Scrapes(metrics, clock)
+
+    async def live(_request: Request) -> Response:
+        return Response("alive\n", media_type="text/plain")
+
+    async def ready(_request: Request) -> Response:
+        found = health.not_ready()
+        body: dict[str, object] = {"ready": not found, "not_ready": found}
+        if not found:
+            body["text"] = health.said()
+        return Response(msgspec.json.encode(body), 503 if found else 200, media_type=_JSON)
+
+    async def measured(request: Request) -> Response:
+        wanted = format_for(request.headers.get("accept", ""))
+        return Response(await scrapes.get(wanted), headers={"Content-Type": wanted.value})
+
+    async def status(_request: Request) -> Response:
+        body = status_json(board.telemetry, health.not_ready(), health.trends, now())
+        return Response(body, media_type=_JSON)
+
+    routes = [
+        Route("/livez", live),
+        Route("/readyz", ready),
+        Route("/metrics", measured),
+        Route("/status", status),
+        *_page_routes(),
+    ]
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False  # it would take the host from the request
+    return Guard(app, token, host)
+
+
+def _page_routes() -> Iterator[Route]:
+    """Yield a route for every file of the page that is installed."""
+    folder = resources.files("oracle.web") / "page"
+    for path, (name, content_type) in _PAGE.items():
+        file = folder / name
+        if file.is_file():
+            yield _page_route(path, file.read_bytes(), content_type)
+
+
+def _page_route(path: str, content: bytes, content_type: str) -> Route:
+    async def page(_request: Request) -> Response:
+        return Response(content, media_type=content_type)
+
+    return Route(path, page)

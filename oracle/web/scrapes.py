@@ -1,0 +1,37 @@
+"""The metrics as bytes, made no more often than somebody can use them."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from oracle.telemetry.metrics import Format, Metrics, encode
+
+__all__ = ["Scrapes"]
+
+_KEPT_SECONDS: Final = 1.0
+
+
+class Scrapes:
+    """Makes the metrics at most once a second in each format, in a thread; who asks meanwhile is given the same bytes.
+
+    Args:
+        metrics: Whose.
+        clock: Seconds, monotone.
+    """
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._kept: dict[Format, tuple[float, bytes]] = {}
+        self._making = asyncio.Lock()
+
+    async def get(self, wanted: Format) -> bytes:
+        """Return them, no older than a second."""
+        async with self._making:
+            made, body = self._kept.get(wanted, (None, b""))
+            now = self._clock()
+            if made is None or now - made >= _KEPT_SECONDS:
+                body = await asyncio.to_thread(encode, self._metrics.look(), wanted)
+                self._kept[wanted] = (now, body)
+            return body

@@ -1,0 +1,74 @@
+"""The JSON behind the status page."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from oracle.telemetry.health import NotReady
+from oracle.telemetry.records import Mishap, ProcessTelemetry, ShardTelemetry, whole
+from oracle.telemetry.trends import HISTORY_SECONDS, Trends
+
+__all__ = ["status_json"]
+
+
+def status_json(telemetry: ProcessTelemetry, not_ready: Sequence[NotReady], trends: Trends, now: float) -> bytes:
+    """Return it; `epsilon` is a record's, which is in one shard only, and the deltas are sums over our shards."""
+    return msgspec.json.encode(
+        {
+            "version": telemetry.version,
+            "model": telemetry.model,
+            "profile": telemetry.profile,
+            "predictor": telemetry.predictor,
+            "alpha": telemetry.alpha,
+            "promise": telemetry.promise,
+            "proved": not telemetry.nominal,
+            "protects_queries": telemetry.protects_queries,
+            "released": telemetry.released,
+            "now": now,
+            "started": telemetry.started,
+            "ready": not not_ready,
+            "not_ready": not_ready,
+            "epsilon": telemetry.epsilon,
+            "declared": telemetry.declared,
+            "schedule": [{"rounds": rounds, "delta": delta} for rounds, delta in telemetry.schedule],
+            "delta_spent": math.fsum(record.delta_spent for record in telemetry.shards),
+            "delta_limit": math.fsum(record.delta_limit for record in telemetry.shards),
+            "shards": [_shard(record, trends.rate(record.shard)) for record in telemetry.shards],
+            "history": {
+                "seconds": HISTORY_SECONDS,
+                "ends": whole(trends.ends),
+                "rates": trends.rates,
+                "lags": trends.lags,
+            },
+            "errors": [_error(mishap) for mishap in telemetry.mishaps],
+        }
+    )
+
+
+def _shard(record: ShardTelemetry, rate: float) -> dict[str, Any]:
+    return {
+        "shard": record.shard,
+        "state": record.state,
+        "round": record.round,
+        "phase": record.phase,
+        "phases": record.phases,
+        "phase_round": record.phase_round,
+        "phase_rounds": record.phase_rounds,
+        "rearms": record.rearms,
+        "delta": record.delta,
+        "delta_spent": record.delta_spent,
+        "delta_limit": record.delta_limit,
+        "batches": record.batches,
+        "rejections": {reason.value: count for reason, count in record.rejections.items() if count},
+        "lag_records": None if record.lag is None else record.lag.records,
+        "lag_seconds": None if record.lag is None else record.lag.seconds,
+        "snapshot_at": record.snapshot_at,
+        "snapshot_bytes": record.snapshot_bytes,
+        "rate": rate,
+    }
+
+
+def _error(mishap: Mishap) -> dict[str, Any]:
+    return {"at": mishap.at, "shard": mishap.shard, "event": mishap.event, "text": mishap.text}

@@ -1,0 +1,262 @@
+"""The AsyncAPI document says what the code does: its examples go through the real codecs, its words are theirs."""
+
+import base64
+import io
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+from msgspec import NODEFAULT
+
+from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
+from connectors.kafka.replies import content_type, dead_letter, kept_headers, reply_headers, reply_topic, undelivered
+from oracle.accounting import ledger
+from oracle.codec.arrow.messages import ArrowQueries
+from oracle.codec.batches import BatchCodec
+from oracle.codec.guarded import GuardedCodec
+from oracle.codec.rejections import Reason
+from oracle.planning.kinds import KINDS
+from oracle.predictors.base import Answers, phase_started
+from tests.predictors.examples import example as example_plan
+from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_plan
+from tests.support.shards import arrow_body
+
+_FILE = Path(__file__).resolve().parents[3] / "deploy" / "asyncapi.yaml"
+_DOCUMENT = yaml.safe_load(_FILE.read_text())
+_MESSAGES = _DOCUMENT["components"]["messages"]
+_SCHEMAS = _DOCUMENT["components"]["schemas"]
+_PLAN = msgspec.structs.replace(tiny_plan([feature("visib"), feature("wind")]), name="vfr")
+_ON_NO_BUS = {ledger.ScoreReleased, ledger.StartChecked}  # of trials, which no daemon runs: in a file of its own
+_KINDS = {kind.__struct_config__.tag: kind for kind in set(get_args(ledger.LedgerEvent)) - _ON_NO_BUS}
+
+
+def _examples(message):
+    """Return a message's examples by name."""
+    return {example["name"]: example for example in _MESSAGES[message]["examples"]}
+
+
+def _headers(example):
+    return [(name, value.encode()) for name, value in example["headers"].items()]
+
+
+def _decoded(body, kind=JSON, passed=None):
+    codec = GuardedCodec(BatchCodec(_PLAN))
+    return codec, codec.decode([Delivery(1, body, kind)], {} if passed is None else {1: passed})
+
+
+def _reply(body, kind=JSON, *, label=-1, first_round=0, passed=None):
+    """Return the reply to one message whose rows all get this label, or which takes no round for a reason of ours."""
+    codec, batch = _decoded(body, kind, passed)
+    rows = len(batch.features)
+    labels = np.where(batch.present, label, -1).astype(np.int8)
+    phases = np.ones(rows, dtype=np.int64)
+    answers = Answers(labels=labels, first_round=first_round, phases=phases, tag=np.zeros(2, np.uint64), events=())
+    return codec.encode(batch, answers)[0]
+
+
+def test_every_message_has_an_example_and_a_channel():
+    """No message of the document is without an example, a payload and a place; no channel has unknown messages."""
+    placed = set()
+    for channel in _DOCUMENT["channels"].values():
+        for name, target in channel["messages"].items():
+            assert target == {"$ref": f"#/components/messages/{name}"}
+            placed.add(name)
+    assert placed == set(_MESSAGES)
+    for message in _MESSAGES.values():
+        assert message["examples"]
+        assert "payload" in message
+
+
+def test_queries_in_their_three_forms_are_one_query():
+    """All three JSON examples are decoded to the same features, and give their ids back."""
+    found = {}
+    for name, example in _examples("JsonQuery").items():
+        assert content_type(_headers(example)) == JSON
+        _, batch = _decoded(msgspec.json.encode(example["payload"]))
+        assert batch.features.tolist() == [[7.5, 12.0]]
+        found[name] = batch.parts[0]
+    assert found == {"by-position": "a1", "by-name-in-x": 2, "by-name": "a3"}
+
+
+def test_no_query_is_a_round():
+    """A record without a value is a round with no query."""
+    (example,) = _examples("NoQuery").values()
+    _, batch = _decoded(example["payload"])
+    assert batch.present.tolist() == [False]
+
+
+def test_arrow_queries_and_their_answers():
+    """The example of answers is, byte for byte, the codec's reply to the example of queries."""
+    (asked,) = _examples("ArrowQueries").values()
+    (answered,) = _examples("ArrowAnswers").values()
+    body = base64.b64decode(asked["payload"])
+    assert content_type(_headers(asked)) == ARROW_STREAM
+    _, batch = _decoded(body, ARROW_STREAM)
+    assert isinstance(batch.parts[0], ArrowQueries)
+    assert batch.features.tolist() == [[7.5, 12.0], [0.0, 0.0]]
+    assert batch.present.tolist() == [True, False]
+    reply = _reply(body, ARROW_STREAM, label=1, first_round=17)
+    with pa.ipc.open_stream(io.BytesIO(base64.b64decode(answered["payload"]))) as reader:
+        table = reader.read_all()
+    with pa.ipc.open_stream(io.BytesIO(reply.body)) as reader:
+        assert reader.read_all().equals(table, check_metadata=True)
+    assert table["label"].to_pylist() == [1, -1, -1]
+    assert table["error"].to_pylist() == [None, None, "not-finite"]
+    assert _headers(answered) == reply_headers(reply)
+
+
+@pytest.mark.parametrize("name", _examples("JsonAnswer"))
+def test_answers_are_what_the_codec_writes(name):
+    """Each example of an answer is what the codec writes for its id, label and round."""
+    payload = _examples("JsonAnswer")[name]["payload"]
+    body = None if payload["label"] is None else msgspec.json.encode({"id": payload["id"], "x": [7.5, 12.0]})
+    label = -1 if payload["label"] is None else payload["label"]
+    reply = _reply(body, label=label, first_round=payload["round"])
+    assert msgspec.json.decode(reply.body) == payload
+    assert set(_SCHEMAS["jsonAnswer"]["required"]) == payload.keys()
+
+
+@pytest.mark.parametrize("name", _examples("JsonValue"))
+def test_values_are_what_the_codec_writes(name):
+    """Each example of an answer that is a number is what the codec writes; its text has one length, as null has."""
+    payload = _examples("JsonValue")[name]["payload"]
+    codec = BatchCodec(msgspec.structs.replace(tiny_bisection_plan(50, 50), name="mix"))
+    body = None if payload["value"] is None else msgspec.json.encode({"id": payload["id"], "x": [0.5, 0.25]})
+    batch = codec.decode([Delivery(1, body, JSON)])
+    value = np.nan if payload["value"] is None else payload["value"]
+    answers = Answers(
+        labels=np.zeros(1, np.int8),
+        first_round=payload["round"],
+        phases=np.ones(1, np.int64),
+        tag=np.zeros(2, np.uint64),
+        events=(),
+        values=np.array([value]),
+    )
+    (reply,) = codec.encode(batch, answers)
+    assert msgspec.json.decode(reply.body) == payload
+    assert set(_SCHEMAS["jsonValue"]["required"]) == payload.keys()
+    assert len(reply.body.split(b'"value":')[1].split(b',"model"')[0]) == 24
+
+
+_REJECTED = {
+    Reason.OVERSIZED: b" " * 65_537,
+    Reason.NOT_UTF8: b'{"id":"\xff"}',
+    Reason.MALFORMED: b"{",
+    Reason.WRONG_TYPE: b'{"id":"a4","visib":"7.5","wind":12}',
+    Reason.MISSING_FEATURE: b'{"id":"a4","visib":7.5}',
+    Reason.UNKNOWN_FEATURE: b'{"id":"a4","x":{"visib":7.5,"wind":12,"rain":0}}',
+    Reason.WRONG_DIMENSION: b'{"id":"a4","x":[7.5]}',
+    Reason.NOT_FINITE: b'{"id":"a4","x":[7.5,1e999]}',
+    Reason.BAD_ID: b'{"id":1.5,"x":[7.5,12]}',
+    Reason.TOO_MANY_ROWS: arrow_body(pa.table({name: np.zeros(131_073, np.int8) for name in ("visib", "wind")})),
+    Reason.UNSUPPORTED_CONTENT: b'{"id":"a4","x":[7.5,12]}',
+    Reason.RETAINED: b'{"id":"a4","x":[7.5,12]}',
+    Reason.INTERNAL: b'{"id":"a4","x":[7.5,12]}',
+    Reason.SKIPPED: b'{"id":"a4","x":[7.5,12]}',
+}
+_KIND_OF = {Reason.TOO_MANY_ROWS: ARROW_STREAM, Reason.UNSUPPORTED_CONTENT: "text/plain", Reason.RETAINED: RETAINED}
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_error_answers_are_what_the_codec_writes(reason):
+    """There is an example of every reason, and it is what the codec writes for such a message."""
+    example = _examples("ErrorAnswer")[reason]
+    passed = reason if reason in {Reason.INTERNAL, Reason.SKIPPED} else None
+    reply = _reply(_REJECTED[reason], _KIND_OF.get(reason, JSON), passed=passed)
+    assert reply.rejected is not None
+    assert reply.rejected.reason == reason
+    assert msgspec.json.decode(reply.body) == example["payload"]
+    assert set(_SCHEMAS["errorAnswer"]["required"]) == example["payload"].keys()
+
+
+def test_reasons_are_those_of_the_code():
+    """The document's vocabulary of rejections is the code's, in its order, and each has one example."""
+    assert _SCHEMAS["reason"]["enum"] == [str(reason) for reason in Reason]
+    assert list(_examples("ErrorAnswer")) == [str(reason) for reason in Reason]
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+def test_dead_letters_are_what_the_connector_writes(bodies):
+    """Both forms of a dead letter are those of the connector."""
+    example = _examples("DeadLetter")["with-the-body" if bodies else "note"]
+    reply = Reply(b"", rejected=Rejected(Reason.MALFORMED, 42, b"{"))
+    assert msgspec.json.decode(dead_letter(reply, "vfr.queries", 0, bodies=bodies)) == example["payload"]
+    assert set(_SCHEMAS["deadLetter"]["properties"]) == {*_SCHEMAS["deadLetter"]["required"], "body"}
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+def test_notes_on_answers_that_were_given_up_are_what_the_connector_writes(bodies):
+    """Both forms are those of the connector."""
+    example = _examples("Undelivered")["with-the-body" if bodies else "note"]
+    note = undelivered(("vfr.queries", 0, 41), b"{", "vfr.replies-a", bodies=bodies)
+    assert msgspec.json.decode(note) == example["payload"]
+    assert set(_SCHEMAS["undelivered"]["properties"]) == {*_SCHEMAS["undelivered"]["required"], "body"}
+
+
+def test_ledger_kinds_are_those_of_the_code():
+    """Every kind of ledger event on a bus has a message with a schema of exactly its fields, and no other has."""
+    channel = _DOCUMENT["channels"]["ledger"]["messages"]
+    assert {_MESSAGES[name]["title"] for name in channel} == set(_KINDS)
+    for name in channel:
+        kind = _KINDS[_MESSAGES[name]["title"]]
+        fields = msgspec.structs.fields(kind)
+        needed = [field.name for field in fields if field.default is NODEFAULT]
+        assert name == kind.__name__
+        assert _SCHEMAS[name]["required"] == ["kind", *needed]
+        assert list(_SCHEMAS[name]["properties"]) == ["kind", *(field.name for field in fields)]
+        assert _SCHEMAS[name]["properties"]["kind"] == {"const": _MESSAGES[name]["title"]}
+
+
+@pytest.mark.parametrize("kind", sorted(_KINDS))
+def test_ledger_examples_are_events(kind):
+    """The example of each kind is decoded to an event of that kind, and encoded to itself."""
+    payload = _examples(_KINDS[kind].__name__)[kind]["payload"]
+    event = ledger.decode(msgspec.json.encode(payload))
+    assert type(event) is _KINDS[kind]
+    assert msgspec.json.decode(ledger.encode(event)) == payload
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "phase"),
+    [
+        ("queries-not-protected", tiny_bisection_plan(100_000, 562_949_953_421_312), 2),
+        ("all-released", tiny_classical_plan([feature("visib")], rounds=9_007_199_254_740_992), 1),
+    ],
+)
+def test_phases_of_other_kinds_are_told_so(name, plan, phase):
+    """The examples of phases whose queries are not protected, or cost nothing, are what such a plan's ledger has."""
+    payload = _examples("PhaseStarted")[name]["payload"]
+    event = phase_started(msgspec.structs.replace(plan, epsilon=payload["epsilon"]), phase)
+    event = msgspec.structs.replace(event, delta_spent=round(event.delta_spent, 12))
+    assert msgspec.json.decode(ledger.encode(event)) == payload
+
+
+def test_every_kind_answers_as_the_document_says():
+    """Each kind of predictor is named where the document says whether its answers are labels or numbers."""
+    labels, numbers = _DOCUMENT["info"]["description"].split("Answers are labels ")[1].split("numbers", 1)
+    words = {"rectangles": "boxes"}
+    for predictor in KINDS:
+        place = numbers if example_plan(predictor).answers == "value" else labels
+        assert words.get(predictor, predictor) in place.split(".")[0]
+
+
+def test_headers_are_those_of_the_connector():
+    """What the document says comes back does, what it does not say does not, and a reply topic is honoured."""
+    kept = _SCHEMAS["keptHeaders"]["properties"]
+    asked = [(name, b"v") for name in (*kept, "ce_id", "ce_anything", "other", "x-own")]
+    reply = Reply(b"", JSON, kept_headers(asked))
+    assert [name for name, _ in reply_headers(reply)] == ["content-type", *kept, "ce_id", "ce_anything"]
+    own = _SCHEMAS["queryHeaders"]["allOf"][1]["properties"]
+    assert set(own) == {"content-type", "reply-topic", "kafka_replyTopic"}
+    for name in ("reply-topic", "kafka_replyTopic"):
+        headers = kept_headers([(name, b"team")])
+        assert reply_topic(headers, {"team"}, "answers") == "team"
+        assert reply_headers(Reply(b"", JSON, headers)) == [("content-type", b"application/json")]
+    many = [(f"ce_{number}", b"") for number in range(1000)]
+    assert kept_headers([("other", b"v"), *many]) == tuple(many[:256])  # a flood of them takes no memory
+    types = _SCHEMAS["answerHeaders"]["allOf"][1]["properties"]["content-type"]["enum"]
+    assert types == [JSON, ARROW_STREAM]

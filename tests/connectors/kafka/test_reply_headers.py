@@ -1,0 +1,167 @@
+"""Where a reply goes and what goes with it, as pure functions of what an asker may have written."""
+
+import base64
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.base import ARROW_STREAM, JSON, Rejected, Reply
+from connectors.kafka.replies import content_type, dead_letter, kept_headers, reply_headers, reply_topic
+from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.topics import TopicFacts, problems
+from oracle.codec.rejections import Reason
+
+_ALLOWED = frozenset({"team-a", "team-b"})
+_NAMES = ["reply-topic", "kafka_replyTopic", "correlation-id", "ce_id", "content-type", "Reply-Topic", "x", "ce_", ""]
+_VALUES = [None, b"", b"team-a", b"team-b", b"team-a\0", b" team-a", b"TEAM-A", "téam".encode(), b"\xff", b"queries"]
+_headers = st.lists(
+    st.tuples(
+        st.sampled_from(_NAMES) | st.text(max_size=8),
+        st.sampled_from(_VALUES) | st.none() | st.binary(max_size=12),
+    ),
+    max_size=8,
+)
+
+
+def _sent_back(headers):
+    """Return the topic and the headers of the reply to a query with these headers."""
+    kept = kept_headers(headers)
+    reply = Reply(b"{}", content_type(headers), kept)
+    return reply_topic(kept, _ALLOWED, "answers"), reply_headers(reply)
+
+
+@given(_headers)
+def test_no_header_leads_out_of_the_allow_list(headers):
+    """Whatever headers there are, a reply goes to an allowed topic that its asker named first, or to the default."""
+    topic, _ = _sent_back(headers)
+    named = [value or b"" for name, value in headers if name in {"reply-topic", "kafka_replyTopic"}]
+    assert topic == (named[0].decode() if named and named[0] in {b"team-a", b"team-b"} else "answers")
+
+
+@given(_headers)
+def test_replies_keep_correlation_and_cloud_events_and_nothing_else(headers):
+    """A reply has one content type, then what its asker knows it by, in order, as often as it stood there."""
+    _, sent = _sent_back(headers)
+    assert [name for name, _ in sent].count("content-type") == 1
+    assert sent[0][0] == "content-type"
+    kept = {"correlation-id", "kafka_correlationId", "traceparent", "tracestate"}
+    expected = [(name, value or b"") for name, value in headers if name in kept or name.startswith("ce_")]
+    assert sent[1:] == expected
+    assert all(isinstance(value, bytes) for _, value in sent)
+
+
+@pytest.mark.parametrize(
+    ("declared", "meant"),
+    [
+        (None, JSON),
+        (b"", JSON),
+        (b"  ", JSON),
+        (b"; charset=utf-8", JSON),
+        (b"application/json", JSON),
+        (b"Application/JSON; charset=utf-8", JSON),
+        (b"\tAPPLICATION/JSON ;charset=x", JSON),
+        (b"application/vnd.apache.arrow.stream", ARROW_STREAM),
+        (b"Application/Vnd.Apache.Arrow.Stream;x=y", ARROW_STREAM),
+        (b"text/plain", "text/plain"),
+        (b"\xff\xfe", "ÿþ"),
+    ],
+)
+def test_content_types(declared, meant):
+    """The case and the parameters of a content type do not matter; none means JSON; the first one counts."""
+    assert content_type([("other", b"x"), ("Content-TYPE", declared), ("content-type", b"text/xml")]) == meant
+    assert content_type([]) == JSON
+
+
+@given(st.sampled_from(sorted(Reason)), st.integers(1, 2**62), st.binary(max_size=200), st.booleans())
+def test_dead_letters_hold_reason_place_and_size(reason, position, body, bodies):
+    """A dead letter says where the message is, how long and why it was rejected; the message only if it may."""
+    reply = Reply(b"{}", rejected=Rejected(reason, position, body))
+    note = msgspec.json.decode(dead_letter(reply, "queries", 3, bodies=bodies))
+    expected = {
+        "reason": str(reason),
+        "topic": "queries",
+        "partition": 3,
+        "offset": position - 1,
+        "size": len(body),
+    }
+    if bodies:
+        expected["body"] = base64.b64encode(body).decode()
+    assert note == expected
+
+
+def test_dead_letter_of_an_answer_is_an_error():
+    """What was answered has no dead letter."""
+    with pytest.raises(ValueError, match="not rejected"):
+        dead_letter(Reply(b"{}"), "queries", 0, bodies=True)
+
+
+# Names of headers that are no UTF-8
+
+
+@pytest.mark.parametrize(
+    "raw", [b"ce_\xff", b"ce_" + b"\xff" * 1000, b"ce_\xed\xa0\x80", b"ce_ab\xc3", b"correlation-id\xff"]
+)
+def test_headers_with_unreadable_names_do_not_come_back(raw):
+    """They could not be written as they are, and U+FFFD in their place would make the reply larger than the query."""
+    name = raw.decode(errors="surrogateescape")
+    kept = kept_headers([(name, b"x"), ("ce_\u00e9\ufffd", b"y")])
+    assert kept == (("ce_\u00e9\ufffd", b"y"),)
+
+
+# What topics must be like
+
+_SETTINGS = KafkaSettings(
+    servers=("b:9092",),
+    topic="queries",
+    answers="answers",
+    group="g",
+    model="m",
+    reply_topics=_ALLOWED,
+    ledger="ledger",
+    dead_letter="dead",
+)
+_FACTS = {
+    "queries": TopicFacts(1, {"compression.type": "uncompressed"}),
+    "answers": TopicFacts(1, {"max.message.bytes": "5000"}),
+    "team-a": TopicFacts(1, {"max.message.bytes": "5000"}),
+    "team-b": TopicFacts(1, {"max.message.bytes": "5000"}),
+    "ledger": TopicFacts(1, {"cleanup.policy": "compact"}),
+    "dead": TopicFacts(1),
+}
+
+
+def test_topics_as_they_must_be_have_no_problem():
+    """Enough room for replies, a compacted ledger and an uncompressed query topic."""
+    assert problems(_SETTINGS, _FACTS, 1, 5000) == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "facts", "said"),
+    [
+        ("queries", None, "topic queries: there is none"),
+        ("queries", TopicFacts(2, {"compression.type": "uncompressed"}), "it has 2 partitions, and the state has 1"),
+        ("queries", TopicFacts(1, {"compression.type": "producer"}), "compression.type = producer: must be uncompr"),
+        ("answers", TopicFacts(1, {"max.message.bytes": "4999"}), "topic answers: max.message.bytes = 4999"),
+        ("team-b", TopicFacts(1, {"max.message.bytes": "4999"}), "topic team-b: max.message.bytes = 4999"),
+        ("team-a", None, "topic team-a: there is none"),
+        ("ledger", TopicFacts(1, {"cleanup.policy": "delete"}), "topic ledger: cleanup.policy: must be compact"),
+        ("dead", TopicFacts(1, {"max.message.bytes": "1000"}), "topic dead: max.message.bytes = 1000"),
+    ],
+)
+def test_each_problem_of_a_topic_is_named(topic, facts, said):
+    """What would stop the daemon later is found at its start."""
+    others = {name: found for name, found in _FACTS.items() if name != topic}
+    (problem,) = problems(_SETTINGS, others if facts is None else {**others, topic: facts}, 1, 5000)
+    assert said in problem
+
+
+def test_dead_letters_with_bodies_need_room_for_them():
+    """The largest query in base64 does not fit a topic of the usual size, and is found at the start."""
+    settings = replace(_SETTINGS, dead_letter_bodies=True)
+    (problem,) = problems(settings, _FACTS, 1, 5000)
+    assert "topic dead: max.message.bytes = 1048588: must be at least 1400165" in problem
+    roomy = {**_FACTS, "dead": TopicFacts(1, {"max.message.bytes": "1400165"})}
+    assert problems(settings, roomy, 1, 5000) == []

@@ -1,0 +1,161 @@
+"""The MQTT part of the AsyncAPI document says what the connector does."""
+
+import base64
+import itertools
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import yaml
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from connectors.base import ARROW_STREAM, JSON, Commit, Rejected, Reply
+from connectors.journal.segment import Found
+from connectors.mqtt.messages import Incoming, delivery, pack, pack_pairs, stored
+from connectors.mqtt.packets import publish_of
+from connectors.mqtt.replies import dead_letter, outgoing, status, undelivered
+from connectors.mqtt.settings import MqttSettings
+from oracle.codec.batches import BatchCodec
+from oracle.codec.rejections import Reason
+from oracle.config.mqtt import MqttSource, MqttTable
+from oracle.predictors.base import Answers
+from tests.predictors.plans import feature, tiny_plan
+
+_FILE = Path(__file__).resolve().parents[3] / "deploy" / "asyncapi.yaml"
+_DOCUMENT = yaml.safe_load(_FILE.read_text())
+_PLAN = msgspec.structs.replace(tiny_plan([feature("visib"), feature("wind")]), name="vfr")
+_CHANNELS = {
+    name: channel
+    for name, channel in _DOCUMENT["channels"].items()
+    if channel["servers"] == [{"$ref": "#/servers/mqtt"}]
+}
+_SETTINGS = MqttSettings(
+    host="h",
+    port=1,
+    client_id="perpetua-vfr",
+    model="vfr",
+    topic=_CHANNELS["mqttQueries"]["address"],
+    answers=_CHANNELS["mqttAnswers"]["address"],
+    reply_topics=(_CHANNELS["mqttReplies"]["address"].replace("{asker}", "+"),),
+    ledger=_CHANNELS["mqttLedger"]["address"],
+    dead_letter=_CHANNELS["mqttDeadLetters"]["address"],
+    status=_CHANNELS["status"]["address"],
+)
+
+
+def _example(message, name):
+    examples = _DOCUMENT["components"]["messages"][message]["examples"]
+    return next(example["payload"] for example in examples if example["name"] == name)
+
+
+def test_server_binding_is_what_the_client_says():
+    """Session, keep-alive, packet size and will are the defaults of the settings."""
+    binding = _DOCUMENT["servers"]["mqtt"]["bindings"]["mqtt"]
+    table, source = MqttTable(server="h:1"), MqttSource(kind="mqtt", topic="q")
+    assert (binding["keepAlive"], binding["sessionExpiryInterval"]) == (table.keepalive_seconds, table.session_seconds)
+    assert binding["maximumPacketSize"] == source.message_bytes
+    assert binding["cleanSession"] is False
+    will = binding["lastWill"]
+    assert (will["topic"], will["qos"], will["retain"]) == (_SETTINGS.status, 1, True)
+    assert will["message"].encode() == status(_SETTINGS, online=False)
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_status_is_what_the_connector_writes(online):
+    """Both examples of a status are."""
+    assert msgspec.json.decode(status(_SETTINGS, online=online)) == _example(
+        "Status", "online" if online else "offline"
+    )
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+def test_dead_letters_are_what_the_connector_writes(bodies):
+    """Both forms of a dead letter are."""
+    reply = Reply(b"", rejected=Rejected(Reason.MALFORMED, 42, b"{"))
+    note = msgspec.json.decode(dead_letter(reply, _SETTINGS.topic, bodies=bodies))
+    assert note == _example("MqttDeadLetter", "with-the-body" if bodies else "note")
+
+
+def test_note_on_an_answer_is_what_the_connector_writes():
+    """So is the one on an answer that was given up."""
+    assert msgspec.json.decode(undelivered(60, 42, _SETTINGS.topic)) == _example("MqttDeadLetter", "undelivered")
+
+
+def test_everything_goes_where_the_document_says():
+    """A query's answer, its note and an event go to the channels' addresses; properties come back as promised."""
+    query = Incoming(
+        body=b"{",
+        response_topic="vfr/replies/a",
+        correlation=b"7f3a",
+        user=pack_pairs([("traceparent", "00")]),
+        expiry=60,
+    )
+    came = delivery(Found(1, pack(stored(query, _SETTINGS)), 0))
+    assert came is not None
+    reply = Reply(b"answer", headers=came.headers, key=came.key, rejected=Rejected(Reason.MALFORMED, 1, b"{"))
+    plain = Reply(b"plain")
+    answer, note, other, event = outgoing(Commit([reply, plain], [b"event"], 1, b""), _SETTINGS)
+    assert (answer.topic, note.topic) == ("vfr/replies/a", _SETTINGS.dead_letter)
+    assert (other.topic, event.topic) == (_SETTINGS.answers, _SETTINGS.ledger)
+    assert (answer.correlation, answer.user, answer.expiry) == (b"7f3a", query.user, 60)
+    assert (answer.ours, other.ours) == (False, True)
+
+
+def _published(example, kind):
+    """Return what the connector and the codec make of an example, sent as a packet of bytes."""
+    payload = example["payload"]
+    body = base64.b64decode(payload) if kind == ARROW_STREAM else msgspec.json.encode(payload)
+    body = body if payload is not None else b""
+    properties = Properties(PacketTypes.PUBLISH)
+    properties.ContentType, properties.ResponseTopic, properties.CorrelationData = kind, "vfr/replies/a", b"7f3a"
+    topic = _SETTINGS.topic.encode()
+    packet = len(topic).to_bytes(2, "big") + topic + b"\0\1" + properties.pack() + body
+    message = publish_of({"command": 0x32, "packet": packet})
+    assert message is not None
+    came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0))
+    assert came is not None
+    codec = BatchCodec(_PLAN)
+    return codec, codec.decode([came])
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "features", "present"),
+    [
+        ("JsonQuery", JSON, [[7.5, 12.0]], [True]),
+        ("ArrowQueries", ARROW_STREAM, [[7.5, 12.0], [0.0, 0.0]], [True, False]),
+        ("NoQuery", JSON, [[0.0, 0.0]], [False]),
+    ],
+)
+def test_examples_of_queries_are_decoded_from_packets(message, kind, features, present):
+    """Every example on the query channel, sent as an MQTT packet, is the query that it says; its asker is answered."""
+    assert f"#/components/messages/{message}" in {one["$ref"] for one in _CHANNELS["mqttQueries"]["messages"].values()}
+    for example in _DOCUMENT["components"]["messages"][message]["examples"]:
+        codec, batch = _published(example, kind)
+        assert batch.present.tolist() == present
+        assert batch.features[batch.present].tolist() == list(itertools.compress(features, present))
+        rows = len(batch.features)
+        labels = np.where(batch.present, 1, -1).astype(np.int8)
+        answers = Answers(labels, 17, np.ones(rows, np.int64), np.zeros(2, np.uint64), ())
+        (answer,) = outgoing(Commit(codec.encode(batch, answers), [], 1, b""), _SETTINGS)
+        assert (answer.topic, answer.correlation, answer.content_type) == ("vfr/replies/a", b"7f3a", kind)
+        if kind == JSON:
+            schema = _DOCUMENT["components"]["schemas"]["jsonAnswer"]
+            assert set(schema["required"]) == msgspec.json.decode(answer.body).keys()
+
+
+def test_every_message_of_the_query_channel_is_tried():
+    """A form of query that is added to the channel must be added above, too."""
+    assert set(_CHANNELS["mqttQueries"]["messages"]) == {"JsonQuery", "ArrowQueries", "NoQuery"}
+
+
+def test_operations_are_at_qos_1():
+    """Every operation on an MQTT channel says QoS 1; only the status is retained."""
+    for operation in _DOCUMENT["operations"].values():
+        name = operation["channel"]["$ref"].rpartition("/")[2]
+        if name not in _CHANNELS:
+            continue
+        binding = operation["bindings"]["mqtt"]
+        assert binding["qos"] == 1
+        assert binding.get("retain", False) is (name == "status")

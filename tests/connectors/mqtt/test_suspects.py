@@ -1,0 +1,308 @@
+"""An answer that ends connections is found and given up; others, and those under a broker's own troubles, are not."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.base import Committed
+from connectors.mqtt import backoff as pauses
+from connectors.mqtt.messages import Outgoing, pack_pairs
+from connectors.mqtt.outbox import Parcel
+from connectors.mqtt.reach import Reach
+from connectors.mqtt.reasons import Ending, ending
+from connectors.mqtt.suspects import Suspects
+from tests.support.mqtt import MqttModelUnderTest, eventually
+from tests.support.mqtt_link import LinkBench, an_answer, link_bench
+from tests.support.mqtt_script import ScriptedBroker
+from tests.support.shards import bodies
+from tests.support.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch):
+    """The pauses between connections have tests of their own."""
+    monkeypatch.setattr(pauses, "FIRST", 0.02)
+    monkeypatch.setattr(pauses, "LONGEST", 0.2)
+
+
+_CULPRIT = Outgoing("m/replies/x", b"culprit", "t", ours=False)
+
+
+def _bodies(bench: LinkBench) -> list[bytes]:
+    return [body for _, body, _ in bench.broker.published]
+
+
+@pytest.mark.parametrize("says", [None, 0x80, 0x81, 0x83, 0x87, 0x90, 0x95, 0x99])
+async def test_answer_that_ends_connections_is_given_up(tmp_path, says):
+    """Alone among twenty in one commit: the others arrive, in order; it is told once, with a note, and gone."""
+    async with link_bench(tmp_path, dead_letter="d") as bench:
+        bench.broker.ends_at, bench.broker.says = {_CULPRIT.body}, says
+        await bench.connected()
+        answers = [an_answer(number) for number in range(20)]
+        await bench.outbox.commit([*answers[:7], _CULPRIT, *answers[7:]], Committed(5, b""))
+        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        assert bench.observer.lost_answers == ["answer given up: its publication ends the connection"]
+        first = list(dict.fromkeys(body for body in _bodies(bench) if body.startswith(b"answer")))
+        assert first == [answer.body for answer in answers]
+        note = msgspec.json.decode(_bodies(bench)[-1])
+        assert note == {"reason": "undelivered", "topic": "q", "position": 5, "size": 7}
+        assert len(bench.broker.connected) <= 5
+        await until(lambda: not bench.left_after_a_crash())
+        before = len(bench.broker.connected)
+        await bench.outbox.commit([an_answer(99)], Committed(6, b""))
+        await until(lambda: bench.outbox.settled)
+        assert len(bench.broker.connected) == before
+
+
+async def test_answer_alone_costs_two_connections(tmp_path):
+    """Where nothing else was under way both times, the third connection goes on without it."""
+    async with link_bench(tmp_path) as bench:
+        bench.broker.ends_at, bench.broker.says = {_CULPRIT.body}, 0x81
+        await bench.connected()
+        await bench.outbox.commit([_CULPRIT], Committed(1, b""))
+        await bench.connected(3)
+        await until(lambda: bench.outbox.settled)
+        assert _bodies(bench).count(_CULPRIT.body) == 2
+        assert bench.observer.errors[0].endswith("the connection was lost: malformed packet (0x81)")
+
+
+async def test_it_is_found_by_a_process_that_starts_anew(tmp_path):
+    """What was held against it is not on disk; the answer is, and is found again within a few connections."""
+    async with ScriptedBroker() as broker:
+        broker.ends_at = {_CULPRIT.body}
+        first = LinkBench(tmp_path, broker)
+        await first.begin()
+        await first.outbox.commit([an_answer(1), _CULPRIT, an_answer(2)], Committed(3, b""))
+        await first.connected(2)
+        await first.end()
+        second = LinkBench(tmp_path, broker)
+        await second.begin()
+        await until(lambda: second.outbox.settled, lambda: second.observer.errors)
+        assert len(second.observer.lost_answers) == 1
+        await second.end()
+    assert not second.left_after_a_crash()
+
+
+async def test_several_are_found_one_after_the_other(tmp_path):
+    """Each costs two connections or three, without the pauses growing; nothing else is lost."""
+    culprits = [Outgoing("m/replies/x", b"culprit %d" % number, "t", ours=False) for number in range(4)]
+    async with link_bench(tmp_path) as bench:
+        bench.broker.ends_at, bench.broker.says = {one.body for one in culprits}, 0x90
+        await bench.connected()
+        mixed = [one for pair in zip(culprits, map(an_answer, range(4)), strict=True) for one in pair]
+        await bench.outbox.commit(mixed, Committed(1, b""))
+        await until(lambda: bench.outbox.settled)
+        assert len(bench.observer.lost_answers) == 4
+        assert {b"answer %d" % number for number in range(4)} <= set(_bodies(bench))
+        assert len(bench.broker.connected) <= 10
+
+
+def _named(number: int, topic: str) -> Outgoing:
+    return Outgoing(topic, b"culprit %d" % number, "t", ours=False)
+
+
+async def test_a_flood_of_them_holds_nobody_up(tmp_path):
+    """Once three have shown that topics of so many levels are not taken, others are given up untried."""
+    culprits = [_named(number, "m/replies/" + "/x" * (9 + number % 3)) for number in range(200)]
+    honest = [Outgoing(f"m/replies/{number}/a", b"honest %d" % number, "t", ours=False) for number in range(200)]
+    async with link_bench(tmp_path) as bench:
+        bench.broker.ends_at, bench.broker.says = {one.body for one in culprits}, 0x90
+        await bench.connected()
+        mixed = [one for pair in zip(culprits, honest, strict=True) for one in pair]
+        await bench.outbox.commit(mixed, Committed(1, b""))
+        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        assert len(bench.observer.lost_answers) == 200
+        assert {one.body for one in honest} <= set(_bodies(bench))
+        assert len(bench.broker.connected) <= 30
+
+
+_DEEP, _LONG = "a" + "/b" * 20, "a" * 300
+
+
+@pytest.mark.parametrize(("ended", "beyond"), [(_DEEP, [_DEEP, _DEEP + "/c"]), (_LONG, [_LONG, _LONG + "a"])])
+def test_what_is_beyond_reach(ended, beyond):
+    """Three answers given up are needed, and nothing like them that was taken; after an hour it is tried again."""
+    reach = Reach()
+    reach.taken("a/b/c")
+    for times in range(3):
+        assert not any(reach.beyond(topic, 5.0) for topic in beyond)
+        reach.ended(ended, float(times))
+    assert all(reach.beyond(topic, 5.0) for topic in beyond)
+    assert not reach.beyond("a/b/c/d", 5.0)
+    assert not reach.beyond(ended, 4000.0)
+    reach.taken(ended)
+    assert not reach.beyond(ended, 5.0)
+
+
+@pytest.mark.parametrize("says", [0x8B, 0x89, 0x8D, 0x96, 0x97, 0x98, 0x9C, 0x9F, 0xA0])
+async def test_a_reason_that_is_the_brokers_own_is_held_against_no_answer(tmp_path, says):
+    """It may end as many connections as it likes over the same answer: shutting down, busy, a quota, and so on."""
+    async with link_bench(tmp_path) as bench:
+        bench.broker.ends_at, bench.broker.says = {b"answer 1"}, says
+        await bench.connected()
+        await bench.outbox.commit([an_answer(1)], Committed(1, b""))
+        await bench.connected(4)
+        bench.broker.ends_at = set()
+        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        assert not bench.observer.lost_answers
+
+
+async def test_a_broker_that_dies_again_and_again_costs_no_answer(tmp_path):
+    """It is killed again and again while one answer is under way, and is away for a while each time; then it lives."""
+    async with link_bench(tmp_path) as bench:
+        await bench.connected()
+        bench.broker.takes = [None] * 4
+        await bench.outbox.commit([an_answer(1)], Committed(1, b""))
+        for times in range(1, 5):
+            await until(lambda: len(bench.broker.published) == times)  # noqa: B023 -- awaited here
+            tried = len(bench.broker.connected)
+            bench.broker.refuses = True
+            bench.broker.drop()
+            await until(lambda: len(bench.broker.connected) > tried + 1)  # noqa: B023 -- awaited here
+            bench.broker.refuses = False
+        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        assert not bench.observer.lost_answers
+        assert len({body for body in _bodies(bench) if body}) == 1
+
+
+async def test_a_broker_that_refuses_for_a_while_costs_no_answer(tmp_path):
+    """A reason that may be its own trouble (unspecified, implementation specific) is waited out."""
+    async with link_bench(tmp_path) as bench:
+        await bench.connected()
+        bench.broker.takes = [0x80, 0x83, 0x80]
+        await bench.outbox.commit([an_answer(1)], Committed(1, b""))
+        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        assert not bench.observer.lost_answers
+        assert _bodies(bench) == [b"answer 1"] * 4
+
+
+async def test_what_is_refused_for_its_content_is_given_up_at_once(tmp_path):
+    """Also on our own answer topic: one message does not stop the daemon."""
+    async with link_bench(tmp_path) as bench:
+        await bench.connected()
+        bench.broker.takes = [0x99, 0x95]
+        await bench.outbox.commit([an_answer(1), an_answer(2), an_answer(3)], Committed(1, b""))
+        await until(lambda: bench.outbox.settled)
+        assert bench.observer.lost_answers == [
+            "answer refused: payload format invalid (0x99)",
+            "answer refused: packet too large (0x95)",
+        ]
+        bench.link.check()
+
+
+async def test_what_the_client_cannot_send_is_given_up(tmp_path):
+    """A message that paho raises at is one answer lost, on our own topic too, and no connection."""
+    async with link_bench(tmp_path) as bench:
+        await bench.connected()
+        odd = [
+            Outgoing("a", b"", "t", correlation=bytes(70_000)),
+            Outgoing("a", b"", "t", expiry=1 << 40),
+            Outgoing("a", b"", "t", user=pack_pairs([("x" * 70_000, "")])),
+        ]
+        await bench.outbox.commit([*odd, an_answer(1)], Committed(1, b""))
+        await until(lambda: bench.outbox.settled)
+        assert bench.observer.lost_answers == ["answer cannot be sent"] * 3
+        assert _bodies(bench) == [b"answer 1"]
+        assert len(bench.broker.connected) == 1
+
+
+_ENDINGS = st.sampled_from(list(Ending))
+
+
+@settings(deadline=None)
+@given(steps=st.lists(st.tuples(st.integers(0, 3), _ENDINGS, st.booleans()), max_size=30))
+def test_only_what_was_alone_twice_in_a_row_is_guilty(steps):
+    """Whatever ends how: an answer is guilty only after two ends in a row that found it under way alone."""
+    queue = [Parcel(number, an_answer(number)) for number in range(3)]
+    suspects, alone_in_a_row = Suspects(), [0, 0, 0]
+    for count, how, at_once in steps:
+        under_way = queue[: min(count, suspects.alone) if suspects.alone else count]
+        suspects.ended(under_way, how)
+        suspects.let_in(at_once=at_once)
+        if how is not Ending.ELSEWHERE and len(under_way) == 1:
+            alone_in_a_row[0] += 1
+        assert not any(map(suspects.guilty, queue[1:]))
+        assert not suspects.guilty(queue[0]) or alone_in_a_row[0] >= 2
+    suspects.gone(queue[0])
+    assert not suspects.guilty(queue[0])
+
+
+def test_a_broker_that_is_away_afterwards_is_suspected_itself():
+    """Six ends in a row, and not two, where each time it was away afterwards: it may be killed, or crash at it."""
+    suspects, parcel = Suspects(), Parcel(1, an_answer(1))
+    for times in range(1, 7):
+        assert not suspects.guilty(parcel)
+        suspects.ended([parcel], Ending.SILENT)
+        suspects.let_in(at_once=False)
+        suspects.let_in(at_once=True)
+        assert suspects.guilty(parcel) is (times == 6)
+        assert suspects.patience(parcel) > 0
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "expected"),
+    [
+        (0x81, True, Ending.NAMED),
+        (0x80, True, Ending.SILENT),
+        (0x80, False, Ending.SILENT),
+        (None, False, Ending.SILENT),
+        (0x8D, False, Ending.ELSEWHERE),
+        (0x8B, True, Ending.ELSEWHERE),
+        (0xFE, True, Ending.ELSEWHERE),
+    ],
+)
+def test_what_an_end_says(code, said, expected):
+    """Only a reason of the broker's that may be about a packet names one; our own keep-alive says nothing of it."""
+    assert ending(code, said=said) is expected
+
+
+def test_drill_poison_answer_on_mosquitto(own_model: MqttModelUnderTest):
+    """With the bound on levels out of the way, Mosquitto ends the connection over one answer; all others arrive.
+
+    Also across a kill of the daemon in the midst of it. The answer is counted, told and noted, and gone for good.
+    """
+    model = own_model
+    config = model.config(sink="reply_levels = 1000")
+    model.serve(config)
+    model.wait_for_event("bus.connected")
+    asker = model.asker(model.answers, f"{model.name}/dead")
+    deep = f"{model.name}/replies/" + "/".join("x" * 250)
+    contents = bodies(30)
+    for number, body in enumerate(contents):
+        asker.ask(model.queries, body, reply=deep if number == 11 else None)
+    model.wait_for_event("bus.unavailable")
+    model.processes[0].kill()
+    model.processes[0].wait()
+    model.serve(config)
+    note = {"reason": "undelivered"}
+    eventually(
+        lambda: [one for one in asker.on(f"{model.name}/dead") if note.items() <= one.json.items()], what=model.log
+    )
+    expected = model.expected(contents)
+    wanted = {body for number, body in enumerate(expected) if number != 11}
+    eventually(lambda: {one.body for one in asker.on(model.answers)} == wanted, what=model.log)
+    reasons = [line["reason"] for line in model.log() if line["event"] == "bus.noted"]
+    assert reasons == ["answer given up: its publication ends the connection"]
+    assert model.stop(model.processes[1]) == 0
+    model.serve(config)
+    model.wait_for_event("daemon.serving", 3)
+    lost = model.events().count("bus.unavailable")
+    asker.ask(model.queries, b'{"id":"after","x":[0.5,0.5]}')
+    eventually(lambda: any(one.json["id"] == "after" for one in asker.on(model.answers)), what=model.log)
+    assert model.events().count("bus.unavailable") == lost
+
+
+def test_drill_deep_response_topics_go_to_the_answer_topic(model: MqttModelUnderTest):
+    """By default no topic that Mosquitto would end the connection for is published to: it never loses the daemon."""
+    model.serve(model.config())
+    model.wait_for_event("bus.connected")
+    asker = model.asker(f"{model.name}/#")
+    base = f"{model.name}/replies/"
+    deep, long = base + "/".join("x" * 250), base + "y" * 60_000
+    fits = base + "/".join("z" * (128 - base.count("/")))
+    odd = [deep, long, base + "/" * 250, fits + "/z"]
+    for reply in [*odd, fits]:
+        asker.ask(model.queries, bodies(1)[0], reply=reply, correlation=reply.encode()[:200])
+    eventually(lambda: len(asker.on(model.answers)) == 4 and asker.on(fits), what=model.log)
+    assert model.events().count("bus.connected") == 1

@@ -1,0 +1,150 @@
+"""Fuzzing the codecs together with the shard: every message gets one reply, and a rejected one leaves no trace."""
+
+import random
+from collections import Counter
+from functools import cache
+
+import msgspec
+
+from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
+from oracle.planning.features import Feature
+from oracle.planning.model import Limits
+from oracle.planning.plan import BoxPlan
+from oracle.runtime.shard import Shard
+from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.texts import text
+from tests.storms.fuzz.messages import delivery
+from tests.storms.fuzz.verdicts import BrokenPromiseError, judge
+from tests.support.shards import new_shard, same_state, state_of
+
+__all__ = ["RUN", "fuzz_codecs"]
+
+RUN = 1_000
+"""Messages of one run; each starts with a fresh state."""
+
+_BATCH = 200
+_SINGLY = 5  # of how many batches one is processed message by message; the others are cut into pieces of some 20
+_SAMPLE = 10  # of how many rejected messages one has the whole state compared around it
+_ROOM = 3_000  # more rounds than a batch can take
+_TYPED = (
+    text("s"),
+    feature("a"),
+    Feature(name="d", type="date"),
+    Feature(name="p", type="decimal", places=2),
+)
+
+
+@cache
+def _plans() -> tuple[BoxPlan, ...]:
+    """Return models with usual names, with odd names and small limits, with one feature, and with all types."""
+    many = {"points": (12, 15, 10, 13) * 4, "rounds": 400}
+    usual = tiny_plan([feature("a"), feature("b")], **many)  # type: ignore[arg-type]  # both are what it takes
+    odd = tiny_plan([feature("Größe"), feature("b`$.x"), feature("x.a")], **many)  # type: ignore[arg-type]
+    small = Limits(body_bytes=300, batch_bytes=3_000, id_bytes=16, rows=12)
+    one = tiny_plan([feature("a")], **many)  # type: ignore[arg-type]
+    typed = tiny_plan(_TYPED, slicing="sequential", **many)  # type: ignore[arg-type]
+    return usual, msgspec.structs.replace(odd, limits=small), one, typed
+
+
+def fuzz_codecs(seed: int, run: int, counts: Counter[tuple[str, str]], messages: int = RUN) -> None:
+    """Put one run of messages through, in batches and one by one, and count what became of them.
+
+    Raises:
+        BrokenPromiseError: With the message that showed it.
+    """
+    rng = random.Random(f"{seed} codecs {run}")  # noqa: S311  # test data
+    plan = _plans()[run % len(_plans())]
+    shards = _fresh(plan)
+    for start in range(0, messages, _BATCH):
+        if shards[0].facts().round > plan.rounds - _ROOM:
+            shards = _fresh(plan)
+        batch = [delivery(rng, start + number, plan.features) for number in range(1, _BATCH + 1)]
+        _check_batch(plan, shards, batch, counts, rng, singly=start // _BATCH % _SINGLY == run % _SINGLY)
+
+
+def _fresh(plan: BoxPlan) -> tuple[Shard, Shard, Shard]:
+    return new_shard(plan), new_shard(plan), new_shard(plan)
+
+
+def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
+    plan: BoxPlan,
+    shards: tuple[Shard, Shard, Shard],
+    batch: list[Delivery],
+    counts: Counter[tuple[str, str]],
+    rng: random.Random,
+    *,
+    singly: bool,
+) -> None:
+    whole, single, kept_only = shards
+    try:
+        decoded = whole._codec.decode(batch)
+        outcome = whole.process(batch)
+    except Exception as exc:
+        _one_by_one(plan, single, batch, rng)
+        raise BrokenPromiseError(f"{type(exc).__name__}: {exc}, of the batch only: {batch}") from exc
+    if outcome.failures:  # the net below the codec has caught them; they are faults of the codec all the same
+        errors = {error for _, error in outcome.failures}
+        raise BrokenPromiseError(f"{', '.join(sorted(errors))}: rejected as internal: {batch}")
+    replies, ledger = (_one_by_one if singly else _in_pieces)(plan, single, batch, rng)
+    if list(outcome.commit.replies) != replies or list(outcome.commit.ledger) != ledger or whole.mark != single.mark:
+        raise BrokenPromiseError(f"cut otherwise, other replies are given: {batch}")
+    rounds = begin = 0
+    for message, reply, end in zip(batch, replies, decoded.ends, strict=True):
+        try:
+            verdict = judge(plan, message, reply, decoded.features[begin:end].tolist())
+        except Exception as exc:
+            raise BrokenPromiseError(f"{type(exc).__name__}: {exc}: {message} -> {reply}") from exc
+        rounds, begin = rounds + verdict.rounds, end
+        counts[_kind(message), verdict.outcome] += 1
+    if rounds != outcome.rounds:
+        raise BrokenPromiseError(f"the replies tell of {rounds} rounds, {outcome.rounds} were taken: {batch}")
+    kept = [message for message, reply in zip(batch, replies, strict=True) if not reply.rejected]
+    answers = list(kept_only.process(kept).commit.replies) if kept else []
+    if answers != [reply for reply in replies if not reply.rejected] or kept_only.mark != whole.mark:
+        raise BrokenPromiseError(f"without its rejected messages the batch is answered otherwise: {batch}")
+    states = [state_of(shard) for shard in shards]
+    if not (same_state(states[0], states[1]) and same_state(states[0], states[2])):
+        raise BrokenPromiseError(f"the states differ: {batch}")
+
+
+def _one_by_one(plan: BoxPlan, shard: Shard, batch: list[Delivery], rng: random.Random):
+    """Process messages singly; return replies and ledger."""
+    replies: list[Reply] = []
+    ledger: list[bytes] = []
+    for message in batch:
+        before = shard.mark
+        state = state_of(shard) if rng.randrange(_SAMPLE) == 0 else None
+        try:
+            outcome = shard.process([message])
+        except Exception as exc:
+            raise BrokenPromiseError(f"{plan.name}: {type(exc).__name__}: {exc}: {message}") from exc
+        if len(outcome.commit.replies) != 1:
+            raise BrokenPromiseError(f"{len(outcome.commit.replies)} replies: {message}")
+        reply = outcome.commit.replies[0]
+        if reply.rejected and (outcome.rounds or outcome.commit.ledger or shard.mark != before):
+            raise BrokenPromiseError(f"a rejected message took a round: {message}")
+        if shard.mark.round != before.round + outcome.rounds:
+            raise BrokenPromiseError(f"other rounds than were told: {message}")
+        if reply.rejected and state is not None and not same_state(state, state_of(shard)):
+            raise BrokenPromiseError(f"a rejected message changed the state: {message}")
+        replies.append(reply)
+        ledger += outcome.commit.ledger
+    return replies, ledger
+
+
+def _in_pieces(_plan: BoxPlan, shard: Shard, batch: list[Delivery], rng: random.Random):
+    """Process messages in pieces; return replies and ledger."""
+    replies: list[Reply] = []
+    ledger: list[bytes] = []
+    start = 0
+    while start < len(batch):
+        commit = shard.process(batch[start : (start := start + rng.randint(1, 40))]).commit
+        replies += commit.replies
+        ledger += commit.ledger
+    return replies, ledger
+
+
+def _kind(message: Delivery) -> str:
+    if message.body is None:
+        return "tombstone"
+    return {JSON: "JSON", ARROW_STREAM: "Arrow"}.get(message.content_type, "other content")

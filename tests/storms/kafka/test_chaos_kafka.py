@@ -1,0 +1,40 @@
+"""A quick cut of `python -m tests.storms.kafka`, and daemons broken on purpose, which it must find."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.storms.kafka.__main__ import main
+from tests.storms.kafka.storm import Wishes, storm
+from tests.support.broker import Broker
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker for all mutants."""
+    with Broker(tmp_path_factory.mktemp("chaos") / "broker") as running:
+        yield running
+
+
+@pytest.mark.slow
+def test_no_kill_and_no_restart_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    """Daemons with folders of their own are killed and the broker is restarted: each query has its one answer."""
+    code = main(["--kills=4", "--restarts=1", "--only=own"])
+    table = capsys.readouterr().out
+    assert code == 0, table
+    assert "Every query has one answer" in table
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mutant", "kills", "found"),
+    [("drawn noise", 1, "renoised"), ("answers first", 6, "duplicated"), ("offsets first", 6, "lost")],
+)
+def test_broken_daemons_are_found(broker: Broker, tmp_path: Path, mutant: str, kills: int, found: str) -> None:
+    """Noise of a process's own, and answers and offsets in two commits, are broken promises, each of its kind."""
+    wishes = Wishes(mutant.replace(" ", "-"), kills, 0, rate=250.0, seed=1, own_folders=False, mutant=mutant)
+    row = storm(broker, tmp_path, wishes)
+    assert row.kills == kills
+    assert getattr(row.verdict, found) > 0
+    assert row.verdict.answered + row.verdict.lost == row.queries

@@ -1,0 +1,102 @@
+"""`python -m tests.storms.mqtt`: kill the daemon, restart and pause the broker under load; print what came of it.
+
+Each predictor has a storm of its own.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from oracle.cli.progress import Progress
+from oracle.planning.kinds import KINDS
+from tests.storms.mqtt.daemons import MUTANTS
+from tests.storms.mqtt.storm import Row, Wishes, storm
+
+__all__ = ["main"]
+
+_SHARED: Final = ("kills", "restarts", "pauses", "queries")
+"""What the predictors' storms share out among them: blows, and queries."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a storm, print a table, and return 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.storms.mqtt", description=__doc__)
+    parser.add_argument("--kills", type=int, default=100, help="times to kill the daemon (default %(default)s)")
+    parser.add_argument("--restarts", type=int, default=5, help="broker restarts (%(default)s)")
+    parser.add_argument("--pauses", type=int, default=5, help="times to pause the broker (%(default)s)")
+    parser.add_argument("--clients", type=int, default=50, help="clients that ask (%(default)s)")
+    parser.add_argument("--queries", type=int, default=10_000, help="what they ask in all (%(default)s)")
+    parser.add_argument("--rate", type=float, default=200.0, help="queries a second, about (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the queries, moments and choices")
+    parser.add_argument("--mutant", choices=MUTANTS, help="break the daemon on purpose: this must find it")
+    parser.add_argument(
+        "--predictor",
+        choices=KINDS,
+        action="append",
+        help="what answers (may be repeated; all of them share the blows)",
+    )
+    options = vars(parser.parse_args(arguments))
+    predictors = options.pop("predictor") or list(KINDS)
+    total, done = sum(options[name] for name in _SHARED[:3]), 0
+    with (
+        tempfile.TemporaryDirectory(prefix="chaos-mqtt-") as folder,
+        Progress("chaos on MQTT", total, "blows") as progress,
+    ):
+
+        def on_blow() -> None:
+            nonlocal done
+            done += 1
+            progress.at(done)
+
+        rows = {}
+        for number, predictor in enumerate(predictors):
+            own = Path(folder) / predictor
+            own.mkdir()
+            parts = {name: _part(options[name], number, len(predictors)) for name in _SHARED}
+            rows[predictor] = storm(own, Wishes(**{**options, **parts, "predictor": predictor}), on_blow)
+    _print(rows)
+    if any(row.broken for row in rows.values()):
+        for row in rows.values():
+            sys.stdout.write("".join(f"\nBROKEN PROMISE: {line}" for line in row.trouble[:10]))
+        sys.stdout.write("\n")
+        return 1
+    sys.stdout.write(
+        "\nEvery query has one answer, the one that an uninterrupted run gives; repetitions are identical.\n"
+    )
+    return 0
+
+
+def _part(total: int, number: int, parts: int) -> int:
+    return total // parts + (number < total % parts)
+
+
+def _print(rows: dict[str, Row]) -> None:
+    figures = [
+        {
+            "kills": row.kills,
+            "connected": row.serving,
+            "restarts": row.restarts,
+            "pauses": row.pauses,
+            "queries": row.queries,
+            "answers": row.answers,
+            "repeated": row.answers - row.queries + row.lost,
+            "lost": row.lost,
+            "re-noised": row.renoised,
+            "doubled": row.doubled,
+            "gave up": row.stopped,
+            "seconds": round(row.seconds),
+        }
+        for row in rows.values()
+    ]
+    lines = [("", *rows, "all")]
+    for name in figures[0]:
+        column = [figure[name] for figure in figures]
+        lines.append((name, *(f"{figure:,}" for figure in (*column, sum(column)))))
+    for name, *texts in lines:
+        sys.stdout.write(f"{name:10}" + "".join(f" {text:>10}" for text in texts) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""The daemon's log: public facts in a closed vocabulary, and nothing of a query or an answer."""
+
+import datetime as dt
+import io
+import json
+import re
+
+import pytest
+
+from connectors.local.memory import MemoryLog, MemorySink
+from oracle.telemetry.log import EVENTS, FIELDS, PublicLog
+from tests.support.shards import (
+    daemon_over,
+    mixed_bodies,
+    new_store,
+    run_daemon,
+)
+
+_COUNT = 900  # two phases end within
+
+
+def _contents(count=_COUNT, seed=1):
+    return mixed_bodies(count, seed)
+
+
+def _lines(output):
+    return [json.loads(line) for line in output.getvalue().splitlines()]
+
+
+def _served_log(seed):
+    """Return the log lines of a run, without what the clock and the public moments of re-arming make differ.
+
+    Those of snapshots come last: when one is written depends on the disk.
+    """
+    contents = _contents(seed=seed)
+    output = io.StringIO()
+    log = MemoryLog.of(contents)
+    run_daemon(daemon_over(log, new_store(), MemorySink(log), output=output))
+    lines = _lines(output)
+    for line in lines:
+        for field in ("timestamp", "seconds", "rearms"):
+            line.pop(field, None)
+    lines.sort(key=lambda line: line["event"] == "snapshot.written")
+    return lines, output.getvalue(), contents, log
+
+
+def test_log_does_not_depend_on_queries_or_labels():
+    """Runs over different queries log the same lines, of listed events and fields only."""
+    left, _, _, left_log = _served_log(1)
+    right, _, _, right_log = _served_log(2)
+    assert [reply.body for reply in left_log.replies] != [reply.body for reply in right_log.replies]
+    assert left == right
+    assert {line["event"] for line in left} <= EVENTS
+    assert set().union(*left) <= FIELDS | {"event", "level"}
+    assert {"daemon.recovered", "daemon.serving", "phase.started", "queries.rejected", "snapshot.written"} <= {
+        line["event"] for line in left
+    }
+
+
+def test_log_holds_no_label_feature_or_id():
+    """Nothing of a query or of its answer is in any line."""
+    _, text, contents, _ = _served_log(1)
+    queries = [json.loads(body) for body in contents if body and body != b"?"]
+    assert all(f'"{query["id"]}"' not in text for query in queries)
+    values = [str(value) for query in queries for value in query["x"] if len(str(value)) > 10]
+    assert len(values) > len(queries)
+    assert all(value not in text for value in values)  # long enough not to be part of a time by chance
+    assert "label" not in text
+
+
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        ("query.answered", {}),
+        ("daemon.serving", {"label": 1}),
+        ("daemon.serving", {"x": 0.5}),
+        ("daemon.serving", {"depth": 3}),
+        ("daemon.serving", {"round": 1, "mediums": 2}),
+        ("daemon.serving", {"exc_info": 1}),
+    ],
+)
+@pytest.mark.parametrize("level", ["info", "warning", "error"])
+def test_log_refuses_what_is_not_in_its_vocabulary(level, event, fields):
+    """An unlisted event or field raises and writes nothing."""
+    output = io.StringIO()
+    log = PublicLog(output, "json", "m")
+    with pytest.raises(KeyError, match="closed vocabulary"):
+        getattr(log, level)(event, **fields)
+    assert output.getvalue() == ""
+
+
+def test_vocabulary_has_no_private_word():
+    """No field's name says label, feature, query, depth, medium, size or id."""
+    private = ("label", "feature", "query", "depth", "medium", "point", "size", "id", "x", "body", "header")
+    assert not FIELDS & set(private)
+
+
+@pytest.mark.parametrize("layout", ["json", "text"])
+def test_log_layouts(layout):
+    """Both layouts put one event on one line with its model; text to a file has no colour codes."""
+    output = io.StringIO()
+    PublicLog(output, layout, "m").info("phase.started", phase=3, round=17)
+    (line,) = output.getvalue().splitlines()
+    assert "\x1b" not in line
+    if layout == "json":
+        fields = json.loads(line)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", fields.pop("timestamp"))
+        assert fields == {"event": "phase.started", "level": "info", "model": "m", "phase": 3, "round": 17}
+    else:
+        assert all(part in line for part in ("phase.started", "phase=3", "round=17", "model=m"))
+        assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", line)
+
+
+def test_log_lines_tell_whole_seconds(monkeypatch):
+    """Between two lines of one second nothing can be measured, and the second is not rounded up."""
+
+    class _Late(dt.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 11, 21, 23, 59, 59, 999_999, tz)
+
+    monkeypatch.setattr(dt, "datetime", _Late)
+    output = io.StringIO()
+    PublicLog(output, "json", "m").info("daemon.recovered", seconds=1.0)
+    assert json.loads(output.getvalue())["timestamp"] == "2026-11-21T23:59:59Z"

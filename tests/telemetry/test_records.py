@@ -1,0 +1,241 @@
+"""The one record that all that is told of a shard is made from."""
+
+import dataclasses
+import io
+import itertools
+import json
+import math
+
+import pytest
+
+from connectors.local.memory import MemoryLog, MemorySink
+from oracle.accounting.ledger import ShardStarted, ShardStopped
+from oracle.codec.rejections import Reason
+from oracle.errors import BusError, LogDivergedError, SourceError, StorageError
+from oracle.predictors.base import PublicFacts
+from oracle.telemetry.ledger_event import standing
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.records import BOUNDS, ShardTelemetry, State, Timing, Work
+from oracle.telemetry.registry import Board
+from tests.support.shards import (
+    daemon_over,
+    deliveries_of,
+    mixed_bodies,
+    new_shard,
+    new_store,
+    run_daemon,
+    small_plan,
+)
+
+_ROWS = 50
+_LOUD = {"side-rearmed", "phase-ended"}
+
+
+def _board(output=None, *, grouped=False, now=lambda: 1000.0):
+    return Board(
+        small_plan(), PublicLog(output or io.StringIO(), "json", "tiny"), version="1.2", grouped=grouped, now=now
+    )
+
+
+def _facts(rounds, phase_round, phase=1, rearms=0):
+    return PublicFacts(rounds, phase, phase_round, small_plan().phases[phase - 1].rounds, rearms)
+
+
+def _served(count=600):
+    """Serve so many messages in memory, and return the board, the log of messages and the timings."""
+    board = _board()
+    timings: list[Timing] = []
+    board.listen(timings.append)
+    log = MemoryLog.of(mixed_bodies(count))
+    run_daemon(daemon_over(log, new_store(), MemorySink(log), batch_rows=_ROWS, watch=board.shard(0)))
+    return board, log, timings
+
+
+def test_record_is_what_was_committed():
+    """After a run it holds the rounds, batches and rejections that the sink shows, and the plan's own figures."""
+    board, log, _ = _served()
+    (record,) = board.telemetry.shards
+    plan = small_plan()
+    rejected = len(log.dead_letters)
+    assert rejected > 0
+    assert record.round == len(log.replies) - rejected
+    assert record.batches == math.ceil(600 / _ROWS) >= len(log.commits)
+    assert sum(record.rejections.values()) == rejected
+    assert set(record.rejections) == set(Reason)
+    before = plan.phases[: record.phase - 1]
+    assert record.phase_round == record.round - sum(phase.rounds for phase in before)
+    assert (record.phases, record.phase_rounds) == (len(plan.phases), plan.phases[record.phase - 1].rounds)
+    assert record.delta == plan.phases[record.phase - 1].delta
+    spent = plan.declared * plan.phases[0].delta + sum(phase.rounds * phase.delta for phase in before)
+    assert record.delta_spent == pytest.approx(spent + record.phase_round * record.delta)
+    assert record.delta_limit == plan.delta
+    assert record.state is State.STOPPED
+    assert record.restored
+    assert record.snapshot_bytes == _snapshot_bytes()
+
+
+def _snapshot_bytes():
+    """Return the size of a snapshot after another run: it depends on the plan and the phase only."""
+    log, store = MemoryLog.of(mixed_bodies(600, seed=2)), new_store()
+    run_daemon(daemon_over(log, store, MemorySink(log)))
+    return len(store.latest_bytes() or b"")
+
+
+def test_what_is_timed():
+    """Every commit is; answering a batch is, unless a side was armed afresh in it or a phase ended; no figure is fine.
+
+    A restore does the bookkeeping of the answers again, and answering may miss the processor's caches: what is told of
+    these times is a range.
+    """
+    board, log, timings = _served()
+    count = {work: sum(timing.work is work for timing in timings) for work in Work}
+    (record,) = board.telemetry.shards
+    assert count[Work.COMMIT] == len(log.commits)
+    assert count[Work.RESTORE] == 1
+    assert count[Work.SNAPSHOT] >= 1
+    shard, deliveries = new_shard(), deliveries_of(mixed_bodies(600))
+    ledgers = [shard.process(deliveries[at : at + _ROWS]).commit.ledger for at in range(0, 600, _ROWS)]
+    quiet = [ledger for ledger in ledgers if not _LOUD & {json.loads(event)["kind"] for event in ledger}]
+    assert len(quiet) < record.batches == len(ledgers)
+    assert count[Work.ANSWER] == len(quiet)
+    assert {timing.shard for timing in timings} == {0}
+    assert {timing.seconds for timing in timings} < {*itertools.chain(*BOUNDS.values())}
+
+
+@pytest.mark.parametrize("work", Work)
+def test_how_long_work_took_is_rounded_up(work):
+    """To the next bound; beyond the last one to that times a power of two; all that lies in a range looks alike."""
+    bounds = BOUNDS[work]
+    for low, high in itertools.pairwise([0.0, *bounds, *(bounds[-1] * 2.0**power for power in (1, 2, 3))]):
+        for seconds in (math.nextafter(low, math.inf), (low + high) / 2, math.nextafter(high, 0.0), high):
+            assert Timing(0, work, seconds).seconds == high
+    assert Timing(0, work, 0.0).seconds == bounds[0]
+
+
+@pytest.mark.parametrize("seconds", [0.0123456, 3.45678, 1234.5])
+def test_log_lines_tell_no_finer_times_than_metrics(seconds):
+    """Both log lines with a duration have the bound that the listeners are told."""
+    output = io.StringIO()
+    board = _board(output)
+    told: list[Timing] = []
+    board.listen(told.append)
+    watch = board.shard(0)
+    watch.restored(_facts(20, 20), 3, seconds)
+    watch.snapshot_written(_facts(20, 20), 4000.0, 777, seconds)
+    lines = [json.loads(line)["seconds"] for line in output.getvalue().splitlines()]
+    assert lines == [timing.seconds for timing in told]
+    assert [timing.work for timing in told] == [Work.RESTORE, Work.SNAPSHOT]
+    assert all(line > seconds for line in lines)
+
+
+def test_record_is_frozen():
+    """Who observes cannot change what others see."""
+    record = _board().shard(0).telemetry
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        record.round = 3
+    with pytest.raises(TypeError):
+        record.rejections[Reason.OVERSIZED] = 3
+
+
+def test_record_has_no_private_field():
+    """No field's name says label, feature, query, depth, medium, point, key or tag."""
+    names = {part for field in dataclasses.fields(ShardTelemetry) for part in field.name.split("_")}
+    assert not names & {"label", "feature", "query", "depth", "medium", "mediums", "point", "points", "key", "tag", "x"}
+
+
+@pytest.mark.parametrize(("started", "kind"), [(True, ShardStarted), (False, ShardStopped)])
+def test_standing_is_the_record(started, kind):
+    """The ledger's event of a beginning or an end says what the record says."""
+    watch = _board().shard(0)
+    watch.restored(_facts(20, 20, rearms=2), 0, 0.1)
+    event = standing("1.2", watch.telemetry, started=started)
+    assert isinstance(event, kind)
+    record = watch.telemetry
+    for field in ("round", "phase", "rearms", "epsilon", "delta", "delta_spent", "delta_limit"):
+        assert getattr(event, field) == getattr(record, field)
+    assert event.version == "1.2"
+
+
+def test_counters_go_on_when_a_shard_comes_back():
+    """Batches and failures of this process stay; where the shard stands is known only when it is restored again."""
+    board = _board(grouped=True)
+    board.assigned(3)
+    watch = board.shard(3)
+    watch.restored(_facts(20, 20), 0, 0.1)
+    watch.committed(_facts(25, 25), [Reason.OVERSIZED, Reason.OVERSIZED], phase_ended=False)
+    watch.bus_failed(BusError("gone"))
+    board.revoked(watch)
+    assert board.telemetry.shards == ()
+    board.assigned(3)
+    (record,) = board.telemetry.shards
+    assert (record.batches, record.rejections[Reason.OVERSIZED], record.bus_failures) == (1, 2, 1)
+    assert (record.state, record.restored) == (State.WAITING, False)
+
+
+def test_what_ends_late_is_not_shown():
+    """The watch of an earlier assignment is told things still, and revoked; the later one's record stands."""
+    board = _board(grouped=True)
+    board.assigned(0)
+    old = board.shard(0)
+    board.assigned(0)
+    board.shard(0).restored(_facts(20, 20), 0, 0.1)
+    board.shard(0).serving()
+    old.failed(SourceError("the old one's"))
+    board.revoked(old)
+    (record,) = board.telemetry.shards
+    assert (record.state, record.round) == (State.SERVING, 20)
+
+
+def test_mishaps_are_the_last_ones_newest_first():
+    """Twenty are kept, each with its time, shard, event and text."""
+    times = iter(range(1, 100))
+    board = _board(grouped=True, now=lambda: float(next(times)))
+    board.assigned(5)
+    for number in range(25):
+        board.shard(5).bus_failed(BusError(f"number {number}"))
+    board.bus_failed(BusError("nobody answers"))
+    first, second, *rest = board.telemetry.mishaps
+    assert (first.shard, first.event, first.text) == (None, "bus.unavailable", "nobody answers")
+    assert (second.shard, second.text) == (5, "number 24")
+    assert first.at > second.at
+    assert len(rest) == 18
+
+
+def test_foreign_errors_are_told_by_their_kind_only():
+    """Their text may hold anything; those of Perpetua's own are public. A diverged log is counted."""
+    output = io.StringIO()
+    board = _board(output)
+    watch = board.shard(0)
+    watch.failed(ValueError("x = 0.123"))
+    assert board.telemetry.mishaps[0].text == "internal error: ValueError"
+    assert "0.123" not in output.getvalue()
+    assert watch.telemetry.divergences == 0
+    watch.failed(LogDivergedError("log diverged: it did"))
+    assert watch.telemetry.divergences == 1
+    assert watch.telemetry.state is State.FAILED
+    assert board.telemetry.mishaps[0].text == "log diverged: it did"
+
+
+def test_a_group_takes_us_in_and_loses_us():
+    """Without a group we are always in."""
+    assert _board().telemetry.joined
+    board = _board(grouped=True)
+    assert not board.telemetry.joined
+    board.joined()
+    assert board.telemetry.joined
+    board.bus_failed(BusError("gone"))
+    assert not board.telemetry.joined
+
+
+def test_moments_are_told_in_whole_seconds():
+    """The start, a mishap and a snapshot, read or written, lie in the second in which they were."""
+    board = _board(now=lambda: 1000.999)
+    watch = board.shard(0)
+    watch.snapshot_read(_facts(10, 10), 900.75, 777)
+    assert watch.telemetry.snapshot_at == 900.0
+    watch.snapshot_written(_facts(10, 10), 910.9999, 777, 0.1)
+    assert watch.telemetry.snapshot_at == 910.0
+    watch.snapshot_failed(StorageError("full"))
+    assert (board.telemetry.started, board.telemetry.mishaps[0].at) == (1000.0, 1000.0)
+    watch.snapshot_written(_facts(10, 10), None, None, 0.1)
+    assert watch.telemetry.snapshot_at is None
