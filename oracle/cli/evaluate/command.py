@@ -4,7 +4,7 @@ import math
 import secrets
 import sys
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -35,6 +35,9 @@ from oracle.planning.promise import promise_of
 
 __all__ = ["run"]
 
+_MOST_ROUNDS: Final = 100_000_000
+"""Their order is held in memory, eight bytes a round."""
+
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
     model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
@@ -44,7 +47,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     test: Annotated[Path, typer.Option("--test", help="Other labelled rows, to test on.")],
     label: Annotated[str, typer.Option("--label", help="The label column of both.")] = "label",
     rounds: Annotated[
-        int | None, typer.Option("--rounds", min=1, help="Queries to ask; by default each test row once.")
+        int | None,
+        typer.Option("--rounds", min=1, max=_MOST_ROUNDS, help="Queries to ask; by default each test row once."),
     ] = None,
     order: Annotated[
         Literal["file", "time", "resampled"] | None,
