@@ -28,6 +28,14 @@ def test_the_terms_of_the_table_are_explained(cli, model):
     assert "re-armed" in terms
 
 
+def test_a_promise_says_where_to_look_whether_it_is_kept(cli, model):
+    """Its conditions are of data that `plan` does not see."""
+    lines = cli("plan", model()).out.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("rests on"))
+    after = next(line for line in lines[first:] if line.startswith("serving"))
+    assert "perpetua evaluate" in lines[lines.index(after) - 1]
+
+
 def test_plan_as_json_is_the_plan(cli, model):
     """Every number of the plan is there, and it reads back as the plan that `init` binds the state to."""
     result = cli("plan", model(), "--json")

@@ -56,6 +56,7 @@ PAGES: Final[Mapping[str, Page[Any]]] = {
 }
 """The page of every kind in `oracle.planning.kinds.KINDS`."""
 
+_LOOK: Final = "where one of these fails the error may be anything: look with `perpetua evaluate`, on rows of yours"
 _WIDTH = 240
 """Columns that any table fits into; none is padded to them, and a terminal may wrap what it cannot show."""
 
@@ -152,6 +153,7 @@ def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) 
         *([] if plan.released else [("honest share", f"at least {plan.gamma:g} of the stream")]),
         *page.rows(plan),
         *promise_rows(promise_of(plan)),
+        *([("", _LOOK)] if plan.answers == "label" else []),
         ("serving", _serving(plan)),
         ("lasts", f"{plan.rounds:.3g} rounds in {_phases(len(plan.phases))}: {_years(plan.rounds)}"),
         *_beside(plan, classical),
