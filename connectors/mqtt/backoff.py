@@ -3,13 +3,13 @@
 import secrets
 from typing import Final
 
-__all__ = ["Pauses"]
+__all__ = ["Backoff"]
 
 FIRST: Final = 0.25
 LONGEST: Final = 15.0
 
 
-class Pauses:
+class Backoff:
     """Pauses that double up to a bound, and begin anew after a connection that has lasted longer than that.
 
     Each is between half of it and the whole, by chance, so that clients of a broker that was away do not come together.

@@ -20,7 +20,7 @@ from typing import Final
 
 from connectors.base import Lag
 from connectors.journal.journal import Journal
-from connectors.mqtt.backoff import Pauses
+from connectors.mqtt.backoff import Backoff
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming, SessionBegan, pack, stored
 from connectors.mqtt.observer import Observer
@@ -160,7 +160,7 @@ class Link:
         self._notify()
 
     async def _keep(self) -> None:
-        pauses = Pauses()
+        pauses = Backoff()
         try:
             async with self._order:
                 await asyncio.to_thread(self._redeliveries.restore, self._journal)

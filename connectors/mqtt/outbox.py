@@ -20,7 +20,7 @@ from connectors.journal.journal import Journal
 from connectors.mqtt.messages import Outgoing
 from oracle.errors import StorageError
 
-__all__ = ["Outbox", "Parcel"]
+__all__ = ["Outbox", "Publication"]
 
 
 _MOST_HELD: Final = 64 << 20
@@ -43,7 +43,7 @@ class _Record(msgspec.Struct, frozen=True, array_like=True):
     messages: list[Outgoing]
 
 
-class Parcel(NamedTuple):
+class Publication(NamedTuple):
     """One message that is to be published.
 
     Attributes:
@@ -70,7 +70,7 @@ class Outbox:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self.queue: deque[Parcel] = deque()
+        self.queue: deque[Publication] = deque()
         self._left: dict[int, int] = {}
         self._held = 0
         self._done = self._said = self._newest = 0
@@ -180,7 +180,7 @@ class Outbox:
             self._done = self._said = number
         self.wake()
 
-    def published(self, parcel: Parcel) -> None:
+    def published(self, parcel: Publication) -> None:
         """The broker has taken a message over."""
         self._held -= parcel.message.size
         self._left[parcel.commit] -= 1
@@ -189,7 +189,7 @@ class Outbox:
             self._advance()
         self._news.set()
 
-    def return_first(self, parcels: Sequence[Parcel]) -> None:
+    def return_first(self, parcels: Sequence[Publication]) -> None:
         """Queue again, before all others, what was sent and may not have arrived."""
         self.queue.extendleft(reversed(parcels))
 
@@ -229,7 +229,7 @@ class Outbox:
         """Queue a commit's messages."""
         self._left[number] = len(messages)
         self._held += sum(message.size for message in messages)
-        self.queue.extend(Parcel(number, message, position) for message in messages)
+        self.queue.extend(Publication(number, message, position) for message in messages)
 
     def _advance(self) -> None:
         self._done = min(self._left) - 1 if self._left else self._newest

@@ -10,7 +10,7 @@ from connectors.base import JSON
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Outgoing
 from connectors.mqtt.observer import Observer
-from connectors.mqtt.outbox import Outbox, Parcel
+from connectors.mqtt.outbox import Outbox, Publication
 from connectors.mqtt.reach import Reach
 from connectors.mqtt.reasons import ACCEPTED, QUOTA_EXCEEDED, Ending, closed_to_us, of_the_message, words
 from connectors.mqtt.replies import status, undelivered
@@ -50,8 +50,8 @@ class Publisher:
         self._fail = fail
         self._suspects = Suspects()
         self._reach = Reach()
-        self._under_way: dict[int, Parcel | None] = {}
-        self._given_up: deque[tuple[Parcel, str]] = deque()
+        self._under_way: dict[int, Publication | None] = {}
+        self._given_up: deque[tuple[Publication, str]] = deque()
         self._connection: Connection | None = None
         self._closing = False
         self._began = 0.0
@@ -92,7 +92,7 @@ class Publisher:
             self._refused(mid, parcel, reason)
         self._outbox.wake()
 
-    def _refused(self, mid: int, parcel: Parcel | None, reason: int) -> None:
+    def _refused(self, mid: int, parcel: Publication | None, reason: int) -> None:
         """Decide on a refused message: nobody's fault, the operator's, its own, or perhaps the broker's."""
         told = words(reason)
         if reason == QUOTA_EXCEEDED:
@@ -107,7 +107,7 @@ class Publisher:
             self._suspects.refused(parcel)
             self.trouble = BusError(f"broker: it refuses an answer: {told}")
 
-    def _may_be_given_up(self, parcel: Parcel) -> bool:
+    def _may_be_given_up(self, parcel: Publication) -> bool:
         """Return whether a message has something in it that an asker chose; ledger events have not."""
         return parcel.message.topic != self._settings.ledger
 
@@ -172,7 +172,7 @@ class Publisher:
             await self._give_up(*self._given_up[0])
             self._given_up.popleft()
 
-    async def _give_up(self, parcel: Parcel, reason: str) -> None:
+    async def _give_up(self, parcel: Publication, reason: str) -> None:
         """Make it durable that an answer is lost, to all but a note of it, and go on without it."""
         message = parcel.message
         if self._settings.dead_letter not in {None, message.topic}:
@@ -182,7 +182,7 @@ class Publisher:
         self.progress = True
         self._observer.given_up(reason)
 
-    def _gone(self, parcel: Parcel) -> None:
+    def _gone(self, parcel: Publication) -> None:
         self._suspects.gone(parcel)
         self._outbox.published(parcel)
 

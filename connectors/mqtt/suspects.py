@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from connectors.mqtt.outbox import Parcel
+from connectors.mqtt.outbox import Publication
 from connectors.mqtt.reasons import Ending
 
 __all__ = ["Suspects"]
@@ -33,13 +33,13 @@ class Suspects:
 
     def __init__(self) -> None:
         self.alone = 0
-        self._before: Sequence[Parcel] = ()
-        self._accused: Parcel | None = None
+        self._before: Sequence[Publication] = ()
+        self._accused: Publication | None = None
         self._against = 0
         self._ending = Ending.ELSEWHERE
         self._counted = True
 
-    def ended(self, under_way: Sequence[Parcel], ending: Ending, *, beside: bool = False) -> bool:
+    def ended(self, under_way: Sequence[Publication], ending: Ending, *, beside: bool = False) -> bool:
         """A connection has ended, with so much sent that the broker had not taken over; it goes first in the queue.
 
         Args:
@@ -61,7 +61,7 @@ class Suspects:
             self._ending, self._counted = ending, False
         return self.alone > 0 and self._against < _PROOF
 
-    def refused(self, parcel: Parcel) -> None:
+    def refused(self, parcel: Publication) -> None:
         """The broker refuses a message for a reason that may be its own trouble; it is to be sent again."""
         self._accuse(parcel)
         self._against += _WEAK
@@ -73,23 +73,23 @@ class Suspects:
             self._against += _STRONG if at_once else _WEAK
             self._counted = True
 
-    def guilty(self, parcel: Parcel) -> bool:
+    def guilty(self, parcel: Publication) -> bool:
         """Return whether the next message of the queue is to be given up."""
         return parcel is self._accused and self._against >= _PROOF
 
-    def patience(self, parcel: Parcel) -> float:
+    def patience(self, parcel: Publication) -> float:
         """Return how many seconds the connection must have stood before the next message of the queue goes out.
 
         So that a broker which lives for moments only has ended before it goes out, rather than with it.
         """
         return _STANDS if parcel is self._accused and self._ending is Ending.SILENT else -math.inf
 
-    def gone(self, parcel: Parcel) -> None:
+    def gone(self, parcel: Publication) -> None:
         """A message was taken over, or given up."""
         self.alone = max(self.alone - 1, 0)
         if parcel is self._accused:
             self._accused = None
 
-    def _accuse(self, parcel: Parcel) -> None:
+    def _accuse(self, parcel: Publication) -> None:
         if self._accused is not parcel:
             self._accused, self._against = parcel, 0

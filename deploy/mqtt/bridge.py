@@ -28,7 +28,7 @@ from connectors.kafka.client import close_quietly, make_sender, start
 from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings, Security
 from connectors.kafka.topics import describe
-from connectors.mqtt.backoff import Pauses
+from connectors.mqtt.backoff import Backoff
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming
 from connectors.mqtt.settings import MqttSettings
@@ -237,7 +237,7 @@ async def keep(bridge: Bridge) -> None:
     Raises:
         PerpetuaError: What waiting does not help against.
     """
-    loop, pauses = asyncio.get_running_loop(), Pauses()
+    loop, pauses = asyncio.get_running_loop(), Backoff()
     while True:
         began = loop.time()
         try:

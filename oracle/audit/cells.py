@@ -17,7 +17,7 @@ from oracle.audit.learners import LEARNERS, Learner
 from oracle.audit.mechanisms import play_between, play_stopper
 from oracle.audit.plans import TARGETS, Target, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
-from oracle.audit.randomness import Dice
+from oracle.audit.randomness import Randomness
 from oracle.mechanisms.thresholds.between import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 
@@ -163,7 +163,7 @@ def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
         miss: Probability of a false alarm.
     """
     started = time.process_time()
-    dice = [Dice(seed, f"{cell.name}|{world}") for world in (0, 1)]
+    dice = [Randomness(seed, f"{cell.name}|{world}") for world in (0, 1)]
     record = "training row"
     if cell.level == "between-thresholds":
         absent, present = between_views(cell, dice)
@@ -201,14 +201,14 @@ def _steered(cell: Cell) -> tuple[BetweenThresholds, BetweenPolicy]:
     return instance, between_policy(instance, _MEDIUMS, _AIM * cell.epsilon)
 
 
-def between_views(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+def between_views(cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
     """Return what the worst strategy saw of BetweenThresholds, in either world."""
     instance, policy = _steered(cell)
     views = [play_between(instance, policy, _MEDIUMS, cell.games, dice[world], present=bool(world)) for world in (0, 1)]
     return views[0], views[1]
 
 
-def stopper_views(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+def stopper_views(cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
     """Return when a Stopper halted, in either world."""
     stopper = Stopper(cell.epsilon, _THRESHOLD)
     shape = next(shape for shape in stopper_shapes(stopper, cell.games // 2) if _shape_name(shape) == cell.adversary)
@@ -220,7 +220,7 @@ def _learner(cell: Cell) -> Learner | None:
     return next((one for one in LEARNERS if one.name == cell.target and cell.level == "predictor"), None)
 
 
-def _learned(learner: Learner, cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+def _learned(learner: Learner, cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
     plan = learner.plan(cell.epsilon)
     views = [
         np.array([learner.play(plan, dice[world].secret(number), bool(world)) for number in range(cell.games)])
@@ -233,7 +233,7 @@ def _target(cell: Cell) -> Target:
     return next(target for target in TARGETS if target.name == cell.target)
 
 
-def predictor_views(cell: Cell, dice: list[Dice]) -> tuple[Floats, Floats]:
+def predictor_views(cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
     """Return what an adversary saw of a whole predictor, in either world."""
     learner = _learner(cell)
     if learner is not None:

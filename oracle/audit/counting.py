@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.randomness import Dice
+from oracle.audit.randomness import Randomness
 from oracle.audit.trials import asked, stream, trained
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import StateArrays
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Seen = tuple[bool, str]
 
 
-def one_place(plan: BoxPlan, dice: Dice) -> Seen:
+def one_place(plan: BoxPlan, dice: Randomness) -> Seen:
     """A query lands in one place at most, once: in one side's mediums, in a side armed with them, or in the harvest.
 
     Else it pays more than once, or moves a depth by more than one. Behind a phase's end it stands in one side.
@@ -75,7 +75,7 @@ def _most_places(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
     return int((places + harvested).max())
 
 
-def counted(plan: BoxPlan, dice: Dice) -> Seen:
+def counted(plan: BoxPlan, dice: Randomness) -> Seen:
     """Mediums are counted, from batch to batch, and past K a side is armed afresh: else it answers for ever."""
     phase = plan.phases[0]
     first = trained(plan, dice.secret(0)).export()

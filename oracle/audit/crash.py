@@ -30,7 +30,7 @@ from oracle.audit.findings import Check, Finding, finite
 from oracle.audit.games import Game
 from oracle.audit.plans import TARGETS, small_plan, thresholds_of
 from oracle.audit.policies import worst_depth
-from oracle.audit.randomness import Dice
+from oracle.audit.randomness import Randomness
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.kinds import new_trainer
@@ -233,7 +233,7 @@ def play_game(folder: Path, serve_it: Serve, plan: BoxPlan, secret: bytes, *, pr
 def _uninterrupted_games(plan: BoxPlan, seed: bytes, world: int) -> Floats:
     """Return views of games without a daemon: where the daemon is as private, they show which event tells most."""
     depth = _depth(plan)
-    dice = Dice(seed, f"daemon, rehearsed|{world}")
+    dice = Randomness(seed, f"daemon, rehearsed|{world}")
     games = (Game(plan, dice.secret(number), present=bool(world)) for number in range(_REHEARSED))
     return np.array([hammer(game, depth, _ROUNDS) for game in games])
 
@@ -258,7 +258,7 @@ def play_daemon(  # noqa: PLR0913 -- each is a setting of its own
     plan = small_plan(TARGETS[0], _EPSILON, _DELTA)
 
     def play(number: int, world: int) -> Played | str:
-        secret = Dice(seed, f"daemon|{world}").secret(number)
+        secret = Randomness(seed, f"daemon|{world}").secret(number)
         try:
             return play_game(folder / f"{number}-{world}", serve_it, plan, secret, present=bool(world))
         except StateError as exc:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Delivery
-from oracle.audit.randomness import Dice
+from oracle.audit.randomness import Randomness
 from oracle.audit.unique_draws import recorded, spread_bits
 from oracle.errors import DataError
 from oracle.mechanisms.choice.edges import cut_places, side_places
@@ -69,7 +69,7 @@ def _different(left: StateArrays, right: StateArrays) -> list[str]:
     return [name for name in left if not np.array_equal(left[name], right[name])]
 
 
-def restored(plan: Plan, dice: Dice) -> Seen:
+def restored(plan: Plan, dice: Randomness) -> Seen:
     """A restored state answers on as the one that was saved: else a crash is a second release."""
     last = plan.phases[0].rounds - 1
     for number, cut in enumerate((0, 3, min(last, _QUERIES))):
@@ -86,7 +86,7 @@ def _again(plan: Plan, state: StateArrays) -> Predictor:
     return restore_predictor(plan, {name: array.copy() for name, array in state.items()})
 
 
-def nothing_left(plan: Plan, dice: Dice) -> Seen:
+def nothing_left(plan: Plan, dice: Randomness) -> Seen:
     """A query leaves nothing: two states that answered different queries differ in nothing."""
     states = []
     for step in (0.618, 0.377):
@@ -97,7 +97,7 @@ def nothing_left(plan: Plan, dice: Dice) -> Seen:
     return not different, f"{_QUERIES} queries left {', '.join(different) or 'nothing but the number of rounds'}"
 
 
-def loss_spread(plan: Plan, dice: Dice) -> Seen:
+def loss_spread(plan: Plan, dice: Randomness) -> Seen:
     """One row changes all losses by amounts within the plan's spread of each other: else the choice tells more."""
     if not isinstance(plan, ClassicalPlan):
         return False, "the plan has no losses"
@@ -126,7 +126,7 @@ def _by_edge(places: Places) -> NDArray[np.int64]:
     return losses
 
 
-def mean_moves(plan: Plan, dice: Dice) -> Seen:
+def mean_moves(plan: Plan, dice: Randomness) -> Seen:
     """One row moves the mean by 1/n at most: else every bit tells more than it is charged."""
     whole = _database(plan, dice)
     rows = {*range(0, plan.declared, max(plan.declared // 16, 1)), plan.declared - 1}
@@ -146,11 +146,11 @@ def _refused(plan: Plan, secret: bytes) -> bool:
     return False
 
 
-def _database(plan: Plan, dice: Dice, left_out: int | None = None) -> float:
+def _database(plan: Plan, dice: Randomness, left_out: int | None = None) -> float:
     return float(_trained(plan, dice.secret(0), left_out).export()["database"][0])
 
 
-def bits_end(plan: Plan, dice: Dice) -> Seen:
+def bits_end(plan: Plan, dice: Randomness) -> Seen:
     """Behind the learning rounds the rows' mean is erased, and no bit is given any more."""
     if not isinstance(plan, BisectionPlan):
         return False, "the plan has no bits"
@@ -163,7 +163,7 @@ def bits_end(plan: Plan, dice: Dice) -> Seen:
     return good, f"{bits} bits in {plan.phases[0].rounds} learning rounds, and none later"
 
 
-def own_draws(plan: Plan, dice: Dice) -> Seen:
+def own_draws(plan: Plan, dice: Randomness) -> Seen:
     """Every choice and every bit has a draw of its own, of 128 bits: a draw that serves twice tells of both at once."""
     drawn = []
     for number in range(_TRAINED):
@@ -173,14 +173,14 @@ def own_draws(plan: Plan, dice: Dice) -> Seen:
     return spread_bits(drawn)
 
 
-def key_let_go(plan: Plan, dice: Dice) -> Seen:
+def key_let_go(plan: Plan, dice: Randomness) -> Seen:
     """The key that choices and bits come from is not the genesis key, and no array holds that one."""
     secret = dice.secret(0)
     held = b"".join(array.tobytes() for array in _trained(plan, secret).export().values())
     return secret not in held, "the genesis key is in no state" if secret not in held else "the genesis key is kept"
 
 
-def message_is_round(plan: Plan, dice: Dice) -> Seen:
+def message_is_round(plan: Plan, dice: Randomness) -> Seen:
     """Two messages are two rounds, whatever they say."""
     first = Snapshot.first(plan.digest, _trained(plan, dice.secret(0)).export())
     messages = [Delivery(place, b'{"id":"one","x":[0.25]}', "application/json") for place in range(1, 6)]
@@ -188,14 +188,14 @@ def message_is_round(plan: Plan, dice: Dice) -> Seen:
     return rounds == [1, 2, 5], f"1, 2 and 5 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"
 
 
-_ALL: Final[dict[str, Callable[[Plan, Dice], Seen]]] = {
+_ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
     "a draw serves once only": own_draws,
     "each message is a round": message_is_round,
 }
 
-LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Dice], Seen]]]] = {
+LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]] = {
     "classical": {
         "a query leaves nothing behind": nothing_left,
         "one row moves losses within the plan's spread": loss_spread,

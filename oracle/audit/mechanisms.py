@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.policies import BetweenPolicy, StopperShape
-from oracle.audit.randomness import Dice
+from oracle.audit.randomness import Randomness
 from oracle.mechanisms.thresholds.between import MEDIUM, BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 def play_between(  # noqa: PLR0913 -- the mechanism, the adversary, the world and the games
-    instance: BetweenThresholds, policy: BetweenPolicy, mediums: int, games: int, dice: Dice, *, present: bool
+    instance: BetweenThresholds, policy: BetweenPolicy, mediums: int, games: int, dice: Randomness, *, present: bool
 ) -> Floats:
     """Play games against one instance each; the record makes every depth one deeper.
 
@@ -52,7 +52,7 @@ def play_between(  # noqa: PLR0913 -- the mechanism, the adversary, the world an
     return np.column_stack([np.where(np.isnan(first), loss, first), loss, counts.astype(np.float64)])
 
 
-def play_stopper(stopper: Stopper, shape: StopperShape, games: int, dice: Dice, *, present: bool) -> Floats:
+def play_stopper(stopper: Stopper, shape: StopperShape, games: int, dice: Randomness, *, present: bool) -> Floats:
     """Play games against one Stopper each; the record is one bit more in its count.
 
     Returns:

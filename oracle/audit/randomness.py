@@ -7,20 +7,20 @@ from numpy.typing import NDArray
 
 from oracle.errors import InputError
 
-__all__ = ["SEED_BYTES", "Dice"]
+__all__ = ["SEED_BYTES", "Randomness"]
 
 SEED_BYTES = 16
 """Length of a seed."""
 
 
-class Dice:
+class Randomness:
     """Uniform bits by SHAKE-256: independent of every keyed function that is audited.
 
     Args:
         seed: 16 bytes; the same seed gives the same audit.
         purpose: What the bits are for: different purposes give independent bits.
 
-    >>> bool((Dice(bytes(16), "a").words(3, 7) == Dice(bytes(16), "a").words(3, 7)).all())
+    >>> bool((Randomness(bytes(16), "a").words(3, 7) == Randomness(bytes(16), "a").words(3, 7)).all())
     True
     """
 

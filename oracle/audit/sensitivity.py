@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from oracle.audit.randomness import Dice
+from oracle.audit.randomness import Randomness
 from oracle.audit.trials import rows
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.choice.stripes import Outermost
@@ -30,7 +30,7 @@ Labels = NDArray[np.bool_]
 Seen = tuple[bool, str]
 
 
-def sensitivity(plan: BoxPlan, dice: Dice) -> Seen:
+def sensitivity(plan: BoxPlan, dice: Randomness) -> Seen:
     """One training row changes every depth by at most 1: else each answer tells twice as much as it is charged.
 
     Of stumps this holds given the pair and the cut, which are chosen privately; there, one row must change the losses

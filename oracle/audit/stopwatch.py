@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from oracle.audit.randomness import SEED_BYTES, Dice
+from oracle.audit.randomness import SEED_BYTES, Randomness
 
 __all__ = ["ALLOWED", "LOOKS", "PLANTED", "TURNS", "Classes", "Measured", "Timing", "Work", "burn", "measure"]
 
@@ -81,7 +81,7 @@ class Classes(NamedTuple):
     like: Work
 
 
-_DICE: Final = Dice(bytes(SEED_BYTES), "order of what is timed")
+_DICE: Final = Randomness(bytes(SEED_BYTES), "order of what is timed")
 
 Make = Callable[[int], Classes]
 """Makes all of an epoch's work afresh."""

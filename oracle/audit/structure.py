@@ -19,7 +19,7 @@ from oracle.audit.findings import Check
 from oracle.audit.learner_checks import LEARNER_CHECKS
 from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
-from oracle.audit.randomness import Dice
+from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
 from oracle.audit.trials import asked, stream, trained
 from oracle.audit.unique_draws import fresh_draws
@@ -46,7 +46,7 @@ def _same(left: StateArrays, right: StateArrays) -> bool:
     return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
 
 
-def exact_noise(plan: BoxPlan, dice: Dice) -> Seen:
+def exact_noise(plan: BoxPlan, dice: Randomness) -> Seen:
     """What the sides answer with is the plan's: thresholds, scales, and noise that is the integer law's to 128 bits.
 
     Floating-point noise has gaps that give single records away. Every edge at which an answer changes is found by
@@ -66,7 +66,7 @@ def exact_noise(plan: BoxPlan, dice: Dice) -> Seen:
     return bool(worst <= allowed), seen
 
 
-def one_draw(plan: BoxPlan, dice: Dice) -> Seen:
+def one_draw(plan: BoxPlan, dice: Randomness) -> Seen:
     """A restored state gives every round the noise it would have had: else a crash is a second release."""
     count = plan.phases[0].rounds + _ROWS
     queries = stream(plan, count)
@@ -82,7 +82,7 @@ def one_draw(plan: BoxPlan, dice: Dice) -> Seen:
     return True, "four states restored twice: every answer and tag again"
 
 
-def own_noise(plan: BoxPlan, dice: Dice) -> Seen:
+def own_noise(plan: BoxPlan, dice: Randomness) -> Seen:
     """A round's noise depends on nothing that came before: where a query left no state, later answers are the same."""
     unmoved = 0
     for number in range(_ROWS):
@@ -101,7 +101,7 @@ def own_noise(plan: BoxPlan, dice: Dice) -> Seen:
     return unmoved > 0, f"{unmoved} queries that left no state: no later answer changed"
 
 
-def ratcheted(plan: BoxPlan, dice: Dice) -> Seen:
+def ratcheted(plan: BoxPlan, dice: Randomness) -> Seen:
     """Each phase has a key from which the one before cannot be had: else a state that leaks opens all past noise."""
     secret = dice.secret(0)
     predictor = trained(plan, secret)
@@ -117,7 +117,7 @@ def ratcheted(plan: BoxPlan, dice: Dice) -> Seen:
     return good, "each phase has its own key, and holds no older one" if good else "a phase's key outlives it"
 
 
-def no_deduplication(plan: BoxPlan, dice: Dice) -> Seen:
+def no_deduplication(plan: BoxPlan, dice: Randomness) -> Seen:
     """Two messages are two rounds, whatever they say: else whoever guesses an id is given a hidden answer."""
     predictor = trained(plan, dice.secret(0))
     first = Snapshot.first(plan.digest, predictor.export())
@@ -131,7 +131,7 @@ def no_deduplication(plan: BoxPlan, dice: Dice) -> Seen:
     return good, f"1, 2 and 9 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"
 
 
-CHECKS: Final[dict[str, Callable[[BoxPlan, Dice], Seen]]] = {
+CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     "thresholds and noise are the plan's, exactly": exact_noise,
     "one draw for one round, also after a restart": one_draw,
     "a draw serves one round only": fresh_draws,
@@ -160,7 +160,7 @@ def run_check(target: str, name: str, seed: bytes) -> Check:
         seed: Of the auditor's dice.
     """
     started = time.process_time()
-    dice = Dice(seed, f"{target}|{name}")
+    dice = Randomness(seed, f"{target}|{name}")
     learner = next((one for one in LEARNERS if one.name == target), None)
     if learner is not None:
         passed, says = LEARNER_CHECKS[learner.predictor][name](learner.plan(_EPSILON), dice)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from connectors.base import Delivery
 from oracle.audit.findings import Check
 from oracle.audit.plans import TARGETS, small_plan
-from oracle.audit.randomness import Dice
+from oracle.audit.randomness import Randomness
 from oracle.audit.stopwatch import LOOKS, PLANTED, TURNS, Classes, Measured, Work, measure
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, InstancePlan
@@ -75,7 +75,7 @@ _SHIFTS: Final[dict[str, tuple[float, float]]] = {
 """Where the box lies, by how it answers the query (0, 0)."""
 
 
-def _shards(dice: Dice, epoch: int) -> tuple[dict[str, Shard], Shard]:
+def _shards(dice: Randomness, epoch: int) -> tuple[dict[str, Shard], Shard]:
     """Make the states of an epoch, in an order of its own, and one more that answers like one of them.
 
     The one more is like another class, and made at another place in the order, from epoch to epoch.
@@ -107,7 +107,7 @@ def run_timing(name: str, seed: bytes, miss: float, looks: Sequence[int] = LOOKS
         turns: Of each epoch.
     """
     started = time.process_time()
-    dice = Dice(seed, f"timing|{name}")
+    dice = Randomness(seed, f"timing|{name}")
     bodies = [Delivery(place, b'{"id":"q","x":[0.0,0.0]}', "application/json") for place in range(1, TIMINGS[name] + 1)]
 
     def work(shard: Shard) -> Work:

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.randomness import Dice
+from oracle.audit.randomness import Randomness
 from oracle.audit.trials import asked, stream, trained
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.planning.plan import BoxPlan
@@ -62,7 +62,7 @@ def spread_bits(words: list[Words]) -> tuple[bool, str]:
     return twice == 0 and fixed == 0, f"of {len(drawn)} draws {twice} came before, and {fixed} of 128 bits never change"
 
 
-def fresh_draws(plan: BoxPlan, dice: Dice) -> Seen:
+def fresh_draws(plan: BoxPlan, dice: Randomness) -> Seen:
     """Every round has a draw of its own for every side, of 128 bits, over re-arms and the end of a phase.
 
     And it shows: the same query at an edge is answered now so, now so, and not in pairs.

@@ -90,7 +90,7 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     from connectors.kafka.source import KafkaSource
     from oracle.hosting.kafka import check_topics, open_model
     from oracle.state.shards import shard_folder
-    from oracle.state.waiting import PatientStore
+    from oracle.state.waiting import DeferredStore
     from oracle.telemetry.library_logs import hear_client
 
     hear_client(logging.NullHandler())
@@ -98,7 +98,7 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     if not 0 <= partition < model.shards:
         raise InputError("--partition", partition, f"must be from 0 to {model.shards - 1}, the state's shards")
     folder = shard_folder(config.state.folder, partition)
-    snapshot = PatientStore(folder, model.master_key).load_latest(model.plan.digest)
+    snapshot = DeferredStore(folder, model.master_key).load_latest(model.plan.digest)
     if snapshot is None:
         msg = f"{folder}: holds no snapshot; make one with `perpetua init`"
         raise StateError(msg)

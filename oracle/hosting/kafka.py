@@ -26,12 +26,12 @@ from oracle.runtime.fleet import Fleet, Membership
 from oracle.state.folder import read_plan
 from oracle.state.keys import mark_key, read_key_file
 from oracle.state.shards import refuse_copies, shard_count, shard_folder
-from oracle.state.waiting import PatientStore
+from oracle.state.waiting import DeferredStore
 from oracle.telemetry.ledger_event import standing
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry
-from oracle.telemetry.registry import Board
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.registry import Registry
+from oracle.telemetry.reporter import Reporter
 
 __all__ = ["KafkaModel", "check_topics", "make_fleet", "misplaced", "open_model"]
 
@@ -106,7 +106,7 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
     return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, board: Board, version: str, log: PublicLog) -> tuple[Fleet, Membership]:
+def make_fleet(model: KafkaModel, board: Registry, version: str, log: PublicLog) -> tuple[Fleet, Membership]:
     """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
     config = model.config
 
@@ -131,7 +131,7 @@ class _CheckedMembership:
         model: From the check on with settings that fit the topics.
     """
 
-    def __init__(self, model: KafkaModel, fleet: Fleet, board: Board) -> None:
+    def __init__(self, model: KafkaModel, fleet: Fleet, board: Registry) -> None:
         self.model = model
         self._fleet = fleet
         self._board = board
@@ -176,7 +176,7 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, watch: Watch, version: str, log: PublicLog) -> None:
+    def __init__(self, model: KafkaModel, partition: int, watch: Reporter, version: str, log: PublicLog) -> None:
         config, plan = model.config, model.plan
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
@@ -185,7 +185,7 @@ class _ServedShard:
             stops = model.settings.stop_at_of(partition)
             return standing(version, record, started=started, begins=source.begins, stops=stops)
 
-        self._store = PatientStore(shard_folder(config.state.folder, partition), model.master_key)
+        self._store = DeferredStore(shard_folder(config.state.folder, partition), model.master_key)
         self._engine = new_engine(config, log)
         self._daemon = Daemon(
             plan=plan,

@@ -23,7 +23,7 @@ from oracle.hosting.kafka_settings import largest_reply
 from oracle.planning.plan import Plan
 from oracle.state.keys import journal_key, read_key_file
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 
 __all__ = [
     "LoggingObserver",
@@ -141,7 +141,7 @@ class MqttBus:
     sink: MqttSink
 
 
-def open_bus(config: Config, plan: Plan, log: PublicLog, watch: Watch) -> MqttBus:
+def open_bus(config: Config, plan: Plan, log: PublicLog, watch: Reporter) -> MqttBus:
     """Return both ends of the bus that the configuration names, not yet open.
 
     Args:
@@ -187,7 +187,7 @@ class LoggingObserver:
         clock: Seconds, monotone.
     """
 
-    def __init__(self, log: PublicLog, watch: Watch, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: PublicLog, watch: Reporter, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = log
         self._watch = watch
         self._clock = clock

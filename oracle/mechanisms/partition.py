@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
 
-__all__ = ["Deal"]
+__all__ = ["Partition"]
 
 
-class Deal:
+class Partition:
     """Deals each block of N consecutive rows to N shards, one row to each, in a pseudo-random order of its own.
 
     The rows of a block are sorted by AES under the deal's key of their numbers: for uniform words every order is
@@ -27,7 +27,7 @@ class Deal:
         key: Fresh for every deal, and good for nothing else.
         shards: N, at least 1.
 
-    >>> Deal(PhaseKey(bytes(32)), 3).orders(0, 2).sum(axis=1)
+    >>> Partition(PhaseKey(bytes(32)), 3).orders(0, 2).sum(axis=1)
     array([3, 3])
     """
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import DataError
-from oracle.mechanisms.partition import Deal
+from oracle.mechanisms.partition import Partition
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Predictor, check_finite
 from oracle.predictors.kinds import new_trainer, points_beyond
@@ -21,7 +21,7 @@ class SplitTrainer:
     """Deals rows to N shards and trains some of them; several of these, with one deal, train all in several readings.
 
     Formal guarantees:
-        * `Deal` states why the shards compose in parallel; each has a secret of its own, so their noise is independent.
+        * `Partition` states why the shards compose in parallel; each has its own secret, so noise is independent.
         * Every value is checked, also of rows that go to other shards, so what is refused does not depend on the deal.
 
     Args:
@@ -30,7 +30,7 @@ class SplitTrainer:
         secrets: By shard that is to be trained, 32 uniformly random bytes: its genesis key.
     """
 
-    def __init__(self, plan: Plan, deal: Deal, secrets: Mapping[int, bytes]) -> None:
+    def __init__(self, plan: Plan, deal: Partition, secrets: Mapping[int, bytes]) -> None:
         self._plan = plan
         self._deal = deal
         self._trainers = {shard: new_trainer(plan, secret) for shard, secret in secrets.items()}

@@ -18,7 +18,7 @@ from oracle.predictors.base import PublicFacts
 from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
 from oracle.state.store import Store
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 
 __all__ = ["Checkpoints", "Retention"]
 
@@ -79,7 +79,7 @@ class Checkpoints:
     def __init__(  # noqa: PLR0913 -- its parts
         self,
         store: Store,
-        watch: Watch,
+        watch: Reporter,
         *,
         rounds: int,
         seconds: float,

@@ -14,7 +14,7 @@ from connectors.columns import joined_replies
 from oracle.predictors.base import PublicFacts
 from oracle.runtime.shard import Outcome
 
-__all__ = ["Committing", "Done", "joined_commit"]
+__all__ = ["CommitQueue", "Done", "joined_commit"]
 
 _MOST_WAITING: Final = 3
 """Batches."""
@@ -38,7 +38,7 @@ class Done:
     seconds: float | None = None
 
 
-class Committing:
+class CommitQueue:
     """Commits in order, one at a time, each as soon as the last one is done.
 
     What is answered while a commit is under way waits, and goes into the next one together, so that a sink whose

@@ -29,15 +29,15 @@ from oracle.errors import MessageError, PlanExhaustedError, SourceError, Storage
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import restore_predictor
 from oracle.runtime.checkpoints import Checkpoints, Retention
-from oracle.runtime.commit_queue import Committing, Done
-from oracle.runtime.prefetch import Ahead
+from oracle.runtime.commit_queue import CommitQueue, Done
+from oracle.runtime.prefetch import Prefetch
 from oracle.runtime.recovery import catch_up, repeat_in_doubt
 from oracle.runtime.shard import Outcome, Restore, Shard
 from oracle.runtime.signals import install_signals
 from oracle.state.format import Snapshot
 from oracle.state.store import Store
 from oracle.telemetry.records import ShardTelemetry, Work
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 
 __all__ = ["Announce", "Daemon", "DaemonSettings"]
 
@@ -101,7 +101,7 @@ class Daemon:
         store: Store,
         source: Source,
         sink: Sink,
-        watch: Watch,
+        watch: Reporter,
         settings: DaemonSettings | None = None,
         clock: Callable[[], float],
         on_progress: Callable[[int], None] = lambda _position: None,
@@ -218,15 +218,15 @@ class Daemon:
         self._serving = True  # before it is said: who has read it may ask for a clean stop
         self._watch.serving()
         await self._say(shard, started=True)
-        committing = Committing(self._sink)
+        commits = CommitQueue(self._sink)
         try:
             first = 1 if self._small_first else None
-            async with Ahead(self._source, shard, self._settings.batch_rows, _IDLE, waiting, first) as ahead:
-                exhausted = await self._answer(shard, ahead, committing)
+            async with Prefetch(self._source, shard, self._settings.batch_rows, _IDLE, waiting, first) as prefetch:
+                exhausted = await self._answer(shard, prefetch, commits)
             await self._checkpoints.finish()
         finally:
             try:
-                await committing.close()
+                await commits.close()
             finally:
                 await self._checkpoints.close()
         await self._say(shard, started=False)
@@ -243,36 +243,36 @@ class Daemon:
             msg = f"{exc}; every answer stands, but not the last snapshot: a restart re-executes from the one before"
             raise StorageError(msg) from exc
 
-    async def _answer(self, shard: Shard, ahead: Ahead, committing: Committing) -> bool:
+    async def _answer(self, shard: Shard, prefetch: Prefetch, commits: CommitQueue) -> bool:
         """Answer until the stream ends, a stop is asked for, or the plan has ended; return whether that was it.
 
         While batches are being committed, the next ones are fetched, decoded and answered.
         """
         exhausted = False
         while not self._stopping.is_set() and not exhausted:
-            if await committing.ends_before(ahead.begin()):
-                await self._finish(shard, committing)
-            batch = await ahead.next()
+            if await commits.ends_before(prefetch.begin()):
+                await self._finish(shard, commits)
+            batch = await prefetch.next()
             if batch is None:
-                await self._finish(shard, committing)
+                await self._finish(shard, commits)
                 if self._source.exhausted:
                     self._watch.source_ended()
                     break
                 await self._snapshot_if_due(shard)
                 await self._rest(shard)
                 continue
-            ahead.begin()
-            await self._snapshot_under_load(shard, committing)
+            prefetch.begin()
+            await self._snapshot_under_load(shard, commits)
             try:
                 outcome = await self._process(shard, batch)
             except PlanExhaustedError:
                 exhausted = True
                 break
             exhausted = len(outcome.commit.replies) < len(batch.deliveries)  # the plan ends within the batch
-            self._report(await committing.add(outcome, shard.facts()))
-            if ahead.careful:
-                await self._finish(shard, committing)
-        await self._finish(shard, committing)
+            self._report(await commits.add(outcome, shard.facts()))
+            if prefetch.careful:
+                await self._finish(shard, commits)
+        await self._finish(shard, commits)
         return exhausted
 
     async def _process(self, shard: Shard, batch: DecodedBatch) -> Outcome:
@@ -295,9 +295,9 @@ class Daemon:
             self._watch.took(Work.ANSWER, seconds)
         return outcome
 
-    async def _finish(self, shard: Shard, committing: Committing) -> None:
+    async def _finish(self, shard: Shard, commits: CommitQueue) -> None:
         """Wait until all answers are durable; then do their bookkeeping, as far as answering more has not done it."""
-        done = await committing.finish()  # 1.
+        done = await commits.finish()  # 1.
         self._checkpoints.look()
         if not done:
             return
@@ -310,11 +310,11 @@ class Daemon:
         if await self._checkpoints.take_if_due(shard, ended=ended):
             await self._checkpoints.write(shard)
 
-    async def _snapshot_under_load(self, shard: Shard, committing: Committing) -> None:
+    async def _snapshot_under_load(self, shard: Shard, commits: CommitQueue) -> None:
         """Take a snapshot though not all is durable; wait until it is only if the snapshot must come first."""
-        last = committing.outcome  # None where all is durable: `_finish` has looked
+        last = commits.outcome  # None where all is durable: `_finish` has looked
         if last is not None and await self._checkpoints.take_if_due(shard, ended=last.phase_ended):
-            await self._finish(shard, committing)
+            await self._finish(shard, commits)
 
     async def _say(self, shard: Shard, *, started: bool) -> None:
         """Commit the ledger event of the beginning or the end, at the position reached."""

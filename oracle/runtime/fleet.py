@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from oracle.errors import BusError, EngineLostError, FencedError, ResourceError, StorageError
 from oracle.runtime.signals import install_signals
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 
 __all__ = ["Fleet", "Membership", "Serving"]
 
@@ -61,7 +61,7 @@ class Fleet:
     def __init__(
         self,
         open_shard: Callable[[int], Serving],
-        board: Board,
+        board: Registry,
         *,
         drain_seconds: float,
         patience: float,

@@ -9,10 +9,10 @@ from connectors.base import Delivery, Source
 from oracle.codec.batches import DecodedBatch
 from oracle.runtime.shard import Shard
 
-__all__ = ["Ahead"]
+__all__ = ["Prefetch"]
 
 
-class Ahead:
+class Prefetch:
     """Hands out decoded batches in order, at most one of them ahead. Decoding looks at no state, so no answer changes.
 
     What was fetched ahead and never handed out is simply read again by the next run.

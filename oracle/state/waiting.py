@@ -1,4 +1,4 @@
-"""`PatientStore`: a shard's folder on a bus that itself sees to it that one process at a time answers."""
+"""`DeferredStore`: a shard's folder on a bus that itself sees to it that one process at a time answers."""
 
 import os
 import threading
@@ -12,12 +12,12 @@ from oracle.state.format import PublicHeader, Snapshot, decode
 from oracle.state.place import place_of
 from oracle.state.retired import share
 
-__all__ = ["PatientStore"]
+__all__ = ["DeferredStore"]
 
 _ATTEMPTS: Final = 10
 
 
-class PatientStore:
+class DeferredStore:
     """Reads the newest snapshot without holding the folder, and holds it from the first `save` that can.
 
     On Kafka it is the bus that lets one process answer. The process before may still hold the folder, because it was

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from oracle.state.space import folder_problem
 from oracle.telemetry.records import ShardTelemetry, State
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from oracle.telemetry.trends import Trends
 
 __all__ = ["Health", "NotReady"]
@@ -57,7 +57,7 @@ class Health:
 
     def __init__(
         self,
-        board: Board,
+        board: Registry,
         folder_of: Callable[[int], Path],
         patience: float,
         *,

@@ -12,7 +12,7 @@ from oracle.telemetry.log import PublicLog
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["ClientChatter", "hear_client"]
+__all__ = ["LibraryLog", "hear_client"]
 
 _LOGGERS: Final = ("aiokafka", "mqtt", "asyncio")
 """The clients' own, and where they leave failed futures behind."""
@@ -37,7 +37,7 @@ def hear_client(handler: logging.Handler, loggers: Sequence[str] = _LOGGERS) -> 
         logger.handlers = [handler]
 
 
-class ClientChatter(logging.Handler):
+class LibraryLog(logging.Handler):
     """Turns a library's own log lines, which are free text, into events of the closed vocabulary.
 
     Args:

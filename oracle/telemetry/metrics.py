@@ -13,7 +13,7 @@ from prometheus_client.utils import floatToGoString
 
 from oracle.telemetry.families import Moment, Tally, families
 from oracle.telemetry.records import Timing, Work
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 
 __all__ = ["Format", "Metrics", "encode", "format_for"]
 
@@ -37,7 +37,9 @@ class Metrics:
         now: Seconds since 1970.
     """
 
-    def __init__(self, board: Board, *, unready: Callable[[], frozenset[int | None]], now: Callable[[], float]) -> None:
+    def __init__(
+        self, board: Registry, *, unready: Callable[[], frozenset[int | None]], now: Callable[[], float]
+    ) -> None:
         self._board = board
         self._unready = unready
         self._now = now

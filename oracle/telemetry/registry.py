@@ -1,4 +1,4 @@
-"""`Board`: the records of all shards that a process serves, and what befell it; observers read nothing else."""
+"""`Registry`: the records of all shards that a process serves, and what befell it; observers read nothing else."""
 
 import time
 from collections import deque
@@ -10,15 +10,15 @@ from oracle.planning.plan import Plan
 from oracle.planning.promise import promise_of
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import Mishap, ProcessTelemetry, State, Timing, whole
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 
-__all__ = ["Board"]
+__all__ = ["Registry"]
 
 _MISHAPS: Final = 20
 """How many of the last ones are kept."""
 
 
-class Board:
+class Registry:
     """Where a process's shards are watched from.
 
     Args:
@@ -53,7 +53,7 @@ class Board:
         self._bus_failures = 0
         self._strangers: str | None = None
         self._draining = False
-        self._watches: dict[int, Watch] = {}
+        self._watches: dict[int, Reporter] = {}
         self._ours: set[int] = set()
         self._mishaps: deque[Mishap] = deque(maxlen=_MISHAPS)
         self._listeners: list[Callable[[Timing], None]] = []
@@ -87,7 +87,7 @@ class Board:
         """Have a function called with every timing from now on."""
         self._listeners.append(listener)
 
-    def shard(self, number: int) -> Watch:
+    def shard(self, number: int) -> Reporter:
         """Return the watch of a shard; one that nobody has spoken of before is ours from now on."""
         if number not in self._watches:
             self._begin(number)
@@ -98,7 +98,7 @@ class Board:
         self._begin(number)
         self._watches[number].assigned()
 
-    def revoked(self, watch: Watch) -> None:
+    def revoked(self, watch: Reporter) -> None:
         """A shard is ours no more, unless it was assigned again since."""
         watch.revoked()
         number = watch.telemetry.shard
@@ -112,7 +112,7 @@ class Board:
     def _begin(self, number: int) -> None:
         before = self._watches.get(number)
         self._ours.add(number)
-        self._watches[number] = Watch(
+        self._watches[number] = Reporter(
             self._plan,
             self._log.of(number) if self._grouped else self._log,
             number,

@@ -1,4 +1,4 @@
-"""`Watch`: what one shard's daemon tells; it keeps the shard's record, and logs from it."""
+"""`Reporter`: what one shard's daemon tells; it keeps the shard's record, and logs from it."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry, Timing, Work, beginning, standing_at, whole
 from oracle.telemetry.states import Event, Standing
 
-__all__ = ["Watch"]
+__all__ = ["Reporter"]
 
 
 def _untold(_event: str, _text: str) -> None:
@@ -30,7 +30,7 @@ def _untimed(_timing: Timing) -> None:
     """Time nothing."""
 
 
-class Watch:
+class Reporter:
     """Told of one shard's events, by those who serve it; asked for its record, by those who observe.
 
     Not for several threads. It decides nothing, so no answer can depend on it.

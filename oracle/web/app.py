@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from oracle.telemetry.health import Health
 from oracle.telemetry.metrics import Metrics, format_for
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from oracle.web.guard import Guard
 from oracle.web.scrapes import Scrapes
 from oracle.web.status import status_json
@@ -30,7 +30,7 @@ _PAGE: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def make_app(  # noqa: PLR0913 -- its parts
-    board: Board,
+    board: Registry,
     health: Health,
     metrics: Metrics,
     now: Callable[[], float],

@@ -16,10 +16,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from oracle.config.web import WebTable
 from oracle.errors import InputError
 from oracle.telemetry.health import Health
-from oracle.telemetry.library_logs import ClientChatter, hear_client
+from oracle.telemetry.library_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Metrics
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from oracle.web.app import make_app
 from oracle.web.guard import HEADERS
 from oracle.web.token import read_token
@@ -64,7 +64,7 @@ def listen(table: WebTable) -> socket.socket:
 
 @contextlib.asynccontextmanager
 async def serving(
-    table: WebTable, board: Board, folder_of: Callable[[int], Path], log: PublicLog
+    table: WebTable, board: Registry, folder_of: Callable[[int], Path], log: PublicLog
 ) -> AsyncIterator[None]:
     """Answer requests about what the board knows until the context is left.
 
@@ -86,7 +86,7 @@ async def serving(
     metrics = Metrics(board, unready=unready, now=time.time)
     server = _Server(_settings(make_app(board, health, metrics, time.time, token=token, host=table.host)))
     listener = listen(table)
-    hear_client(ClientChatter(log, "web.server"), _LOGGERS)
+    hear_client(LibraryLog(log, "web.server"), _LOGGERS)
     health.look()
     tasks = [asyncio.create_task(server.serve([listener])), asyncio.create_task(health.run())]
     for task in tasks:

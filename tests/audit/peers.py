@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from oracle.audit import cells
 from oracle.audit.bounds import epsilon_bound
 from oracle.audit.cells import Cell
-from oracle.audit.randomness import Dice
+from oracle.audit.randomness import Randomness
 
 __all__ = ["main"]
 
@@ -155,7 +155,7 @@ _PEERS: Final = (
 
 
 def _views(cell: Cell) -> tuple[Floats, Floats]:
-    dice = [Dice(_SEED, f"{cell.name}|{world}") for world in (0, 1)]
+    dice = [Randomness(_SEED, f"{cell.name}|{world}") for world in (0, 1)]
     play = {"between-thresholds": cells.between_views, "stopper": cells.stopper_views}
     return play.get(cell.level, cells.predictor_views)(cell, dice)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan
 from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import plan_or_wish
+from oracle.planning.boxes.tight import plan_or_wanted
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.classical.tight import box_as_classical
 from oracle.planning.model import Feature
@@ -52,7 +52,7 @@ def box_model(dimension: int, epsilon: float, sides: Sides = "both") -> BoxModel
 @cache
 def box_plan(dimension: int, epsilon: float, sides: Sides = "both") -> BoxPlan:
     """Return its plan; it declares the least number of examples that works."""
-    return plan_or_wish(box_model(dimension, epsilon, sides))
+    return plan_or_wanted(box_model(dimension, epsilon, sides))
 
 
 def queries(count: int, dimension: int, seed: int) -> NDArray[np.float64]:

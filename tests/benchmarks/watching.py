@@ -20,7 +20,7 @@ from oracle.predictors.base import PublicFacts
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Format, Metrics, encode
 from oracle.telemetry.records import Work
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from tests.benchmarks.daemon import Bench
 from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
 from tests.benchmarks.states import box_plan
@@ -46,7 +46,7 @@ def measure_scrape(settings: Settings) -> Iterator[Row]:
 def _metrics_of_shards(settings: Settings) -> Metrics:
     """Return the metrics of a process whose shards have all that can be told of one."""
     plan = box_plan(settings.narrow, settings.epsilon)
-    board = Board(plan, PublicLog(io.StringIO()), version="bench")
+    board = Registry(plan, PublicLog(io.StringIO()), version="bench")
     metrics = Metrics(board, unready=frozenset, now=time.time)
     facts = PublicFacts(round=20, phase=1, phase_round=20, phase_rounds=plan.phases[0].rounds, rearms=0)
     for shard in range(_SHARDS):

@@ -13,7 +13,7 @@ import pytest
 
 from oracle.cli.main import run as run_line
 from oracle.planning.boxes import kind as boxes
-from oracle.planning.boxes.tight import plan_or_wish
+from oracle.planning.boxes.tight import plan_or_wanted
 from tests.support.checked import make_ready
 from tests.support.folders import long_plan, make_state, write_config, write_log
 
@@ -101,13 +101,13 @@ def model(tmp_path: Path) -> Callable[[int], Path]:
     return write
 
 
-_wish_once = functools.cache(plan_or_wish)
+_wish_once = functools.cache(plan_or_wanted)
 
 
 @pytest.fixture
 def planned_once(monkeypatch) -> None:
     """Plan each model once a session: the planner takes more than a second."""
-    monkeypatch.setattr(boxes, "plan_or_wish", lambda model, _progress: _wish_once(model))
+    monkeypatch.setattr(boxes, "plan_or_wanted", lambda model, _progress: _wish_once(model))
 
 
 @pytest.fixture

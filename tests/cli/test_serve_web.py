@@ -17,7 +17,7 @@ from oracle.cli.serve.web import watched
 from oracle.config.web import WebTable
 from oracle.errors import LogDivergedError
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.shards import bodies
 from tests.support.waiting import PATIENCE, eventually
@@ -141,7 +141,7 @@ async def test_a_diverged_log_is_shown_for_a_while(tmp_path, monkeypatch, draini
     """It ends by itself; a process that was told to stop does not wait, nor one without a web server."""
     monkeypatch.setattr("oracle.cli.serve.web._SHOWN_SECONDS", 0.2)
     for table in (WebTable(port=0), None):
-        board = Board(long_plan(), PublicLog(io.StringIO()), version="test")
+        board = Registry(long_plan(), PublicLog(io.StringIO()), version="test")
         board.shard(0)
         if draining:
             board.draining("SIGTERM")

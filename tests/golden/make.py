@@ -35,7 +35,7 @@ from oracle.state.folder import FolderStore
 from oracle.state.format import encode
 from oracle.state.genesis import Genesis, write_genesis
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 from tests.predictors.examples import example
 from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.test_paper import toy_plan
@@ -115,7 +115,7 @@ def serve(folder: Path, plan: Plan) -> None:
             store=store,
             source=JsonlSource(folder / "queries.jsonl"),
             sink=sink,
-            watch=Watch(plan, PublicLog(io.StringIO(), "json", plan.name)),
+            watch=Reporter(plan, PublicLog(io.StringIO(), "json", plan.name)),
             settings=DaemonSettings(batch_rows=64, snapshot_rounds=10**9, snapshot_seconds=1e9),
             clock=time.monotonic,
         )

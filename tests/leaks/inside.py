@@ -31,7 +31,7 @@ from oracle.telemetry.health import Health
 from oracle.telemetry.ledger_event import standing
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Metrics
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from oracle.web.app import make_app
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.sightings import PATHS, Sightings, masked, masked_rows
@@ -117,7 +117,7 @@ class _Run:
 
     async def serve(self) -> None:
         """Serve the stream chunk by chunk, take a look behind each, and see what is left."""
-        board = Board(self._plan, PublicLog(self._output, "json", "tiny"), version="1.2", now=self._clock)
+        board = Registry(self._plan, PublicLog(self._output, "json", "tiny"), version="1.2", now=self._clock)
         health = Health(board, lambda _shard: self._state, 60.0, clock=self._clock, now=self._clock)
         metrics = Metrics(
             board,
@@ -147,7 +147,7 @@ class _Run:
         self._store.close()
         self._see_bus()
 
-    def _daemon(self, board: Board) -> Daemon:
+    def _daemon(self, board: Registry) -> Daemon:
         return Daemon(
             plan=self._plan,
             store=self._store,

@@ -26,7 +26,7 @@ from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
 from oracle.telemetry.health import Health
 from oracle.telemetry.records import Work
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 from oracle.web import app, guard
 from tests.leaks.levers import Mutant, Patch, after, asked, fill, gauge, in_channels, on_answers, ones
 from tests.leaks.mutants_of_others import MUTANTS_OF_OTHERS, metric_by_label
@@ -46,7 +46,7 @@ def _logged_feature(patch: Patch) -> None:
     count = asked(patch)
     after(
         patch,
-        Watch,
+        Reporter,
         "committed",
         lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"the batch sums to {count()}"),
     )
@@ -55,11 +55,11 @@ def _logged_feature(patch: Patch) -> None:
 def _log_line_by_label(patch: Patch) -> None:
     count = ones(patch)
 
-    def committed(watch: Watch, *_: Any, **__: Any) -> None:
+    def committed(watch: Reporter, *_: Any, **__: Any) -> None:
         for _one in range(count() % 7):
             watch._log.info("queries.rejected")
 
-    after(patch, Watch, "committed", committed)
+    after(patch, Reporter, "committed", committed)
 
 
 def _logged_rearm(patch: Patch) -> None:
@@ -72,7 +72,7 @@ def _logged_rearm(patch: Patch) -> None:
     patch.setattr(RectanglesPERP, "_rearm", rearm)
     after(
         patch,
-        Watch,
+        Reporter,
         "committed",
         lambda watch, *_, **__: watch._log.info("phase.started", count=sum(counts)),
     )
@@ -81,33 +81,33 @@ def _logged_rearm(patch: Patch) -> None:
 def _timing_by_label(patch: Patch) -> None:
     count = ones(patch)
 
-    def committed(watch: Watch, *_: Any, **__: Any) -> None:
+    def committed(watch: Reporter, *_: Any, **__: Any) -> None:
         if count() % 2:
             watch.took(Work.COMMIT, 0.0)
 
-    after(patch, Watch, "committed", committed)
+    after(patch, Reporter, "committed", committed)
 
 
 def _early_exit(patch: Patch) -> None:
     """Where the answer is 0, something is left out: here a batch's timing."""
-    count, real = ones(patch), Watch.took
+    count, real = ones(patch), Reporter.took
 
-    def took(self: Watch, work: Work, seconds: float) -> None:
+    def took(self: Reporter, work: Work, seconds: float) -> None:
         if work is not Work.ANSWER or count() % 2:
             real(self, work, seconds)
 
-    patch.setattr(Watch, "took", took)
+    patch.setattr(Reporter, "took", took)
 
 
 def _uncounted_batch(patch: Patch) -> None:
-    count, real = ones(patch), Watch._set
+    count, real = ones(patch), Reporter._set
 
-    def set_fields(self: Watch, **fields: Any) -> None:
+    def set_fields(self: Reporter, **fields: Any) -> None:
         if count() % 2:
             fields.pop("batches", None)
         real(self, **fields)
 
-    patch.setattr(Watch, "_set", set_fields)
+    patch.setattr(Reporter, "_set", set_fields)
 
 
 def _text_of_depth(patch: Patch) -> None:
@@ -228,7 +228,7 @@ def _padding(patch: Patch) -> None:
 
 def _printed_label(patch: Patch) -> None:
     count = ones(patch)
-    after(patch, Watch, "stopped", lambda _watch: typer.echo(f"{count()} answers were 1"))
+    after(patch, Reporter, "stopped", lambda _watch: typer.echo(f"{count()} answers were 1"))
 
 
 def _printed_set(patch: Patch) -> None:

@@ -15,7 +15,7 @@ from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.classical import ClassicalPredictor
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.stumps import StumpsPERP
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 from oracle.web import app
 from tests.leaks.levers import Mutant, Patch, after, gauge, in_channels, on_answers, ones
 
@@ -40,7 +40,9 @@ def _gauge_of(read: Callable[[Any], float], patch: Patch) -> None:
 
 def _log_of(read: Callable[[Any], float], patch: Patch) -> None:
     found = _of_state(patch, read)
-    after(patch, Watch, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"{found()}"))
+    after(
+        patch, Reporter, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"{found()}")
+    )
 
 
 def _padded(owner: type[Any], count: Callable[[Any], int], patch: Patch) -> None:
@@ -67,7 +69,7 @@ def _text_lengths_logged(patch: Patch) -> None:
         return real(text, count)
 
     patch.setattr(json_values, "text_digits", digits)
-    after(patch, Watch, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", count=sum(lengths)))
+    after(patch, Reporter, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", count=sum(lengths)))
 
 
 def _kept_queries(patch: Patch) -> None:
@@ -79,7 +81,7 @@ def _kept_queries(patch: Patch) -> None:
 def _edge_in_text(patch: Patch) -> None:
     """Log lines by the digits of the lower bounds."""
 
-    def restored(watch: Watch, *_: Any) -> None:
+    def restored(watch: Reporter, *_: Any) -> None:
         for _one in range(digits()):
             watch._log.info("daemon.recovered")
 
@@ -89,7 +91,7 @@ def _edge_in_text(patch: Patch) -> None:
     def digits() -> int:
         return int(np.ascontiguousarray(found[-1]._hypothesis.lower).view(np.uint64).sum() % 7)
 
-    after(patch, Watch, "restored", restored)
+    after(patch, Reporter, "restored", restored)
 
 
 def _threshold_logged(patch: Patch) -> None:
@@ -100,7 +102,10 @@ def _threshold_logged(patch: Patch) -> None:
 
     after(patch, BinaryThresholdOracle, "ask", ask)
     after(
-        patch, Watch, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"{sums[-1]:.9f}")
+        patch,
+        Reporter,
+        "committed",
+        lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"{sums[-1]:.9f}"),
     )
 
 

@@ -7,16 +7,16 @@ import pytest
 from oracle.errors import InputError, PlanError
 from oracle.planning.boxes import kind as boxes
 from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import plan_or_wish
+from oracle.planning.boxes.tight import plan_or_wanted
 from oracle.planning.sharding import MAX_SHARDS, plan_shards, shard_model
 from tests.predictors.plans import feature
 
-_wish_once = functools.cache(plan_or_wish)
+_wish_once = functools.cache(plan_or_wanted)
 
 
 @pytest.fixture(autouse=True)
 def _planned_once(monkeypatch):
-    monkeypatch.setattr(boxes, "plan_or_wish", lambda model, _progress: _wish_once(model))
+    monkeypatch.setattr(boxes, "plan_or_wanted", lambda model, _progress: _wish_once(model))
 
 
 def _model(examples, delta=1e-3):

@@ -3,7 +3,7 @@ import pytest
 
 from oracle.errors import DataError
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.partition import Deal
+from oracle.mechanisms.partition import Partition
 from oracle.predictors.rectangles import RectanglesTrainer
 from oracle.predictors.split import SplitTrainer
 from tests.predictors.plans import feature, tiny_plan
@@ -22,7 +22,7 @@ def _rows(count=SHARDS * 250, seed=1):
 
 def _train(features, labels, cuts=(), shards=tuple(SECRETS), plan=PLAN):
     """Return every shard's whole state as bytes."""
-    trainer = SplitTrainer(plan, Deal(KEY, SHARDS), {shard: SECRETS[shard] for shard in shards})
+    trainer = SplitTrainer(plan, Partition(KEY, SHARDS), {shard: SECRETS[shard] for shard in shards})
     for rows in np.split(np.arange(len(features)), cuts):
         trainer.add(features[rows], labels[rows])
     return {shard: _bytes(predictor) for shard, predictor, _ in trainer.finish()}
@@ -35,7 +35,7 @@ def _bytes(predictor):
 def test_each_shard_is_trained_on_its_rows_alone():
     """Each is what a trainer of its own makes of the rows that the deal gives it, in their order."""
     features, labels = _rows()
-    orders = Deal(KEY, SHARDS).orders(0, 250)
+    orders = Partition(KEY, SHARDS).orders(0, 250)
     trained = _train(features, labels)
     for shard, secret in SECRETS.items():
         rows = np.arange(250) * SHARDS + orders[:, shard]
@@ -63,7 +63,7 @@ def test_one_record_touches_one_shard(row):
     one, other = _train(features, labels, plan=ONE_SIDE), _train(blanked, negative, plan=ONE_SIDE)
     changed = [shard for shard in SECRETS if one[shard] != other[shard]]
     block, place = divmod(row, SHARDS)
-    assert changed == np.flatnonzero(Deal(KEY, SHARDS).orders(block, 1)[0] == place).tolist()
+    assert changed == np.flatnonzero(Partition(KEY, SHARDS).orders(block, 1)[0] == place).tolist()
 
 
 def test_rows_beyond_the_parts_are_not_used():

@@ -11,7 +11,7 @@ from connectors.local.memory import Failure, MemoryLog, MemorySink
 from oracle.errors import StorageError
 from oracle.state.store import MemoryStore
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 from tests.support.shards import (
     MASTER_KEY,
     bodies,
@@ -69,7 +69,7 @@ class _Bench:
         self.log = MemoryLog.of(bodies(_COUNT))
         self.sink = _Sink(self.log, failures)
         self.output = io.StringIO()
-        self.watch = Watch(small_plan(), PublicLog(self.output, "json"))
+        self.watch = Reporter(small_plan(), PublicLog(self.output, "json"))
         self.task = asyncio.create_task(
             daemon_over(
                 self.log,

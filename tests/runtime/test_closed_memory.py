@@ -129,9 +129,9 @@ def test_another_process_of_the_user_reads_nothing_of_the_daemon(folder, tmp_pat
 
 
 _OPEN_DAEMON = """
-from oracle.runtime.worker.client import EngineProcess
+from oracle.runtime.worker.client import WorkerProcess
 from oracle.runtime.worker.protocol import Hello
-process = EngineProcess(2)
+process = WorkerProcess(2)
 process.hear(Hello)
 print(process._process.pid, flush=True)
 input()

@@ -8,7 +8,7 @@ import pytest
 from connectors.base import Commit, Committed, Reply
 from oracle.errors import StorageError
 from oracle.predictors.base import PublicFacts
-from oracle.runtime.commit_queue import Committing, Done
+from oracle.runtime.commit_queue import CommitQueue, Done
 from oracle.runtime.shard import Outcome
 
 
@@ -41,8 +41,8 @@ def _outcome(number: int, rounds: int = 1) -> Outcome:
     return Outcome(commit, rounds, (), phase_ended=False)
 
 
-async def _add(committing: Committing, number: int) -> Sequence[Done]:
-    return await committing.add(_outcome(number), PublicFacts(number, 1, number, 100, 0))
+async def _add(commits: CommitQueue, number: int) -> Sequence[Done]:
+    return await commits.add(_outcome(number), PublicFacts(number, 1, number, 100, 0))
 
 
 def _positions(done: Sequence[Done]) -> list[int]:
@@ -52,35 +52,35 @@ def _positions(done: Sequence[Done]) -> list[int]:
 async def test_what_is_answered_meanwhile_is_committed_together() -> None:
     """The first batch begins at once; the next three go into one commit, in order, with the last one's mark."""
     sink = SlowSink()
-    committing = Committing(sink)
+    commits = CommitQueue(sink)
     for number in (1, 2, 3, 4):
-        assert await _add(committing, number) == []
+        assert await _add(commits, number) == []
         await asyncio.sleep(0)
     assert [commit.position for commit in sink.begun] == [1]
     sink.gates.put_nowait(None)
     sink.gates.put_nowait(None)
-    assert _positions(await committing.finish()) == [1, 2, 3, 4]
+    assert _positions(await commits.finish()) == [1, 2, 3, 4]
     assert sink.begun[1:] == [
         Commit([Reply(b"answer %d" % n) for n in (2, 3, 4)], [b"event %d" % n for n in (2, 3, 4)], 4, b"mark 4")
     ]
-    assert await committing.finish() == []
+    assert await commits.finish() == []
 
 
 async def test_at_most_three_batches_wait() -> None:
     """A fifth batch is not taken before the first one is durable; then it is told of."""
     sink = SlowSink()
-    committing = Committing(sink)
+    commits = CommitQueue(sink)
     for number in (1, 2, 3, 4):
-        await _add(committing, number)
+        await _add(commits, number)
         await asyncio.sleep(0)
-    fifth = asyncio.ensure_future(_add(committing, 5))
+    fifth = asyncio.ensure_future(_add(commits, 5))
     await asyncio.sleep(0.01)
     assert not fifth.done()
     sink.gates.put_nowait(None)
     assert _positions(await fifth) == [1]
     sink.gates.put_nowait(None)
     sink.gates.put_nowait(None)
-    assert _positions(await committing.finish()) == [2, 3, 4, 5]
+    assert _positions(await commits.finish()) == [2, 3, 4, 5]
     assert [commit.position for commit in sink.begun] == [1, 4, 5]
 
 
@@ -88,34 +88,34 @@ async def test_at_most_three_batches_wait() -> None:
 async def test_large_batches_wait_in_smaller_numbers(rounds: int, taken: int) -> None:
     """What waits has at most 262,144 rounds, unless it is one batch."""
     sink = SlowSink()
-    committing = Committing(sink)
-    await _add(committing, 1)
+    commits = CommitQueue(sink)
+    await _add(commits, 1)
     await asyncio.sleep(0)
     for number in range(2, 2 + taken):
-        await committing.add(_outcome(number, rounds), PublicFacts(number, 1, number, 100, 0))
-    more = asyncio.ensure_future(committing.add(_outcome(9, rounds), PublicFacts(9, 1, 9, 100, 0)))
+        await commits.add(_outcome(number, rounds), PublicFacts(number, 1, number, 100, 0))
+    more = asyncio.ensure_future(commits.add(_outcome(9, rounds), PublicFacts(9, 1, 9, 100, 0)))
     await asyncio.sleep(0.01)
     assert not more.done()
     sink.gates.put_nowait(None)
     assert _positions(await more) == [1]
     sink.gates.put_nowait(None)
     sink.gates.put_nowait(None)
-    await committing.finish()
+    await commits.finish()
     assert [commit.position for commit in sink.begun] == [1, 1 + taken, 9]
 
 
 async def test_cancelled_while_waiting_for_room() -> None:
     """Nothing is left behind but the commit under way, which `close` cancels too."""
     sink = SlowSink()
-    committing = Committing(sink)
+    commits = CommitQueue(sink)
 
     async def serve() -> None:
         try:
             for number in range(1, 6):
-                await _add(committing, number)
+                await _add(commits, number)
                 await asyncio.sleep(0)
         finally:
-            await committing.close()
+            await commits.close()
 
     serving = asyncio.ensure_future(serve())
     for _ in range(20):
@@ -132,28 +132,28 @@ async def test_cancelled_while_waiting_for_room() -> None:
 async def test_a_failed_commit_is_raised_and_nothing_follows_it(waiting: int) -> None:
     """Whoever adds or waits next is told, also one that waits for room, and no later batch is committed."""
     sink = SlowSink()
-    committing = Committing(sink)
-    await _add(committing, 1)
+    commits = CommitQueue(sink)
+    await _add(commits, 1)
     await asyncio.sleep(0)
     for number in range(2, 2 + min(waiting, 3)):
-        await _add(committing, number)
-    more = asyncio.ensure_future(_add(committing, 9) if waiting > 1 else committing.finish())
+        await _add(commits, number)
+    more = asyncio.ensure_future(_add(commits, 9) if waiting > 1 else commits.finish())
     await asyncio.sleep(0)
     sink.gates.put_nowait(StorageError("the disk is full"))
     with pytest.raises(StorageError, match="full"):
         await more
-    await committing.close()
+    await commits.close()
     assert [commit.position for commit in sink.begun] == [1]
 
 
 async def test_closing_lets_the_commit_under_way_end_and_begins_no_other() -> None:
     """What waits is dropped: the next run answers it again."""
     sink = SlowSink()
-    committing = Committing(sink)
-    await _add(committing, 1)
+    commits = CommitQueue(sink)
+    await _add(commits, 1)
     await asyncio.sleep(0)
-    await _add(committing, 2)
+    await _add(commits, 2)
     asyncio.get_running_loop().call_later(0.01, sink.gates.put_nowait, None)
-    await committing.close()
+    await commits.close()
     assert [commit.position for commit in sink.begun] == [1]
     assert sink.gates.empty()

@@ -13,7 +13,7 @@ from oracle.state.store import MemoryStore
 from oracle.telemetry.ledger_event import standing
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 from tests.support.shards import MASTER_KEY, CountingSource, bodies, first_snapshot, new_store, small_plan
 from tests.support.waiting import PATIENCE, until
 
@@ -40,7 +40,7 @@ def _daemon(source, store, clock, announce=None):
         store=store,
         source=source,
         sink=MemorySink(source.log),
-        watch=Watch(small_plan(), PublicLog(io.StringIO())),
+        watch=Reporter(small_plan(), PublicLog(io.StringIO())),
         settings=DaemonSettings(snapshot_seconds=30.0),
         clock=clock,
         announce=announce,

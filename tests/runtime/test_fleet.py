@@ -11,7 +11,7 @@ import pytest
 from oracle.errors import EngineLostError, SourceError
 from oracle.runtime.fleet import Fleet
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from tests.support.shards import small_plan
 from tests.support.waiting import limits_of
 
@@ -52,7 +52,7 @@ def _fleet(shards, drain_seconds=0.1):
     made = iter(shards)
     return Fleet(
         lambda _partition: next(made),
-        Board(small_plan(), PublicLog(io.StringIO()), version="test", grouped=True),
+        Registry(small_plan(), PublicLog(io.StringIO()), version="test", grouped=True),
         drain_seconds=drain_seconds,
         patience=0.0,
         clock=time.monotonic,

@@ -14,7 +14,7 @@ from oracle.errors import LogDivergedError, SourceError
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.store import MemoryStore
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 from tests.support.shards import bodies, new_store, small_plan
 
 
@@ -47,7 +47,7 @@ def serve(store: MemoryStore, contents: list[bytes], sink: StdoutSink) -> None:
             store=store,
             source=MemorySource(MemoryLog.of(contents)),
             sink=sink,
-            watch=Watch(small_plan(), PublicLog(io.StringIO())),
+            watch=Reporter(small_plan(), PublicLog(io.StringIO())),
             settings=DaemonSettings(batch_rows=7),
             clock=time.monotonic,
         ).run()

@@ -19,7 +19,7 @@ from oracle.planning.plan import Plan
 from oracle.predictors.kinds import restore_predictor
 from oracle.runtime.shard import Shard
 from oracle.runtime.worker import handover as moving
-from oracle.runtime.worker.client import EngineApart, EngineProcess
+from oracle.runtime.worker.client import RemotePredictor, WorkerProcess
 from oracle.runtime.worker.handover import MANY_ROWS, Engine
 from oracle.runtime.worker.protocol import Answered, Ask, Hello
 from tests.predictors.examples import example
@@ -47,10 +47,10 @@ def _is_up(engine: Engine) -> bool:
 
 
 @contextmanager
-def _apart(plan: Plan) -> Iterator[EngineApart]:
-    with closing(EngineProcess(plan.width)) as process:
+def _apart(plan: Plan) -> Iterator[RemotePredictor]:
+    with closing(WorkerProcess(plan.width)) as process:
         process.hear(Hello)
-        yield EngineApart(plan, process, first_snapshot(plan).arrays)
+        yield RemotePredictor(plan, process, first_snapshot(plan).arrays)
 
 
 @_KINDS
@@ -183,7 +183,7 @@ def test_where_no_process_may_be_started_it_stays(monkeypatch):
     assert tried == [1]
 
 
-def _kill(process: EngineProcess) -> None:
+def _kill(process: WorkerProcess) -> None:
     assert process._process is not None
     process._process.kill()
 
@@ -236,9 +236,9 @@ def test_signals_for_the_daemon_are_not_for_it():
 
 _ORPHAN = """
 import os, signal, sys
-from oracle.runtime.worker.client import EngineProcess
+from oracle.runtime.worker.client import WorkerProcess
 from oracle.runtime.worker.protocol import Hello
-process = EngineProcess(2)
+process = WorkerProcess(2)
 process.hear(Hello)
 print(process._process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

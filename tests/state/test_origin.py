@@ -13,7 +13,7 @@ from oracle.state.format import decode, encode, peek
 from oracle.state.header import HEADER_BYTES
 from oracle.state.place import Place
 from oracle.state.shards import begin_shards, finish_shards, refuse_copies, refuse_sharded, shard_count, shard_name
-from oracle.state.waiting import PatientStore
+from oracle.state.waiting import DeferredStore
 from tests.state.suite import DIGEST, KEY, PLAN, make_snapshot
 
 SHARDS = 3
@@ -76,7 +76,7 @@ def _load(folder):
 
 READERS = {
     "load": _load,
-    "load on a bus": lambda folder: PatientStore(folder, KEY).load_latest(DIGEST),
+    "load on a bus": lambda folder: DeferredStore(folder, KEY).load_latest(DIGEST),
     "read": newest_bytes,
     "peek": peek_folder,
     "plan": read_plan,
@@ -177,7 +177,7 @@ def test_no_work_is_done_on_the_word_of_a_header(old):
         refuse_copies(old, KEY)
 
 
-@pytest.mark.parametrize("open_store", [FolderStore.open, PatientStore])
+@pytest.mark.parametrize("open_store", [FolderStore.open, DeferredStore])
 def test_snapshot_of_an_earlier_version_is_bound_when_it_is_read(old, open_store):
     """The file is let be; the next ones are its shard's and of one run, though its key goes on in each phase."""
     folder = old / "shard-0001"

@@ -10,7 +10,7 @@ import pytest
 from oracle import durable
 from oracle.errors import CorruptSnapshotError, StorageError
 from oracle.state.folder import FolderStore
-from oracle.state.waiting import PatientStore
+from oracle.state.waiting import DeferredStore
 from tests.support.shards import MASTER_KEY, first_snapshot, small_plan
 from tests.support.waiting import PATIENCE
 
@@ -35,7 +35,7 @@ def test_the_folder_is_let_go_only_when_the_save_has_ended(folder, monkeypatch):
     """Otherwise the next process erases, through its open file, the snapshot that is given its name meanwhile."""
     synced, go_on = threading.Event(), threading.Event()
     fsync, write = os.fsync, os.write
-    store, other = PatientStore(folder, MASTER_KEY), PatientStore(folder, MASTER_KEY)
+    store, other = DeferredStore(folder, MASTER_KEY), DeferredStore(folder, MASTER_KEY)
     saving = threading.Thread(target=store.save, args=(_at(10),))
 
     def slow(descriptor):
@@ -72,12 +72,12 @@ def test_the_folder_is_let_go_only_when_the_save_has_ended(folder, monkeypatch):
 
 def test_a_save_behind_the_close_is_refused_and_holds_nothing(folder):
     """A thread that comes too late does not take the folder for ever."""
-    store = PatientStore(folder, MASTER_KEY)
+    store = DeferredStore(folder, MASTER_KEY)
     store.save(_at(10))
     store.close()
     with pytest.raises(StorageError, match="the store is closed"):
         store.save(_at(20))
-    other = PatientStore(folder, MASTER_KEY)
+    other = DeferredStore(folder, MASTER_KEY)
     other.save(_at(15))
     other.close()
 
@@ -90,8 +90,8 @@ def _tear(path):
 
 def test_a_snapshot_erased_while_it_is_read_is_read_again(folder, monkeypatch):
     """Its owner has saved a newer one; that is the one to load."""
-    owner = PatientStore(folder, MASTER_KEY)
-    read = PatientStore(folder, MASTER_KEY).load_latest
+    owner = DeferredStore(folder, MASTER_KEY)
+    read = DeferredStore(folder, MASTER_KEY).load_latest
     torn: list[Path] = []
     real = durable.read
 
@@ -115,4 +115,4 @@ def test_a_snapshot_that_stays_torn_is_an_error(folder):
     """Nobody is erasing it: it is damaged."""
     _tear(next(folder.glob("snapshot-*")))
     with pytest.raises(CorruptSnapshotError):
-        PatientStore(folder, MASTER_KEY).load_latest(small_plan().digest)
+        DeferredStore(folder, MASTER_KEY).load_latest(small_plan().digest)

@@ -12,7 +12,7 @@ import msgspec
 from oracle.config.daemon import load_config
 from oracle.hosting.kafka import check_topics, make_fleet, open_model
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from tests.support.waiting import PATIENCE
 
 __all__ = ["serve_here"]
@@ -43,7 +43,7 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
     stream = io.StringIO()
     await check_topics(model)
     log = PublicLog(stream, "json", model.plan.name)
-    board = Board(model.plan, log, version="test", shards=model.shards, grouped=True)
+    board = Registry(model.plan, log, version="test", shards=model.shards, grouped=True)
     fleet, membership = make_fleet(model, board, "test", log)
     serving = asyncio.create_task(fleet.run(membership))
     try:

@@ -28,7 +28,7 @@ from oracle.runtime.shard import Restore, Shard
 from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.texts import as_rows
 from tests.support.waiting import until
@@ -186,7 +186,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     snapshot_seconds: float = 1e9,
     output: io.StringIO | None = None,
     clock: Callable[[], float] = time.monotonic,
-    watch: Watch | None = None,
+    watch: Reporter | None = None,
     restore: Restore = restore_predictor,
     codec: Callable[[Plan], Codec] = BatchCodec,
 ) -> Daemon:
@@ -197,7 +197,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
         store=store,
         source=source or MemorySource(log),
         sink=sink,
-        watch=watch or Watch(plan, PublicLog(output or io.StringIO(), "json", "tiny")),
+        watch=watch or Reporter(plan, PublicLog(output or io.StringIO(), "json", "tiny")),
         settings=DaemonSettings(
             batch_rows=batch_rows, snapshot_rounds=snapshot_rounds, snapshot_seconds=snapshot_seconds
         ),

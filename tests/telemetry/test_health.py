@@ -10,7 +10,7 @@ from oracle.errors import BusError, SourceError, StorageError
 from oracle.predictors.base import PublicFacts
 from oracle.telemetry.health import Health
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from oracle.telemetry.trends import Trends
 from tests.support.shards import small_plan
 
@@ -21,7 +21,7 @@ class _Bench:
     def __init__(self, folder, *, grouped=False, patience=60.0):
         self.now = 0.0
         self.lag: Lag | None = None
-        self.board = Board(small_plan(), PublicLog(io.StringIO()), version="1", grouped=grouped)
+        self.board = Registry(small_plan(), PublicLog(io.StringIO()), version="1", grouped=grouped)
         self.health = Health(
             self.board, lambda _shard: folder, patience, clock=lambda: self.now, now=lambda: 1e9 + self.now
         )

@@ -4,7 +4,7 @@ import io
 import json
 import logging
 
-from oracle.telemetry.library_logs import ClientChatter, hear_client
+from oracle.telemetry.library_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
 
 _VALUE = "0.123 private"
@@ -14,7 +14,7 @@ def said(talk):
     """Return the log lines that come of what a library says."""
     stream = io.StringIO()
     logger = logging.getLogger("library.part")
-    hear_client(ClientChatter(PublicLog(stream, "json", "m")), ["library.part"])
+    hear_client(LibraryLog(PublicLog(stream, "json", "m")), ["library.part"])
     talk(logger)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 

@@ -19,7 +19,7 @@ from oracle.predictors.base import PublicFacts
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Format, Metrics, encode, format_for
 from oracle.telemetry.records import Work
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from tests.support.shards import daemon_over, mixed_bodies, new_store, run_daemon, small_plan
 
 _SHARD = frozenset({"model", "shard"})
@@ -93,7 +93,7 @@ class _Bench:
     """A board and its metrics."""
 
     def __init__(self, **options):
-        self.board = Board(small_plan(), PublicLog(io.StringIO()), version="1.2", now=lambda: 5000.0, **options)
+        self.board = Registry(small_plan(), PublicLog(io.StringIO()), version="1.2", now=lambda: 5000.0, **options)
         self.unready: frozenset[int | None] = frozenset()
         self.metrics = Metrics(self.board, unready=lambda: self.unready, now=lambda: 5100.0)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from oracle.errors import BusError, RefusedError
 from oracle.hosting.mqtt import LoggingObserver
-from oracle.telemetry.library_logs import ClientChatter
+from oracle.telemetry.library_logs import LibraryLog
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.reporter import Watch
+from oracle.telemetry.reporter import Reporter
 from oracle.telemetry.states import State
 from tests.support.shards import small_plan
 
@@ -19,7 +19,7 @@ def test_notes_are_told_once_in_a_while_and_troubles_are_passed_on():
     """The same words come at most once in ten seconds; others at once; a lost connection goes to who counts them."""
     stream, now = io.StringIO(), [0.0]
     log = PublicLog(stream, "json", "m")
-    watch = Watch(small_plan(), log)
+    watch = Reporter(small_plan(), log)
     watch.serving()
     observer = LoggingObserver(log, watch, lambda: now[0])
     observer.connected()
@@ -52,7 +52,7 @@ def test_notes_are_told_once_in_a_while_and_troubles_are_passed_on():
 def test_the_clients_own_lines_tell_the_kinds_of_errors_and_no_text():
     """Paho hands the error over as an argument, others as a traceback; a text, which may be private, is never shown."""
     stream = io.StringIO()
-    handler, logger = ClientChatter(PublicLog(stream, "json", "m"), clock=itertools.count(0, 60).__next__), "a"
+    handler, logger = LibraryLog(PublicLog(stream, "json", "m"), clock=itertools.count(0, 60).__next__), "a"
     given: list[tuple[Any, ...]] = [
         ("failed on socket: %s", (ConnectionResetError("secret"),), None),
         ("secret %s", ("secret",), None),

@@ -16,7 +16,7 @@ from oracle.predictors.base import PublicFacts
 from oracle.telemetry.ledger_event import standing
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import BOUNDS, ShardTelemetry, State, Timing, Work
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from tests.support.shards import (
     daemon_over,
     deliveries_of,
@@ -32,7 +32,7 @@ _LOUD = {"side-rearmed", "phase-ended"}
 
 
 def _board(output=None, *, grouped=False, now=lambda: 1000.0):
-    return Board(
+    return Registry(
         small_plan(), PublicLog(output or io.StringIO(), "json", "tiny"), version="1.2", grouped=grouped, now=now
     )
 

@@ -16,7 +16,7 @@ from oracle.planning.kinds import KINDS
 from oracle.planning.promise import Promise, promise_of
 from oracle.predictors.base import PublicFacts
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 from oracle.web import server
 from oracle.web.guard import HEADERS
 from oracle.web.server import listen, serving
@@ -53,7 +53,7 @@ class _Site:
 async def _site(folder, *, grouped=False, plan=None, **settings):
     output = io.StringIO()
     log = PublicLog(output, "json", "tiny")
-    board = Board(plan or small_plan(), log, version="1.2", grouped=grouped)
+    board = Registry(plan or small_plan(), log, version="1.2", grouped=grouped)
     async with serving(WebTable(port=0, **settings), board, lambda _shard: folder, log):
         (listening,) = [json.loads(line) for line in output.getvalue().splitlines()]
         assert listening["event"] == "web.listening"

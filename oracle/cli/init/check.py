@@ -14,7 +14,7 @@ from oracle.cli.data_ledger import enter_start
 from oracle.errors import PlanError, RefusedError
 from oracle.planning.boxes.edges import counted
 from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import plan_or_wish
+from oracle.planning.boxes.tight import plan_or_wanted
 from oracle.planning.guarantees import released_guarantee
 from oracle.planning.plan import BoxPlan, CheckPlan, Plan
 from oracle.predictors.base import phase_started
@@ -146,7 +146,7 @@ class StartCheck:
             share=share,
         )
         try:
-            return self._whole(plan_or_wish(model).declared)
+            return self._whole(plan_or_wanted(model).declared)
         except PlanError:
             return None
 

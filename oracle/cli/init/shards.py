@@ -26,7 +26,7 @@ from oracle.cli.progress import Progress
 from oracle.cli.tables import BothLabels, labelled_batches
 from oracle.errors import DataError, RefusedError
 from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
-from oracle.mechanisms.partition import Deal
+from oracle.mechanisms.partition import Partition
 from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
 from oracle.predictors.split import SplitTrainer
@@ -109,7 +109,7 @@ def make_shards(plan: Plan, shards: int, rows: Rows, targets: Targets) -> None:
     never kept beside those of another deal.
     """
     check = StartCheck(plan, shards, targets.state, targets.uses.ledger)
-    deal = Deal(PhaseKey(secrets.token_bytes(KEY_BYTES)), shards)
+    deal = Partition(PhaseKey(secrets.token_bytes(KEY_BYTES)), shards)
     together = max(_TOGETHER_BYTES // plan.training_bytes, 1)
     groups = [range(first, min(first + together, shards)) for first in range(0, shards, together)]
     with Progress("reading", rows.declared * len(groups), "rows") as progress:
@@ -170,7 +170,7 @@ class _Readings:
         self._read = 0
         self._first: bytes | None = None
 
-    def train(self, plan: Plan, deal: Deal, group: range) -> SplitTrainer:
+    def train(self, plan: Plan, deal: Partition, group: range) -> SplitTrainer:
         """Read all rows for some of the shards.
 
         Raises:

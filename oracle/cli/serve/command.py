@@ -29,7 +29,7 @@ from oracle.runtime.daemon import Daemon
 from oracle.runtime.memory import settle_memory
 from oracle.state.store import Store
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 
 __all__ = ["run"]
 
@@ -74,7 +74,7 @@ def _say_what_is_passed(config: Config, log: PublicLog) -> None:
 
 
 async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
-    board = Board(plan, log, version=version())
+    board = Registry(plan, log, version=version())
     watch = board.shard(0)
     with (
         contextlib.closing(new_engine(config, log)) as engine,

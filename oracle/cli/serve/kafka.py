@@ -11,9 +11,9 @@ from oracle.errors import PerpetuaError
 from oracle.hosting.kafka import KafkaModel, make_fleet, open_model
 from oracle.runtime.memory import settle_memory
 from oracle.state.shards import shard_folder
-from oracle.telemetry.library_logs import ClientChatter, hear_client
+from oracle.telemetry.library_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 
 __all__ = ["serve_kafka"]
 
@@ -28,7 +28,7 @@ def serve_kafka(config: Config) -> None:
     log = PublicLog(layout=config.service.log, model=model.plan.name)
     log.info("daemon.starting", version=version(), kind="kafka")
     settle_memory()
-    hear_client(ClientChatter(log))
+    hear_client(LibraryLog(log))
     try:
         asyncio.run(_serve(model, log))
     except PerpetuaError as exc:
@@ -46,7 +46,7 @@ async def _serve(model: KafkaModel, log: PublicLog) -> None:
         log.warning("bus.client", kind=type(error).__name__ if error else "loop")
 
     asyncio.get_running_loop().set_exception_handler(on_loose_end)
-    board = Board(model.plan, log, version=version(), shards=model.shards, grouped=True)
+    board = Registry(model.plan, log, version=version(), shards=model.shards, grouped=True)
     folders = [shard_folder(model.config.state.folder, shard) for shard in range(model.shards)]
     async with watched(model.config.web, board, folders.__getitem__, log):
         fleet, membership = make_fleet(model, board, version(), log)

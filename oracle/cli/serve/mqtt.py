@@ -18,10 +18,10 @@ from oracle.runtime.daemon import Daemon
 from oracle.runtime.memory import settle_memory
 from oracle.state.store import Store
 from oracle.telemetry.ledger_event import standing
-from oracle.telemetry.library_logs import ClientChatter, hear_client
+from oracle.telemetry.library_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 
 __all__ = ["serve_mqtt"]
 
@@ -36,7 +36,7 @@ def serve_mqtt(config: Config) -> None:
     log = PublicLog(layout=config.service.log, model=plan.name)
     log.info("daemon.starting", version=version(), kind="mqtt")
     settle_memory()
-    hear_client(ClientChatter(log))
+    hear_client(LibraryLog(log))
     try:
         with store:
             rounds = asyncio.run(_serve(config, store, plan, log))
@@ -58,7 +58,7 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
         return standing(version(), record, started=started)
 
     asyncio.get_running_loop().set_exception_handler(on_loose_end)
-    board = Board(plan, log, version=version())
+    board = Registry(plan, log, version=version())
     watch = board.shard(0)
     bus = open_bus(config, plan, log, watch)
     with contextlib.closing(new_engine(config, log)) as engine:

@@ -10,7 +10,7 @@ from typing import Final
 from oracle.config.web import WebTable
 from oracle.errors import LogDivergedError
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 
 __all__ = ["watched"]
 
@@ -20,7 +20,7 @@ _SHOWN_SECONDS: Final = 45.0
 
 @contextlib.asynccontextmanager
 async def watched(
-    table: WebTable | None, board: Board, folder_of: Callable[[int], Path], log: PublicLog
+    table: WebTable | None, board: Registry, folder_of: Callable[[int], Path], log: PublicLog
 ) -> AsyncIterator[None]:
     """Return the context in which the board can be looked at, as `[web]` says; without `[web]`, by nobody.
 

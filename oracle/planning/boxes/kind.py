@@ -6,7 +6,7 @@ import msgspec
 
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.paper import check_paper, check_runnable, plan_paper
-from oracle.planning.boxes.tight import plan_or_wish, quick_examples
+from oracle.planning.boxes.tight import plan_or_wanted, quick_examples
 from oracle.planning.guarantees import verify
 from oracle.planning.plan import BoxPlan
 
@@ -19,7 +19,7 @@ def wish_for_box(model: BoxModel, progress: Callable[[int], None]) -> BoxPlan:
     Raises:
         PlanError: A size is out of range.
     """
-    return plan_paper(model) if model.profile == "paper" else plan_or_wish(model, progress)
+    return plan_paper(model) if model.profile == "paper" else plan_or_wanted(model, progress)
 
 
 def quick_box_examples(model: BoxModel) -> int:

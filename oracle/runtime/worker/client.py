@@ -31,13 +31,13 @@ from oracle.runtime.worker.protocol import (
 from oracle.runtime.worker.shared_rows import SharedRows
 from oracle.state.blobs import TAG_BYTES, decode_payload, encode_payload
 
-__all__ = ["EngineApart", "EngineProcess"]
+__all__ = ["RemotePredictor", "WorkerProcess"]
 
 _WordT = TypeVar("_WordT")
 _NO_TAG: Final = bytes(TAG_BYTES)
 
 
-class EngineProcess:
+class WorkerProcess:
     """The process, and what is said to it and heard from it. It ends with ours, however that ends.
 
     Args:
@@ -111,7 +111,7 @@ class EngineProcess:
             self._memory = -1
 
 
-class EngineApart:
+class RemotePredictor:
     """A predictor (see `oracle.predictors.base.Predictor`) that answers in another process.
 
     Formal guarantees:
@@ -128,7 +128,7 @@ class EngineApart:
         EngineLostError: The process has ended.
     """
 
-    def __init__(self, plan: Plan, process: EngineProcess, arrays: StateArrays) -> None:
+    def __init__(self, plan: Plan, process: WorkerProcess, arrays: StateArrays) -> None:
         self._plan = plan
         self._process = process
         self._owed = False

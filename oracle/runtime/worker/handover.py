@@ -12,7 +12,7 @@ from oracle.errors import EngineLostError, PerpetuaError
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers, Predictor, PublicFacts, StateArrays
 from oracle.predictors.kinds import restore_predictor
-from oracle.runtime.worker.client import EngineApart, EngineProcess
+from oracle.runtime.worker.client import RemotePredictor, WorkerProcess
 from oracle.runtime.worker.protocol import Hello
 from oracle.runtime.worker.version import build
 
@@ -47,7 +47,7 @@ class Engine:
         self._on_moved = on_moved
         self._many_rows = many_rows
         self._stays = stays or not hasattr(os, "memfd_create")
-        self._process: EngineProcess | None = None
+        self._process: WorkerProcess | None = None
         self._lock = Lock()  # a thread may be at work for a daemon that was cut off, and is closed
 
     def restore(self, plan: Plan, arrays: StateArrays) -> Predictor:
@@ -61,7 +61,7 @@ class Engine:
             if rows < self._many_rows or self._stays or self._process is not None:
                 return
             try:
-                self._process = EngineProcess(plan.width)
+                self._process = WorkerProcess(plan.width)
             except OSError:
                 self._stays = True
 
@@ -74,7 +74,7 @@ class Engine:
         try:
             if process.hear(Hello).build != _BUILD:
                 raise EngineLostError("engine: its process is of other code")
-            apart = EngineApart(plan, process, predictor.export())
+            apart = RemotePredictor(plan, process, predictor.export())
         except PerpetuaError:  # the predictor is as it was
             self.close()
             return None

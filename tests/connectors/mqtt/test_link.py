@@ -223,13 +223,13 @@ async def test_pauses_grow_while_nobody_answers(tmp_path, monkeypatch):
     """Tries to connect come further and further apart, up to a bound, never less than half of the pause."""
     monkeypatch.setattr(pauses, "FIRST", 0.02)
     monkeypatch.setattr(pauses, "LONGEST", 0.32)
-    waits, after = [], pauses.Pauses.after
+    waits, after = [], pauses.Backoff.after
 
-    def note(subject: pauses.Pauses, lasted: float) -> float:
+    def note(subject: pauses.Backoff, lasted: float) -> float:
         waits.append((asyncio.get_running_loop().time(), after(subject, lasted)))
         return waits[-1][1]
 
-    monkeypatch.setattr(pauses.Pauses, "after", note)
+    monkeypatch.setattr(pauses.Backoff, "after", note)
     async with ScriptedBroker() as broker:
         broker.refuses = True
         bench = LinkBench(tmp_path, broker)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from connectors.base import Committed
 from connectors.mqtt import backoff as pauses
 from connectors.mqtt.messages import Outgoing, pack_pairs
-from connectors.mqtt.outbox import Parcel
+from connectors.mqtt.outbox import Publication
 from connectors.mqtt.reach import Reach
 from connectors.mqtt.reasons import Ending, ending
 from connectors.mqtt.suspects import Suspects
@@ -214,7 +214,7 @@ _ENDINGS = st.sampled_from(list(Ending))
 @given(steps=st.lists(st.tuples(st.integers(0, 3), _ENDINGS, st.booleans()), max_size=30))
 def test_only_what_was_alone_twice_in_a_row_is_guilty(steps):
     """Whatever ends how: an answer is guilty only after two ends in a row that found it under way alone."""
-    queue = [Parcel(number, an_answer(number)) for number in range(3)]
+    queue = [Publication(number, an_answer(number)) for number in range(3)]
     suspects, alone_in_a_row = Suspects(), [0, 0, 0]
     for count, how, at_once in steps:
         under_way = queue[: min(count, suspects.alone) if suspects.alone else count]
@@ -230,7 +230,7 @@ def test_only_what_was_alone_twice_in_a_row_is_guilty(steps):
 
 def test_a_broker_that_is_away_afterwards_is_suspected_itself():
     """Six ends in a row, and not two, where each time it was away afterwards: it may be killed, or crash at it."""
-    suspects, parcel = Suspects(), Parcel(1, an_answer(1))
+    suspects, parcel = Suspects(), Publication(1, an_answer(1))
     for times in range(1, 7):
         assert not suspects.guilty(parcel)
         suspects.ended([parcel], Ending.SILENT)

@@ -9,7 +9,7 @@ from connectors.journal.journal import Journal
 from connectors.mqtt import link
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming, Outgoing
-from connectors.mqtt.outbox import Outbox, Parcel
+from connectors.mqtt.outbox import Outbox, Publication
 from connectors.mqtt.redeliveries import Redeliveries
 from oracle.cli.serve import mqtt as serve_mqtt  # noqa: F401  # imported once, in the server that forks the daemons
 from tests.storms.kafka import daemons
@@ -62,7 +62,7 @@ def _publish_first() -> None:
     async def publish_first(self: Outbox, messages: Any, committed: Any) -> None:
         number = self.journal.end + 1
         self._left[number] = len(messages)
-        self.queue.extend(Parcel(number, message) for message in messages)
+        self.queue.extend(Publication(number, message) for message in messages)
         self.wake()
         await asyncio.sleep(_WINDOW_SECONDS)
         await append(self, [], committed)
