@@ -83,7 +83,7 @@ bench: dev broker ## measure speed beside peers in the same run; writes build/be
 compare: dev ## compare with classical learners on the demo's data; writes build/comparison.md and .svg
 	@$(BIN)/python -m tests.experiments.comparison $(ARGS)
 
-promises: dev build/promises/.packages ## promised and seen on real data; writes the README's table (ARGS="--only german")
+promises: dev build/promises/.packages ## promised and seen on real data; writes the table of docs/evidence.md (ARGS="--only german")
 	@$(BIN)/python -m tests.experiments.promises $(ARGS)
 
 # Of these packages only data files are read, so they lie apart, without what they need to run.

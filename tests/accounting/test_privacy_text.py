@@ -13,7 +13,7 @@ CITED = re.compile(r"PRIVACY\.md[,:]?\s+(Definition|Lemma|Theorem|Estimate) (\d+
 
 def sources() -> list[Path]:
     """Return every text that may cite the proofs."""
-    folders = ("oracle", "connectors", "tests", "deploy")
+    folders = ("oracle", "connectors", "tests", "deploy", "docs")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md"}]
     return [*files, *ROOT.glob("*.md")]
 

@@ -1,4 +1,4 @@
-"""What the comparison says: rows for the terminal, one Markdown table and one paragraph for the README, and JSON."""
+"""What the comparison says: rows for the terminal, a Markdown table and a paragraph for docs/evidence.md, JSON."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`python -m tests.experiments.promises`: promised and seen on real data; writes the results and the README."""
+"""`python -m tests.experiments.promises`: promised and seen on real data; writes the results and docs/evidence.md."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from rich.console import Console
 
 from oracle.cli.progress import Progress
 from tests.experiments.promises.recipes import RECIPES
-from tests.experiments.promises.report import README, put_into, table
+from tests.experiments.promises.report import PAGE, put_into, table
 from tests.experiments.promises.run import evaluate_all
 
 RESULTS: Final = Path(__file__).with_name("results.json")
@@ -33,7 +33,7 @@ def main() -> None:
     Path("build/promises.md").write_text(made, encoding="utf-8")
     if arguments.only is None:
         RESULTS.write_bytes(b"[\n" + b",\n".join(map(msgspec.json.encode, outcomes)) + b"\n]\n")
-        README.write_text(put_into(README.read_text(encoding="utf-8"), made), encoding="utf-8")
+        PAGE.write_text(put_into(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
     console.print(made, markup=False, soft_wrap=True)
     spent = os.times().children_user + os.times().children_system
     console.print(f"done in {time.monotonic() - started:.0f} s; {spent:.0f} s of processor time")

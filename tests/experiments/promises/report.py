@@ -9,9 +9,9 @@ from typing import Final
 from oracle.evaluation.report import Report
 from tests.experiments.promises.run import Outcome
 
-__all__ = ["BEGIN", "END", "README", "put_into", "table"]
+__all__ = ["BEGIN", "END", "PAGE", "put_into", "table"]
 
-README: Final = Path("README.md")
+PAGE: Final = Path("docs/evidence.md")
 BEGIN: Final = "<!-- from here `make promises` -->\n"
 END: Final = "<!-- to here `make promises` -->\n"
 

@@ -1,4 +1,4 @@
-"""The table of real data: the README's is made of the committed results, and the harness runs what it says."""
+"""The table of real data: docs/evidence.md's is made of the committed results, and the harness runs what it says."""
 
 import msgspec
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 from oracle.cli.models import read_model
 from tests.experiments.promises.__main__ import RESULTS
 from tests.experiments.promises.recipes import RECIPES, Recipe
-from tests.experiments.promises.report import BEGIN, END, README, put_into, table
+from tests.experiments.promises.report import BEGIN, END, PAGE, put_into, table
 from tests.experiments.promises.run import Outcome, evaluate_all
 from tests.experiments.promises.sets import split
 
@@ -37,9 +37,9 @@ def recipe(examples: int = 3_000) -> Recipe:
     return Recipe("ages", "made up", "is it so?", lambda: split(made_up(), "ages"), settings, {"age": ("both", 0, 120)})
 
 
-def test_table_of_the_readme_is_made_of_the_results():
+def test_table_of_the_page_is_made_of_the_results():
     """Figure for figure; and every recipe is in it, as it stands."""
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     assert put_into(text, table(results())) == text
     for outcome, one in zip(results(), RECIPES, strict=True):
         assert (outcome.name, outcome.question, outcome.source) == (one.name, one.question, one.source)
@@ -106,7 +106,7 @@ def test_resampled_rows_and_broken_promises_are_marked():
 
 
 def test_marks_must_be_there():
-    """A README without them is not written over."""
+    """A page without them is not written over."""
     assert put_into(f"a\n{BEGIN}x{END}b\n", "y") == f"a\n{BEGIN}\ny\n{END}b\n"
     for text in ("a\n", f"a\n{BEGIN}", f"{END}a\n{BEGIN}"):
         with pytest.raises(AssertionError, match="no line"):
