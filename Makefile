@@ -10,7 +10,7 @@ DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test test-slow lint format adversaries \
-	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises asyncapi reference lock notices clean
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises asyncapi reference docs lock notices clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -99,6 +99,13 @@ asyncapi: ## validate deploy/asyncapi.yaml with its own tool, from npm
 reference: dev ## make deploy/REFERENCE.md again: every key of model files and configurations, from the types that read them
 	@$(BIN)/python -m tests.reference
 
+# Without --quiet: it also hides the warnings from --strict.
+docs: $(VENV)/.docs ## make build/site of all pages; a link that leads nowhere fails
+	@rm -rf build/pages && mkdir -p build/pages
+	@git ls-files -z -- '*.md' '*.svg' deploy tests/experiments pyproject.toml | sort -zu | xargs -0 cp --parents -t build/pages
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/mkdocs.yml
+	@echo "Ready: build/site/index.html"
+
 bisection: dev ## average error of OnlineBisection against T, both profiles; writes build/bisection.md and .svg
 	@$(BIN)/python -m tests.experiments.bisection $(ARGS)
 
@@ -140,6 +147,10 @@ $(VENV)/.broker: $(VENV)/.installed $(BROKER_TOOL) deploy/bootstrap.sh
 
 $(VENV)/.browser $(VENV)/.bus $(VENV)/.watch: $(VENV)/.installed deploy/bootstrap.sh
 	@deploy/bootstrap.sh $(VENV) $(patsubst .%,%,$(notdir $@))
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed deploy/requirements-docs.lock
+	@deploy/bootstrap.sh $(VENV) docs
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed $(DEV_LOCK)

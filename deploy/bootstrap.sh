@@ -2,6 +2,7 @@
 # Makes a virtual environment and installs the locked packages in it.
 #   deploy/bootstrap.sh VENV run     the project with all it needs to run, the demonstration included
 #   deploy/bootstrap.sh VENV dev     the tools for tests and checks, into a VENV that has `run`
+#   deploy/bootstrap.sh VENV docs    what makes the site of the pages, into a VENV that has `run`
 #   deploy/bootstrap.sh VENV broker  what the Kafka broker of tests and demonstrations needs: Java, Maven, Kafka's jars
 #   deploy/bootstrap.sh VENV browser what the tests of the status page drive: Chromium and its driver
 #   deploy/bootstrap.sh VENV bus     what tests and demonstrations of MQTT run: Mosquitto
@@ -114,6 +115,11 @@ install_dev() {
   pip_install --require-hashes --no-build-isolation --use-pep517 -r "$here/requirements-dev.lock"
 }
 
+install_docs() {
+  say "Installing the packages of deploy/requirements-docs.lock ..."
+  pip_install --require-hashes --no-build-isolation --use-pep517 -r "$here/requirements-docs.lock"
+}
+
 install_broker() {
   ensure_java_and_maven
   "$venv/bin/python" "$here/kafka/broker.py" fetch >/dev/null || fail "Kafka's jars could not be fetched."
@@ -155,9 +161,10 @@ install_watch() {
 case $set_name in
   run) install_run ;;
   dev) install_dev ;;
+  docs) install_docs ;;
   broker) install_broker ;;
   browser) install_browser ;;
   bus) install_bus ;;
   watch) install_watch ;;
-  *) fail "usage: deploy/bootstrap.sh VENV run|dev|broker|browser|bus|watch" ;;
+  *) fail "usage: deploy/bootstrap.sh VENV run|dev|docs|broker|browser|bus|watch" ;;
 esac

@@ -4,8 +4,9 @@
 #   requirements.lock               what runs: the project's dependencies and the demo extra
 #   deploy/requirements-build.lock  what builds: the project itself, and dependencies that come as source
 #   deploy/requirements-dev.lock    both of these, and the tools for tests and checks
+#   deploy/requirements-docs.lock   what makes the site of the pages
 #   deploy/requirements-run.lock    what the image installs: the project's dependencies without the demo
-# Versions are the same in all four, and on every Python version.
+# Versions are the same in all five, and on every Python version.
 set -eu
 
 venv=$1
@@ -26,4 +27,5 @@ compile() {
 compile pyproject.toml --extra demo --group build --group dev -o deploy/requirements-dev.lock
 compile pyproject.toml --extra demo -c deploy/requirements-dev.lock -o requirements.lock
 compile --group pyproject.toml:build -c deploy/requirements-dev.lock -o deploy/requirements-build.lock
+compile --group pyproject.toml:docs -c deploy/requirements-dev.lock -o deploy/requirements-docs.lock
 compile pyproject.toml -c deploy/requirements-dev.lock -o deploy/requirements-run.lock
