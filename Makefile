@@ -1,6 +1,7 @@
 # `make` alone lists the targets. Settings: PYTHON (the interpreter for .venv), WORKERS and ARGS (for pytest).
 PYTHON ?= python3
-WORKERS ?= auto
+# Twice the cores: tests wait for brokers and disks more than they work.
+WORKERS ?= $(shell echo $$((2 * $$(nproc))))
 ARGS ?=
 
 VENV := .venv
