@@ -1,0 +1,1 @@
+"""The Python interface; `import oracle` offers its names."""

@@ -1,0 +1,220 @@
+"""`TrainedPredictor`: a predictor in memory, its answers, and its state folder."""
+
+import contextlib
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oracle import durable
+from oracle.accounting.ledger import StartChecked
+from oracle.api.arrays import BATCH, as_features
+from oracle.config.daemon import StateTable
+from oracle.errors import InputError, PlanExhaustedError, StateError, StorageError
+from oracle.hosting.files import open_store
+from oracle.planning.plan import Plan
+from oracle.predictors.base import Predictor, PublicFacts
+from oracle.predictors.kinds import restore_predictor
+from oracle.state.folder import FolderStore, check_mode
+from oracle.state.format import Snapshot
+from oracle.state.keys import create_key_file
+from oracle.state.place import Place
+from oracle.state.shards import holds_state
+from oracle.state.starts import record_start
+
+__all__ = ["Results", "TrainedPredictor", "load", "open_state"]
+
+Results = NDArray[np.int8] | NDArray[np.float64]
+"""Answers: labels, or numbers."""
+
+
+class TrainedPredictor:
+    """Answers queries; `oracle.train` and `oracle.load` make it. One thread may use it at a time.
+
+    It is stateful: each query takes a round of the plan, and an everlasting predictor re-arms itself from queries, so
+    the same query may get another answer later. It cannot be copied or pickled: a copy would answer the same rounds
+    again, and no proof covers two runs under one key on different queries.
+
+    Formal guarantees:
+        * Those of `oracle.train`.
+        * The same plan, key, rows and queries in the same order give the same answers, for any batch cut
+          (`oracle.predictors.base.Predictor`, "Batch-blind").
+
+    Attributes:
+        plan: Its plan.
+    """
+
+    def __init__(
+        self, plan: Plan, predictor: Predictor, snapshot: Snapshot, held: tuple[Path, FolderStore] | None
+    ) -> None:
+        self.plan = plan
+        self._predictor = predictor
+        self._origin = snapshot.origin
+        self._generation = snapshot.generation
+        self._tag = np.frombuffer(snapshot.tag, dtype="<u8").copy()
+        self._held = held
+        self._saved_round = snapshot.round
+        self._start: StartChecked | None = None
+        self._closed = False
+
+    @classmethod
+    def first(cls, plan: Plan, predictor: Predictor, start: StartChecked | None) -> Self:
+        """Return one that has answered nothing; `start` is what was released of its rows before."""
+        snapshot = Snapshot.first(plan.digest, predictor.export()).bound(Place(0, 1))
+        made = cls(plan, predictor, snapshot, None)
+        made._generation, made._saved_round, made._start = 0, -1, start
+        return made
+
+    @property
+    def facts(self) -> PublicFacts:
+        """What anyone may know of it: its round and phase, and how often a side was armed again."""
+        return self._predictor.facts()
+
+    def answer(self, queries: ArrayLike) -> Results:
+        """Answer queries in order; each takes a round, and cannot be taken back.
+
+        Args:
+            queries: float64[n, D], finite.
+
+        Returns:
+            int8[n], labels 0 or 1; float64[n] where `plan.answers` is "value".
+
+        Raises:
+            InputError: A shape or a value is wrong; no query was answered.
+            PlanExhaustedError: The plan has fewer rounds left; no query was answered.
+            StateError: It is closed.
+        """
+        self._check_open()
+        features = as_features(self.plan, "queries", queries)
+        left = self.plan.rounds - self.facts.round
+        if len(features) > left:
+            raise PlanExhaustedError(f"queries: {len(features):,} need a round each, and the plan has {left:,} left")
+        valued = self.plan.answers == "value"
+        results: Results = np.empty(len(features), dtype=np.float64 if valued else np.int8)
+        for begin in range(0, len(features), BATCH):
+            asked = features[begin : begin + BATCH]
+            answers = self._predictor.answer(asked, np.ones(len(asked), dtype=np.bool_))
+            results[begin : begin + BATCH] = answers.labels if answers.values is None else answers.values
+            self._tag ^= answers.tag
+            self._predictor.settle()
+        return results
+
+    def save(self, folder: Path | str | None = None) -> None:
+        """Write the state to its folder, encrypted, in the format of `perpetua init`, and go on.
+
+        What is answered after it is lost if the process ends before the next `save` or `close`. The state read back
+        then answers those rounds again: with the same answers to the same queries (PRIVACY.md, Lemma 2d); no
+        statement covers other queries in their place.
+
+        Args:
+            folder: The folder to make, with its key in the file `key`; needed the first time, and then the same one.
+
+        Raises:
+            InputError: No folder is named the first time, or another one later.
+            StateError: It holds a state already, can be read by others, or the predictor is closed.
+            StorageError: It could not be written; the last saved state stands.
+        """
+        self._check_open()
+        path = None if folder is None else Path(folder).resolve()
+        if self._held is None:
+            if path is None:
+                raise InputError("folder", None, "must name the state folder to make")
+            self._held = path, self._make(path)
+        elif path is not None and path != self._held[0]:
+            raise InputError("folder", str(path), f"must be {self._held[0]}: a second copy would answer rounds twice")
+        self._held[1].save(self._snapshot())
+        self._generation, self._saved_round = self._generation + 1, self.facts.round
+
+    def close(self) -> None:
+        """Save what was answered since the last `save`, if there is a folder, and release the folder.
+
+        Raises:
+            StorageError: It could not be written; the last saved state stands, and the folder stays held.
+        """
+        if self._held is not None and not self._closed:
+            if self.facts.round != self._saved_round:
+                self.save()
+            self._held[1].close()
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:  # noqa: ANN401 -- as object's own
+        raise TypeError("a trained predictor cannot be copied or pickled: save its state with `save`")
+
+    def _make(self, folder: Path) -> FolderStore:
+        if holds_state(folder):
+            raise StateError(f"{folder}: holds a state already, and nothing is ever overwritten; name another folder")
+        if self._start is not None:
+            record_start(folder, self._start)
+        try:
+            durable.make_folder(folder, parents=True)
+        except OSError as exc:
+            raise StorageError(f"state folder {folder}: cannot be made: {exc.strerror}") from exc
+        check_mode(folder)  # before its key is in it
+        store = FolderStore.open(folder, create_key_file(folder / "key"))
+        with contextlib.ExitStack() as undo:
+            undo.callback(store.close)
+            store.write_plan(self.plan.encode())
+            undo.pop_all()
+        return store
+
+    def _snapshot(self) -> Snapshot:
+        facts = self.facts
+        return Snapshot(
+            plan_digest=self.plan.digest,
+            generation=self._generation + 1,
+            position=0,
+            round=facts.round,
+            phase=facts.phase,
+            rearms=facts.rearms,
+            tag=self._tag.tobytes(),
+            arrays=self._predictor.export(),
+            origin=self._origin,
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StateError("the predictor is closed; `oracle.load` opens its state again")
+
+
+def load(folder: Path | str, *, key: Path | str | None = None) -> TrainedPredictor:
+    """Go on from a state that `TrainedPredictor.save` or `perpetua init` wrote; it holds the folder until `close`.
+
+    Once `perpetua serve` has answered from a state, only `serve` may: what it has committed may be ahead of the
+    snapshot. Such a state is refused, but for one that never got a second snapshot, which nothing here can tell.
+
+    Args:
+        folder: The state folder of one shard.
+        key: Its key file; by default `key` in the folder.
+
+    Raises:
+        StateError: It cannot be read, another process holds it, or a daemon has answered from it.
+        StorageError: The disk fails.
+    """
+    path = Path(folder).resolve()
+    store, plan = open_state(path, key)
+    with contextlib.ExitStack() as undo:
+        undo.callback(store.close)
+        snapshot = store.load_latest(plan.digest)
+        if snapshot is None:
+            raise StateError(f"{path}: it holds no snapshot; make a state with `perpetua init`")
+        if snapshot.position > 0:
+            raise StateError(f"{path}: `perpetua serve` has answered from this state, so only `serve` may go on")
+        loaded = TrainedPredictor(plan, restore_predictor(plan, snapshot.arrays), snapshot, (path, store))
+        undo.pop_all()
+    return loaded
+
+
+def open_state(folder: Path | str, key: Path | str | None) -> tuple[FolderStore, Plan]:
+    """Hold the state folder of one shard, and read its plan; see `load`."""
+    table = StateTable(folder=Path(folder).resolve(), key_file=None if key is None else Path(key).resolve())
+    return open_store(table)

@@ -1,0 +1,134 @@
+"""`oracle.train`: from labelled rows to a predictor, in memory."""
+
+import secrets
+
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import ArrayLike, NDArray
+
+from oracle.accounting.ledger import StartChecked
+from oracle.api.arrays import BATCH, as_features
+from oracle.api.predictor import TrainedPredictor
+from oracle.errors import DataError, InputError, RefusedError
+from oracle.mechanisms.keys import KEY_BYTES
+from oracle.planning.boxes.edges import counted
+from oracle.planning.guarantees import released_guarantee
+from oracle.planning.plan import BoxPlan, Plan
+from oracle.predictors.kinds import new_trainer, points_beyond
+
+__all__ = ["Training", "train"]
+
+
+def train(plan: Plan, rows: ArrayLike, labels: ArrayLike, *, key: bytes | None = None) -> TrainedPredictor:
+    """Train a plan's predictor, as `perpetua init` does, but keep its state in memory.
+
+    Formal guarantees:
+        * Each row used, and each query answered later where `plan.protects_queries`, is
+          (`plan.epsilon`, delta_p)-private, p its phase; the deltas sum to at most `plan.delta` (PRIVACY.md,
+          Definition 1 and Theorem 11; Theorem 12 for the predictors `classical` and `bisection`). A plan of profile
+          `paper` has nominal figures only.
+        * Training again on the same rows under another key releases anew, and the rows pay again: epsilons and deltas
+          of all trainings add up (basic composition, as in `oracle.accounting.budget`). So what is not saved when the
+          process ends is lost, and what its rows have paid stays paid.
+
+    Args:
+        plan: The plan.
+        rows: float64[n, D], finite, n at least `plan.declared`; rows beyond these are not used.
+        labels: bool[n], or 0 and 1.
+        key: 32 uniformly random bytes that nobody else knows; fresh ones by default. The same plan, key and rows give
+            the same predictor. A key that is known, or used for other rows or another plan, voids the guarantees.
+
+    Raises:
+        InputError: A shape or a value is wrong.
+        DataError: There are too few rows, or all of them have the same label.
+        RefusedError: A side of the box may hold too few points, by a count with noise, for which the rows have paid.
+    """
+    training = Training(plan, key)
+    training.add(rows, labels)
+    return training.finish()
+
+
+class Training:
+    """Takes labelled rows in, in any number of parts, then makes the predictor. `train` says what it guarantees.
+
+    Args:
+        plan: The plan.
+        key: As in `train`.
+
+    Raises:
+        InputError: The key has another length.
+    """
+
+    def __init__(self, plan: Plan, key: bytes | None = None) -> None:
+        self._plan = plan
+        self._trainer = new_trainer(plan, secrets.token_bytes(KEY_BYTES) if key is None else key)
+        self._labels: set[bool] = set()
+
+    @property
+    def missing(self) -> int:
+        """Rows still wanted of the declared ones; 0 when no more are looked at."""
+        return self._trainer.missing
+
+    def add(self, rows: ArrayLike, labels: ArrayLike) -> None:
+        """Take rows in; those beyond the declared number are not used.
+
+        Args:
+            rows: float64[n, D], finite.
+            labels: bool[n], or 0 and 1.
+
+        Raises:
+            InputError: A shape or a value is wrong; no row was taken.
+        """
+        features = as_features(self._plan, "rows", rows)
+        truth = _as_labels(labels, len(features))
+        for start in range(0, min(len(truth), self.missing), BATCH):
+            part = slice(start, start + BATCH)
+            self._labels.update(truth[part][: self.missing].tolist())
+            self._trainer.add(features[part], truth[part])
+
+    def finish(self) -> TrainedPredictor:
+        """Return the predictor, and forget the rows.
+
+        Raises:
+            DataError: There were too few rows, or all of them had the same label.
+            RefusedError: See `train`.
+        """
+        if self.missing == 0 and self._plan.answers == "label" and len(self._labels) == 1:
+            raise DataError("labels: all rows have the same label, so there is nothing to learn")
+        predictor = self._trainer.finish()
+        return TrainedPredictor.first(self._plan, predictor, self._checked())
+
+    def _checked(self) -> StartChecked | None:
+        """Return what was released of the sides' points, None if nothing was; refuse too few."""
+        beyond, plan = points_beyond(self._trainer), self._plan
+        if beyond is None or not isinstance(plan, BoxPlan) or plan.check is UNSET:
+            return None
+        check, cost = plan.check, released_guarantee(plan)
+        if beyond < check.margin:
+            raise RefusedError(
+                f"rows: no predictor was made: {counted(check, len(plan.sides), beyond)}, with noise; it takes "
+                f"{check.margin:,} more than are needed. The rows have paid epsilon = {cost.epsilon:.3g}, "
+                f"delta = {cost.delta:.2g} for this number. Declare more examples, or fewer sides"
+            )
+        return StartChecked(
+            round=0,
+            model=plan.name,
+            shard=0,
+            beyond=beyond,
+            least=check.margin,
+            noise=check.epsilon,
+            passed=True,
+            epsilon=cost.epsilon,
+            delta=cost.delta,
+            data=plan.data,
+            start=secrets.token_hex(16),
+        )
+
+
+def _as_labels(labels: ArrayLike, count: int) -> NDArray[np.bool_]:
+    truth = np.asarray(labels)
+    if truth.shape != (count,):
+        raise InputError("labels: shape", truth.shape, f"must be ({count},), one for each row")
+    if truth.dtype != np.bool_ and not (truth.dtype.kind in "iuf" and np.isin(truth, (0, 1)).all()):
+        raise InputError("labels", "...", "every label must be 0 or 1, or false or true")
+    return truth.astype(np.bool_)
