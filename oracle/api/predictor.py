@@ -1,6 +1,7 @@
 """`TrainedPredictor`: a predictor in memory, its answers, and its state folder."""
 
 import contextlib
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -35,7 +36,8 @@ class TrainedPredictor:
 
     It is stateful: each query takes a round of the plan, and an everlasting predictor re-arms itself from queries, so
     the same query may get another answer later. It cannot be copied or pickled: a copy would answer the same rounds
-    again, and no proof covers two runs under one key on different queries.
+    again, and no proof covers two runs under one key on different queries. Its rows and its key are in the process's
+    memory, which `perpetua serve` closes to others and a notebook does not.
 
     Formal guarantees:
         * Those of `oracle.train`.
@@ -58,6 +60,8 @@ class TrainedPredictor:
         self._saved_round = snapshot.round
         self._start: StartChecked | None = None
         self._closed = False
+        self._whole = True
+        self._process = os.getpid()
 
     @classmethod
     def first(cls, plan: Plan, predictor: Predictor, start: StartChecked | None) -> Self:
@@ -84,7 +88,7 @@ class TrainedPredictor:
         Raises:
             InputError: A shape or a value is wrong; no query was answered.
             PlanExhaustedError: The plan has fewer rounds left; no query was answered.
-            StateError: It is closed.
+            StateError: It is closed, was interrupted while it answered, or belongs to the process this was forked from.
         """
         self._check_open()
         features = as_features(self.plan, "queries", queries)
@@ -92,14 +96,18 @@ class TrainedPredictor:
         if len(features) > left:
             raise PlanExhaustedError(f"queries: {len(features):,} need a round each, and the plan has {left:,} left")
         valued = self.plan.answers == "value"
-        results: Results = np.empty(len(features), dtype=np.float64 if valued else np.int8)
+        labels, values = np.empty(len(features), dtype=np.int8), np.empty(len(features) if valued else 0)
+        self._whole = False
         for begin in range(0, len(features), BATCH):
             asked = features[begin : begin + BATCH]
             answers = self._predictor.answer(asked, np.ones(len(asked), dtype=np.bool_))
-            results[begin : begin + BATCH] = answers.labels if answers.values is None else answers.values
+            labels[begin : begin + BATCH] = answers.labels
+            if answers.values is not None:
+                values[begin : begin + BATCH] = answers.values
             self._tag ^= answers.tag
             self._predictor.settle()
-        return results
+        self._whole = True
+        return values if valued else labels
 
     def save(self, folder: Path | str | None = None) -> None:
         """Write the state to its folder, encrypted, in the format of `perpetua init`, and go on.
@@ -134,7 +142,7 @@ class TrainedPredictor:
             StorageError: It could not be written; the last saved state stands, and the folder stays held.
         """
         if self._held is not None and not self._closed:
-            if self.facts.round != self._saved_round:
+            if self._whole and self._process == os.getpid() and self.facts.round != self._saved_round:
                 self.save()
             self._held[1].close()
         self._closed = True
@@ -184,6 +192,10 @@ class TrainedPredictor:
     def _check_open(self) -> None:
         if self._closed:
             raise StateError("the predictor is closed; `oracle.load` opens its state again")
+        if not self._whole:
+            raise StateError("the predictor was interrupted while it answered; only its last saved state is whole")
+        if self._process != os.getpid():
+            raise StateError("the predictor belongs to another process, and a copy would answer the same rounds")
 
 
 def load(folder: Path | str, *, key: Path | str | None = None) -> TrainedPredictor:

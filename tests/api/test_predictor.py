@@ -1,5 +1,6 @@
 import copy
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -162,6 +163,57 @@ def test_a_state_has_one_holder_and_one_folder(tmp_path):
         predictor.answer([[1.0, 1.0]])
     with pytest.raises(StateError, match="nothing is ever overwritten"):
         trained().save(tmp_path / "state")
+
+
+class Interrupted:
+    """A predictor that somebody interrupts in its second batch."""
+
+    def __init__(self, predictor):
+        self._predictor, self._batches = predictor, 0
+
+    def __getattr__(self, name):
+        return getattr(self._predictor, name)
+
+    def answer(self, features, present):
+        """Answer, and be interrupted before the answers are out."""
+        answers = self._predictor.answer(features, present)
+        self._batches += 1
+        if self._batches == 2:
+            raise KeyboardInterrupt
+        return answers
+
+
+def test_an_interrupted_predictor_answers_no_more(tmp_path):
+    """What it has in memory may be half done: it is neither asked again nor saved, and the saved state goes on."""
+    queries = rows()[0][:50]
+    expected = trained().answer(queries)
+    predictor = trained()
+    predictor.save(tmp_path / "state")
+    predictor._predictor = Interrupted(predictor._predictor)
+    np.testing.assert_array_equal(predictor.answer(queries[:20]), expected[:20])
+    with pytest.raises(KeyboardInterrupt):
+        predictor.answer(queries[20:])
+    for call in (lambda: predictor.answer(queries[20:]), predictor.save):
+        with pytest.raises(StateError, match="was interrupted"):
+            call()
+    predictor.close()
+    with oracle.load(tmp_path / "state") as loaded:
+        np.testing.assert_array_equal(loaded.answer(queries), expected)
+
+
+def test_a_forked_process_gets_no_answers():
+    """Else parent and child would answer the same rounds."""
+    predictor = trained()
+    child = os.fork()
+    if child == 0:
+        try:
+            predictor.answer([[1.0, 1.0]])
+        except StateError:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(predictor.answer([[1.0, 1.0]])) == 1
 
 
 def test_a_key_is_put_into_no_open_folder(tmp_path):
