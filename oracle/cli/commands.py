@@ -27,8 +27,10 @@ COMMANDS: Final = {
     "budget": "Add up what a row of each data set pays for all models trained on it. Exits 1 if a declared budget is "
     "exceeded.",
     "retire": "End a model for good: erase its keys and snapshots, and leave a receipt. It cannot be undone.",
-    "replay": "Answer a log from a snapshot with fresh noise, at a stated cost; or, with --verify, prove recorded "
-    "answers.",
+    "verify": "Prove recorded answers: answer the log again, and compare. Publishes nothing and costs no epsilon.",
+    "fork": "Answer another log from a snapshot with fresh noise, at a stated cost.",
+    "replay": "The older name of `verify` (with --verify) and of `fork` (without); both take the same options as it "
+    "does.",
     "hypothesis": "Print the vector w by which a bisection model answers, as of its newest snapshot: one weight a "
     "feature, as JSON.",
     "demo": "Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out.",

@@ -28,6 +28,8 @@ class Repeated(PerpetuaClassifier):
     def fit(self, X, y):  # noqa: N803 -- scikit-learn's name
         """Fit to the rows again and again, or to what is to be refused as it is."""
         count = len(y) if hasattr(y, "__len__") else 0
+        if isinstance(X, list) and count == len(X) > 1:
+            return super().fit(X * -(-600 // count), y * -(-600 // count))
         if len(getattr(X, "shape", ())) != 2 or not 1 < X.shape[0] == count or hasattr(X, "tocsr"):
             return super().fit(X, y)
         index = np.tile(np.arange(count), -(-600 // count))

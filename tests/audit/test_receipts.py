@@ -248,7 +248,7 @@ def test_a_fork_in_the_ledger_is_found(tmp_path):
     receipts = tmp_path / "before.json", tmp_path / "after.json"
     assert run("audit", "sign", tmp_path / "state", "--out", receipts[0]).exit_code == 0
     forked = run(
-        "replay", log, "--from", tmp_path / "state", "--accept-cost", "--out", tmp_path / "again.jsonl",
+        "fork", log, "--from", tmp_path / "state", "--accept-cost", "--out", tmp_path / "again.jsonl",
         "--ledger", tmp_path / "fork.jsonl",
     )  # fmt: skip
     assert forked.exit_code == 0, forked.output
@@ -271,7 +271,7 @@ def test_forks_of_the_genesis_file_are_stated(tmp_path):
     log.write_text('{"id":"1","x":[0.5]}\n')
     for number, origin in enumerate((genesis, genesis, tmp_path / "state")):
         out = tmp_path / f"again-{number}.jsonl"
-        assert run("replay", log, "--from", origin, "--accept-cost", "--out", out).exit_code == 0
+        assert run("fork", log, "--from", origin, "--accept-cost", "--out", out).exit_code == 0
     for number, (named, forks) in enumerate({(): 1, (genesis,): 3, (genesis, tmp_path / "state"): 3}.items()):
         receipt = tmp_path / f"receipt-{number}.json"
         options = [part for path in named for part in ("--genesis", path)]

@@ -78,7 +78,7 @@ def test_from_rows_to_the_hypothesis(cli, model, rows, tmp_path):
     np.testing.assert_allclose(values[2000:], queries[2000:] @ weights, rtol=1e-12)
     assert np.abs(values - queries @ mean).mean() < 0.1
     log, out = tmp_path / "q.jsonl", tmp_path / "out.jsonl"
-    verified = cli("replay", log, "--from", tmp_path / "genesis", "--answers", out, "--verify")
+    verified = cli("verify", log, "--from", tmp_path / "genesis", "--answers", out)
     assert (verified.code, verified.out[:10]) == (0, "identical:"), verified.err
     status = json.loads(cli("status", state, "--json").out)
     assert not status["protects_queries"]

@@ -98,7 +98,7 @@ def test_forks_are_entered_and_count(cli, refused, named, rows, tmp_path):
     """One more run of a state costs its rows once more; without the data set's ledger it is refused."""
     assert _init(cli, named(data_epsilon=16), rows, tmp_path / "state").code == 0
     (tmp_path / "other.jsonl").write_text('{"a":0.5}\n' * 3)
-    fork = ["replay", tmp_path / "other.jsonl", "--from", tmp_path / "state", "--accept-cost"]
+    fork = ["fork", tmp_path / "other.jsonl", "--from", tmp_path / "state", "--accept-cost"]
     assert "--data-ledger is not set: must name the ledger of data set loans" in refused(
         2, *fork, "--out", tmp_path / "a.jsonl"
     )

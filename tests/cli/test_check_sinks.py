@@ -217,7 +217,7 @@ def test_log_without_its_last_newline(cli, ready):
     (ready / "q.jsonl").write_bytes(whole[:-1])
     assert cli("serve", ready / "c.toml").code == 0
     assert cli("check", ready / "c.toml").code == 0
-    verify = ("replay", ready / "q.jsonl", "--from", genesis, "--answers", ready / "out.jsonl", "--verify")
+    verify = ("verify", ready / "q.jsonl", "--from", genesis, "--answers", ready / "out.jsonl")
     assert cli(*verify).code == 0
     (ready / "q.jsonl").write_bytes(whole + b'{"x":[0.5]}')
     assert cli(*verify).code == 0

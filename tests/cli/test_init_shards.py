@@ -268,7 +268,7 @@ def test_files_serve_one_shard(cli, refused, arguments, tmp_path):
         f"such as {folder / 'shard-0000'}, and the key file (by default {folder / 'key'})"
     )
     assert refused(3, "serve", whole) == message
-    assert refused(3, "replay", tmp_path / "q.jsonl", "--from", folder) == message
+    assert refused(3, "fork", tmp_path / "q.jsonl", "--from", folder) == message
     result = cli("check", whole)
     assert result.code == 1
     assert result.out.splitlines()[1:] == [f"WRONG  state folder exists and is private: {message}"]

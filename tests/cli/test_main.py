@@ -7,7 +7,7 @@ from tests.support.folders import command, environment, long_plan, make_state, p
 from tests.support.shards import bodies, deliveries_of, new_shard, process_in_batches
 from tests.support.waiting import PATIENCE
 
-_COMMANDS = ("plan", "init", "serve", "status", "check", "topics", "replay", "demo")
+_COMMANDS = ("plan", "init", "serve", "status", "check", "topics", "verify", "fork", "replay", "demo")
 
 
 @pytest.mark.parametrize("name", _COMMANDS)

@@ -151,10 +151,10 @@ def test_from_init_to_replay(cli, classical, tmp_path):
     status = json.loads(cli("status", tmp_path / "state", "--json").out)
     assert {"round": 500, "phase": 1, "epsilon": 8.0, "delta_spent": 0.0, "proved": True}.items() <= status.items()
     out = tmp_path / "out.jsonl"
-    verified = cli("replay", log, "--from", tmp_path / "genesis", "--answers", out, "--verify")
+    verified = cli("verify", log, "--from", tmp_path / "genesis", "--answers", out)
     assert (verified.code, verified.out[:10]) == (0, "identical:")
     forked = tmp_path / "fork.jsonl"
-    replayed = cli("replay", log, "--from", tmp_path / "state", "--out", forked, "--accept-cost")
+    replayed = cli("fork", log, "--from", tmp_path / "state", "--out", forked, "--accept-cost")
     assert replayed.code == 0, replayed.err
     again = [json.loads(line)["label"] for line in forked.read_text().splitlines()]
     assert again == [answer["label"] for answer in answers]

@@ -12,7 +12,7 @@ _ROWS_PER_MESSAGE = 50
 def _replay(folder, *more, log="q.jsonl", origin="state.genesis", answers="out.jsonl"):
     if answers == "changed.jsonl":
         more = ("--commit", folder / "out.jsonl.commit", *more)
-    return ("replay", folder / log, "--from", folder / origin, "--answers", folder / answers, "--verify", *more)
+    return ("verify", folder / log, "--from", folder / origin, "--answers", folder / answers, *more)
 
 
 def _verdict(cli, code, *arguments):
@@ -217,12 +217,6 @@ def test_missing_arrow_answer_is_found(cli, served_arrow):
             for batch in batches[:-1]:
                 writer.write_batch(batch)
     assert _verdict(cli, 1, *_arrow(folder, answers))["first_difference"] == 14
-
-
-def test_verify_must_be_asked_for(refused, served):
-    """Replaying for anything else would be a release."""
-    arguments = [argument for argument in _replay(served) if argument != "--verify"]
-    assert refused(2, *arguments).startswith("--verify = false: ")
 
 
 @pytest.mark.parametrize(

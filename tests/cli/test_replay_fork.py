@@ -27,7 +27,7 @@ from tests.support.shards import bodies, first_snapshot, small_plan
 
 
 def _replay(folder, *more, log="other.jsonl", origin="state", out="new.jsonl"):
-    return ("replay", folder / log, "--from", folder / origin, "--out", folder / out, *more)
+    return ("fork", folder / log, "--from", folder / origin, "--out", folder / out, *more)
 
 
 def _write(path, contents):
@@ -126,8 +126,8 @@ def test_noise_is_fresh_for_the_same_log_too(cli, folder):
     outputs = [(folder / name).read_bytes() for name in ("out.jsonl", "first.jsonl", "second.jsonl")]
     assert len(set(outputs)) == 3
     assert {len(output.splitlines()) for output in outputs} == {300}
-    arguments = ("--from", folder / "state.genesis", "--answers", folder / "out.jsonl", "--verify")
-    assert cli("replay", folder / "q.jsonl", *arguments).code == 0
+    arguments = ("--from", folder / "state.genesis", "--answers", folder / "out.jsonl")
+    assert cli("verify", folder / "q.jsonl", *arguments).code == 0
 
 
 def test_forks_add_up(cli, refused, folder):
@@ -196,8 +196,6 @@ def test_plan_that_ends_before_the_log(cli, folder):
         ({"log": "rows.parquet", "out": "new.arrow"}, (), 2, "a: must be one column of numbers"),
         ({"log": "rows.parquet", "out": "new.arrow"}, ("--rows-per-message", "9999999"), 2, "the plan's limit"),
         ({"origin": "none"}, (), 3, "genesis file"),
-        ({}, ("--verify", "--answers", "there.jsonl"), 2, "--verify = true: publishes nothing"),
-        ({}, ("--answers", "there.jsonl"), 2, "--verify = false: must be added to compare"),
     ],
 )
 def test_refused_before_anything_is_paid(  # noqa: PLR0913, PLR0917 -- what is varied, and the fixtures
@@ -220,8 +218,6 @@ def test_out_must_be_named(refused, folder):
         argument for argument in _replay(folder, "--accept-cost") if argument not in {"--out", folder / "new.jsonl"}
     ]
     assert refused(2, *arguments) == "--out is not set: must name the file that the answers go to"
-    arguments = [*arguments[:4], "--verify"]
-    assert refused(2, *arguments) == "--answers is not set: --verify must know which answers to compare with"
     assert read_forks(folder / "state") == []
 
 

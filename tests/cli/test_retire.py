@@ -49,7 +49,7 @@ def test_keys_and_snapshots_are_erased_and_a_receipt_stays(cli, refused, served,
         ["skip", config, "--position", "9", "--yes"],
     ):
         assert _RETIRED in refused(3, *command)
-    verified = ["replay", served / "q.jsonl", "--from", served / "state", "--verify", "--answers", served / "out.jsonl"]
+    verified = ["verify", served / "q.jsonl", "--from", served / "state", "--answers", served / "out.jsonl"]
     assert _RETIRED in refused(3, *verified)
     assert _RETIRED in cli("check", config).out
     status = json.loads(cli("status", served / "state", "--json").out)

@@ -85,7 +85,7 @@ def test_serve_goes_on_behind_a_message_that_was_passed_over(stopped, cli, refus
     assert cli("status", folder / "state").code == 0
     assert cli("check", folder / "c.toml").code == 0
     assert "was passed over before" in refused(2, *skip)
-    verify = ("replay", folder / "q.jsonl", "--from", folder / "state.genesis", "--verify")
+    verify = ("verify", folder / "q.jsonl", "--from", folder / "state.genesis")
     assert cli(*verify, "--answers", folder / "out.jsonl").out.startswith("identical: 118 messages, 117 rounds")
 
 
@@ -111,7 +111,7 @@ def test_receipt_of_a_log_with_a_skipped_message_holds(stopped, cli):
 def test_fork_passes_a_message_over(stopped, cli):
     """Another run over the same log can be told to pass the message over too."""
     folder, position = stopped
-    fork = ("replay", folder / "q.jsonl", "--from", folder / "state.genesis", "--accept-cost")
+    fork = ("fork", folder / "q.jsonl", "--from", folder / "state.genesis", "--accept-cost")
     assert cli(*fork, "--out", folder / "f.jsonl", "--skip", str(position)).code == 0
     lines = (folder / "f.jsonl").read_bytes().splitlines()
     assert json.loads(lines[_AT])["error"] == "skipped"
@@ -153,7 +153,7 @@ def test_parquet(tmp_path, cli, rows):
     assert f"--position {position}" in result.stderr.decode().splitlines()[-1]
     assert cli("skip", tmp_path / "c.toml", "--position", str(position), "--yes").code == 0
     assert _serve(tmp_path).returncode == 0
-    verify = ("replay", tmp_path / "q.parquet", "--from", tmp_path / "state.genesis", "--verify")
+    verify = ("verify", tmp_path / "q.parquet", "--from", tmp_path / "state.genesis")
     verdict = cli(*verify, "--answers", tmp_path / "out.parquet").out
     assert verdict.startswith(f"identical: {-(-118 // rows)} messages, {118 - rows} rounds")
 

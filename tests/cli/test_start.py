@@ -44,4 +44,4 @@ def test_shells_complete_commands(shell):
     setting["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
     script = [sys.executable, "-c", "from oracle.cli.main import app; app(prog_name='perpetua')"]
     found = subprocess.run(script, env=setting, capture_output=True, check=False, text=True)
-    assert "replay" in found.stdout
+    assert "verify" in found.stdout

@@ -182,7 +182,7 @@ def test_status_of_shards(cli, sharded):
 
 def test_forks_of_one_shard(cli, sharded, tmp_path):
     """Its records pay for it and no others do: the largest epsilon is told, and the deltas are added up."""
-    command = ["replay", tmp_path / "q.jsonl", "--from", sharded / "shard-0002", "--accept-cost", "--out"]
+    command = ["fork", tmp_path / "q.jsonl", "--from", sharded / "shard-0002", "--accept-cost", "--out"]
     for name in ("one.jsonl", "two.jsonl"):
         assert cli(*command, tmp_path / name).code == 0
     status = msgspec.json.decode(cli("status", sharded, "--json").out)

@@ -150,12 +150,12 @@ def test_the_process_that_answers_large_batches_is_closed_by_itself():
         assert _limits(engine) == ["0", "0"]
 
 
-@pytest.mark.parametrize("name", ["init", "replay", "check", "status", "hypothesis", "topics", "plan"])
+@pytest.mark.parametrize("name", ["init", "verify", "check", "status", "hypothesis", "topics", "plan"])
 def test_every_command_closes_its_memory_before_it_looks_at_anything(tmp_path, name):
     """A command that waits for its first file, a pipe that nobody writes to, is closed already."""
     pipe = tmp_path / "c.toml"
     os.mkfifo(pipe)
-    more = {"init": ["--data", "rows.csv", "--state", "state"], "replay": ["--from", "state", "--verify"]}
+    more = {"init": ["--data", "rows.csv", "--state", "state"], "verify": ["--from", "state"]}
     line = command(name, pipe, *more.get(name, []))
     with subprocess.Popen([*_BARE, *line], env=environment(), cwd=tmp_path, stderr=subprocess.PIPE) as process:
         try:

@@ -147,7 +147,7 @@ def test_killed_again_and_again(tmp_path, kind, kills):
     assert left is not None
     assert left == right
     genesis = chain / "state.genesis"
-    verified = perpetua("replay", chain / f"q.{kind}", "--from", genesis, "--answers", output, "--verify", *_rows(kind))
+    verified = perpetua("verify", chain / f"q.{kind}", "--from", genesis, "--answers", output, *_rows(kind))
     assert (verified.returncode, verified.stdout[:10]) == (0, b"identical:"), verified.stderr.decode()
     assert len(list((chain / "state").glob("*.perp"))) == 1
     assert not list(chain.rglob("*.tmp"))
@@ -166,9 +166,7 @@ def test_every_kind_survives(tmp_path, predictor):
     for name in ("out.jsonl", "ledger.jsonl"):
         assert (chain / name).read_bytes() == (plain / name).read_bytes()
     answers = chain / "out.jsonl"
-    verified = perpetua(
-        "replay", chain / "q.jsonl", "--from", chain / "state.genesis", "--answers", answers, "--verify"
-    )
+    verified = perpetua("verify", chain / "q.jsonl", "--from", chain / "state.genesis", "--answers", answers)
     assert (verified.returncode, verified.stdout[:10]) == (0, b"identical:"), verified.stderr.decode()
     status = json.loads(perpetua("status", chain / "state", "--json").stdout)
     assert status["round"] > count / 2

@@ -117,7 +117,7 @@ def _finish(arena: Arena, row: Row, folder: Path, name: str) -> None:
     for arguments in (
         ("check", config),
         ("serve", config),
-        ("replay", folder / "q.jsonl", "--from", f"{state}.genesis", "--answers", f"{state}-out.jsonl", "--verify"),
+        ("verify", folder / "q.jsonl", "--from", f"{state}.genesis", "--answers", f"{state}-out.jsonl"),
     ):
         code, running = arena.launcher.run(*arguments)
         if code != 0:
