@@ -37,7 +37,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         delta: Per-record delta of the current phase.
         delta_spent: Sum of delta over the training set and all rounds so far.
         delta_limit: Its bound for ever, without forks.
-        forks: Times that `perpetua replay` answered another log from this folder.
+        forks: Times that `perpetua fork` answered another log from this folder.
         epsilon_with_forks: Epsilon of a record that the snapshots of all of these held, all runs together; forks of the
             genesis file or of a copy are recorded beside those, and add up too.
         delta_of_forks: Bound on the sum of delta that these cost the records that their snapshots held.

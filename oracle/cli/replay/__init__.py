@@ -1,1 +1,1 @@
-"""`perpetua replay`: recorded answers verified, or another log answered."""
+"""`perpetua verify` and `fork` (once `replay`): recorded answers verified, or another log answered."""

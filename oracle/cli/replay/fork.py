@@ -1,4 +1,4 @@
-"""The publishing half of `perpetua replay`: answer another log from a snapshot, as a second run that is paid for."""
+"""`perpetua fork`: answer another log from a snapshot, as a second run that is paid for."""
 
 import os
 import secrets

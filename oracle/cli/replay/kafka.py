@@ -1,4 +1,4 @@
-"""A Kafka topic as the log of `perpetua replay`: a range of offsets of one partition, and what was answered to it."""
+"""A Kafka topic as the log of `perpetua verify` and `fork`: a range of one partition, and what was answered to it."""
 
 import asyncio
 import logging

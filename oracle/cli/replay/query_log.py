@@ -1,4 +1,4 @@
-"""Query logs in files, as `perpetua replay` and `perpetua audit receipt` read them."""
+"""Query logs in files, as `perpetua verify`, `fork` and `audit receipt` read them."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""The verifying half of `perpetua replay`: re-execute a recorded log and compare; nothing is published.
+"""`perpetua verify`: re-execute a recorded log and compare; nothing is published.
 
 It says nothing of any answer before the running tag has shown that the log is the one that was answered: told of
 another log under the run's own key, "this answer differs" would be an answer, and a free one.

@@ -144,7 +144,7 @@ def test_privacy_in_words(page):
     assert page.text("privacy-delta") == "2.01e-12"
     assert page.text("privacy-words") == (
         "Proved for each record: ε = 0.75, and a δ of its own. Nothing is used up: a new query pays for itself, and "
-        "phases are planned so that the sum over endless rounds stays below its limit. What perpetua replay costs is "
+        "phases are planned so that the sum over endless rounds stays below its limit. What perpetua fork costs is "
         "not among them."
     )
     page.open(document(shard(0), protects_queries=False))
