@@ -88,7 +88,7 @@ class TrainedPredictor:
         Raises:
             InputError: A shape or a value is wrong; no query was answered.
             PlanExhaustedError: The plan has fewer rounds left; no query was answered.
-            StateError: It is closed, was interrupted while it answered, or belongs to the process this was forked from.
+            StateError: It is closed, was interrupted at work, or belongs to the process this one was forked from.
         """
         self._check_open()
         features = as_features(self.plan, "queries", queries)
@@ -176,7 +176,9 @@ class TrainedPredictor:
         return store
 
     def _snapshot(self) -> Snapshot:
-        facts = self.facts
+        self._whole = False
+        facts, arrays = self.facts, self._predictor.export()
+        self._whole = True
         return Snapshot(
             plan_digest=self.plan.digest,
             generation=self._generation + 1,
@@ -185,7 +187,7 @@ class TrainedPredictor:
             phase=facts.phase,
             rearms=facts.rearms,
             tag=self._tag.tobytes(),
-            arrays=self._predictor.export(),
+            arrays=arrays,
             origin=self._origin,
         )
 
@@ -193,7 +195,7 @@ class TrainedPredictor:
         if self._closed:
             raise StateError("the predictor is closed; `oracle.load` opens its state again")
         if not self._whole:
-            raise StateError("the predictor was interrupted while it answered; only its last saved state is whole")
+            raise StateError("the predictor was interrupted while it worked; only its last saved state is whole")
         if self._process != os.getpid():
             raise StateError("the predictor belongs to another process, and a copy would answer the same rounds")
 

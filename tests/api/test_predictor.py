@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped] 
 import oracle
 from connectors.base import Delivery
 from connectors.local.memory import MemoryLog, MemorySink, MemorySource
-from oracle.errors import DataError, InputError, PlanError, PlanExhaustedError, StateBusyError, StateError
+from oracle.errors import DataError, InputError, PlanError, PlanExhaustedError, RefusedError, StateBusyError, StateError
 from oracle.evaluation.trial import Table, run_trial
 from tests.predictors.examples import example
 
@@ -88,6 +88,7 @@ def test_the_batch_cut_changes_no_answer(predictor, asked, cuts):
     np.testing.assert_array_equal(np.concatenate(answers), expected)
     assert parts.facts == whole.facts
     np.testing.assert_array_equal(parts._tag, whole._tag)
+    assert whole._tag.any()
 
 
 def test_answers_are_those_of_a_trial():
@@ -182,6 +183,10 @@ class Interrupted:
             raise KeyboardInterrupt
         return answers
 
+    def export(self):
+        """Be interrupted."""
+        raise KeyboardInterrupt
+
 
 def test_an_interrupted_predictor_answers_no_more(tmp_path):
     """What it has in memory may be half done: it is neither asked again nor saved, and the saved state goes on."""
@@ -199,6 +204,19 @@ def test_an_interrupted_predictor_answers_no_more(tmp_path):
     predictor.close()
     with oracle.load(tmp_path / "state") as loaded:
         np.testing.assert_array_equal(loaded.answer(queries), expected)
+
+
+def test_a_predictor_interrupted_while_it_is_saved_answers_no_more(tmp_path):
+    """Bookkeeping is part of saving; the folder that was begun is no state."""
+    predictor = trained()
+    predictor._predictor = Interrupted(predictor._predictor)
+    with pytest.raises(KeyboardInterrupt):
+        predictor.save(tmp_path / "state")
+    with pytest.raises(StateError, match="was interrupted"):
+        predictor.answer([[1.0, 1.0]])
+    predictor.close()
+    with pytest.raises(StateError, match="holds no snapshot"):
+        oracle.load(tmp_path / "state")
 
 
 def test_a_forked_process_gets_no_answers():
@@ -248,6 +266,21 @@ def test_rows_are_checked():
         oracle.train(plan, features[:10], labels[:10])
     with pytest.raises(InputError, match="key length"):
         oracle.train(plan, features, labels, key=b"short")
+
+
+def test_a_starving_box_is_refused_and_a_checked_one_recorded(tmp_path):
+    """As `init` does: the count is noisy and paid for, and stands beside the state that was made after it."""
+    features, labels = rows()
+    box = table(predictor="rectangles", epsilon=50.0, alpha=0.5, beta=0.5, delta=0.1, features=[{"name": "radius"}])
+    plan = oracle.plan(box)
+    few = np.arange(len(labels)) < 5
+    with pytest.raises(RefusedError, match=r"no predictor was made: .* The rows have paid epsilon = "):
+        oracle.train(plan, features[:, :1], few)
+    with oracle.train(plan, features[:, :1], labels) as predictor:
+        predictor.save(tmp_path / "state")
+    (line,) = (tmp_path / "state.starts.jsonl").read_text().splitlines()
+    started = json.loads(line)
+    assert (started["passed"], started["beyond"] >= started["least"]) == (True, True)
 
 
 def test_what_only_the_command_line_does_is_refused():
