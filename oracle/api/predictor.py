@@ -24,6 +24,7 @@ from oracle.state.keys import create_key_file
 from oracle.state.place import Place
 from oracle.state.shards import holds_state
 from oracle.state.starts import record_start
+from oracle.state.unsaved import mark_unsaved, unmark_unsaved
 
 __all__ = ["Results", "TrainedPredictor", "load", "open_state"]
 
@@ -97,6 +98,8 @@ class TrainedPredictor:
             raise PlanExhaustedError(f"queries: {len(features):,} need a round each, and the plan has {left:,} left")
         valued = self.plan.answers == "value"
         labels, values = np.empty(len(features), dtype=np.int8), np.empty(len(features) if valued else 0)
+        if self._held is not None and self.facts.round == self._saved_round and len(features):
+            mark_unsaved(self._held[0], self._generation)
         self._whole = False
         for begin in range(0, len(features), BATCH):
             asked = features[begin : begin + BATCH]
@@ -112,9 +115,8 @@ class TrainedPredictor:
     def save(self, folder: Path | str | None = None) -> None:
         """Write the state to its folder, encrypted, in the format of `perpetua init`, and go on.
 
-        What is answered after it is lost if the process ends before the next `save` or `close`. The state read back
-        then answers those rounds again: with the same answers to the same queries (PRIVACY.md, Lemma 2d); no
-        statement covers other queries in their place.
+        Where the process ends between an answer and the next `save` or `close`, the state cannot be gone on with: it
+        would answer rounds again, which no proof covers for other queries (`oracle.state.unsaved`).
 
         Args:
             folder: The folder to make, with its key in the file `key`; needed the first time, and then the same one.
@@ -134,6 +136,7 @@ class TrainedPredictor:
             raise InputError("folder", str(path), f"must be {self._held[0]}: a second copy would answer rounds twice")
         self._held[1].save(self._snapshot())
         self._generation, self._saved_round = self._generation + 1, self.facts.round
+        unmark_unsaved(self._held[0])
 
     def close(self) -> None:
         """Save what was answered since the last `save`, if there is a folder, and release the folder.

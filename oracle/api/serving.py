@@ -8,7 +8,7 @@ from connectors.base import Sink, Source
 from oracle.api.predictor import open_state
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.registry import Board
+from oracle.telemetry.registry import Registry
 
 __all__ = ["serve"]
 
@@ -38,7 +38,7 @@ async def serve(
     """
     store, plan = open_state(folder, key)
     with store:
-        watch = Board(plan, PublicLog(model=plan.name), version=version("perpetua")).shard(0)
+        watch = Registry(plan, PublicLog(model=plan.name), version=version("perpetua")).shard(0)
         daemon = Daemon(
             plan=plan, store=store, source=source, sink=sink, watch=watch, settings=settings, clock=time.monotonic
         )

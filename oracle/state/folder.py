@@ -26,6 +26,7 @@ from oracle.state.header import HEADER_BYTES
 from oracle.state.place import place_of
 from oracle.state.retired import refuse_retired
 from oracle.state.store import check_generation, check_plan
+from oracle.state.unsaved import refuse_unsaved
 
 _Read = TypeVar("_Read")
 
@@ -102,6 +103,7 @@ class FolderStore:
         snapshot = self.bound(
             decode(data, self._master_key, plan_digest)
         )  # before its phase, and so its key, has ended
+        refuse_unsaved(self._folder, snapshot.generation)
         self._erase_older()
         return snapshot
 

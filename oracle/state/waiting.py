@@ -11,6 +11,7 @@ from oracle.state.folder import FolderStore, check_mode, newest_bytes, peek_fold
 from oracle.state.format import PublicHeader, Snapshot, decode
 from oracle.state.place import place_of
 from oracle.state.retired import share
+from oracle.state.unsaved import refuse_unsaved
 
 __all__ = ["DeferredStore"]
 
@@ -65,11 +66,14 @@ class DeferredStore:
             try:
                 if data is None:
                     return None
-                return decode(data, self._master_key, plan_digest).bound(place_of(self._folder))
+                snapshot = decode(data, self._master_key, plan_digest).bound(place_of(self._folder))
             except CorruptSnapshotError:
                 # Whoever holds the folder may have saved a newer one and erased this one while we read it.
                 if data == before:
                     raise
+            else:
+                refuse_unsaved(self._folder, snapshot.generation)
+                return snapshot
             before = data
         raise StorageError(f"state folder {self._folder}: snapshots change faster than they can be read")
 

@@ -219,6 +219,20 @@ def test_a_predictor_interrupted_while_it_is_saved_answers_no_more(tmp_path):
         oracle.load(tmp_path / "state")
 
 
+def test_a_state_left_behind_unsaved_is_opened_by_nobody(tmp_path):
+    """Its rounds would be answered again, with other queries; saved once more it is as good as any."""
+    state = tmp_path / "state"
+    script = (
+        "import os, sys, oracle; mine = oracle.load(sys.argv[1]); query = [0.5] * len(mine.plan.features); "
+        "mine.answer([query] * 3); mine.save(); mine.answer([query]); os._exit(9)"
+    )
+    with trained() as first:
+        first.save(state)
+    assert subprocess.run([sys.executable, "-c", script, str(state)], check=False, timeout=240).returncode == 9
+    with pytest.raises(StateError, match="ended without saving"):
+        oracle.load(state)
+
+
 def test_a_forked_process_gets_no_answers():
     """Else parent and child would answer the same rounds."""
     predictor = trained()
