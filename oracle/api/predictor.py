@@ -22,9 +22,9 @@ from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
 from oracle.state.place import Place
+from oracle.state.program import is_programs, say_answering, say_saved
 from oracle.state.shards import holds_state
 from oracle.state.starts import record_start
-from oracle.state.unsaved import mark_unsaved, unmark_unsaved
 
 __all__ = ["Results", "TrainedPredictor", "load", "open_state"]
 
@@ -99,7 +99,7 @@ class TrainedPredictor:
         valued = self.plan.answers == "value"
         labels, values = np.empty(len(features), dtype=np.int8), np.empty(len(features) if valued else 0)
         if self._held is not None and self.facts.round == self._saved_round and len(features):
-            mark_unsaved(self._held[0], self._generation)
+            say_answering(self._held[0], self._generation)
         self._whole = False
         for begin in range(0, len(features), BATCH):
             asked = features[begin : begin + BATCH]
@@ -116,7 +116,7 @@ class TrainedPredictor:
         """Write the state to its folder, encrypted, in the format of `perpetua init`, and go on.
 
         Where the process ends between an answer and the next `save` or `close`, the state cannot be gone on with: it
-        would answer rounds again, which no proof covers for other queries (`oracle.state.unsaved`).
+        would answer rounds again, which no proof covers for other queries (`oracle.state.program`).
 
         Args:
             folder: The folder to make, with its key in the file `key`; needed the first time, and then the same one.
@@ -136,7 +136,7 @@ class TrainedPredictor:
             raise InputError("folder", str(path), f"must be {self._held[0]}: a second copy would answer rounds twice")
         self._held[1].save(self._snapshot())
         self._generation, self._saved_round = self._generation + 1, self.facts.round
-        unmark_unsaved(self._held[0])
+        say_saved(self._held[0])
 
     def close(self) -> None:
         """Save what was answered since the last `save`, if there is a folder, and release the folder.
@@ -204,28 +204,31 @@ class TrainedPredictor:
 
 
 def load(folder: Path | str, *, key: Path | str | None = None) -> TrainedPredictor:
-    """Go on from a state that `TrainedPredictor.save` or `perpetua init` wrote; it holds the folder until `close`.
+    """Go on from a state that `TrainedPredictor.save` wrote; it holds the folder until `close`.
 
-    Once `perpetua serve` has answered from a state, only `serve` may: what it has committed may be ahead of the
-    snapshot. Such a state is refused, but for one that never got a second snapshot, which nothing here can tell.
+    Once a daemon has opened a state, only daemons may: what it has committed may be ahead of the snapshot. So states of
+    `perpetua init` are theirs from the start (`oracle.state.program`).
 
     Args:
         folder: The state folder of one shard.
         key: Its key file; by default `key` in the folder.
 
     Raises:
-        StateError: It cannot be read, another process holds it, or a daemon has answered from it.
+        StateError: It cannot be read, another process holds it, or it is a daemon's.
         StorageError: The disk fails.
     """
     path = Path(folder).resolve()
     store, plan = open_state(path, key)
     with contextlib.ExitStack() as undo:
         undo.callback(store.close)
+        if not is_programs(path):
+            raise StateError(
+                f"{path}: no program has saved this state, or a daemon has opened it: only `serve` may go on"
+            )
         snapshot = store.load_latest(plan.digest)
         if snapshot is None:
             raise StateError(f"{path}: it holds no snapshot; make a state with `perpetua init`")
-        if snapshot.position > 0:
-            raise StateError(f"{path}: `perpetua serve` has answered from this state, so only `serve` may go on")
+        say_saved(path)
         loaded = TrainedPredictor(plan, restore_predictor(plan, snapshot.arrays), snapshot, (path, store))
         undo.pop_all()
     return loaded

@@ -24,9 +24,9 @@ from oracle.state.files import replace_durably
 from oracle.state.format import PublicHeader, Snapshot, check_place, decode, encode, peek
 from oracle.state.header import HEADER_BYTES
 from oracle.state.place import place_of
+from oracle.state.program import hand_over
 from oracle.state.retired import refuse_retired
 from oracle.state.store import check_generation, check_plan
-from oracle.state.unsaved import refuse_unsaved
 
 _Read = TypeVar("_Read")
 
@@ -103,7 +103,7 @@ class FolderStore:
         snapshot = self.bound(
             decode(data, self._master_key, plan_digest)
         )  # before its phase, and so its key, has ended
-        refuse_unsaved(self._folder, snapshot.generation)
+        hand_over(self._folder, snapshot.generation)
         self._erase_older()
         return snapshot
 

@@ -10,8 +10,8 @@ from oracle.errors import CorruptSnapshotError, StateBusyError, StorageError
 from oracle.state.folder import FolderStore, check_mode, newest_bytes, peek_folder, read_plan, written_at
 from oracle.state.format import PublicHeader, Snapshot, decode
 from oracle.state.place import place_of
+from oracle.state.program import hand_over
 from oracle.state.retired import share
-from oracle.state.unsaved import refuse_unsaved
 
 __all__ = ["DeferredStore"]
 
@@ -72,7 +72,7 @@ class DeferredStore:
                 if data == before:
                     raise
             else:
-                refuse_unsaved(self._folder, snapshot.generation)
+                hand_over(self._folder, snapshot.generation)
                 return snapshot
             before = data
         raise StorageError(f"state folder {self._folder}: snapshots change faster than they can be read")

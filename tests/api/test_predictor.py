@@ -17,6 +17,8 @@ from connectors.base import Delivery
 from connectors.local.memory import MemoryLog, MemorySink, MemorySource
 from oracle.errors import DataError, InputError, PlanError, PlanExhaustedError, RefusedError, StateBusyError, StateError
 from oracle.evaluation.trial import Table, run_trial
+from oracle.state.folder import FolderStore
+from oracle.state.keys import read_key_file
 from tests.predictors.examples import example
 
 KEY = bytes(range(32))
@@ -189,7 +191,7 @@ class Interrupted:
 
 
 def test_an_interrupted_predictor_answers_no_more(tmp_path):
-    """What it has in memory may be half done: it is neither asked again nor saved, and what was answered is in no state."""
+    """What it has in memory may be half done: it is neither asked nor saved again, and its state is behind it."""
     queries = rows()[0][:50]
     expected = trained().answer(queries)
     predictor = trained()
@@ -215,7 +217,7 @@ def test_a_predictor_interrupted_while_it_is_saved_answers_no_more(tmp_path):
     with pytest.raises(StateError, match="was interrupted"):
         predictor.answer([[1.0, 1.0]])
     predictor.close()
-    with pytest.raises(StateError, match="holds no snapshot"):
+    with pytest.raises(StateError, match="no program has saved this state"):
         oracle.load(tmp_path / "state")
 
 
@@ -231,6 +233,19 @@ def test_a_state_left_behind_unsaved_is_opened_by_nobody(tmp_path):
     assert subprocess.run([sys.executable, "-c", script, str(state)], check=False, timeout=240).returncode == 9
     with pytest.raises(StateError, match="ended without saving"):
         oracle.load(state)
+
+
+def test_what_a_daemon_has_opened_is_a_daemons(tmp_path):
+    """It may have answered rounds and died before it saved; a state that no program saved may be such a one."""
+    with trained() as first:
+        first.save(tmp_path / "state")
+        plan = first.plan
+    for _ in range(2):  # a program may go on from it, again and again
+        oracle.load(tmp_path / "state").close()
+    with FolderStore.open(tmp_path / "state", read_key_file(tmp_path / "state" / "key")) as store:
+        assert store.load_latest(plan.digest) is not None  # as the daemon begins
+    with pytest.raises(StateError, match="a daemon has opened it"):
+        oracle.load(tmp_path / "state")
 
 
 def test_a_forked_process_gets_no_answers():
