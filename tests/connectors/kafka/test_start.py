@@ -121,7 +121,7 @@ def _handled(pid: int) -> bool:
     return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
-@pytest.mark.parametrize("words", [("check",), ("topics",), ("replay", "--verify", "--from")])
+@pytest.mark.parametrize("words", [("check",), ("topics",), ("verify", "--from")])
 def test_the_clients_own_talk_is_on_no_terminal(configure, tmp_path, absent, words):
     """All that a command says about brokers that are not there is its own line about them."""
     config = configure(absent)
