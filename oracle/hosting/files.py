@@ -17,11 +17,9 @@ from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import DaemonSettings
 from oracle.runtime.recovery import Placed, check_order
-from oracle.runtime.worker.handover import Engine
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.keys import read_key_file
 from oracle.state.shards import refuse_copies, refuse_sharded
-from oracle.telemetry.log import PublicLog
 
 _STDOUT = "stdout"
 """Name of the commit record that goes with standard output, in the state folder."""
@@ -30,7 +28,6 @@ __all__ = [
     "daemon_settings",
     "inspect_sink",
     "last_commit",
-    "new_engine",
     "open_sink",
     "open_source",
     "open_store",
@@ -46,11 +43,6 @@ def daemon_settings(config: Config) -> DaemonSettings:
         snapshot_seconds=config.state.snapshot_seconds,
         drain_seconds=config.service.drain_seconds,
     )
-
-
-def new_engine(config: Config, log: PublicLog) -> Engine:
-    """Return where one shard's queries are answered; to be closed behind its daemon."""
-    return Engine(lambda: log.info("engine.apart"), stays=config.service.engine == "inside")
 
 
 def open_store(table: StateTable) -> tuple[FolderStore, Plan]:

@@ -17,7 +17,7 @@ from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
 from oracle.errors import BusError, InputError, MisplacedError, StateError
-from oracle.hosting.files import daemon_settings, new_engine
+from oracle.hosting.files import daemon_settings
 from oracle.hosting.kafka_settings import kafka_settings, largest_reply
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
@@ -28,7 +28,6 @@ from oracle.state.keys import mark_key, read_key_file
 from oracle.state.shards import refuse_copies, shard_count, shard_folder
 from oracle.state.waiting import DeferredStore
 from oracle.telemetry.ledger_event import standing
-from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
@@ -106,12 +105,12 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
     return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, board: Registry, version: str, log: PublicLog) -> tuple[Fleet, Membership]:
+def make_fleet(model: KafkaModel, board: Registry, version: str) -> tuple[Fleet, Membership]:
     """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
     config = model.config
 
     def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, board.shard(partition), version, log.of(partition))
+        return _ServedShard(membership.model, partition, board.shard(partition), version)
 
     fleet = Fleet(
         open_shard,
@@ -176,7 +175,7 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, watch: Reporter, version: str, log: PublicLog) -> None:
+    def __init__(self, model: KafkaModel, partition: int, watch: Reporter, version: str) -> None:
         config, plan = model.config, model.plan
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
@@ -186,7 +185,6 @@ class _ServedShard:
             return standing(version, record, started=started, begins=source.begins, stops=stops)
 
         self._store = DeferredStore(shard_folder(config.state.folder, partition), model.master_key)
-        self._engine = new_engine(config, log)
         self._daemon = Daemon(
             plan=plan,
             store=self._store,
@@ -196,7 +194,6 @@ class _ServedShard:
             settings=daemon_settings(config),
             clock=time.monotonic,
             announce=announce,
-            restore=self._engine.restore,
         )
 
     @property
@@ -212,5 +209,4 @@ class _ServedShard:
         except MisplacedError as exc:
             raise misplaced(self._settings, self._partition, exc) from exc
         finally:
-            self._engine.close()
             self._store.close()

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from oracle.errors import BusError, EngineLostError, FencedError, ResourceError, StorageError
+from oracle.errors import BusError, FencedError, ResourceError, StorageError
 from oracle.runtime.signals import install_signals
 from oracle.telemetry.registry import Registry
 
@@ -190,7 +190,7 @@ class Fleet:
         self._failed[partition] = error
         if ours:
             del self._tasks[partition]
-        if not self._tasks or isinstance(error, EngineLostError | ResourceError):  # a restart mends it
+        if not self._tasks or isinstance(error, ResourceError):  # a restart mends it
             self._over.set()
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:

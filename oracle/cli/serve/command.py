@@ -1,7 +1,6 @@
 """`perpetua serve`: the daemon."""
 
 import asyncio
-import contextlib
 import os
 import time
 from pathlib import Path
@@ -18,7 +17,6 @@ from oracle.hosting.files import (
     daemon_settings,
     inspect_sink,
     last_commit,
-    new_engine,
     open_sink,
     open_source,
     open_store,
@@ -76,10 +74,7 @@ def _say_what_is_passed(config: Config, log: PublicLog) -> None:
 async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
     board = Registry(plan, log, version=version())
     watch = board.shard(0)
-    with (
-        contextlib.closing(new_engine(config, log)) as engine,
-        Progress("serving", stream_end(config), "of the source") as progress,
-    ):
+    with Progress("serving", stream_end(config), "of the source") as progress:
         daemon = Daemon(
             plan=plan,
             store=store,
@@ -89,7 +84,6 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
             settings=daemon_settings(config),
             clock=time.monotonic,
             on_progress=progress.at,
-            restore=engine.restore,
         )
         daemon.install_signals(os._exit)
         async with watched(config.web, board, lambda _shard: config.state.folder, log):

@@ -1,7 +1,6 @@
 """`perpetua serve` on MQTT: one shard, journalled on this machine."""
 
 import asyncio
-import contextlib
 import os
 import time
 from typing import Any
@@ -11,7 +10,7 @@ from oracle.cli.serve.web import watched
 from oracle.cli.version import version
 from oracle.config.daemon import Config
 from oracle.errors import MisplacedError, PerpetuaError
-from oracle.hosting.files import daemon_settings, new_engine, open_store
+from oracle.hosting.files import daemon_settings, open_store
 from oracle.hosting.mqtt import misplaced, open_bus
 from oracle.planning.plan import Plan
 from oracle.runtime.daemon import Daemon
@@ -61,22 +60,20 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
     board = Registry(plan, log, version=version())
     watch = board.shard(0)
     bus = open_bus(config, plan, log, watch)
-    with contextlib.closing(new_engine(config, log)) as engine:
-        daemon = Daemon(
-            plan=plan,
-            store=store,
-            source=bus.source,
-            sink=bus.sink,
-            watch=watch,
-            settings=daemon_settings(config),
-            clock=time.monotonic,
-            announce=announce,
-            retention=bus.source,
-            restore=engine.restore,
-        )
-        daemon.install_signals(os._exit)
-        async with watched(config.web, board, lambda _shard: config.state.folder, log):
-            try:
-                return await daemon.run()
-            except MisplacedError as exc:
-                raise misplaced(config, exc) from exc
+    daemon = Daemon(
+        plan=plan,
+        store=store,
+        source=bus.source,
+        sink=bus.sink,
+        watch=watch,
+        settings=daemon_settings(config),
+        clock=time.monotonic,
+        announce=announce,
+        retention=bus.source,
+    )
+    daemon.install_signals(os._exit)
+    async with watched(config.web, board, lambda _shard: config.state.folder, log):
+        try:
+            return await daemon.run()
+        except MisplacedError as exc:
+            raise misplaced(config, exc) from exc
