@@ -8,7 +8,8 @@ from connectors.kafka.outgoing import Outgoing
 from connectors.kafka.settings import KafkaSettings
 
 _SETTINGS = KafkaSettings(servers=("b:9092",), topic="q", answers="a", group="g", model="m", dead_letter="d")
-_REPLY = st.builds(Reply, st.binary(max_size=90), st.sampled_from(["x/one", "x/other"]), key=st.none() | st.binary(), rejected=st.none())
+_KINDS = st.sampled_from(["x/one", "x/other"])
+_REPLY = st.builds(Reply, st.binary(max_size=90), _KINDS, key=st.none() | st.binary(), rejected=st.none())
 
 
 def _batches(replies, room):
