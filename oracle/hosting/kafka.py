@@ -190,7 +190,7 @@ class _ServedShard:
             store=self._store,
             source=source,
             sink=KafkaSink(model.settings, partition, source, told=watch),
-            watch=watch,
+            reporter=watch,
             settings=daemon_settings(config),
             clock=time.monotonic,
             announce=announce,

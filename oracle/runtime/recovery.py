@@ -6,9 +6,9 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from connectors.base import Commit, Committed, Delivery, Sink, Source
+from connectors.columns import joined_commit
 from oracle.codec.batches import DecodedBatch
 from oracle.errors import LogDivergedError, MisplacedError, PlanExhaustedError, RetiredError, SourceError
-from oracle.runtime.commit_queue import joined_commit
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.shard import Shard
 

@@ -40,7 +40,7 @@ def _daemon(source, store, clock, announce=None):
         store=store,
         source=source,
         sink=MemorySink(source.log),
-        watch=Reporter(small_plan(), PublicLog(io.StringIO())),
+        reporter=Reporter(small_plan(), PublicLog(io.StringIO())),
         settings=DaemonSettings(snapshot_seconds=30.0),
         clock=clock,
         announce=announce,

@@ -80,7 +80,7 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
             store=store,
             source=open_source(config, plan),
             sink=open_sink(config),
-            watch=watch,
+            reporter=watch,
             settings=daemon_settings(config),
             clock=time.monotonic,
             on_progress=progress.at,

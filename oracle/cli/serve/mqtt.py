@@ -65,7 +65,7 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
         store=store,
         source=bus.source,
         sink=bus.sink,
-        watch=watch,
+        reporter=watch,
         settings=daemon_settings(config),
         clock=time.monotonic,
         announce=announce,
