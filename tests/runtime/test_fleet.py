@@ -54,7 +54,7 @@ def _fleet(shards, drain_seconds=0.1):
         lambda _partition: next(made),
         Registry(small_plan(), PublicLog(io.StringIO()), version="test", grouped=True),
         drain_seconds=drain_seconds,
-        patience=0.0,
+        retry_seconds=0.0,
         clock=time.monotonic,
     )
 
