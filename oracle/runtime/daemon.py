@@ -69,7 +69,7 @@ class Daemon:
 
     Formal guarantees:
         * What the sink shows after any number of crashes equals what one uninterrupted run shows, byte for byte.
-        * A snapshot is only ever taken at a committed position.
+        * A snapshot is only ever written at a committed position.
 
     Args:
         plan: The plan.

@@ -133,6 +133,7 @@ class Pipeline:
         self._batches: asyncio.Queue[DecodedBatch | _Notice | Exception] = asyncio.Queue(1)
         self._outcomes = OutcomeQueue()
         self._committed_at = clock()
+        self._settled = shard.position
 
     async def run(self, fetched: Sequence[Delivery] = (), first_rows: int | None = None) -> bool:
         """Serve until the stream ends, a stop is asked for, or the plan has ended; return whether the plan has.
@@ -241,16 +242,16 @@ class Pipeline:
         """Do what waits until nothing is to be answered, if all that was answered is durable."""
         if self._checkpoints.durable < self._shard.position:
             return  # there will be a notice when it is
-        if notice is _Notice.DURABLE:
-            await self._settle(stages)
-            return
-        await self._snapshot_if_due(stages)
-        if self._refresh_seconds is not None and self._clock() - self._committed_at >= self._refresh_seconds:
+        await self._settle(stages)
+        seconds = self._refresh_seconds
+        if notice is _Notice.IDLE and seconds is not None and self._clock() - self._committed_at >= seconds:
             await self._sink.commit(Commit([], [], self._shard.position, self._shard.mark.pack()))
             self._committed_at = self._clock()
 
     async def _settle(self, stages: asyncio.TaskGroup) -> None:
-        await asyncio.to_thread(self._shard.settle)
+        if self._settled != self._shard.position:
+            await asyncio.to_thread(self._shard.settle)
+            self._settled = self._shard.position
         await self._snapshot_if_due(stages)
 
     async def _snapshot_if_due(self, stages: asyncio.TaskGroup) -> None:

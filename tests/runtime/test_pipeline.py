@@ -6,10 +6,11 @@ import pytest
 
 from connectors.base import Commit
 from connectors.local.memory import MemoryLog, MemorySink
-from oracle.errors import StorageError
+from oracle.errors import MessageError, StorageError
 from oracle.predictors.base import PublicFacts
 from oracle.runtime.pipeline import Answered, OutcomeQueue
 from oracle.runtime.shard import Outcome
+from tests.support.poisoned import FAILING, body, restore_poisoned
 from tests.support.shards import bodies, daemon_over, new_store
 from tests.support.waiting import until
 
@@ -59,6 +60,19 @@ async def test_nothing_follows_a_commit_that_failed():
         await task
     assert sink.begun == [_ROWS]
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_what_was_answered_before_an_error_is_durable_when_it_is_raised():
+    """So an operator can pass the message over: the shard stands right before it."""
+    log = MemoryLog.of([*bodies(4), body(FAILING, 0.5)])
+    sink = _Gate(log)
+    task = asyncio.create_task(daemon_over(log, new_store(), sink, batch_rows=1, restore=restore_poisoned).run())
+    await until(lambda: sink.begun)
+    await asyncio.sleep(0.2)
+    sink.open_to_all.set()
+    with pytest.raises(MessageError, match="position 5"):
+        await task
+    assert log.committed.position == 4
 
 
 def _answered(rounds):
