@@ -90,7 +90,7 @@ def test_a_broker_that_is_silent_while_answers_are_executed_again(mortal, reques
         nonlocal opened
         await real(source, position)
         opened += 1
-        monkeypatch.setattr(recovery, "_PATIENCE", 1.0 if opened == 1 else patience)
+        monkeypatch.setattr(recovery, "_FETCH_SECONDS", 1.0 if opened == 1 else patience)
         if opened == 1:
             mortal.pause()
 
