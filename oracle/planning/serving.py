@@ -72,7 +72,7 @@ def serving(plan: Plan) -> Serving:
     >>> table = {"name": "m", "predictor": "classical", "epsilon": 1.0, "examples": 10**6, "concept": "stump"}
     >>> plan = wish_for(parse_model({"model": {**table, "features": [{"name": "a"}]}}))
     >>> serving(plan).daemon >> 20
-    1072
+    880
     """
     fits = max(min(most_rows(plan), plan.limits.batch_bytes // least_bytes(plan)), 1)
     rows = max(BATCH_BYTES, fits * row_bytes(plan))
