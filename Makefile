@@ -11,7 +11,7 @@ DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test test-slow lint format adversaries \
-	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises asyncapi reference docs lock notices clean
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises asyncapi reference docs lock notices mutants wheel clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -128,6 +128,9 @@ demo-delays: dev ## flights that arrive late, by stumps, beside others; writes b
 
 notices: dev ## say what the image has of others: deploy/sbom.cdx.json, deploy/THIRD_PARTY_NOTICES.md
 	@deploy/notices.sh $(VENV)
+
+wheel: $(VENV)/.installed ## build dist/: source distribution and wheel; try the wheel in an environment of its own
+	@deploy/wheel.sh $(VENV)
 
 lock: $(VENV)/.installed ## make the lock files again (UPGRADE=1: with the newest versions allowed)
 	@UPGRADE="$(UPGRADE)" deploy/lock.sh $(VENV)
