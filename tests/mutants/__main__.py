@@ -87,8 +87,7 @@ def _outcome(mutant: Mutant, tree: Path) -> str:
 
 def _run(tests: Iterable[str], tree: Path, seconds: float | None) -> int:
     """Run tests of a tree; return pytest's exit status, 1 if they hang."""
-    # Compiled files are known by time and length, which a mutant may share with what it replaces.
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
     command = [sys.executable, *_PYTEST, *tests]
     try:
         done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=seconds, check=False)
