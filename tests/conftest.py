@@ -1,7 +1,7 @@
 """Settings of all tests, and their two speeds.
 
-`make test` runs what is not `slow`: every feature, every bus on its real broker, every kind of crash once. `make test-all`
-runs the rest. A test is slow by its own mark, or by the list below.
+`make test` runs what is not `slow`: every feature, every bus on its real broker, every kind of crash once. The rest is
+for `make test-all`. A test is slow by its own mark, or by the list below.
 """
 
 from pathlib import Path
