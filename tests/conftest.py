@@ -16,7 +16,7 @@ settings.load_profile("any speed")
 
 _HERE: Final = Path(__file__).parent
 
-_SLOW: Final = (
+SLOW: Final = (
     "audit/test_audit_command.py",
     "audit/test_crash.py",
     "audit/test_games.py",
@@ -50,7 +50,7 @@ _SLOW: Final = (
 )
 """Folders and files of `tests`."""
 
-_FIRST: Final = (
+FIRST: Final = (
     "audit/test_crash.py::test_noise_that_is_drawn_again_is_found",
     "audit/test_games.py::test_a_whole_predictor_stays_below_its_claim_and_comes_near",
     "connectors/kafka/test_acl.py::test_recipe_is_enough_and_keeps_askers_apart",
@@ -76,5 +76,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             place = item.nodeid.removeprefix("tests/")
-            if place.startswith(_SLOW) and not place.startswith(_FIRST):
+            if place.startswith(SLOW) and not place.startswith(FIRST):
                 item.add_marker(pytest.mark.slow)
