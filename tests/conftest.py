@@ -23,7 +23,6 @@ SLOW: Final = (
     "audit/test_mutants.py",
     "benchmarks",
     "connectors/kafka/test_acl.py",
-    "connectors/kafka/test_apart_kafka.py",
     "connectors/kafka/test_bridge.py",
     "connectors/kafka/test_broker.py",
     "connectors/kafka/test_broker_security.py",
