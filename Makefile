@@ -10,8 +10,8 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test test-slow lint format adversaries \
-	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises asyncapi reference docs lock notices clean
+.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test test-all test-slow lint format adversaries \
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises asyncapi reference docs lock notices mutants wheel clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -35,9 +35,18 @@ demo: $(VENV)/.installed ## run the demonstration
 kafka-demo: $(VENV)/.installed broker ## run the demonstration over a Kafka broker of its own
 	@deploy/kafka/demo.sh $(VENV)
 
-test: lint broker browser bus watch ## run all checks, then all tests; the first failure stops
+# COVERAGE=1 measures what the tests' own process runs; after both speeds test-all prints it.
+COVERAGE ?=
+
+test: lint broker browser bus watch ## run all checks, then the tests of the first speed (minutes); the first failure stops
 	@echo "== pytest"
-	@$(BIN)/pytest -n $(WORKERS) $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(if $(COVERAGE),--cov --cov-report=) $(ARGS)
+
+test-all: dev broker browser bus watch ## run all other tests: storms, leaks, audits, experiments, more of each broker
+	@$(BIN)/pytest -n $(WORKERS) -m slow $(if $(COVERAGE),--cov --cov-append --cov-report=term) $(ARGS)
+
+mutants: dev broker ## plant the faults of tests/mutants; tests must find each (ARGS="--only Kafka")
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 # How much later a sync and a broker's answer come, in milliseconds; what else ARGS chooses (ARGS="tests/connectors/kafka -x").
 SLOW_DISK_MS ?= 100
@@ -128,6 +137,9 @@ demo-delays: dev ## flights that arrive late, by stumps, beside others; writes b
 
 notices: dev ## say what the image has of others: deploy/sbom.cdx.json, deploy/THIRD_PARTY_NOTICES.md
 	@deploy/notices.sh $(VENV)
+
+wheel: $(VENV)/.installed ## build dist/: source distribution and wheel; try the wheel in an environment of its own
+	@deploy/wheel.sh $(VENV)
 
 lock: $(VENV)/.installed ## make the lock files again (UPGRADE=1: with the newest versions allowed)
 	@UPGRADE="$(UPGRADE)" deploy/lock.sh $(VENV)

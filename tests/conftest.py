@@ -1,7 +1,98 @@
-"""Settings of all tests."""
+"""Settings of all tests, and their two speeds.
 
+`make test` runs what is not `slow`: every feature, every bus on its real broker, every kind of crash once. The rest is
+for `make test-all`. A test is slow by its own mark, or by the list below.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 # How long an example takes, or making one up, says something about the machine only.
 settings.register_profile("any speed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
+
+_HERE: Final = Path(__file__).parent
+
+SLOW: Final = (
+    "accounting/test_theorem_b_prime.py::test_a_choice_before_is_paid_by_its_rho",
+    "audit/test_audit_command.py",
+    "audit/test_crash.py",
+    "audit/test_games.py",
+    "audit/test_mutants.py",
+    "benchmarks",
+    "cli/test_budget.py::test_two_at_once_do_not_pass_it_together",
+    "cli/test_evaluate.py",
+    "cli/test_flights_data.py",
+    "cli/test_flights_report.py::test_the_plot_is_the_same_bytes_each_time",
+    "cli/test_init_check.py::test_remedies_help",
+    "cli/test_init_shards.py::test_interrupted_init_can_be_run_again",
+    "connectors/kafka/test_acl.py",
+    "connectors/kafka/test_bridge.py",
+    "connectors/kafka/test_broker.py",
+    "connectors/kafka/test_broker_security.py",
+    "connectors/kafka/test_closing.py",
+    "connectors/kafka/test_cut_over.py",
+    "connectors/kafka/test_failures_broker.py",
+    "connectors/kafka/test_failures_crash.py",
+    "connectors/kafka/test_failures_shards.py",
+    "connectors/kafka/test_fencing.py",
+    "connectors/kafka/test_leaks_kafka.py",
+    "connectors/kafka/test_log_changes.py",
+    "connectors/kafka/test_log_markers.py",
+    "connectors/kafka/test_replay_kafka.py",
+    "connectors/kafka/test_reply_topics.py",
+    "connectors/kafka/test_same_instance.py",
+    "connectors/kafka/test_security.py",
+    "connectors/kafka/test_states.py",
+    "connectors/kafka/test_strangers.py",
+    "connectors/kafka/test_watched.py",
+    "connectors/mqtt/test_failures.py",
+    "connectors/mqtt/test_security.py",
+    "connectors/mqtt/test_states.py",
+    "experiments",
+    "leaks",
+    "planning/test_suggest.py",
+    "predictors/test_strings.py::TestTextAndNumber",
+    "runtime/test_peaks.py",
+    "storms",
+)
+"""Folders, files and tests of `tests`."""
+
+FIRST: Final = (
+    "audit/test_crash.py::test_noise_that_is_drawn_again_is_found",
+    "audit/test_games.py::test_a_whole_predictor_stays_below_its_claim_and_comes_near",
+    "cli/test_evaluate.py::test_a_promise_that_is_kept",
+    "cli/test_evaluate.py::test_a_released_score",
+    "cli/test_evaluate.py::test_refusals",
+    "connectors/kafka/test_acl.py::test_recipe_is_enough_and_keeps_askers_apart",
+    "connectors/kafka/test_failures_crash.py::test_killed_at_any_time[rectangles]",
+    "connectors/kafka/test_fencing.py::test_a_process_that_slept_through_its_session_answers_nothing_twice[one",
+    "connectors/kafka/test_replay_kafka.py::test_answers_on_the_topic_are_proved",
+    "connectors/kafka/test_reply_topics.py::test_a_reply_topic_that_was_never_made_does_not_stop_a_start",
+    "connectors/kafka/test_security.py::test_who_does_not_is_refused_at_once_with_the_reason",
+    "connectors/kafka/test_strangers.py::test_what_others_do_to_the_groups_offsets_ends_no_model",
+    "connectors/mqtt/test_failures.py::test_paused_broker_is_like_a_cut_network",
+    "connectors/mqtt/test_security.py::test_daemon_serves_over_mutual_tls_and_no_secret_is_printed",
+    "connectors/mqtt/test_states.py::test_wrong_password_at_the_start_is_the_configurations",
+    "leaks/test_leaks.py::test_nothing_shows_inside",
+    "leaks/test_leaks.py::test_worlds_are_neighbours_with_one_transcript",
+    "planning/test_suggest.py::test_every_predictor_and_slicing_is_there_once",
+    "planning/test_suggest.py::test_what_cannot_be_says_why",
+    "storms/crash/test_kill.py::test_every_kind_survives[rectangles]",
+    "storms/fuzz",
+    "storms/power/test_calls.py",
+    "storms/power/test_power.py::test_power_is_lost",
+)
+"""What of these is not slow: one of each kind."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what the list says."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            place = item.nodeid.removeprefix("tests/")
+            if place.startswith(SLOW) and not place.startswith(FIRST):
+                item.add_marker(pytest.mark.slow)

@@ -12,6 +12,7 @@ from oracle.accounting.between_thresholds import TABLE_REACH, laplace_log_delta,
 from oracle.accounting.events import (
     BetweenThresholdsEvent,
     Composed,
+    EdgesEvent,
     EitherOf,
     Event,
     NoiseDistanceEvent,
@@ -150,3 +151,11 @@ def test_a_negative_epsilon_is_refused(epsilon: float) -> None:
 def test_a_guarantee_states_its_event() -> None:
     """The statement carries what it is about."""
     assert guarantee(BETWEEN, 4.0) == Guarantee(4.0, delta_at(BETWEEN, 4.0), BETWEEN)
+
+
+def test_a_learned_edge_costs_twice_its_scale() -> None:
+    """Losses of three sides change by -1, 0 or 1 each: (6 e, 0), and less is not enough."""
+    edges = EdgesEvent(0.25, 3)
+    assert delta_at(edges, 1.5) == 0.0
+    assert delta_at(edges, math.nextafter(1.5, 0.0)) == 1.0
+    assert delta_at(Composed((edges, StopperEvent(0.5))), 1.75) == 1.0

@@ -120,6 +120,7 @@ def test_what_is_signed_follows_from_the_snapshot(served):
     assert (statement.round, statement.rearms) == (snapshot.round, snapshot.rearms)
     assert statement.tag_commitment == tag_commitment(plan.digest, snapshot.round, snapshot.tag)
     assert statement.tag_commitment != tag_commitment(plan.digest, snapshot.round, bytes(16))
+    assert statement.tag_commitment != tag_commitment(plan.digest, snapshot.round + 1, snapshot.tag)
     assert statement.delta_spent == plan.delta_spent(1, 400)
     assert verify_statement(statement) == []
 

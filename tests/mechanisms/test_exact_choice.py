@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from oracle.mechanisms.addresses import Addresses
-from oracle.mechanisms.choice.exact import KeyedBits, Places, choose_place, exp_bounds
+from oracle.mechanisms.choice.exact import KeyedBits, Places, _decide, choose_place, exp_bounds
 from oracle.mechanisms.keys import PhaseKey
 
 _GROUPS = ((0, 3), (2, 1), (2, 5), (1, 2), (7, 6), (3, 0))
@@ -154,6 +154,19 @@ def test_more_digits_are_asked_for_only_where_needed():
         bits = _Counting(int(near_edge * 2**53) << 459, 512)
         choose_place(1.0, lambda _reach: pair, bits, precision=8)
         assert (bits.asked > 16) == more
+
+
+def test_a_level_is_chosen_only_where_all_weights_within_their_bounds_agree() -> None:
+    """Two levels of one weight, known to be from 10 to 12: digits near the middle do not say which."""
+    weights = [(10, 12), (10, 12), (0, 0)]
+    assert [_decide(prefix, 8, [1, 1], weights, 0) for prefix in (0, 105, 106, 153, 154, 200)] == [
+        0,
+        0,
+        None,
+        None,
+        1,
+        1,
+    ]
 
 
 def test_streams_of_bits_are_one_stream_however_they_are_taken():

@@ -14,6 +14,11 @@ def test_fork_is_a_function_of_key_and_salt():
     assert len({fork.secret for fork in forks}) == len(forks)
 
 
+def test_a_fork_of_the_ledger_can_be_made_again():
+    """Key and salt give the bytes that they gave when the first fork was recorded."""
+    assert _KEY.fork(_SALTS[3]).secret.hex() == "120288f532d190ddd57c2051c03dd778c54fbaf2332dcdd11ecfc2891c7431ee"
+
+
 def test_fork_is_none_of_the_other_derivations():
     """No subkey, ratchet or fork of one key is another one's, also a phase later."""
     keys = [_KEY, _KEY.fork(_SALTS[0])]

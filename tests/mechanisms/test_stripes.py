@@ -118,10 +118,10 @@ def test_a_side_depends_on_the_record_and_its_coins_alone() -> None:
 
 
 def test_those_beyond_an_edge_share_and_those_beyond_none_go_anywhere() -> None:
-    """Beyond one edge: there. Beyond two: half and half. Beyond none: each of four."""
+    """At or beyond one edge: there. At two: half and half. Beyond none: each of four."""
     edges = np.array([10, 10, 10, 10], dtype=np.uint64)
     for beyond, shares in (((1,), (0, 1, 0, 0)), ((0, 3), (0.5, 0, 0, 0.5)), ((), (0.25,) * 4)):
-        places = np.array([[5 if side in beyond else 50] * 4_000 for side in range(4)], dtype=np.uint64)
+        places = np.array([[10 if side in beyond else 11] * 4_000 for side in range(4)], dtype=np.uint64)
         found = np.bincount(choose_sides(edges, places, _COINS), minlength=4) / 4_000
         assert found == pytest.approx(shares, abs=0.04)
 

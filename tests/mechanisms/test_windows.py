@@ -104,12 +104,15 @@ def test_memory_does_not_grow_with_what_is_added() -> None:
 
 
 def test_clear_forgets_and_overwrites() -> None:
-    """Nothing that was held is left in memory."""
-    window = filled(4, np.array([5.0, 6.0, 7.0]), [])
+    """Nothing that was held is left in memory, and nothing of it decides what is kept next."""
+    window = filled(3, np.array([5.0, 6.0, 7.0, 4.0]), [])
+    assert kept(window)[-1] == (6.0, 1)
     window.clear()
     assert kept(window) == []
     assert not window._keys.any()
     assert not window._records.any()
+    window.add(np.array([9.0]), np.array([8]))
+    assert kept(window) == [(9.0, 8)]
 
 
 def test_a_capacity_below_one_is_refused() -> None:

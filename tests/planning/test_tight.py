@@ -11,7 +11,7 @@ from oracle.accounting.stopper import log_overflow
 from oracle.errors import PlanError
 from oracle.planning.boxes.harvest import trials_for
 from oracle.planning.boxes.tight import least_examples, plan_tight
-from oracle.planning.guarantees import verify
+from oracle.planning.guarantees import noise_comparisons, verify
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, InstancePlan, PhasePlan
 from oracle.planning.sizes import Shares, size_phase
@@ -178,6 +178,7 @@ def test_sequential_slices_pay_for_all_start_instances(planned: Planner) -> None
         assert phase.start.instances == 4
         assert phase.start.mediums == 4 * phase.stopper.cap
         assert phase.rearmed.instances == 1
+        assert noise_comparisons(phase.rounds, 4) >= 4 * phase.rounds
         assert phase.start.scale < phase.rearmed.scale
     assert plan.examples > planned(model_of(*FIGURES[5])).examples
 

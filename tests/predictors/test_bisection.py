@@ -112,6 +112,7 @@ class BisectionSuite(PredictorSuite):
         predictor.answer(features[:learning], present[:learning])
         hypothesis, state = predictor.hypothesis(), predictor.export()
         assert "database" not in state
+        assert not predictor._database.any()
         assert {"hypothesis", "key", "counters", "bits", "cost"} == set(state)
         queries = np.random.default_rng(5).uniform(0.2, 0.5, (50, features.shape[1]))
         values = predictor.answer(queries, np.ones(50, dtype=np.bool_)).values

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from oracle.errors import CorruptSnapshotError, DataError
-from oracle.mechanisms.addresses import Purpose
+from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice.stump_losses import ranking
+from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 from oracle.predictors.base import StateArrays
-from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
+from oracle.predictors.stumps import StumpsPERP, StumpsTrainer, _coins
 from tests.predictors.everlasting import EverlastingSuite
 from tests.predictors.plans import feature, tiny_stumps_plan
 from tests.predictors.suite import (
@@ -275,3 +276,9 @@ def test_names_with_colons_are_told_apart():
     for column in (0, 1):
         state = train(plan, features, features[:, column] >= EDGE).export()
         assert state["stump"].tolist() == [column, 1]
+
+
+def test_each_of_many_rows_has_a_coin_of_its_own():
+    """Also where their coins are made in several pieces: one that two rows share is no coin."""
+    coins = _coins(Addresses(PhaseKey(SECRET), 2), 200_000)
+    assert len(np.unique(coins)) == len(coins)

@@ -6,6 +6,7 @@ import pytest
 
 from connectors.base import Commit
 from connectors.local.memory import MemoryLog, MemorySink
+from oracle.codec import cuts
 from oracle.errors import MessageError, StorageError
 from oracle.predictors.base import PublicFacts
 from oracle.runtime.pipeline import Answered, OutcomeQueue
@@ -73,6 +74,14 @@ async def test_what_was_answered_before_an_error_is_durable_when_it_is_raised():
     with pytest.raises(MessageError, match="position 5"):
         await task
     assert log.commits[-1].position == 4
+
+
+async def test_what_a_batch_leaves_of_what_was_fetched_comes_next(monkeypatch):
+    """A batch may end before the rows that it may have: no delivery is lost, and none comes twice."""
+    monkeypatch.setattr(cuts, "BATCH_BYTES", 1)
+    log = MemoryLog.of(bodies(7))
+    await daemon_over(log, new_store(), MemorySink(log), batch_rows=3).run()
+    assert sum(len(commit.replies) for commit in log.commits) == log.committed.position == 7
 
 
 def _answered(rounds):

@@ -128,6 +128,23 @@ async def test_replies_are_lines_on_the_stream(tmp_path):
     assert stream.getvalue().count(b"\n") == 6
 
 
+async def test_what_leaves_is_in_doubt_from_its_first_byte(tmp_path):
+    """The intent is durable before any line is out of our hands."""
+    (commit,) = json_commits(1)
+    intents = []
+
+    class Stream(io.BytesIO):
+        def write(self, data):
+            intents.append((tmp_path / "commit.intent").read_bytes())
+            return super().write(data)
+
+    sink = StdoutSink(tmp_path / "commit", stream=Stream())
+    await sink.open()
+    await sink.commit(commit)
+    await sink.close()
+    assert [f'"position":{commit.position},' in intent.decode() for intent in intents] == [True]
+
+
 async def test_a_crash_repeats_the_same_bytes(tmp_path):
     """At least once: a crash before the record makes the same lines come again, never others, and none is missing."""
     commits = json_commits(3)

@@ -1,13 +1,18 @@
 """A plan of short phases, for the real predictor."""
 
 from functools import cache
+from typing import TypeVar
+
+import msgspec
 
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import plan_or_wanted
 from oracle.planning.model import Feature
-from oracle.planning.plan import BoxPlan
+from oracle.planning.plan import BoxPlan, InstancePlan
 
-__all__ = ["small_plan"]
+__all__ = ["narrow", "small_plan"]
+
+PlanT = TypeVar("PlanT", bound=BoxPlan)
 
 
 @cache
@@ -36,3 +41,17 @@ def small_plan(dimension: int, trim: int = 0, share: float | None = None, width:
             features=tuple(Feature(name=f"f{index}", bounds=pair) for index, pair in enumerate(bounds)),
         )
     )
+
+
+def narrow(plan: PlanT, part: float) -> PlanT:
+    """Return a plan whose margin outside is a part of what it should be."""
+
+    def shrunk(instance: InstancePlan) -> InstancePlan:
+        low = int(instance.low * part)
+        return msgspec.structs.replace(instance, low=low, high=low + instance.high - instance.low)
+
+    phases = tuple(
+        msgspec.structs.replace(phase, start=shrunk(phase.start), rearmed=shrunk(phase.rearmed))
+        for phase in plan.phases
+    )
+    return msgspec.structs.replace(plan, phases=phases)

@@ -2,7 +2,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from oracle.planning.plan import BoxPlan, InstancePlan
+from oracle.planning.plan import BoxPlan
 from tests.experiments.adversaries import attacks
 from tests.experiments.adversaries.compressed import Compressed
 from tests.experiments.adversaries.figures import broken_bounds, worst
@@ -10,7 +10,7 @@ from tests.experiments.adversaries.honest import HIGH, LOW, Atoms, Duplicates, L
 from tests.experiments.adversaries.matrix import PREDICTORS, cells, run_cell, table
 from tests.experiments.adversaries.real import Real
 from tests.experiments.adversaries.scenarios import SCENARIOS
-from tests.experiments.adversaries.small import small_plan
+from tests.experiments.adversaries.small import narrow, small_plan
 
 ATTACKS = [
     attacks.FloodFace,
@@ -92,24 +92,10 @@ def test_without_the_coin_a_copy_starves():
     assert "starved" in broken_bounds(broken, Real(broken, law, attacks.FloodAll(), 24, batch=8192).run(1))
 
 
-def _narrow(plan: BoxPlan, part: float) -> BoxPlan:
-    """Return a plan whose margin outside is a part of what it should be."""
-
-    def shrunk(instance: InstancePlan) -> InstancePlan:
-        low = int(instance.low * part)
-        return msgspec.structs.replace(instance, low=low, high=low + instance.high - instance.low)
-
-    phases = tuple(
-        msgspec.structs.replace(phase, start=shrunk(phase.start), rearmed=shrunk(phase.rearmed))
-        for phase in plan.phases
-    )
-    return msgspec.structs.replace(plan, phases=phases)
-
-
 @pytest.mark.parametrize("driver", [Real, Compressed])
 def test_a_margin_too_small_breaks_the_bound_on_contamination(driver):
     """With a quarter of the margin, a flood from outside places more points in a side than it may."""
-    plan = _narrow(small_plan(1), 0.25)
+    plan = narrow(small_plan(1), 0.25)
     figures = driver(plan, Law(1), attacks.FloodAll(), 25).run(3)
     assert "contamination" in broken_bounds(plan, figures)
 

@@ -2,14 +2,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from oracle.planning.plan import InstancePlan
-from oracle.planning.stumps.model import StumpsPlan
 from tests.experiments.adversaries import attacks
 from tests.experiments.adversaries.figures import broken_bounds, worst
 from tests.experiments.adversaries.honest import LOW, Atoms, Correlated, Duplicates, Law
 from tests.experiments.adversaries.matrix import run_cell, table
 from tests.experiments.adversaries.real import Real
 from tests.experiments.adversaries.scenarios import SCENARIOS
+from tests.experiments.adversaries.small import narrow
 from tests.experiments.adversaries.stumps import BELOW, Examples, WrongStumpError, compressed_stump, small_stumps_plan
 
 ATTACKS = [
@@ -68,23 +67,9 @@ def test_examples_are_what_they_say(law):
     assert np.mean(flipped) == pytest.approx(0.98 * (1.0 - BELOW) + 0.02 * BELOW, abs=0.01)
 
 
-def _narrow(plan: StumpsPlan, part: float) -> StumpsPlan:
-    """Return a plan whose margin outside is a part of what it should be."""
-
-    def shrunk(instance: InstancePlan) -> InstancePlan:
-        low = int(instance.low * part)
-        return msgspec.structs.replace(instance, low=low, high=low + instance.high - instance.low)
-
-    phases = tuple(
-        msgspec.structs.replace(phase, start=shrunk(phase.start), rearmed=shrunk(phase.rearmed))
-        for phase in plan.phases
-    )
-    return msgspec.structs.replace(plan, phases=phases)
-
-
 def test_a_margin_too_small_breaks_the_bound_on_contamination():
     """With a quarter of the margin, a flood from outside places more points in the side than it may."""
-    plan = _narrow(small_stumps_plan(), 0.25)
+    plan = narrow(small_stumps_plan(), 0.25)
     figures = Real(plan, Examples(2), attacks.FloodFace(), 33, batch=8192).run(4)
     assert "contamination" in broken_bounds(plan, figures)
     figures = compressed_stump(plan, Examples(2), attacks.FloodFace(), 33).run(4)

@@ -1,6 +1,6 @@
 """`python -m tests.experiments.bisection`: average error of OnlineBisection against T, both profiles; queries a second.
 
-Writes build/bisection.{json,md,svg}.
+Writes build/bisection.md and .svg.
 """
 
 import argparse
@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import numpy as np
 from rich.console import Console
 
@@ -51,11 +50,10 @@ def main() -> None:
     base = arguments.folder / "bisection"
     text = "\n".join([*_lines(outcomes), "", *_speeds()]) + "\n"
     base.with_suffix(".md").write_text(text, encoding="utf-8")
-    base.with_suffix(".json").write_bytes(msgspec.json.encode(outcomes))
     draw(outcomes, base.with_suffix(".svg"))
     console = Console(highlight=False, soft_wrap=True)
     console.print(text, markup=False)
-    console.print(f"{base}.json, .md and .svg: written after {time.process_time() - started:.0f} s of CPU time")
+    console.print(f"{base}.md and .svg: written after {time.process_time() - started:.0f} s of CPU time")
 
 
 def _lines(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -10,27 +10,16 @@ from matplotlib.figure import Figure
 
 from tests.experiments.bisection.runs import DIMENSION, Outcome
 from tests.experiments.bisection.streams import KINDS
+from tests.support.plots import BLUE, GREY, STYLE, VERMILION, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.typing import RcKeyType
 
 __all__ = ["draw"]
 
-# Okabe and Ito (2008), "Color Universal Design": told apart by all kinds of colour vision.
 _LOOKS: Final = {
-    "efficient": ("every query asked", "#0072B2", "o", "-"),
-    "paper": ("Algorithms 1 and 2 as written", "#D55E00", "^", "--"),
-}
-_GREY: Final = "#555555"
-
-_STYLE: Final["dict[RcKeyType, object]"] = {
-    "svg.hashsalt": "perpetua",  # names inside the file would be random otherwise
-    "svg.fonttype": "none",  # text stays text: small, and read out by screen readers
-    "font.family": ["DejaVu Sans", "sans-serif"],  # the first comes with matplotlib
-    "font.size": 10.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+    "efficient": ("every query asked", BLUE, "o", "-"),
+    "paper": ("Algorithms 1 and 2 as written", VERMILION, "^", "--"),
 }
 
 
@@ -42,7 +31,7 @@ def draw(outcomes: Sequence[Outcome], path: Path) -> None:
         path: Where to write the SVG; the same input gives the same bytes.
     """
     columns = sorted({outcome.directions for outcome in outcomes})
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context({**STYLE, "font.size": 10.0}):
         figure = Figure(figsize=(11.0, 6.4), dpi=110, layout="constrained")
         panels = figure.subplots(len(KINDS), len(columns), sharex=True, sharey=True, squeeze=False)
         for row, kind in enumerate(KINDS):
@@ -56,10 +45,9 @@ def draw(outcomes: Sequence[Outcome], path: Path) -> None:
             axes.set_ylabel("average error")
         handles, labels = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-        figure.suptitle(
-            f"OnlineBisection: error of w*.q, D = {DIMENSION}, noise D times Laplace(0.1)", fontweight="bold"
-        )
-        figure.savefig(path, metadata={"Date": None})
+        title = f"OnlineBisection: error of w*.q, D = {DIMENSION}, noise D times Laplace(0.1)"
+        figure.suptitle(title, fontweight="bold")
+        save(figure, path, title)
 
 
 def _panel(axes: "Axes", outcomes: Sequence[Outcome]) -> None:
@@ -72,7 +60,7 @@ def _panel(axes: "Axes", outcomes: Sequence[Outcome]) -> None:
         axes.plot(places, means, color=color, marker=marker, linestyle=dashes, linewidth=1.8, markersize=5, label=label)
         if profile == "paper":
             bounds = [next(each.bound for each in mine if each.rounds == place) for place in places]
-            axes.plot(places, bounds, color=_GREY, linewidth=1.4, linestyle=":", label="Theorem 2.1's bound")
+            axes.plot(places, bounds, color=GREY, linewidth=1.4, linestyle=":", label="Theorem 2.1's bound")
         else:
             line = [means[-1] * (places[-1] / place) ** 0.5 for place in places]
-            axes.plot(places, line, color=_GREY, linewidth=0.8, label="slope -1/2")
+            axes.plot(places, line, color=GREY, linewidth=0.8, label="slope -1/2")

@@ -1,20 +1,16 @@
-"""`python -m tests.experiments.comparison`: the honest comparison on the demo's data; writes build/comparison.*."""
+"""`python -m tests.experiments.comparison`: the honest comparison on the demo's data, to build/comparison.md, .svg."""
 
 import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-from rich.console import Console
-
 from oracle.cli.progress import Progress
 from tests.experiments.comparison.methods import METHODS, compare
 from tests.experiments.comparison.plot import draw
-from tests.experiments.comparison.report import advice, as_json, markdown, notes, terminal_table
+from tests.experiments.comparison.report import advice, markdown, notes
 from tests.experiments.comparison.task import flights
-
-_WIDTH = 150
-"""Columns where standard output is no terminal."""
 
 
 def main() -> None:
@@ -32,18 +28,11 @@ def main() -> None:
         outcomes = compare(task, range(arguments.seeds), lambda _name: progress.at(next(done)))
     arguments.folder.mkdir(parents=True, exist_ok=True)
     base = arguments.folder / "comparison"
-    base.with_suffix(".json").write_text(as_json(task, outcomes, arguments.seeds), encoding="utf-8")
     text = f"{markdown(outcomes)}\n{notes(task, outcomes, arguments.seeds)}\n\n{advice(task, outcomes)}\n"
     base.with_suffix(".md").write_text(text, encoding="utf-8")
     title = f"Error on {len(task.queries):,} queries after {len(task.rows):,} labelled rows"
-    draw(outcomes, title, [base.with_suffix(".svg"), base.with_suffix(".png")])
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH)
-    console.print(terminal_table(outcomes))
-    console.print(f"\n{notes(task, outcomes, arguments.seeds)}", markup=False)
-    console.print(f"\n{advice(task, outcomes)}", markup=False)
-    console.print(f"\n{base}.json, .md, .svg and .png: written in {time.monotonic() - started:.0f} s")
+    draw(outcomes, title, base.with_suffix(".svg"))
+    sys.stdout.write(f"{text}\n{base}.md and .svg: written in {time.monotonic() - started:.0f} s\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from tests.experiments.comparison.boxes import best_box, box_from_few, quantile_box
@@ -95,11 +95,6 @@ class Outcome:
     def spread(self) -> float:
         """The standard deviation of the error over the seeds."""
         return statistics.pstdev(self.errors)
-
-    def document(self) -> dict[str, object]:
-        """Return what the JSON file says."""
-        known = {} if self.refused else {"mean": self.mean, "spread": self.spread}
-        return {**asdict(self), "refused": self.refused, **known}
 
 
 def compare(

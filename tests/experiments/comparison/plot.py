@@ -8,16 +8,14 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from tests.experiments.comparison.methods import EPSILONS, Outcome
+from tests.support.plots import BLUE, GREY, STYLE, VERMILION, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.typing import LineStyleType, RcKeyType
+    from matplotlib.typing import LineStyleType
 
 __all__ = ["draw"]
 
-# Okabe and Ito (2008), "Color Universal Design": told apart by all kinds of colour vision.
-_BLUE: Final = "#0072B2"
-_GREY: Final = "#555555"
 _DARK: Final = "#222222"
 """Of the labels: some of the lines' colours are too light for text."""
 
@@ -41,9 +39,9 @@ _LINES: Final = {
     "best-box": _Look("private best box (OpenDP)", "#009E73", "s"),
     "quantile-box": _Look("private quantiles (OpenDP)", "#E69F00", "D", "--"),
     "forest": _Look("random forest (diffprivlib)", "#CC79A7", "v", (4, (4, 4)), 1.03),
-    "logistic": _Look("logistic regression (diffprivlib)", "#D55E00", "^", (0, (4, 4))),
+    "logistic": _Look("logistic regression (diffprivlib)", VERMILION, "^", (0, (4, 4))),
     "naive-bayes": _Look("naive Bayes (diffprivlib)", "#56B4E9", "P", "--", 0.97),
-    "perpetua": _Look("Perpetua", _BLUE, "o"),
+    "perpetua": _Look("Perpetua", BLUE, "o"),
 }
 
 _GAP: Final = 1.5
@@ -54,25 +52,16 @@ _NONE: Final = 0.002
 
 _TICKS: Final = {_NONE: "none", 0.01: "0.01", 0.1: "0.1", 1.0: "1", 10.0: "10", 100.0: "100"}
 
-_STYLE: Final["dict[RcKeyType, object]"] = {
-    "svg.hashsalt": "perpetua",  # names inside the file would be random otherwise
-    "svg.fonttype": "none",  # text stays text: small, and read out by screen readers
-    "font.family": ["DejaVu Sans", "sans-serif"],  # the first comes with matplotlib
-    "font.size": 11.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
 
-
-def draw(outcomes: Sequence[Outcome], title: str, paths: Sequence[Path]) -> None:
+def draw(outcomes: Sequence[Outcome], title: str, path: Path) -> None:
     """Draw the mean error of each method over epsilon, with its range over the seeds.
 
     Args:
         outcomes: What was measured.
-        title: The figure's title; in the SVG also the one that screen readers tell.
-        paths: Where to write; .svg or .png. The same input gives the same bytes.
+        title: The figure's title, also the one that screen readers tell.
+        path: Where to write the SVG; the same input gives the same bytes.
     """
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10.0, 6.0), dpi=120, layout="constrained")
         axes = figure.subplots()
         _axes(axes, title)
@@ -80,10 +69,7 @@ def draw(outcomes: Sequence[Outcome], title: str, paths: Sequence[Path]) -> None
         _labels(axes, [end for end in ends if end is not None])
         _levels(axes, outcomes)
         _refusals(axes, [one for one in outcomes if one.method == "perpetua" and one.refused])
-        for path in paths:
-            kind = path.suffix.lstrip(".")
-            metadata = {"Date": None, "Title": title} if kind == "svg" else {"Software": None, "Title": title}
-            figure.savefig(path, format=kind, metadata=metadata)
+        save(figure, path, title)
 
 
 def _axes(axes: "Axes", title: str) -> None:
@@ -130,7 +116,7 @@ def _labels(axes: "Axes", ends: Sequence[tuple[float, str]]) -> None:
             xy=(EPSILONS[-1], height),
             xytext=(13, 0),
             va="center",
-            color=_BLUE if ours else _DARK,
+            color=BLUE if ours else _DARK,
             fontweight="bold" if ours else "normal",
             **_LABEL,
         )
@@ -145,19 +131,19 @@ def _levels(axes: "Axes", outcomes: Sequence[Outcome]) -> None:
         for one in outcomes:
             if one.method == key:
                 level = _height(one.mean)
-                axes.axhline(level, color=_GREY, linestyle=(0, (1, 1.5)), linewidth=1.6, zorder=0)
-                axes.annotate(text, xy=(place, level), xytext=(13, up), va="center", color=_GREY, **_LABEL)
+                axes.axhline(level, color=GREY, linestyle=(0, (1, 1.5)), linewidth=1.6, zorder=0)
+                axes.annotate(text, xy=(place, level), xytext=(13, up), va="center", color=GREY, **_LABEL)
 
 
 def _refusals(axes: "Axes", refused: Sequence[Outcome]) -> None:
     for one in refused:
-        axes.plot([one.epsilon or 0.0], [60.0], color=_BLUE, marker="x", markersize=9.0, markeredgewidth=2.5)
+        axes.plot([one.epsilon or 0.0], [60.0], color=BLUE, marker="x", markersize=9.0, markeredgewidth=2.5)
         axes.annotate(
             f"Perpetua wants\n{one.wanted:,} rows",
             xy=(one.epsilon or 0.0, 60.0),
             xytext=(9, 0),
             textcoords="offset points",
             va="center",
-            color=_BLUE,
+            color=BLUE,
             fontsize=10.0,
         )

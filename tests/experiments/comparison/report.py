@@ -1,17 +1,15 @@
-"""What the comparison says: rows for the terminal, a Markdown table and a paragraph for docs/evidence.md, JSON."""
+"""What the comparison says: a Markdown table and a paragraph, for docs/evidence.md."""
 
-import json
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from rich.table import Table
 
 from tests.experiments.comparison.boxes import BOXES_A_SIDE
 from tests.experiments.comparison.methods import EPSILONS, METHODS, Method, Outcome
 from tests.experiments.comparison.task import Task
 
-__all__ = ["advice", "as_json", "markdown", "notes", "terminal_table"]
+__all__ = ["advice", "markdown", "notes"]
 
 _RATE: Final = 10_000
 """Queries a second, for saying how long a number of rounds lasts."""
@@ -50,25 +48,6 @@ def _power(rounds: int) -> str:
 
 def _of(outcomes: Sequence[Outcome], key: str, epsilon: float | None = None) -> list[Outcome]:
     return [one for one in outcomes if one.method == key and epsilon in {None, one.epsilon}]
-
-
-def terminal_table(outcomes: Sequence[Outcome]) -> Table:
-    """Return every outcome as one row."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("method", "epsilon", "error, %", "protects", "keeps queries", "lasts", "rows wanted"):
-        table.add_column(name, justify="right" if name in {"epsilon", "rows wanted"} else "left", min_width=len(name))
-    for method in METHODS:
-        for outcome in _of(outcomes, method.key):
-            table.add_row(
-                method.name,
-                "-" if outcome.epsilon is None else f"{outcome.epsilon:g}",
-                "refuses" if outcome.refused else _error(outcome),
-                method.protects,
-                "yes" if method.keeps else "no",
-                _power(outcome.rounds) if outcome.rounds else method.lasts,
-                "-" if outcome.wanted is None else f"{outcome.wanted:,}",
-            )
-    return table
 
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
@@ -158,25 +137,3 @@ def _figures(task: Task, outcomes: Sequence[Outcome]) -> str:
     text += f"Perpetua wants {' and '.join(refused)}, and refuses. " if refused else ""
     served = [f"{_percent(one.mean)} % wrong answers at {one.epsilon:g}" for one in ours if not one.refused]
     return text + (f"Where it runs, it gives {', '.join(served)}." if served else "It runs at none of these.")
-
-
-def as_json(task: Task, outcomes: Sequence[Outcome], seeds: int) -> str:
-    """Return everything that was measured."""
-    methods = {
-        method.key: {
-            "name": method.name,
-            "protects": method.protects,
-            "lasts": _lasts(method, _of(outcomes, method.key)),
-            "keeps_queries": method.keeps,
-        }
-        for method in METHODS
-    }
-    document = {
-        "notes": notes(task, outcomes, seeds),
-        "rows": len(task.rows),
-        "queries": len(task.queries),
-        "seeds": seeds,
-        "methods": methods,
-        "outcomes": [outcome.document() for outcome in outcomes],
-    }
-    return json.dumps(document, indent=1) + "\n"

@@ -1,7 +1,7 @@
 """`python -m tests.experiments.delays`: does it arrive at least 15 minutes late? DecisionPERP on real flights.
 
 For each epsilon the oracle is planned and trained by its own commands, serves the queries over files, is killed on the
-way, and goes on. Beside it: the best stump, and a private logistic regression. Writes build/delays.{json,svg}.
+way, and goes on. Beside it: the best stump, and a private logistic regression. Writes build/delays.svg.
 """
 
 import argparse
@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -63,8 +62,7 @@ def main() -> None:
     levels = [("best stump, not private", best), ("always no", constant)]
     title = f"At least 15 minutes late? {len(task.queries):,} queries after {len(task.rows):,} labelled flights"
     draw(points, levels, title, arguments.folder / "delays.svg")
-    (arguments.folder / "delays.json").write_bytes(msgspec.json.format(msgspec.json.encode(points), indent=1))
-    console.print(f"{arguments.folder}/delays.svg and .json: written in {time.monotonic() - started:.0f} s")
+    console.print(f"{arguments.folder}/delays.svg: written in {time.monotonic() - started:.0f} s")
 
 
 def _one(task: Delays, folder: Path, epsilon: float, alpha: float, runs: int, points: list[Point]) -> list[str]:  # noqa: PLR0913, PLR0917 -- one row of the table

@@ -2,30 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-if TYPE_CHECKING:
-    from matplotlib.typing import RcKeyType
+from tests.support.plots import BLUE, GREY, STYLE, VERMILION, save
 
 __all__ = ["Point", "draw"]
 
-# Okabe and Ito (2008), "Color Universal Design": told apart by all kinds of colour vision.
 _LOOKS: Final = {
-    "perpetua": ("Perpetua, DecisionPERP", "#0072B2", "o", "-"),
-    "logistic": ("logistic regression (diffprivlib)", "#D55E00", "^", "--"),
-}
-_GREY: Final = "#555555"
-
-_STYLE: Final["dict[RcKeyType, object]"] = {
-    "svg.hashsalt": "perpetua",  # names inside the file would be random otherwise
-    "svg.fonttype": "none",  # text stays text: small, and read out by screen readers
-    "font.family": ["DejaVu Sans", "sans-serif"],  # the first comes with matplotlib
-    "font.size": 11.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+    "perpetua": ("Perpetua, DecisionPERP", BLUE, "o", "-"),
+    "logistic": ("logistic regression (diffprivlib)", VERMILION, "^", "--"),
 }
 
 
@@ -59,7 +47,7 @@ def draw(points: Sequence[Point], levels: Sequence[tuple[str, float]], title: st
         title: The figure's title.
         path: Where to write the SVG; the same input gives the same bytes.
     """
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9.0, 5.4), dpi=120, layout="constrained")
         axes = figure.subplots()
         axes.set_title(title, loc="left", fontweight="bold")
@@ -74,8 +62,8 @@ def draw(points: Sequence[Point], levels: Sequence[tuple[str, float]], title: st
             for point, mean in zip(mine, means, strict=True):
                 axes.annotate(point.note, (point.epsilon, mean), (7, 7), textcoords="offset points", color=color)
         for name, level in levels:
-            axes.axhline(100.0 * level, color=_GREY, linestyle=(0, (1, 1.5)), linewidth=1.6, zorder=0)
-            axes.annotate(name, (0.42, 100.0 * level), (0, -14), textcoords="offset points", color=_GREY)
+            axes.axhline(100.0 * level, color=GREY, linestyle=(0, (1, 1.5)), linewidth=1.6, zorder=0)
+            axes.annotate(name, (0.42, 100.0 * level), (0, -14), textcoords="offset points", color=GREY)
         ticks = sorted({point.epsilon for point in points})
         axes.set_xticks(ticks, [f"{epsilon:g}" for epsilon in ticks])
         axes.set_xlim(0.4, 5.5)
@@ -85,4 +73,4 @@ def draw(points: Sequence[Point], levels: Sequence[tuple[str, float]], title: st
         axes.set_xlabel("epsilon (for one training row; Perpetua's also for one query)", loc="left")
         axes.set_ylabel("wrong answers (percent of the queries; mean and range)")
         axes.legend(frameon=False, loc="upper right", bbox_to_anchor=(1.0, 0.9))
-        figure.savefig(path, format="svg", metadata={"Date": None, "Title": title})
+        save(figure, path, title)

@@ -12,7 +12,7 @@ from typing import Final
 
 from oracle.cli.progress import Progress
 from tests.storms.kafka.daemons import MUTANTS
-from tests.storms.kafka.storm import Row, Wishes, storm
+from tests.storms.kafka.storm import Row, Settings, storm
 from tests.support.broker import Broker
 
 __all__ = ["main"]
@@ -72,7 +72,7 @@ def _run(options: argparse.Namespace) -> list[Row]:
             own = Path(folder) / name
             own.mkdir()
             predictor, own_folders = _STORMS[name]
-            wishes = Wishes(
+            settings = Settings(
                 name=name,
                 kills=_part(options.kills, number, len(names)),
                 restarts=_part(options.restarts, number, len(names)),
@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> list[Row]:
                 mutant=options.mutant,
                 predictor=predictor,
             )
-            rows.append(storm(broker, own, wishes, on_blow))
+            rows.append(storm(broker, own, settings, on_blow))
     return rows
 
 

@@ -20,7 +20,7 @@ from tests.support.kafka import KafkaModelUnderTest
 from tests.support.sharded import make_sharded_state
 from tests.support.waiting import PATIENCE
 
-__all__ = ["Row", "Wishes", "storm"]
+__all__ = ["Row", "Settings", "storm"]
 
 _DAEMONS: Final = 2
 _SERVING_SECONDS: Final = 60.0
@@ -30,8 +30,8 @@ _HOPELESS: Final = 20
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What is wanted.
+class Settings:
+    """What a storm is made of.
 
     Attributes:
         name: Of the storm; begins the names of its topics.
@@ -83,25 +83,25 @@ class Row:
     seconds: float = 0.0
 
 
-def storm(broker: Broker, folder: Path, wishes: Wishes, on_blow: Callable[[], None] = lambda: None) -> Row:
+def storm(broker: Broker, folder: Path, settings: Settings, on_blow: Callable[[], None] = lambda: None) -> Row:
     """Let it rage.
 
     Args:
         broker: A running broker, which will be restarted.
         folder: An empty folder.
-        wishes: What is wanted.
+        settings: What a storm is made of.
         on_blow: Called after each kill and each restart.
     """
     started = time.monotonic()
-    model = _model(broker, folder, wishes)
-    slots = _slots(model, wishes)
-    row = Row(wishes.name)
-    load = Load(broker.servers, model.queries, wishes.seed, wishes.rate, wishes.kills + wishes.restarts)
+    model = _model(broker, folder, settings)
+    slots = _slots(model, settings)
+    row = Row(settings.name)
+    load = Load(broker.servers, model.queries, settings.seed, settings.rate, settings.kills + settings.restarts)
     for slot in slots:
         slot.start()
     load.start()
     try:
-        _rage(broker, slots, load, row, wishes, on_blow)
+        _rage(broker, slots, load, row, settings, on_blow)
         load.stop()
         _wait_for_the_rest(model, load.sent, slots, row)
     finally:
@@ -109,14 +109,17 @@ def storm(broker: Broker, folder: Path, wishes: Wishes, on_blow: Callable[[], No
     row.queries = sum(load.sent)
     row.verdict = judge(
         model,
-        [expected(wishes.seed, partition, load.sent[partition], wishes.predictor) for partition in range(PARTITIONS)],
+        [
+            expected(settings.seed, partition, load.sent[partition], settings.predictor)
+            for partition in range(PARTITIONS)
+        ],
     )
     row.seconds = time.monotonic() - started
     return row
 
 
-def _model(broker: Broker, folder: Path, wishes: Wishes) -> KafkaModelUnderTest:
-    model = KafkaModelUnderTest(broker, wishes.name, folder, PARTITIONS, chaos_plan(wishes.predictor))
+def _model(broker: Broker, folder: Path, settings: Settings) -> KafkaModelUnderTest:
+    model = KafkaModelUnderTest(broker, settings.name, folder, PARTITIONS, chaos_plan(settings.predictor))
     broker.create_topic(model.queries, PARTITIONS, {"compression.type": "uncompressed"})
     broker.create_topic(model.answers, PARTITIONS, {"max.message.bytes": "20000000"})
     broker.create_topic(f"{model.name}.ledger", 1, {"cleanup.policy": "compact"})
@@ -124,25 +127,25 @@ def _model(broker: Broker, folder: Path, wishes: Wishes) -> KafkaModelUnderTest:
     return model
 
 
-def _slots(model: KafkaModelUnderTest, wishes: Wishes) -> list[Slot]:
+def _slots(model: KafkaModelUnderTest, settings: Settings) -> list[Slot]:
     made = []
     for number in range(_DAEMONS):
-        state = f"state-{number}" if wishes.own_folders else "state"
+        state = f"state-{number}" if settings.own_folders else "state"
         if number == 0:
-            make_sharded_state(model.folder / state, chaos_plan(wishes.predictor), PARTITIONS)
-        elif wishes.own_folders:
+            make_sharded_state(model.folder / state, chaos_plan(settings.predictor), PARTITIONS)
+        elif settings.own_folders:
             shutil.copytree(model.folder / "state-0", model.folder / state)  # as `init` made it, key and all
         config = model.config(f"serve-{number}.toml", state=state, source="session_seconds = 1")
         config.write_text(config.read_text().replace("snapshot_rounds = 500", "snapshot_rounds = 60"))
-        made.append(Slot(config, model.folder / f"serve-{number}.log", wishes.mutant))
+        made.append(Slot(config, model.folder / f"serve-{number}.log", settings.mutant))
     return made
 
 
 def _rage(  # noqa: PLR0913, PLR0917 -- the parts of a storm
-    broker: Broker, slots: list[Slot], load: Load, row: Row, wishes: Wishes, on_blow: Callable[[], None]
+    broker: Broker, slots: list[Slot], load: Load, row: Row, settings: Settings, on_blow: Callable[[], None]
 ) -> None:
-    rng = random.Random(f"{wishes.seed} {wishes.name}")  # noqa: S311  # moments and choices, not noise
-    blows = ["kill"] * wishes.kills + ["restart"] * wishes.restarts
+    rng = random.Random(f"{settings.seed} {settings.name}")  # noqa: S311  # moments and choices, not noise
+    blows = ["kill"] * settings.kills + ["restart"] * settings.restarts
     rng.shuffle(blows)
     restarting: Future[None] | None = None
     with ThreadPoolExecutor(1) as aside:
@@ -152,7 +155,7 @@ def _rage(  # noqa: PLR0913, PLR0917 -- the parts of a storm
             else:
                 if restarting is not None:
                     restarting.result()  # one after the other, with kills in between and meanwhile
-                by_force = (row.restarts + wishes.own_folders) % 2 == 1  # half of both storms together
+                by_force = (row.restarts + settings.own_folders) % 2 == 1  # half of both storms together
                 restarting = aside.submit(broker.restart, kill=by_force)
                 row.restarts += 1
                 row.broker_kills += by_force

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.storms.kafka.__main__ import main
-from tests.storms.kafka.storm import Wishes, storm
+from tests.storms.kafka.storm import Settings, storm
 from tests.support.broker import Broker
 
 
@@ -33,8 +33,8 @@ def test_no_kill_and_no_restart_shows(capsys: pytest.CaptureFixture[str]) -> Non
 )
 def test_broken_daemons_are_found(broker: Broker, tmp_path: Path, mutant: str, kills: int, found: str) -> None:
     """Noise of a process's own, and answers and offsets in two commits, are broken promises, each of its kind."""
-    wishes = Wishes(mutant.replace(" ", "-"), kills, 0, rate=250.0, seed=1, own_folders=False, mutant=mutant)
-    row = storm(broker, tmp_path, wishes)
+    settings = Settings(mutant.replace(" ", "-"), kills, 0, rate=250.0, seed=1, own_folders=False, mutant=mutant)
+    row = storm(broker, tmp_path, settings)
     assert row.kills == kills
     assert getattr(row.verdict, found) > 0
     assert row.verdict.answered + row.verdict.lost == row.queries
