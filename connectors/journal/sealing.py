@@ -28,7 +28,6 @@ __all__ = [
     "RECORD_HEADER_BYTES",
     "RECORD_LIMIT",
     "RECORD_MAGIC",
-    "RECORD_OVERHEAD",
     "SALT_BYTES",
     "RecordHeader",
     "SegmentCipher",
@@ -54,8 +53,6 @@ HEADER_BYTES: Final = _SEGMENT.size + _CRC.size
 """Length of a segment's header."""
 
 RECORD_HEADER_BYTES: Final = _RECORD.size + _CRC.size
-RECORD_OVERHEAD: Final = RECORD_HEADER_BYTES + _GCM_TAG
-"""What a record takes beside its body."""
 
 
 class SegmentHeader(NamedTuple):

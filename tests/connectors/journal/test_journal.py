@@ -9,12 +9,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.journal.journal import Journal
-from connectors.journal.sealing import HEADER_BYTES, RECORD_OVERHEAD
+from connectors.journal.sealing import HEADER_BYTES, RECORD_HEADER_BYTES
 from oracle.errors import InputError, StorageError, WrongKeyError
 from tests.faults import Faults, SimulatedCrash
 
 _KEY = bytes(range(32))
+_OVERHEAD = RECORD_HEADER_BYTES + 16
 _LIMIT = 1 << 20
+_GOLDEN = {
+    "00000000000000000000.journal": """
+        5045524a524e4c01a4f87e5abd666150b94a6a406939952f2afa0cfc4337826507d276ba3671149100000000000000000000000000000000
+        7005448ec649438178f4869bf52ddea408051365504a72a701000000000000004c0000000000000013000000f7f3db09bfcf9940f7c0224d
+        a2d96400ae176e37441641504a72a702000000000000004c00000000000000130000003dbe72a6695204cf310135dc95c42da78861eb3628
+        1196""",
+    "00000000000000000002.journal": """
+        5045524a524e4c0178373815e344070d94ad6d0a4eb80e597b7888e7825cab801ce0e7ba776e2fc80200000000000000aa00000000000000
+        d29c55d33b07826c3a26a87a84118431983bb05e504a72a703000000000000004c00000000000000130000007b8515c359aaff4d3b81429e
+        d48b9b1750d5f76a3499b0504a72a704000000000000004c0000000000000013000000e8235122a2b391059618fd8614807c599a0f39a7ff
+        3e77504a72a70500000000000000aa00000000000000140000001f86497dee0b7fcf7a630887241ac741f127ba13f1c45426""",
+}
+"""A journal that two processes of November 2026 wrote; the second appended twice."""
+
 _GROUPS = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=4), min_size=1, max_size=5)
 
 
@@ -82,7 +97,7 @@ def test_crash_at_every_byte_of_the_tail(tmp_path):
     groups = [[b"one", b"two"], [b"three", b"", b"five" * 9]]
     whole = _written(tmp_path / "whole", *groups)
     data = whole.read_bytes()
-    durable = HEADER_BYTES + sum(len(body) + RECORD_OVERHEAD for body in groups[0])
+    durable = HEADER_BYTES + sum(len(body) + _OVERHEAD for body in groups[0])
     for length in range(len(data) + 1):
         folder = tmp_path / f"cut-{length}"
         folder.mkdir(mode=0o700)
@@ -101,8 +116,8 @@ def test_any_garbage_behind_the_durable_part_is_cut(tmp_path):
     first, second = [b"one", b"two"], [b"three", b"four"]
     whole = _written(tmp_path / "whole", first, second)
     data = whole.read_bytes()
-    durable = HEADER_BYTES + sum(len(body) + RECORD_OVERHEAD for body in first)
-    hole = durable + RECORD_OVERHEAD + len(b"three")
+    durable = HEADER_BYTES + sum(len(body) + _OVERHEAD for body in first)
+    hole = durable + _OVERHEAD + len(b"three")
     for name, tail in {
         "zeros": bytes(len(data) - durable),
         "noise": os.urandom(len(data) - durable),
@@ -119,7 +134,7 @@ def test_damage_before_the_tail_is_an_error_at_every_byte(tmp_path):
     """A changed byte in what was durable before the last group is told, and nothing is cut."""
     whole = _written(tmp_path / "whole", [b"one", b"two"], [b"three"])
     data = whole.read_bytes()
-    durable = HEADER_BYTES + sum(len(body) + RECORD_OVERHEAD for body in (b"one", b"two"))
+    durable = HEADER_BYTES + sum(len(body) + _OVERHEAD for body in (b"one", b"two"))
     for place in range(durable):
         folder = tmp_path / f"at-{place}"
         folder.mkdir(mode=0o700)
@@ -155,7 +170,7 @@ def test_damage_in_an_older_segment_is_an_error(tmp_path):
 def test_records_cannot_change_places(tmp_path):
     """Records of equal length, exchanged, are damage: each is bound to its position."""
     segment = _written(tmp_path / "j", [b"AAAA", b"BBBB"], [b"CCCC"], [b"DDDD"])
-    data, size = segment.read_bytes(), RECORD_OVERHEAD + 4
+    data, size = segment.read_bytes(), _OVERHEAD + 4
     first, second = (slice(HEADER_BYTES + index * size, HEADER_BYTES + (index + 1) * size) for index in (0, 1))
     segment.write_bytes(data[:HEADER_BYTES] + data[second] + data[first] + data[second.stop :])
     with pytest.raises(StorageError, match="damaged"):
@@ -179,8 +194,8 @@ def test_nothing_of_a_body_is_readable_and_nobody_else_may_look(tmp_path):
     segment = _written(tmp_path / "j", [body, body])
     data = segment.read_bytes()
     assert body[:8] not in data
-    start = HEADER_BYTES + RECORD_OVERHEAD - 16
-    size = RECORD_OVERHEAD + len(body)
+    start = HEADER_BYTES + _OVERHEAD - 16
+    size = _OVERHEAD + len(body)
     assert data[start : start + 16] != data[start + size : start + size + 16]
     assert segment.stat().st_mode & 0o777 == 0o600
     assert segment.parent.stat().st_mode & 0o777 == 0o700
@@ -353,6 +368,18 @@ def test_crash_or_failure_at_every_call(tmp_path, crash):
         if not faults.reached:
             break
     assert index > 15
+
+
+def test_journals_of_earlier_versions_are_read(tmp_path):
+    """Segments, byte for byte as they were written then, hold the records of then; so the format has not changed."""
+    folder = tmp_path / "j"
+    folder.mkdir(mode=0o700)
+    for name, data in _GOLDEN.items():
+        (folder / name).write_bytes(bytes.fromhex(data))
+    journal = _journal(folder, purpose="golden")
+    journal.open()
+    assert _bodies(journal) == [b"0-0", b"0-1", b"1-0", b"1-1", b"last"]
+    journal.close()
 
 
 def test_append_needs_open(tmp_path):
