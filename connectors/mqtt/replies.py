@@ -1,6 +1,7 @@
 """What is published for a reply, and where: pure functions of the query's properties and the allow-list."""
 
 import base64
+import re
 from typing import Any, Final
 
 import msgspec
@@ -9,25 +10,40 @@ from connectors.base import JSON, Commit, Reply
 from connectors.mqtt.client import matches
 from connectors.mqtt.messages import EXPIRY, NO_PAIRS, RESPONSE_TOPIC, USER, Outgoing, pack_pairs, unpack_pairs
 from connectors.mqtt.settings import MqttSettings
-from connectors.mqtt.topics import publishable
 
 __all__ = ["dead_letter", "outgoing", "reply_topic", "status", "undelivered"]
 
 _MARK: Final = "\ufeff"
 """A character like any other (MQTT 5, section 1.5.4), at which clients that use paho end their connection."""
 
+_UNPUBLISHABLE: Final = re.compile(
+    "[+#\\x00-\\x1f\\x7f-\\x9f\ufdd0-\ufdef"
+    + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(17))
+    + "]"
+)
+"""Wildcards; and what a broker may end the connection for (MQTT 5, section 1.5.4): controls and non-characters."""
+
 
 def reply_topic(named: str, settings: MqttSettings) -> str:
     """Return the response topic that a query names if the allow-list and brokers take it, else the answer topic.
 
-    A topic that is not allowed, or not `publishable`, is passed over, not refused: the answer must go somewhere, and
-    its asker can read the default. (Otherwise anybody who may ask could write wherever the daemon may write.) The
-    model's own topics are never allowed, whatever the filters say: an answer among the queries would be a query.
+    A topic that is not allowed, or that brokers may not take, is passed over, not refused: the answer must go
+    somewhere, and its asker can read the default. (Otherwise anybody who may ask could write wherever the daemon may.)
+    The model's own topics are never allowed, whatever the filters say: an answer among the queries would be a query.
     """
-    usable = publishable(named, settings) and named not in settings.own_topics
+    usable = _publishable(named, settings) and named not in settings.own_topics
     if usable and any(matches(named, one) for one in settings.reply_topics):
         return named
     return settings.answers
+
+
+def _publishable(topic: str, settings: MqttSettings) -> bool:
+    """Return whether brokers take a message on a topic: its form, its length and its levels; not the broker's own.
+
+    Mosquitto ends the connection above 200 levels, EMQX above 128, others far below.
+    """
+    fits = topic.count("/") < settings.reply_levels and 0 < len(topic.encode()) <= settings.reply_bytes
+    return fits and not topic.startswith("$") and _UNPUBLISHABLE.search(topic) is None
 
 
 def outgoing(commit: Commit, settings: MqttSettings) -> list[Outgoing]:

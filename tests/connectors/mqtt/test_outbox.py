@@ -65,7 +65,7 @@ async def test_what_was_taken_over_does_not_come_again_once_that_is_known(tmp_pa
     outbox.close()
     again = _outbox(tmp_path)
     assert again.open() == Committed(2, b"m")
-    assert [parcel.message for parcel in again.queue] == _MESSAGES[2:]
+    assert [one.message for one in again.queue] == _MESSAGES[2:]
     again.close()
 
 
@@ -79,20 +79,20 @@ async def test_commit_of_which_a_part_is_out_comes_again_whole(tmp_path):
     outbox.close()
     again = _outbox(tmp_path)
     again.open()
-    assert [parcel.message for parcel in again.queue] == _MESSAGES
+    assert [one.message for one in again.queue] == _MESSAGES
     again.close()
 
 
-async def test_remembering_makes_a_restart_quiet(tmp_path):
-    """After `remember` nothing comes again, and the last commit is the same; it writes only if there is news."""
+async def test_saved_progress_makes_a_restart_quiet(tmp_path):
+    """After `save_progress` nothing comes again, and the last commit is the same; it writes only if there is news."""
     outbox = _outbox(tmp_path)
     outbox.open()
     await outbox.commit(_MESSAGES, Committed(9, b"m"))
-    await outbox.remember()
+    await outbox.save_progress()
     assert outbox.journal.end == 1
     await _taken(outbox, 4)
     for _ in range(3):
-        await outbox.remember()
+        await outbox.save_progress()
     assert outbox.journal.end == 2
     outbox.close()
     again = _outbox(tmp_path)
@@ -119,7 +119,7 @@ async def test_publishing_while_a_commit_is_written_does_not_pass_it_over(tmp_pa
         outbox.close()
         again = _outbox(folder)
         again.open()
-        assert [parcel.message for parcel in again.queue] == _MESSAGES[1:]
+        assert [one.message for one in again.queue] == _MESSAGES[1:]
         again.close()
 
 
@@ -136,7 +136,7 @@ async def test_full_outbox_waits_for_the_broker(tmp_path):
     await _taken(outbox, 2)
     await waiting
     assert outbox.journal.size < 800_000
-    assert [parcel.message for parcel in outbox.queue] == _MESSAGES
+    assert [one.message for one in outbox.queue] == _MESSAGES
     outbox.close()
 
 
@@ -155,14 +155,14 @@ async def test_outbox_with_much_in_memory_waits_for_the_broker(tmp_path):
     outbox.close()
 
 
-async def test_returned_parcels_go_first(tmp_path):
+async def test_requeued_messages_go_first(tmp_path):
     """What was sent and not taken over is sent again before all else, in its order."""
     outbox = _outbox(tmp_path)
     outbox.open()
     await outbox.commit(_MESSAGES, Committed(1, b""))
     sent = [outbox.queue.popleft() for _ in range(3)]
-    outbox.return_first(sent)
-    assert [parcel.message for parcel in outbox.queue] == _MESSAGES
+    outbox.requeue(sent)
+    assert [one.message for one in outbox.queue] == _MESSAGES
     outbox.close()
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.mqtt.client import Connection
+from connectors.mqtt.client import Connection, check_broker
 from connectors.mqtt.messages import Incoming
-from connectors.mqtt.probe import probe
+from connectors.mqtt.protocols import Receiver
 from connectors.mqtt.settings import Login, MqttSettings
 from connectors.tls import Tls
 from oracle.errors import BusError, PerpetuaError, RefusedError
@@ -83,7 +83,7 @@ def _probe(broker: Mosquitto, **settings: object) -> None:
         request_seconds=60.0,
         **settings,  # type: ignore[arg-type]
     )
-    asyncio.run(probe(made))
+    asyncio.run(check_broker(made))
 
 
 _LET_IN = {
@@ -101,7 +101,7 @@ def test_who_proves_who_they_are_is_let_in(ground, way):
         _probe(broker, **_LET_IN[way](ground))
 
 
-class _Pausing:
+class _Pausing(Receiver):
     """Pauses its connection at the first message."""
 
     def __init__(self, settings: MqttSettings) -> None:
@@ -112,12 +112,6 @@ class _Pausing:
         if not self.bodies:
             self.connection.pause()
         self.bodies.append(message.body)
-
-    def passed_over(self, reason: str) -> None:
-        raise AssertionError(reason)
-
-    def published(self, mid: int, reason: int) -> None:
-        raise AssertionError(mid, reason)
 
 
 async def test_pause_over_tls_leaves_nothing_behind(ground):

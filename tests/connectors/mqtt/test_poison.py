@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connectors import retry
 from connectors.base import Committed
-from connectors.mqtt import backoff as pauses
 from connectors.mqtt.messages import Outgoing, pack_pairs
 from connectors.mqtt.outbox import Publication
-from connectors.mqtt.reach import Reach
+from connectors.mqtt.poison import PoisonDetector, TopicLimits
 from connectors.mqtt.reasons import Ending, ending
-from connectors.mqtt.suspects import Suspects
 from tests.support.mqtt import MqttModelUnderTest, eventually
 from tests.support.mqtt_link import LinkBench, an_answer, link_bench
 from tests.support.mqtt_script import ScriptedBroker
@@ -22,8 +21,8 @@ from tests.support.waiting import until
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch):
     """The pauses between connections have tests of their own."""
-    monkeypatch.setattr(pauses, "FIRST", 0.02)
-    monkeypatch.setattr(pauses, "LONGEST", 0.2)
+    monkeypatch.setattr(retry, "FIRST", 0.02)
+    monkeypatch.setattr(retry, "LONGEST", 0.2)
 
 
 _CULPRIT = Outgoing("m/replies/x", b"culprit", "t", ours=False)
@@ -120,19 +119,19 @@ async def test_a_flood_of_them_holds_nobody_up(tmp_path):
 _DEEP, _LONG = "a" + "/b" * 20, "a" * 300
 
 
-@pytest.mark.parametrize(("ended", "beyond"), [(_DEEP, [_DEEP, _DEEP + "/c"]), (_LONG, [_LONG, _LONG + "a"])])
-def test_what_is_beyond_reach(ended, beyond):
+@pytest.mark.parametrize(("rejected", "exceeding"), [(_DEEP, [_DEEP, _DEEP + "/c"]), (_LONG, [_LONG, _LONG + "a"])])
+def test_topics_beyond_the_limits_are_known(rejected, exceeding):
     """Three answers given up are needed, and nothing like them that was taken; after an hour it is tried again."""
-    reach = Reach()
-    reach.taken("a/b/c")
+    limits = TopicLimits()
+    limits.accepted("a/b/c")
     for times in range(3):
-        assert not any(reach.beyond(topic, 5.0) for topic in beyond)
-        reach.ended(ended, float(times))
-    assert all(reach.beyond(topic, 5.0) for topic in beyond)
-    assert not reach.beyond("a/b/c/d", 5.0)
-    assert not reach.beyond(ended, 4000.0)
-    reach.taken(ended)
-    assert not reach.beyond(ended, 5.0)
+        assert not any(limits.exceeded(topic, 5.0) for topic in exceeding)
+        limits.rejected(rejected, float(times))
+    assert all(limits.exceeded(topic, 5.0) for topic in exceeding)
+    assert not limits.exceeded("a/b/c/d", 5.0)
+    assert not limits.exceeded(rejected, 4000.0)
+    limits.accepted(rejected)
+    assert not limits.exceeded(rejected, 5.0)
 
 
 @pytest.mark.parametrize("says", [0x8B, 0x89, 0x8D, 0x96, 0x97, 0x98, 0x9C, 0x9F, 0xA0])
@@ -212,36 +211,36 @@ _ENDINGS = st.sampled_from(list(Ending))
 
 @settings(deadline=None)
 @given(steps=st.lists(st.tuples(st.integers(0, 3), _ENDINGS, st.booleans()), max_size=30))
-def test_only_what_was_alone_twice_in_a_row_is_guilty(steps):
-    """Whatever ends how: an answer is guilty only after two ends in a row that found it under way alone."""
+def test_only_what_was_alone_twice_in_a_row_is_given_up(steps):
+    """Whatever ends how: an answer is given up only after two ends in a row that found it in flight alone."""
     queue = [Publication(number, an_answer(number)) for number in range(3)]
-    suspects, alone_in_a_row = Suspects(), [0, 0, 0]
+    poison, alone_in_a_row = PoisonDetector(), [0, 0, 0]
     for count, how, at_once in steps:
-        under_way = queue[: min(count, suspects.alone) if suspects.alone else count]
-        suspects.ended(under_way, how)
-        suspects.let_in(at_once=at_once)
-        if how is not Ending.ELSEWHERE and len(under_way) == 1:
+        in_flight = queue[: min(count, poison.one_by_one) if poison.one_by_one else count]
+        poison.connection_ended(in_flight, how)
+        poison.connection_tried(let_in=at_once)
+        if how is not Ending.ELSEWHERE and len(in_flight) == 1:
             alone_in_a_row[0] += 1
-        assert not any(map(suspects.guilty, queue[1:]))
-        assert not suspects.guilty(queue[0]) or alone_in_a_row[0] >= 2
-    suspects.gone(queue[0])
-    assert not suspects.guilty(queue[0])
+        assert not any(poison.verdict(one, 0.0) for one in queue[1:])
+        assert not poison.verdict(queue[0], 0.0) or alone_in_a_row[0] >= 2
+    poison.removed(queue[0])
+    assert not poison.verdict(queue[0], 0.0)
 
 
 def test_a_broker_that_is_away_afterwards_is_suspected_itself():
     """Six ends in a row, and not two, where each time it was away afterwards: it may be killed, or crash at it."""
-    suspects, parcel = Suspects(), Publication(1, an_answer(1))
+    poison, publication = PoisonDetector(), Publication(1, an_answer(1))
     for times in range(1, 7):
-        assert not suspects.guilty(parcel)
-        suspects.ended([parcel], Ending.SILENT)
-        suspects.let_in(at_once=False)
-        suspects.let_in(at_once=True)
-        assert suspects.guilty(parcel) is (times == 6)
-        assert suspects.patience(parcel) > 0
+        assert not poison.verdict(publication, 0.0)
+        poison.connection_ended([publication], Ending.SILENT)
+        poison.connection_tried(let_in=False)
+        poison.connection_tried(let_in=True)
+        assert bool(poison.verdict(publication, 0.0)) is (times == 6)
+        assert poison.uptime_for(publication) > 0
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "expected"),
+    ("code", "by_broker", "expected"),
     [
         (0x81, True, Ending.NAMED),
         (0x80, True, Ending.SILENT),
@@ -252,9 +251,9 @@ def test_a_broker_that_is_away_afterwards_is_suspected_itself():
         (0xFE, True, Ending.ELSEWHERE),
     ],
 )
-def test_what_an_end_says(code, said, expected):
+def test_what_an_end_says(code, by_broker, expected):
     """Only a reason of the broker's that may be about a packet names one; our own keep-alive says nothing of it."""
-    assert ending(code, said=said) is expected
+    assert ending(code, by_broker=by_broker) is expected
 
 
 def test_drill_poison_answer_on_mosquitto(own_model: MqttModelUnderTest):
