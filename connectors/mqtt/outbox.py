@@ -66,6 +66,10 @@ class Outbox:
 
     Args:
         journal: A journal of its own, not yet open.
+
+    Attributes:
+        queue: What is to be sent, in order.
+        last: The last commit that is known to be durable.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -74,16 +78,11 @@ class Outbox:
         self._left: dict[int, int] = {}
         self._queued_bytes = 0
         self._done = self._saved = self._newest = 0  # commits up to which all is accepted; is known to be; and the last
-        self._last: Committed | None = None
+        self.last: Committed | None = None
         self._ready = False
         self._order = asyncio.Lock()
         self._mutex = threading.RLock()  # a cancelled commit goes on in its thread
         self._news = asyncio.Event()
-
-    @property
-    def last(self) -> Committed | None:
-        """The last commit that is known to be durable."""
-        return self._last
 
     @property
     def settled(self) -> bool:
@@ -139,8 +138,8 @@ class Outbox:
             StorageError: It could not be written.
         """
         async with self._order:
-            if self.progress_unsaved and self._last is not None and self._ready:
-                await self._append([], self._last)
+            if self.progress_unsaved and self.last is not None and self._ready:
+                await self._append([], self.last)
 
     async def add(self, messages: Sequence[Outgoing]) -> None:
         """Make messages durable and queue them, at the position of the last commit.
@@ -149,8 +148,8 @@ class Outbox:
             StorageError: It could not be written.
         """
         async with self._order:
-            if self._last is not None:
-                await self._append(messages, self._last)
+            if self.last is not None:
+                await self._append(messages, self.last)
 
     async def _append(self, messages: Sequence[Outgoing], committed: Committed) -> None:
         done = self._done
@@ -168,7 +167,7 @@ class Outbox:
             with self._mutex:  # waits for the thread
                 self._ready = False
             raise
-        self._saved, self._last, self._newest = done, committed, number
+        self._saved, self.last, self._newest = done, committed, number
         if messages:
             self._enqueue(number, messages, committed.position)
         elif not self._left:
@@ -221,7 +220,7 @@ class Outbox:
         self.queue.clear()
         self._left.clear()
         self._queued_bytes = 0
-        self._last, last = None, None
+        self.last, last = None, None
         reader = self.journal.reader(max(self.journal.end - 1, 0))
         for found in reader.read(1):
             last = _decoder.decode(found.body)
@@ -237,5 +236,5 @@ class Outbox:
                     self._enqueue(found.position, messages, record.position)
         self._saved, self._newest = last.done, self.journal.end
         self._advance()
-        self._last = Committed(last.position, last.metadata)
-        return self._last
+        self.last = Committed(last.position, last.metadata)
+        return self.last
