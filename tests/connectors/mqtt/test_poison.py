@@ -13,7 +13,6 @@ from connectors.mqtt.poison import PoisonDetector, TopicLimits
 from connectors.mqtt.reasons import Ending, ending
 from tests.support.mqtt import MqttModelUnderTest, eventually
 from tests.support.mqtt_link import LinkBench, an_answer, link_bench
-from tests.support.mqtt_script import ScriptedBroker
 from tests.support.shards import bodies
 from tests.support.waiting import until
 
@@ -28,6 +27,13 @@ def _short_pauses(monkeypatch):
 _CULPRIT = Outgoing("m/replies/x", b"culprit", "t", ours=False)
 
 
+async def _publish(bench: LinkBench, *messages: Outgoing, position: int = 1) -> None:
+    """Commit messages over a connected link, and wait until each is accepted or given up."""
+    await bench.connected()
+    await bench.outbox.commit(messages, Committed(position, b""))
+    await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+
+
 def _bodies(bench: LinkBench) -> list[bytes]:
     return [body for _, body, _ in bench.broker.published]
 
@@ -37,10 +43,8 @@ async def test_answer_that_ends_connections_is_given_up(tmp_path, says):
     """Alone among twenty in one commit: the others arrive, in order; it is told once, with a note, and gone."""
     async with link_bench(tmp_path, dead_letter="d") as bench:
         bench.broker.ends_at, bench.broker.says = {_CULPRIT.body}, says
-        await bench.connected()
         answers = [an_answer(number) for number in range(20)]
-        await bench.outbox.commit([*answers[:7], _CULPRIT, *answers[7:]], Committed(5, b""))
-        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        await _publish(bench, *answers[:7], _CULPRIT, *answers[7:], position=5)
         assert bench.observer.lost_answers == ["answer given up: its publication ends the connection"]
         first = list(dict.fromkeys(body for body in _bodies(bench) if body.startswith(b"answer")))
         assert first == [answer.body for answer in answers]
@@ -49,8 +53,7 @@ async def test_answer_that_ends_connections_is_given_up(tmp_path, says):
         assert len(bench.broker.connected) <= 5
         await until(lambda: not bench.left_after_a_crash())
         before = len(bench.broker.connected)
-        await bench.outbox.commit([an_answer(99)], Committed(6, b""))
-        await until(lambda: bench.outbox.settled)
+        await _publish(bench, an_answer(99), position=6)
         assert len(bench.broker.connected) == before
 
 
@@ -58,29 +61,10 @@ async def test_answer_alone_costs_two_connections(tmp_path):
     """Where nothing else was under way both times, the third connection goes on without it."""
     async with link_bench(tmp_path) as bench:
         bench.broker.ends_at, bench.broker.says = {_CULPRIT.body}, 0x81
-        await bench.connected()
-        await bench.outbox.commit([_CULPRIT], Committed(1, b""))
+        await _publish(bench, _CULPRIT)
         await bench.connected(3)
-        await until(lambda: bench.outbox.settled)
         assert _bodies(bench).count(_CULPRIT.body) == 2
         assert bench.observer.errors[0].endswith("the connection was lost: malformed packet (0x81)")
-
-
-async def test_it_is_found_by_a_process_that_starts_anew(tmp_path):
-    """What was held against it is not on disk; the answer is, and is found again within a few connections."""
-    async with ScriptedBroker() as broker:
-        broker.ends_at = {_CULPRIT.body}
-        first = LinkBench(tmp_path, broker)
-        await first.begin()
-        await first.outbox.commit([an_answer(1), _CULPRIT, an_answer(2)], Committed(3, b""))
-        await first.connected(2)
-        await first.end()
-        second = LinkBench(tmp_path, broker)
-        await second.begin()
-        await until(lambda: second.outbox.settled, lambda: second.observer.errors)
-        assert len(second.observer.lost_answers) == 1
-        await second.end()
-    assert not second.left_after_a_crash()
 
 
 async def test_several_are_found_one_after_the_other(tmp_path):
@@ -88,10 +72,8 @@ async def test_several_are_found_one_after_the_other(tmp_path):
     culprits = [Outgoing("m/replies/x", b"culprit %d" % number, "t", ours=False) for number in range(4)]
     async with link_bench(tmp_path) as bench:
         bench.broker.ends_at, bench.broker.says = {one.body for one in culprits}, 0x90
-        await bench.connected()
         mixed = [one for pair in zip(culprits, map(an_answer, range(4)), strict=True) for one in pair]
-        await bench.outbox.commit(mixed, Committed(1, b""))
-        await until(lambda: bench.outbox.settled)
+        await _publish(bench, *mixed)
         assert len(bench.observer.lost_answers) == 4
         assert {b"answer %d" % number for number in range(4)} <= set(_bodies(bench))
         assert len(bench.broker.connected) <= 10
@@ -107,10 +89,8 @@ async def test_a_flood_of_them_holds_nobody_up(tmp_path):
     honest = [Outgoing(f"m/replies/{number}/a", b"honest %d" % number, "t", ours=False) for number in range(200)]
     async with link_bench(tmp_path) as bench:
         bench.broker.ends_at, bench.broker.says = {one.body for one in culprits}, 0x90
-        await bench.connected()
         mixed = [one for pair in zip(culprits, honest, strict=True) for one in pair]
-        await bench.outbox.commit(mixed, Committed(1, b""))
-        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        await _publish(bench, *mixed)
         assert len(bench.observer.lost_answers) == 200
         assert {one.body for one in honest} <= set(_bodies(bench))
         assert len(bench.broker.connected) <= 30
@@ -168,10 +148,8 @@ async def test_a_broker_that_dies_again_and_again_costs_no_answer(tmp_path):
 async def test_a_broker_that_refuses_for_a_while_costs_no_answer(tmp_path):
     """A reason that may be its own trouble (unspecified, implementation specific) is waited out."""
     async with link_bench(tmp_path) as bench:
-        await bench.connected()
         bench.broker.takes = [0x80, 0x83, 0x80]
-        await bench.outbox.commit([an_answer(1)], Committed(1, b""))
-        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        await _publish(bench, an_answer(1))
         assert not bench.observer.lost_answers
         assert _bodies(bench) == [b"answer 1"] * 4
 
@@ -179,10 +157,8 @@ async def test_a_broker_that_refuses_for_a_while_costs_no_answer(tmp_path):
 async def test_what_is_refused_for_its_content_is_given_up_at_once(tmp_path):
     """Also on our own answer topic: one message does not stop the daemon."""
     async with link_bench(tmp_path) as bench:
-        await bench.connected()
         bench.broker.takes = [0x99, 0x95]
-        await bench.outbox.commit([an_answer(1), an_answer(2), an_answer(3)], Committed(1, b""))
-        await until(lambda: bench.outbox.settled)
+        await _publish(bench, an_answer(1), an_answer(2), an_answer(3))
         assert bench.observer.lost_answers == [
             "answer refused: payload format invalid (0x99)",
             "answer refused: packet too large (0x95)",
@@ -193,14 +169,12 @@ async def test_what_is_refused_for_its_content_is_given_up_at_once(tmp_path):
 async def test_what_the_client_cannot_send_is_given_up(tmp_path):
     """A message that paho raises at is one answer lost, on our own topic too, and no connection."""
     async with link_bench(tmp_path) as bench:
-        await bench.connected()
         odd = [
             Outgoing("a", b"", "t", correlation=bytes(70_000)),
             Outgoing("a", b"", "t", expiry=1 << 40),
             Outgoing("a", b"", "t", user=pack_pairs([("x" * 70_000, "")])),
         ]
-        await bench.outbox.commit([*odd, an_answer(1)], Committed(1, b""))
-        await until(lambda: bench.outbox.settled)
+        await _publish(bench, *odd, an_answer(1))
         assert bench.observer.lost_answers == ["answer cannot be sent"] * 3
         assert _bodies(bench) == [b"answer 1"]
         assert len(bench.broker.connected) == 1
