@@ -5,20 +5,14 @@ import asyncio
 import pytest
 
 from connectors.base import Delivery
-from connectors.journal.journal import Journal
 from connectors.journal.source import JournalSource
 from oracle.errors import SourceError
+from tests.connectors.journal.conftest import opened
 from tests.connectors.suite import SourceSuite
 
 
 def _decode(found):
     return None if found.body == b"skip" else Delivery(found.position, found.body)
-
-
-def _journal(folder):
-    journal = Journal(folder, bytes(32), "test", limit=1 << 20)
-    journal.open()
-    return journal
 
 
 class TestJournalSource(SourceSuite):
@@ -27,7 +21,7 @@ class TestJournalSource(SourceSuite):
     @pytest.fixture(autouse=True)
     def _records(self, tmp_path):
         for part in range(3):
-            self.journal = _journal(tmp_path / "j")
+            self.journal = opened(tmp_path / "j")
             self.journal.append([b"%d" % number if number % 4 else b"skip" for number in range(part * 7, part * 7 + 7)])
             self.journal.append([b"last"])
             if part < 2:
@@ -42,7 +36,7 @@ class TestJournalSource(SourceSuite):
 
 async def test_live_source_waits_for_what_comes(tmp_path):
     """At the end a live source waits, is never exhausted, and hands over what is appended."""
-    journal = _journal(tmp_path / "j")
+    journal = opened(tmp_path / "j")
     source = JournalSource(journal, _decode, live=True)
     await source.open(None)
     assert not source.exhausted
@@ -58,7 +52,7 @@ async def test_live_source_waits_for_what_comes(tmp_path):
 
 async def test_dropped_records_are_an_error(tmp_path):
     """A position before what the journal has kept, the beginning too, is told."""
-    journal = _journal(tmp_path / "j")
+    journal = opened(tmp_path / "j")
     for _ in range(8):
         journal.append([bytes(50_000)])
     journal.forget(6)
