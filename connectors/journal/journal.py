@@ -99,7 +99,7 @@ class Journal:
                 self._lock = durable.hold(self.folder / "lock")
                 self._segments = self._found(cut=True)
             except BlockingIOError as exc:
-                raise StorageError(f"{self.folder}: another process writes to this journal") from exc
+                raise StorageError(f"{self.folder}: another process is using this journal") from exc
             except OSError as exc:
                 self.close()
                 where = exc.filename or self.folder
@@ -157,7 +157,7 @@ class Journal:
                 for segment in gone:
                     durable.remove(segment.path)
             except OSError as exc:
-                raise StorageError(f"{self.folder}: old segments cannot be dropped: {exc.strerror}") from exc
+                raise StorageError(f"{self.folder}: old segments cannot be deleted: {exc.strerror}") from exc
 
     def droppable(self, position: int) -> bool:
         """Return whether `forget` would drop anything once another record is there, which may begin a new segment."""
@@ -235,7 +235,7 @@ class Journal:
     def _found(self, *, cut: bool) -> tuple[Segment, ...]:
         """Return the segments that are there, the last one up to where it is whole."""
         if stat.S_IMODE(self.folder.stat().st_mode) & _TOO_OPEN:
-            raise StorageError(f"{self.folder}: can be read by others; close it with: chmod 700 {self.folder}")
+            raise StorageError(f"{self.folder}: other users can read it; run: chmod 700 {self.folder}")
         paths = sorted(self.folder.glob("*.journal"))
         headed = [(path, header) for path in paths if (header := self._header(path, last=path == paths[-1]))]
         if cut and len(headed) < len(paths):
@@ -246,7 +246,7 @@ class Journal:
         for segment in closed:
             self.cipher_of(segment)
             if segment.path.stat().st_size != segment.length:
-                raise StorageError(f"{segment.path}: is not as long as the segment behind it says; restore it")
+                raise StorageError(f"{segment.path}: is not as long as the next segment says; restore it")
         last = self._last(*headed[-1], cut=cut) if headed else None
         return (*closed, last) if last else tuple(closed)
 
@@ -256,7 +256,7 @@ class Journal:
         if header is None and not last:
             raise StorageError(f"{path}: its header is damaged")
         if header is not None and path != path_of(self.folder, header.base):
-            raise StorageError(f"{path}: is not what its name says; take the copy away, or restore its name")
+            raise StorageError(f"{path}: does not match its name; remove the copy, or restore its name")
         return header
 
     def _last(self, path: Path, header: SegmentHeader, *, cut: bool) -> Segment | None:
@@ -307,7 +307,7 @@ class JournalReader:
             segment = self._journal.segment_behind(self.position)
             if segment is None:
                 if self.position < self._journal.first:
-                    raise StorageError(f"{self._journal.folder}: position = {self.position}: was dropped")
+                    raise StorageError(f"{self._journal.folder}: position = {self.position}: no longer kept")
                 break
             with contextlib.closing(self._records(segment)) as records:
                 for record in itertools.islice(records, limit - len(found)):

@@ -146,7 +146,7 @@ class SegmentCipher:
             WrongKeyError: It is one.
         """
         if header.key_check != self.key_check:
-            raise WrongKeyError(f"{where}: was encrypted with another key than the state's, or is for another purpose")
+            raise WrongKeyError(f"{where}: encrypted with another key than the state's, or for another purpose")
 
     def seal(self, position: int, synced: int, body: bytes) -> bytes:
         """Return a record's bytes.

@@ -203,6 +203,4 @@ def _refuse_damage(path: Path, offset: int, cipher: SegmentCipher) -> None:
 
 
 def _damaged(path: Path, offset: int) -> StorageError:
-    return StorageError(
-        f"{path}: damaged at byte {offset}: a record that was durable is not the one that was written; restore the file"
-    )
+    return StorageError(f"{path}: damaged at byte {offset}: a durable record has been changed; restore the file")

@@ -128,7 +128,7 @@ class Connection(aiomqtt.Client):
             raise
         if self.window < 1:
             self._drop()
-            raise self._unfit or BusError(f"{where}: its answer to our connection could not be read")
+            raise self._unfit or BusError(f"{where}: its CONNACK could not be read")
 
     async def _enter(self, where: str) -> None:
         """As aiomqtt does, but without waiting for the answer of a broker that has gone."""
@@ -138,9 +138,7 @@ class Connection(aiomqtt.Client):
         if not entering.done() and not self._connected.done():
             entering.cancel()
             await asyncio.wait({entering})
-            raise BusError(
-                f"{where}: it ends the connection; check whether mqtt.tls and mqtt.login are what it expects"
-            )
+            raise BusError(f"{where}: closes the connection; check mqtt.tls and mqtt.login")
         await entering
 
     async def subscribe_queries(self) -> None:
@@ -156,7 +154,7 @@ class Connection(aiomqtt.Client):
             granted = await self.subscribe(self.settings.topic, options=options)
         code = granted[0].value if isinstance(granted[0], ReasonCode) else int(granted[0])
         if code != _QOS:
-            raise RefusedError(f"{where}: the broker does not let us subscribe at QoS 1 (reason {code:#04x})")
+            raise RefusedError(f"{where}: the broker refuses a subscription at QoS 1 (reason {code:#04x})")
 
     def acknowledge(self, mid: int) -> None:
         """Tell the broker that a message is ours now."""
@@ -211,10 +209,10 @@ class Connection(aiomqtt.Client):
             info = self._client.publish(topic, body, _QOS, retain, properties())
         except (ValueError, TypeError, ArithmeticError, struct.error, MQTTException) as exc:
             raise RefusedError(
-                "a message cannot be sent: it is larger than MQTT allows, or its topic is invalid"
+                "a message cannot be sent: it exceeds the limits of MQTT, or its topic is invalid"
             ) from exc
         if info.rc != MQTT_ERR_SUCCESS:
-            raise BusError("the connection is gone")
+            raise BusError("not connected")
         kept = self._client._out_messages.get(info.mid)  # noqa: SLF001 -- as above
         if kept is not None:
             kept.properties = None  # it would send again from these, which we do; they can take five times their bytes

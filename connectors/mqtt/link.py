@@ -197,8 +197,8 @@ class Link(Receiver):
         if self._short_connections < _MOST_SHORT:
             return error
         return BusError(
-            f"{error}, {self._short_connections} times in a row soon after connecting; if neither network nor broker "
-            f"is at fault, another client uses mqtt.client_id = {self._settings.client_id!r}: each state needs its own"
+            f"{error}, {self._short_connections} times in a row soon after connecting; check the network, the broker, "
+            f"and that no other client uses mqtt.client_id = {self._settings.client_id!r}: each state needs its own"
         )
 
     async def _connect_once(self) -> None:

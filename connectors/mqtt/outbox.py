@@ -126,8 +126,7 @@ class Outbox:
         """
         self._check_ready()
         while (self.journal.full or self._queued_bytes > _MOST_QUEUED) and not self.settled:
-            self._news.clear()
-            await self._news.wait()
+            await self.wait()
         async with self._order:
             await self._append(messages, committed)
 
@@ -219,14 +218,12 @@ class Outbox:
     def _load(self) -> Committed | None:
         self.queue.clear()
         self._left.clear()
-        self._queued_bytes = 0
-        self.last, last = None, None
-        reader = self.journal.reader(max(self.journal.end - 1, 0))
-        for found in reader.read(1):
-            last = _decoder.decode(found.body)
-        if last is None:
-            self._done = self._saved = self._newest = 0
+        self._queued_bytes = self._done = self._saved = 0
+        self._newest, self.last = self.journal.end, None
+        newest = self.journal.reader(max(self._newest - 1, 0)).read(1)
+        if not newest:
             return None
+        last = _decoder.decode(newest[0].body)
         reader = self.journal.reader(max(last.done, self.journal.first))
         while some := reader.read(64):
             for found in some:
@@ -234,7 +231,7 @@ class Outbox:
                 if record.messages:
                     messages = [replace(one, user=one.user.copy()) for one in record.messages]  # the rest may go
                     self._enqueue(found.position, messages, record.position)
-        self._saved, self._newest = last.done, self.journal.end
+        self._saved = last.done
         self._advance()
         self.last = Committed(last.position, last.metadata)
         return self.last

@@ -77,15 +77,15 @@ def publish_of(packet: Any) -> Incoming | None:  # noqa: ANN401 -- as above
 
 
 def unfit(properties: object, settings: MqttSettings) -> RefusedError | None:
-    """Return why a broker that lets us in will not do, if it will not."""
+    """Return what a broker that lets us in lacks; None if it has all that is needed."""
     if getattr(properties, "MaximumQoS", 2) < _QOS:
-        return RefusedError("broker: it takes QoS 0 only, which promises nothing")
+        return RefusedError("broker: supports QoS 0 only; QoS 1 is required")
     if settings.status is not None and not getattr(properties, "RetainAvailable", 1):
-        return RefusedError("broker: it does not retain messages; leave out sink.status")
+        return RefusedError("broker: does not support retained messages; remove sink.status")
     largest = getattr(properties, "MaximumPacketSize", _UNLIMITED)
     if largest < settings.largest_reply:
         return RefusedError(
-            f"broker: it takes packets of at most {largest} bytes, and an answer may have {settings.largest_reply}; "
+            f"broker: accepts packets of at most {largest} bytes, but an answer may have {settings.largest_reply}; "
             "raise its max_packet_size, or lower source.message_bytes"
         )
     return None

@@ -107,13 +107,13 @@ class Publisher:
             or (publication.message.ours and closed_to_us(reason))
         ):
             topic = self._settings.status if publication is None else publication.message.topic
-            self._fail(RefusedError(f"topic {topic}: the broker does not let us publish: {name}"))
+            self._fail(RefusedError(f"topic {topic}: the broker refuses our messages: {name}"))
         elif closed_to_us(reason) or of_the_message(reason):
             del self._in_flight[mid]
             self._refused.append((publication, f"answer refused: {name}"))
         else:
             self._poison.refused(publication)
-            self.trouble = BusError(f"broker: it refuses an answer: {name}")
+            self.trouble = BusError(f"broker: refuses an answer: {name}")
 
     def _may_give_up(self, publication: Publication) -> bool:
         """Return whether a message has something in it that an asker chose; ledger events have not."""

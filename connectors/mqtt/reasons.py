@@ -90,15 +90,13 @@ def of_the_message(code: int) -> bool:
 def refusal(where: str, code: int | None) -> RefusedError | BusError:
     """Return what a refused connection or subscription is to us."""
     if code in _FOR_GOOD:
-        return RefusedError(f"{where}: refuses us: {name_of(code)}{_ADVICE.get(code, '')}")
+        return RefusedError(f"{where}: refused: {name_of(code)}{_ADVICE.get(code, '')}")
     return BusError(f"{where}: {name_of(code)}")
 
 
 def broken(where: str, code: int | None) -> BusError:
     """Return what the end of a connection is to us: only the next one tells whether the broker still lets us in."""
     if code == _TAKEN_OVER:
-        return FencedError(
-            f"{where}: another client has connected under mqtt.client_id; each state needs one of its own"
-        )
+        return FencedError(f"{where}: another client connected with the same mqtt.client_id; each state needs its own")
     told = "" if code in {None, 0, _UNSPECIFIED} else f": {name_of(code)}"
-    return BusError(f"{where}: the connection was lost{told}")
+    return BusError(f"{where}: connection lost{told}")

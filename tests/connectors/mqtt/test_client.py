@@ -333,7 +333,7 @@ async def test_broker_of_small_packets_is_refused(tmp_path, settings):
         small = replace(settings, port=broker.port, largest_reply=3000)
         with pytest.raises(RefusedError, match="at most 2000 bytes"):
             await Connection(small, _Recorder()).enter()
-        with pytest.raises(RefusedError, match=r"leave out sink\.status"):
+        with pytest.raises(RefusedError, match=r"remove sink\.status"):
             await Connection(replace(small, largest_reply=0, status="s"), _Recorder()).enter()
         async with _connected(replace(small, largest_reply=0)):
             pass

@@ -184,7 +184,7 @@ def test_own_topic_that_the_broker_refuses_stops_the_daemon(guarded):
     asker = guarded.asker()
     asker.ask(guarded.queries, bodies(1)[0])
     assert process.wait(PATIENCE) == 2
-    assert "topic m/closed: the broker does not let us publish: not authorized (0x87)" in str(guarded.log())
+    assert "topic m/closed: the broker refuses our messages: not authorized (0x87)" in str(guarded.log())
     rules = guarded.folder / "rules"
     rules.write_text(rules.read_text() + "topic readwrite m/closed\n")
     guarded.broker.restart()

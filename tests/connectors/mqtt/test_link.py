@@ -252,7 +252,7 @@ async def test_connections_that_do_not_last_say_what_it_may_be(tmp_path):
             await until(lambda time=time: len(bench.observer.errors) == time)
         assert not any("client_id" in text for text in bench.observer.errors[:3])
         assert "4 times in a row" in bench.observer.errors[3]
-        assert "another client uses mqtt.client_id = 'c'" in bench.observer.errors[3]
+        assert "no other client uses mqtt.client_id = 'c'" in bench.observer.errors[3]
 
 
 async def test_unexpected_error_of_the_client_is_tried_again(tmp_path, monkeypatch):

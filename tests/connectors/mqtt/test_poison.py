@@ -64,7 +64,7 @@ async def test_answer_alone_costs_two_connections(tmp_path):
         await _publish(bench, _CULPRIT)
         await bench.connected(3)
         assert _bodies(bench).count(_CULPRIT.body) == 2
-        assert bench.observer.errors[0].endswith("the connection was lost: malformed packet (0x81)")
+        assert bench.observer.errors[0].endswith("connection lost: malformed packet (0x81)")
 
 
 async def test_several_are_found_one_after_the_other(tmp_path):

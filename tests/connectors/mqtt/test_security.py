@@ -153,7 +153,7 @@ _REFUSED = {
         "not authorized",
     ),
     "no password": ("password", lambda ground: {"tls": ground.tls()}, RefusedError, "not authorized"),
-    "no tls where it is": ("tls", lambda _: {}, BusError, "check whether mqtt.tls"),
+    "no tls where it is": ("tls", lambda _: {}, BusError, "check mqtt.tls"),
     "tls where there is none": ("plain", lambda ground: {"tls": ground.tls()}, BusError, "127.0.0.1"),
 }
 

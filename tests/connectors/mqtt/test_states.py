@@ -127,7 +127,7 @@ def test_drill_password_that_is_revoked_and_given_back(guarded, restart):
     guarded.broker.restart() if restart else guarded.reload()
     (reason,) = told.becomes("refused")
     assert reason["check"] == "refused"
-    assert reason["text"].endswith("refuses us: not authorized (0x87)")
+    assert reason["text"].endswith("refused: not authorized (0x87)")
     (line, *_) = [line for line in model.log() if line["event"] == "bus.refused"]
     assert line["level"] == "error"
     guarded.change_at_broker("one")
@@ -159,4 +159,4 @@ def test_wrong_password_at_the_start_is_the_configurations(guarded):
     """Never let in, it ends at once and says so: nothing waits yet, and the operator stands beside it."""
     guarded.change_here("wrong")
     assert guarded.model.serve(guarded.config).wait(60) == 2
-    assert "refuses us: not authorized (0x87)" in str(guarded.model.log())
+    assert "refused: not authorized (0x87)" in str(guarded.model.log())
