@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.mqtt.client import Connection, matches
+from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming, Outgoing, pack_pairs, unpack_pairs
 from connectors.mqtt.protocols import STRAY, UNREADABLE, Receiver
 from connectors.mqtt.settings import Login, MqttSettings
@@ -16,6 +16,7 @@ from oracle.errors import BusError, FencedError, RefusedError
 from tests.connectors.mqtt.conftest import unique_name
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, eventually
+from tests.support.mqtt_link import SETTINGS
 from tests.support.mqtt_script import length_of
 from tests.support.waiting import PATIENCE, until
 
@@ -46,15 +47,7 @@ class _Recorder(Receiver):
 def settings(broker, request) -> MqttSettings:
     """Settings of a client and topics of the test's own."""
     name = unique_name(request)
-    return MqttSettings(
-        host="127.0.0.1",
-        port=broker.port,
-        client_id=name,
-        topic=f"{name}/queries",
-        answers=f"{name}/answers",
-        model="m",
-        request_seconds=60.0,
-    )
+    return replace(SETTINGS, port=broker.port, client_id=name, topic=f"{name}/queries", answers=f"{name}/answers")
 
 
 @contextlib.asynccontextmanager
@@ -132,17 +125,6 @@ async def test_receive_maximum_holds_the_broker_back(settings):
         await recorder.wait_for(8)
         await asyncio.sleep(0.2)
         assert len(recorder.messages) <= 14
-
-
-async def test_paused_connection_reads_nothing(settings):
-    """While it is paused nothing comes; what was sent comes afterwards."""
-    async with _connected(settings) as (connection, recorder):
-        connection.pause()
-        await _ask(settings, b"one", b"two")
-        await asyncio.sleep(0.2)
-        assert not recorder.messages
-        connection.resume()
-        await recorder.wait_for(2)
 
 
 async def test_properties_come_over(settings):
@@ -346,11 +328,3 @@ async def test_wrong_password_is_refused(tmp_path, settings):
         for login in (None, Login("somebody", "wrong"), Login("nobody", "x")):
             with pytest.raises(RefusedError, match="not authorized"):
                 await Connection(replace(settings, port=broker.port, login=login), _Recorder()).enter()
-
-
-def test_filters_match_by_levels():
-    """+ is one level, # all that follow."""
-    assert matches("a/b", "a/+")
-    assert matches("a", "a/#")
-    assert not matches("a/b/c", "a/+")
-    assert not matches("ab", "a/#")

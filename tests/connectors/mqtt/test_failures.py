@@ -26,19 +26,6 @@ def test_clean_restart_publishes_nothing_again(model):
     assert len(asker.heard) == 40
 
 
-def test_broker_that_is_not_there_yet_is_waited_for(model, tmp_path):
-    """The daemon may be started before the broker, says so, and connects when it comes."""
-    late = Mosquitto(tmp_path / "late")
-    model.broker = late
-    model.serve(model.config())
-    model.wait_for_event("bus.unavailable")
-    with late:
-        model.wait_for_event("bus.connected")
-        asker = model.asker()
-        ask(model, asker, bodies(1))
-        asker.close()
-
-
 def test_session_that_the_broker_has_lost_is_told(own_model):
     """A broker without its store has no session of ours: the log says so, and new queries are answered."""
     answer_one(own_model)
@@ -237,18 +224,3 @@ def test_log_never_shows_what_askers_send(guarded):
         line.get("reason") for line in guarded.log()
     }
     assert mark not in log
-
-
-def test_paused_broker_is_like_a_cut_network(own_model):
-    """While the broker's process is stopped nothing moves; afterwards every query has its one answer."""
-    own_model.serve(own_model.config(mqtt="request_seconds = 2\nkeepalive_seconds = 5"))
-    own_model.wait_for_event("bus.connected")
-    asker = own_model.asker()
-    contents = bodies(60)
-    ask(own_model, asker, contents[:30], 0)
-    own_model.broker.pause()
-    ask(own_model, asker, contents[30:], 0)
-    time.sleep(1.0)
-    own_model.broker.resume()
-    wait_for(own_model, asker, 60)
-    assert sorted({one.body for one in asker.heard}) == sorted(own_model.expected(contents))

@@ -5,6 +5,7 @@ import contextlib
 import shutil
 import ssl
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.support.configs import write_secret
 from tests.support.folders import command, environment
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
+from tests.support.mqtt_link import SETTINGS
 from tests.support.mqtt_script import ScriptedBroker
 from tests.support.shards import bodies
 from tests.support.waiting import PATIENCE, until
@@ -73,17 +75,7 @@ def ground(tmp_path_factory) -> _Ground:
 
 
 def _probe(broker: Mosquitto, **settings: object) -> None:
-    made = MqttSettings(
-        host="127.0.0.1",
-        port=broker.port,
-        client_id="c",
-        topic="q",
-        answers="a",
-        model="m",
-        request_seconds=60.0,
-        **settings,  # type: ignore[arg-type]
-    )
-    asyncio.run(check_broker(made))
+    asyncio.run(check_broker(replace(SETTINGS, port=broker.port, **settings)))  # type: ignore[arg-type]
 
 
 _LET_IN = {
@@ -119,16 +111,9 @@ async def test_pause_over_tls_leaves_nothing_behind(ground):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(ground.authority.issue("scripted"))
     async with ScriptedBroker(context) as broker:
-        settings = MqttSettings(
-            host="127.0.0.1",
-            port=broker.port,
-            client_id="c",
-            topic="q",
-            answers="a",
-            model="m",
-            tls=ground.tls(),
-            keepalive_seconds=120,  # no ping wakes the socket
-        )
+        settings = replace(
+            SETTINGS, port=broker.port, tls=ground.tls(), keepalive_seconds=120
+        )  # no ping wakes the socket
         pausing = _Pausing(settings)
         await pausing.connection.enter()
         broker.send_at_once([b"one", b"two", b"three"])
