@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from connectors.base import JSON, Commit, Reply
+from connectors.base import JSON, Commit, Rejected, Reply
 from connectors.mqtt.client import matches
 from connectors.mqtt.messages import EXPIRY, NO_PAIRS, RESPONSE_TOPIC, USER, Outgoing, pack_pairs, unpack_pairs
 from connectors.mqtt.settings import MqttSettings
@@ -52,7 +52,7 @@ def outgoing(commit: Commit, settings: MqttSettings) -> list[Outgoing]:
     for reply in commit.replies:
         messages.append(_answer(reply, settings))
         if reply.rejected is not None and settings.dead_letter is not None:
-            note = dead_letter(reply, settings.topic, bodies=settings.dead_letter_bodies)
+            note = dead_letter(reply.rejected, settings.topic, bodies=settings.dead_letter_bodies)
             messages.append(Outgoing(settings.dead_letter, note, JSON))
     if settings.ledger is not None:
         messages += [Outgoing(settings.ledger, event, JSON) for event in commit.ledger]
@@ -60,33 +60,24 @@ def outgoing(commit: Commit, settings: MqttSettings) -> list[Outgoing]:
 
 
 def _answer(reply: Reply, settings: MqttSettings) -> Outgoing:
-    user = NO_PAIRS
-    named, expiry = "", None
-    for name, value in reply.headers:
-        if name == USER:
-            user = msgspec.Raw(value)
-        elif name == RESPONSE_TOPIC:
-            named = value.decode()
-        elif name == EXPIRY:
-            expiry = int(value)
-    topic = reply_topic(named, settings)
+    headers = dict(reply.headers)
+    user = msgspec.Raw(headers.get(USER, NO_PAIRS))
+    expiry = int(headers[EXPIRY]) if EXPIRY in headers else None
+    topic = reply_topic(headers.get(RESPONSE_TOPIC, b"").decode(), settings)
     ours = topic == settings.answers
     if ours and _MARK.encode() in bytes(user):  # others read it too
         user = pack_pairs([pair for pair in unpack_pairs(user) if not any(_MARK in text for text in pair)])
     return Outgoing(topic, reply.body, reply.content_type, reply.key, user, expiry, ours)
 
 
-def dead_letter(reply: Reply, topic: str, *, bodies: bool) -> bytes:
+def dead_letter(rejected: Rejected, topic: str, *, bodies: bool) -> bytes:
     """Return the note on a rejected message: one JSON object.
 
     Args:
-        reply: The reply to it, with `rejected` set.
+        rejected: The message, and why.
         topic: The query topic.
         bodies: Whether the note holds the message itself, in base64.
     """
-    rejected = reply.rejected
-    if rejected is None:
-        raise ValueError("reply: it was not rejected")
     note: dict[str, Any] = {
         "reason": rejected.reason,
         "topic": topic,
