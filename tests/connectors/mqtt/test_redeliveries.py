@@ -66,14 +66,6 @@ def test_what_this_connection_brought_is_not_looked_at():
     assert redeliveries.holds(_again(_MESSAGE))
 
 
-def test_a_new_session_knows_nothing():
-    """Where the broker had no session of ours its packet ids begin anew."""
-    redeliveries = _known(_MESSAGE)
-    redeliveries.forget()
-    redeliveries.connected()
-    assert not redeliveries.holds(_again(_MESSAGE))
-
-
 def test_packet_id_used_again_means_its_newest_message():
     """Of two messages with one packet id only the later one can be unacknowledged."""
     redeliveries = _known(_MESSAGE, _again(_MESSAGE, body=b"newer", dup=False))

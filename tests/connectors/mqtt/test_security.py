@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import shutil
 import ssl
 import subprocess
 from dataclasses import replace
@@ -19,7 +18,7 @@ from oracle.errors import BusError, PerpetuaError, RefusedError
 from tests.support.certificates import Authority
 from tests.support.configs import write_secret
 from tests.support.folders import command, environment
-from tests.support.mosquitto import Mosquitto
+from tests.support.mosquitto import Mosquitto, write_passwords
 from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
 from tests.support.mqtt_link import SETTINGS
 from tests.support.mqtt_script import ScriptedBroker
@@ -40,9 +39,7 @@ class _Ground:
         self._keys = [f"cafile {self.authority.certificate}", "allow_anonymous true"]
         pair = self.authority.issue("broker")
         self.passwords = folder / "passwords"
-        program = shutil.which("mosquitto_passwd")
-        assert program is not None
-        subprocess.run([program, "-b", "-c", str(self.passwords), "oracle", _SECRET], check=True, capture_output=True)
+        write_passwords(self.passwords, oracle=_SECRET)
         self.ways = {
             "tls": [*self._keys, *_pair(pair)],
             "mutual": [*self._keys, *_pair(pair), "require_certificate true", "use_identity_as_username true"],
