@@ -65,13 +65,7 @@ class JournalSource:
         self._handed = position or 0
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
-        """See `Source.fetch`.
-
-        Raises:
-            SourceError: The source is not open.
-            StorageError: The journal is damaged.
-            PerpetuaError: What `check` raises.
-        """
+        """See `Source.fetch`; what `check` raises comes too."""
         if self._reader is None:
             raise SourceError(f"{self._journal.folder}: fetch before open")
         self._check()

@@ -36,12 +36,7 @@ class MqttSink:
         return None
 
     async def open(self) -> Committed | None:
-        """See `Sink.open`.
-
-        Raises:
-            StorageError: The outbox is damaged, held by another process, or cannot be opened.
-            WrongKeyError: It belongs to another state.
-        """
+        """See `Sink.open`, and `Outbox.open` for its errors."""
         return await asyncio.to_thread(self._outbox.open)
 
     async def commit(self, commit: Commit) -> None:

@@ -29,13 +29,7 @@ class MqttSource(JournalSource):
         self._pressed_from = 0
 
     async def open(self, position: int | None) -> None:
-        """See `Source.open`. It does not wait for the broker.
-
-        Raises:
-            SourceError: The records behind `position` were dropped, or have never been there.
-            StorageError: The journal is damaged, held by another process, or cannot be opened.
-            WrongKeyError: It belongs to another state.
-        """
+        """See `Source.open`, and `Journal.open` for its errors. It does not wait for the broker."""
         await self.close()
         await asyncio.to_thread(self._journal.open)
         await super().open(position)
