@@ -85,6 +85,7 @@ def test_journal_or_outbox_that_is_gone_is_told(model, gone, code, said):
     checked = perpetua("check", model.config())
     assert checked.returncode == 1
     assert b"WRONG  journal and outbox are intact" in checked.stdout
+    assert said.encode() in checked.stdout
     assert model.serve(model.config()).wait(PATIENCE) == code
     assert said in str(model.log())
     assert len(asker.heard) == 1

@@ -73,23 +73,7 @@ def _part(total: int, number: int, parts: int) -> int:
 
 
 def _print(rows: dict[str, StormResult]) -> None:
-    figures = [
-        {
-            "kills": row.kills,
-            "connected": row.serving,
-            "restarts": row.restarts,
-            "pauses": row.pauses,
-            "queries": row.queries,
-            "answers": row.answers,
-            "repeated": row.answers - row.queries + row.lost,
-            "lost": row.lost,
-            "re-noised": row.renoised,
-            "doubled": row.doubled,
-            "gave up": row.stopped,
-            "seconds": round(row.seconds),
-        }
-        for row in rows.values()
-    ]
+    figures = [row.figures() for row in rows.values()]
     lines = [("", *rows, "all")]
     for name in figures[0]:
         column = [figure[name] for figure in figures]

@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -58,36 +58,42 @@ class StormResult:
 
     Attributes:
         kills: Daemons killed.
-        serving: How many of these were connected.
+        connected: How many of these were connected.
         restarts: Of the broker.
         pauses: Of the broker.
         queries: That were asked and taken by the broker.
         answers: That came, repetitions too.
+        repeated: How many of these were repetitions.
         lost: Queries without an answer.
         renoised: Queries with two different answers, or answers that no uninterrupted run gives.
         doubled: Rounds that belong to no query, or to two.
         stopped: Daemons that ended by themselves.
-        trouble: Examples.
         seconds: How long it took.
+        trouble: Examples.
     """
 
     kills: int = 0
-    serving: int = 0
+    connected: int = 0
     restarts: int = 0
     pauses: int = 0
     queries: int = 0
     answers: int = 0
+    repeated: int = 0
     lost: int = 0
     renoised: int = 0
     doubled: int = 0
     stopped: int = 0
+    seconds: int = 0
     trouble: list[str] = field(default_factory=list)
-    seconds: float = 0.0
 
     @property
     def broken(self) -> bool:
         """Whether a promise was."""
         return bool(self.lost or self.renoised or self.doubled or self.stopped)
+
+    def figures(self) -> dict[str, int]:
+        """Return all but the examples, by name."""
+        return {name: value for name, value in asdict(self).items() if name != "trouble"}
 
 
 def storm(folder: Path, options: StormOptions, on_fault: Callable[[], None] = lambda: None) -> StormResult:
@@ -111,7 +117,7 @@ def storm(folder: Path, options: StormOptions, on_fault: Callable[[], None] = la
                 row.trouble.append(f"ended with {slot.code}: {slot.events()[-3:]}")
             load.close()
         _judge(model, load, row)
-    row.seconds = time.monotonic() - started
+    row.seconds = round(time.monotonic() - started)
     return row
 
 
@@ -136,7 +142,7 @@ def _inject_faults(  # noqa: PLR0913, PLR0917 -- the parts of a storm
         if fault == "kill":
             moment = rng.expovariate(2.0)
             _wait(lambda moment=moment: slot.age >= moment, PATIENCE, slot, row)  # type: ignore[misc]
-            row.serving += _connected(slot)
+            row.connected += _connected(slot)
             slot.kill()
             row.kills += 1
             slot.start()
@@ -174,6 +180,7 @@ def _judge(model: MqttModelUnderTest, load: Load, row: StormResult) -> None:
     answers = {correlation: [one.body for one in some] for correlation, some in heard.items()}
     missing = load.asked.keys() - answers.keys()
     row.lost = len(missing)
+    row.repeated = row.answers - row.queries + row.lost
     row.trouble += [f"lost: query {number.decode()}" for number in sorted(missing)[:3]]
     by_round: dict[int, bytes] = {}
     for correlation, bodies in answers.items():
