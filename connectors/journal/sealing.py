@@ -52,7 +52,7 @@ RECORD_HEADER_BYTES: Final = _RECORD.size + _CRC.size
 
 
 class SegmentHeader(NamedTuple):
-    """What stands at a segment's beginning.
+    """The header at a segment's beginning.
 
     Attributes:
         salt: Random, of this segment only.
@@ -78,7 +78,7 @@ class SegmentHeader(NamedTuple):
 
 
 class RecordHeader(NamedTuple):
-    """What stands before a record's ciphertext.
+    """The header before a record's ciphertext.
 
     Attributes:
         position: The record's number, from 1.

@@ -31,7 +31,7 @@ class Segment:
 
     Attributes:
         path: Its file.
-        header: What stands at its beginning.
+        header: Its header.
         length: Durable bytes.
         end: Position of its last record.
     """

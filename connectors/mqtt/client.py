@@ -59,12 +59,12 @@ class Connection(aiomqtt.Client):
         settings: As given.
         session_present: Whether the broker had kept our session.
         lost: Set when the connection has ended, to why.
-        ending: What that says of what was under way.
+        ending: What that says of what was in flight.
         window: Most messages that it lets us have unacknowledged.
 
     Args:
         settings: The broker, and who we are.
-        receiver: Who is told.
+        receiver: Receives what comes.
         will: What the broker publishes for us when we vanish, on the status topic; None for nothing.
         probe: Whether only to look: under another client id and without a session, so that nobody is disturbed.
     """
@@ -174,14 +174,14 @@ class Connection(aiomqtt.Client):
         return self._send(self.settings.status or "", body, lambda: None, retain=True)
 
     def pause(self) -> None:
-        """Read nothing more from the broker until `resume`; after the keep-alive it will take us for gone."""
+        """Stop reading until `resume`; after the keep-alive interval the broker takes us for dead."""
         sock = self._client.socket()
         if not self._paused and sock is not None:
             self._paused = True
             self._loop.remove_reader(sock.fileno())
 
     def resume(self) -> None:
-        """Read on."""
+        """Read again."""
         sock = self._client.socket()
         if self._paused and sock is not None and sock.fileno() >= 0:
             self._paused = False
@@ -218,10 +218,10 @@ class Connection(aiomqtt.Client):
             kept.properties = None  # it would send again from these, which we do; they can take five times their bytes
         return info.mid
 
-    def _on_disconnect(self, *told: Any) -> None:  # noqa: ANN401 -- aiomqtt's callback
+    def _on_disconnect(self, *args: Any) -> None:  # noqa: ANN401 -- aiomqtt's callback
         """As aiomqtt's, which forgets an end that comes with the beginning."""
-        super()._on_disconnect(*told)
-        _, _, flags, reason, *_ = told
+        super()._on_disconnect(*args)
+        _, _, flags, reason, *_ = args
         self._set_lost(reason.value, by_broker=flags.is_disconnect_packet_from_server)
 
     def _set_lost(self, code: int | None, *, by_broker: bool = False) -> None:
@@ -229,12 +229,12 @@ class Connection(aiomqtt.Client):
             self.ending = ending(code, by_broker=by_broker)
             self.lost.set_result(broken(f"broker {self.settings.host}:{self.settings.port}", code))
 
-    def _on_connect(self, *told: Any) -> None:  # noqa: ANN401 -- aiomqtt's callback
-        _, _, flags, _, properties = told
+    def _on_connect(self, *args: Any) -> None:  # noqa: ANN401 -- aiomqtt's callback
+        _, _, flags, _, properties = args
         self.session_present = bool(flags.session_present)
         self._unfit = unfit(properties, self.settings)
         self.window = 0 if self._unfit else min(getattr(properties, "ReceiveMaximum", 65_535), 65_535)
-        super()._on_connect(*told)
+        super()._on_connect(*args)
 
     def _on_socket_open(self, client: Paho, userdata: Any, sock: Any) -> None:  # noqa: ANN401, ARG002
         """As aiomqtt's, but so that reading can pause; paho calls it from the thread that connects."""
@@ -275,9 +275,9 @@ class Connection(aiomqtt.Client):
 
         self._loop.call_soon_threadsafe(start)
 
-    def _on_publish(self, *told: Any) -> None:  # noqa: ANN401 -- aiomqtt's callback
-        super()._on_publish(*told)
-        _, _, mid, reason, _ = told
+    def _on_publish(self, *args: Any) -> None:  # noqa: ANN401 -- aiomqtt's callback
+        super()._on_publish(*args)
+        _, _, mid, reason, _ = args
         self._receiver.published(mid, reason.value)
 
     def _on_unsubscribe(self, *_args: Any) -> None:  # noqa: ANN401 -- aiomqtt's own warns of what it has not asked for
@@ -370,5 +370,5 @@ def _translated(where: str) -> Iterator[None]:
         if isinstance(cause, ssl.SSLCertVerificationError):
             message = f"{where}: mqtt.tls: the broker's certificate is not trusted: {cause.verify_message}"
             raise RefusedError(message) from exc
-        told = "no answer in time" if cause is None or isinstance(cause, TimeoutError) else type(cause).__name__
-        raise BusError(f"{where}: {told}") from exc
+        reason = "no answer in time" if cause is None or isinstance(cause, TimeoutError) else type(cause).__name__
+        raise BusError(f"{where}: {reason}") from exc

@@ -52,7 +52,7 @@ class Link(Receiver):
         settings: The broker and the topics.
         journal: Of the queries; open while the link is begun.
         outbox: Open while the link is begun.
-        observer: Who is told.
+        observer: Told how the link fares.
         reload: Returns the settings with the login as it is on disk now: passwords are changed while we run.
     """
 
@@ -89,7 +89,7 @@ class Link(Receiver):
         """Begin to connect; `notify` is called whenever the journal has grown, and when the link has failed."""
         self._notify, self._failed = notify, None
         self._stopping.clear()
-        self._task = asyncio.create_task(self._keep())
+        self._task = asyncio.create_task(self._run())
 
     def check(self) -> None:
         """Raise what has ended the link for good.
@@ -162,7 +162,7 @@ class Link(Receiver):
         self._outbox.wake()
         self._notify()
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         backoff = Backoff()
         try:
             async with self._order:

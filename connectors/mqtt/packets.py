@@ -1,4 +1,4 @@
-"""What stands in MQTT packets: pure functions of what has come, as bytes or as the client has parsed it.
+"""Parsers of MQTT packets: pure functions of what has come, as bytes or as the client has parsed it.
 
 A PUBLISH is parsed here and not by paho, whose time grows as the square of the number of properties: one message of
 250 kB with 50,000 of them held it for 18 seconds, past any keep-alive, whereupon the broker sends it again, for ever.
@@ -128,11 +128,11 @@ class _Reader:
         raise ValueError
 
     def binary(self) -> bytes:
-        """Return bytes whose number stands before them."""
+        """Return bytes that follow their length."""
         return self.take(self.number(2))
 
     def text(self) -> str:
-        """Return a UTF-8 string whose length stands before it; U+FEFF is a character like any other (section 1.5.4)."""
+        """Return a UTF-8 string that follows its length; U+FEFF is a character like any other (section 1.5.4)."""
         text = self.binary().decode()
         if "\0" in text:
             raise ValueError

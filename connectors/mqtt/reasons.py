@@ -42,7 +42,7 @@ _OF_A_PACKET: Final = frozenset({0x81, 0x82, 0x83, 0x87, 0x90, 0x94, 0x95, 0x99,
 
 
 class Ending(Enum):
-    """What the end of a connection says of a message that was under way.
+    """What the end of a connection says of a message that was in flight.
 
     `ELSEWHERE`: nothing, as the reason lies elsewhere (keep-alive, shutdown, a quota) or with us. `SILENT`: it ended
     without a word, as where the network is cut, the broker is killed, or chokes on the message. `NAMED`: the broker
@@ -98,5 +98,5 @@ def broken(where: str, code: int | None) -> BusError:
     """Return what the end of a connection is to us: only the next one tells whether the broker still lets us in."""
     if code == _TAKEN_OVER:
         return FencedError(f"{where}: another client connected with the same mqtt.client_id; each state needs its own")
-    told = "" if code in {None, 0, _UNSPECIFIED} else f": {name_of(code)}"
-    return BusError(f"{where}: connection lost{told}")
+    reason = "" if code in {None, 0, _UNSPECIFIED} else f": {name_of(code)}"
+    return BusError(f"{where}: connection lost{reason}")
