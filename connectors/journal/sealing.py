@@ -95,7 +95,7 @@ class RecordHeader(NamedTuple):
         return _pack(_RECORD, RECORD_MAGIC, *self)
 
     @classmethod
-    def unpack(cls, data: bytes | memoryview, offset: int = 0) -> "RecordHeader | None":
+    def unpack(cls, data: bytes, offset: int = 0) -> "RecordHeader | None":
         """Read a header at an offset; None if there is no whole one."""
         fields = _unpack(_RECORD, RECORD_MAGIC, data, offset)
         return cls(*fields) if fields else None
@@ -106,7 +106,7 @@ def _pack(layout: struct.Struct, *fields: bytes | int) -> bytes:
     return clear + _CRC.pack(zlib.crc32(clear))
 
 
-def _unpack(layout: struct.Struct, magic: bytes, data: bytes | memoryview, offset: int = 0) -> list[Any] | None:
+def _unpack(layout: struct.Struct, magic: bytes, data: bytes, offset: int = 0) -> list[Any] | None:
     end = offset + layout.size
     clear = data[offset:end]
     if data[end : end + _CRC.size] != _CRC.pack(zlib.crc32(clear)):
@@ -158,7 +158,7 @@ class SegmentCipher:
         header = RecordHeader(position, synced, len(body) + _GCM_TAG).pack()
         return header + self._cipher.encrypt(_nonce(position), body, header)
 
-    def open(self, header: RecordHeader, sealed: bytes | memoryview) -> bytes | None:
+    def open(self, header: RecordHeader, sealed: bytes) -> bytes | None:
         """Return the body of a record's ciphertext; None if it is not the one that was written."""
         try:
             return self._cipher.decrypt(_nonce(header.position), sealed, header.pack())

@@ -190,14 +190,15 @@ def _refuse_damage(path: Path, offset: int, cipher: SegmentCipher) -> None:
     A crash tears only what was written since the last sync; all of that was written when `synced` was at most where
     it began, and none of it was acknowledged.
     """
-    rest = memoryview(durable.read(path))[offset:]
-    data = bytes(rest)
+    with os.fdopen(durable.open_regular(path), "rb") as file:
+        file.seek(offset)
+        data = file.read()
     start = data.find(RECORD_MAGIC, 1)
     while start >= 0:
-        header = RecordHeader.unpack(rest, start)
+        header = RecordHeader.unpack(data, start)
         if header is not None and header.synced > offset:
             begin = start + RECORD_HEADER_BYTES
-            if cipher.open(header, rest[begin : begin + header.length]) is not None:
+            if cipher.open(header, data[begin : begin + header.length]) is not None:
                 raise _damaged(path, offset)
         start = data.find(RECORD_MAGIC, start + 1)
 

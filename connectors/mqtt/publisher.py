@@ -207,3 +207,5 @@ class Publisher:
         nearer = self._poison.connection_ended(left, ending, status_too=len(left) < len(self._in_flight))
         self.progress = self.progress or nearer
         self._outbox.requeue([*(publication for publication, _ in self._refused), *left])
+        self._refused.clear()
+        self._in_flight.clear()
