@@ -1,5 +1,6 @@
 """The journal and what disks, crashes and those who have the disk may do to it."""
 
+import errno
 import itertools
 import os
 import shutil
@@ -54,6 +55,26 @@ def test_record_that_meets_the_end_of_the_disk_is_taken_back(tmp_path):
         assert journal.append([b"two"]) == 2
         journal.close()
         assert reopened(folder / "j") == [b"one", b"two"]
+
+
+def test_what_cannot_be_cut_back_needs_open(tmp_path, monkeypatch):
+    """Where what a failed append has left cannot be taken away, nothing is written behind it until `open`."""
+
+    def fail(*_arguments: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    journal = opened(tmp_path / "j")
+    journal.append([b"one"])
+    with monkeypatch.context() as patched:
+        for call in ("fsync", "ftruncate"):
+            patched.setattr(os, call, fail)
+        with pytest.raises(StorageError, match="cannot be written"):
+            journal.append([b"two"])
+    with pytest.raises(StorageError, match=r"opened \(again\)"):
+        journal.append([b"three"])
+    journal.open()
+    assert journal.append([b"three"]) == 3  # what was written and not synced is there after all
+    journal.close()
 
 
 def test_no_nonce_is_used_twice_whatever_fails(tmp_path, monkeypatch):
