@@ -259,13 +259,13 @@ def test_reader_goes_on_while_segments_come_and_go(tmp_path):
     reader = journal.reader(0)
     journal.append([b"first"])
     reader.read(1)
-    descriptors = len(os.listdir("/proc/self/fd"))
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
     for number in range(30):
         journal.append([b"%d" % number + bytes(20_000)])
         (record,) = reader.read(5)
         assert record.body.startswith(b"%d\0" % number)
         journal.forget(record.position)
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
     journal.close()
 
 
