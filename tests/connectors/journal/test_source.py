@@ -6,9 +6,10 @@ import pytest
 
 from connectors.base import Delivery
 from connectors.journal.source import JournalSource
-from oracle.errors import SourceError
+from oracle.errors import SourceError, StorageError
 from tests.connectors.journal.conftest import opened
 from tests.connectors.suite import SourceSuite
+from tests.support.waiting import PATIENCE
 
 
 def _decode(found):
@@ -46,6 +47,28 @@ async def test_live_source_waits_for_what_comes(tmp_path):
     journal.append([b"skip", b"one"])
     source.notify()
     assert list(await waiting) == [Delivery(2, b"one")]
+    await source.close()
+    journal.close()
+
+
+async def test_what_ends_a_live_source_ends_a_wait(tmp_path):
+    """What `check` raises comes out of a `fetch` that waits, once it is notified, and out of each later one."""
+    journal = opened(tmp_path / "j")
+    failures: list[str] = []
+
+    def check() -> None:
+        if failures:
+            raise StorageError(failures[0])
+
+    source = JournalSource(journal, _decode, live=True, check=check)
+    await source.open(None)
+    waiting = asyncio.ensure_future(source.fetch(5, PATIENCE))
+    await asyncio.sleep(0)
+    failures.append("disk")
+    source.notify()
+    for fetch in (asyncio.wait_for(waiting, PATIENCE / 2), source.fetch(5, 0.0)):
+        with pytest.raises(StorageError, match="disk"):
+            await fetch
     await source.close()
     journal.close()
 
