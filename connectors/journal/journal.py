@@ -3,14 +3,14 @@
 import contextlib
 import itertools
 import os
+import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Final
 
-from connectors.journal.folder import check_mode, hold, make_durable, path_of
 from connectors.journal.sealing import HEADER_BYTES, SegmentCipher, SegmentHeader
-from connectors.journal.segment import Found, Segment, SegmentWriter, read_header, records, survey
+from connectors.journal.segment import Found, Segment, SegmentWriter, find_end, path_of, read_header, read_records
 from connectors.local.checks import check_at_least
 from oracle import durable
 from oracle.errors import StorageError
@@ -24,6 +24,8 @@ _SMALLEST_SEGMENT: Final = 1 << 16
 _LARGEST_SEGMENT: Final = 64 << 20
 _READ_BYTES: Final = 8 << 20
 """Bytes of bodies after which a reader stops for once: it is all held in memory, and answered together."""
+
+_TOO_OPEN: Final = 0o077
 
 
 class Journal:
@@ -55,7 +57,7 @@ class Journal:
         self.limit = limit
         self.segment_bytes = min(max(limit // _SEGMENTS, _SMALLEST_SEGMENT), _LARGEST_SEGMENT)
         self._lock: int | None = None
-        self._closed_segments: tuple[Segment, ...] = ()
+        self._segments: tuple[Segment, ...] = ()  # those with records; replaced at once, for readers in other threads
         self._writer: SegmentWriter | None = None
         self._broken = False
         self._mutex = threading.RLock()  # a cancelled append goes on in its thread
@@ -63,29 +65,24 @@ class Journal:
     @property
     def first(self) -> int:
         """Position before the oldest record that is kept."""
-        segments = self._segments()
+        segments = self._segments
         return segments[0].header.base if segments else 0
 
     @property
     def end(self) -> int:
         """Position of the newest record; 0 if there has never been one."""
-        segments = self._segments()
+        segments = self._segments
         return segments[-1].end if segments else 0
 
     @property
     def size(self) -> int:
         """Bytes on the disk."""
-        return sum(segment.length for segment in self._segments())
+        return sum(segment.length for segment in self._segments)
 
     @property
     def full(self) -> bool:
         """True once there are as many bytes as the limit allows."""
         return self.size >= self.limit
-
-    @property
-    def opened(self) -> bool:
-        """True between `open` and `close`."""
-        return self._lock is not None
 
     def open(self) -> None:
         """Hold the folder, check it, and cut off what a crash has torn.
@@ -99,11 +96,14 @@ class Journal:
             try:
                 for folder in (self.folder.parent, self.folder):
                     durable.make_folder(folder)
-                self._lock = hold(self.folder)
-                self._closed_segments = self._found(cut=True)
+                self._lock = durable.hold(self.folder / "lock")
+                self._segments = self._found(cut=True)
+            except BlockingIOError as exc:
+                raise StorageError(f"{self.folder}: another process is using this journal") from exc
             except OSError as exc:
                 self.close()
-                raise StorageError(f"{self.folder}: the journal cannot be opened: {exc.strerror}") from exc
+                where = exc.filename or self.folder
+                raise StorageError(f"{where}: the journal cannot be opened: {exc.strerror}") from exc
             except BaseException:
                 self.close()
                 raise
@@ -116,9 +116,10 @@ class Journal:
             StorageError: See `open`.
         """
         try:
-            self._closed_segments = self._found(cut=False) if self.folder.is_dir() else ()
+            self._segments = self._found(cut=False) if self.folder.is_dir() else ()
         except OSError as exc:
-            raise StorageError(f"{self.folder}: the journal cannot be read: {exc.strerror}") from exc
+            where = exc.filename or self.folder
+            raise StorageError(f"{where}: the journal cannot be read: {exc.strerror}") from exc
 
     def append(self, bodies: Sequence[bytes]) -> int:
         """Write records, fsync them together, and return the position of the last one.
@@ -133,7 +134,9 @@ class Journal:
             if not bodies:
                 return self.end
             try:
-                self._room().append(list(bodies))
+                if self._writer is None or self._writer.extent.length >= self.segment_bytes:
+                    self._begin_segment()
+                self._extend(bodies)
             except OSError as exc:
                 self._cut_back()
                 raise StorageError(f"{self.folder}: the journal cannot be written: {exc.strerror}") from exc
@@ -146,20 +149,19 @@ class Journal:
             StorageError: One could not be dropped.
         """
         with self._mutex:
-            gone = [segment for segment in self._segments()[:-1] if segment.end <= position]
-            if self._lock is None or not gone:
+            if self._lock is None:
                 return
-            kept = [segment for segment in self._closed_segments if segment not in gone]
-            self._closed_segments = tuple(kept)  # first: what is unlinked is not read any more
+            gone = [segment for segment in self._segments[:-1] if segment.end <= position]
+            self._segments = self._segments[len(gone) :]  # first: what is unlinked is not read any more
             try:
                 for segment in gone:
                     durable.remove(segment.path)
             except OSError as exc:
-                raise StorageError(f"{self.folder}: old segments cannot be dropped: {exc.strerror}") from exc
+                raise StorageError(f"{self.folder}: old segments cannot be deleted: {exc.strerror}") from exc
 
     def droppable(self, position: int) -> bool:
         """Return whether `forget` would drop anything once another record is there, which may begin a new segment."""
-        segments = self._segments()
+        segments = self._segments
         ended = segments if segments and segments[-1].length >= self.segment_bytes else segments[:-1]
         return bool(ended) and ended[0].end <= position
 
@@ -179,17 +181,15 @@ class Journal:
         """Let go of the folder."""
         with self._mutex:
             self._broken = False
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
-            self._closed_segments = ()
+            self._close_writer()
+            self._segments = ()
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
 
     def segment_behind(self, position: int) -> Segment | None:
         """Return the segment that the record behind `position` is in; None if there is none yet."""
-        return next((segment for segment in self._segments() if segment.header.base <= position < segment.end), None)
+        return next((segment for segment in self._segments if segment.header.base <= position < segment.end), None)
 
     def cipher_of(self, segment: Segment) -> SegmentCipher:
         """Return what decrypts a segment.
@@ -201,78 +201,83 @@ class Journal:
         cipher.check(segment.header, str(segment.path))
         return cipher
 
-    def _segments(self) -> list[Segment]:
-        closed, writer = self._closed_segments, self._writer
-        if writer is None or writer.extent.empty or writer.extent in closed:
-            return list(closed)
-        return [*closed, writer.extent]
-
-    def _room(self) -> SegmentWriter:
-        """Return the segment to write to: a new one at first, after a failure, and when the last is large enough.
+    def _begin_segment(self) -> None:
+        """Begin to write to a new segment: at first, after a failure, and when the last one is large enough.
 
         So no process goes on writing where another one, or a failed write, has been: no nonce is used twice.
         """
-        if self._writer is not None and self._writer.extent.length >= self.segment_bytes:
-            self._retire(self._writer)
-        if self._writer is None:
-            before = self._closed_segments[-1].length if self._closed_segments else 0
-            path = path_of(self.folder, self.end)
-            durable.remove(path)  # one without a record, which a failure left
-            self._writer = SegmentWriter(self.folder, self._key, self._purpose, self.end, before)
-        return self._writer
+        self._close_writer()
+        before = self._segments[-1].length if self._segments else 0
+        durable.remove(path_of(self.folder, self.end))  # one without a record, which a failure left
+        self._writer = SegmentWriter(self.folder, self._key, self._purpose, self.end, before)
 
-    def _retire(self, writer: SegmentWriter) -> None:
-        if not writer.extent.empty:
-            self._closed_segments = (*self._closed_segments, writer.extent)
-        self._writer = None
-        writer.close()
+    def _extend(self, bodies: Sequence[bytes]) -> None:
+        if self._writer is not None:
+            closed = self._segments if self._writer.extent.empty else self._segments[:-1]
+            self._segments = (*closed, self._writer.append(list(bodies)))
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
     def _cut_back(self) -> None:
         """Take away what a failed append has left; where that fails too, only `open` can tell what is there."""
-        writer = self._writer
-        if writer is None:
+        if self._writer is None:
             return
         try:
-            writer.cut_back()
+            self._writer.cut_back()
         except OSError:
             self._broken = True
             return
-        self._retire(writer)
+        self._close_writer()
 
     def _found(self, *, cut: bool) -> tuple[Segment, ...]:
         """Return the segments that are there, the last one up to where it is whole."""
-        check_mode(self.folder)
-        headed = []
+        if stat.S_IMODE(self.folder.stat().st_mode) & _TOO_OPEN:
+            raise StorageError(f"{self.folder}: other users can read it; run: chmod 700 {self.folder}")
         paths = sorted(self.folder.glob("*.journal"))
-        for path in paths:
-            header = read_header(path)
-            if header is None and path != paths[-1]:
-                raise StorageError(f"{path}: its header is damaged")
-            if header is not None and path != path_of(self.folder, header.base):
-                raise StorageError(f"{path}: is not what its name says; take the copy away, or restore its name")
-            if header is not None:
-                headed.append((path, header))
-            elif cut:
-                durable.remove(path)
-        whole = [
+        headed = [(path, header) for path in paths if (header := self._header(path, last=path == paths[-1]))]
+        if cut and len(headed) < len(paths):
+            durable.remove(paths[-1])
+        closed = [
             Segment(path, header, after.before, after.base) for (path, header), (_, after) in itertools.pairwise(headed)
         ]
-        for segment in whole:
+        for segment in closed:
             self.cipher_of(segment)
             if segment.path.stat().st_size != segment.length:
-                raise StorageError(f"{segment.path}: is not as long as the segment behind it says; restore it")
-        if headed:
-            whole += self._last(*headed[-1], cut=cut)
-        return tuple(whole)
+                raise StorageError(f"{segment.path}: is not as long as the next segment says; restore it")
+        last = self._last(*headed[-1], cut=cut) if headed else None
+        return (*closed, last) if last else tuple(closed)
 
-    def _last(self, path: Path, header: SegmentHeader, *, cut: bool) -> list[Segment]:
-        """Return the last segment up to where it is whole; nothing if it holds no record."""
-        segment = survey(path, header, self.cipher_of(Segment(path, header, 0, 0)))
+    def _header(self, path: Path, *, last: bool) -> SegmentHeader | None:
+        """Read a segment's header; None if it is the last one, and a crash came before it was durable."""
+        header = read_header(path)
+        if header is None and not last:
+            raise StorageError(f"{path}: its header is damaged")
+        if header is not None and path != path_of(self.folder, header.base):
+            raise StorageError(f"{path}: does not match its name; remove the copy, or restore its name")
+        return header
+
+    def _last(self, path: Path, header: SegmentHeader, *, cut: bool) -> Segment | None:
+        """Return the last segment up to where it is whole; None if it holds no record."""
+        segment = find_end(path, header, self.cipher_of(Segment(path, header, 0, 0)))
         if cut and segment.empty:
             durable.remove(path)
         elif cut:
-            make_durable(path, segment.length)  # also where nothing is torn: a process may have died before its fsync
-        return [] if segment.empty else [segment]
+            _make_durable(path, segment.length)
+        return None if segment.empty else segment
+
+
+def _make_durable(path: Path, length: int) -> None:
+    """End a file at a length, and sync it: a process that was killed may have written what it never synced."""
+    descriptor = durable.open_regular(path, os.O_WRONLY)
+    try:
+        if os.fstat(descriptor).st_size > length:
+            durable.cut(descriptor, length)
+        durable.sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class JournalReader:
@@ -297,30 +302,29 @@ class JournalReader:
             StorageError: The journal is damaged, or these records were dropped.
         """
         found: list[Found] = []
-        while len(found) < limit and (room := _READ_BYTES - sum(len(record.body) for record in found)) > 0:
+        size = 0
+        while len(found) < limit and size < _READ_BYTES:
             segment = self._journal.segment_behind(self.position)
             if segment is None:
                 if self.position < self._journal.first:
-                    raise StorageError(f"{self._journal.folder}: position = {self.position}: was dropped")
+                    raise StorageError(f"{self._journal.folder}: position = {self.position}: no longer kept")
                 break
-            found += self._read(segment, limit - len(found), room)
+            with contextlib.closing(self._records(segment)) as records:
+                for record in itertools.islice(records, limit - len(found)):
+                    found.append(record)
+                    self._segment, self._offset, self.position = segment.path, record.after, record.position
+                    size += len(record.body)
+                    if size >= _READ_BYTES:
+                        break
         return found
 
-    def _read(self, segment: Segment, limit: int, room: int) -> list[Found]:
-        if segment.path != self._segment or self._cipher is None:
-            self._cipher = self._journal.cipher_of(segment)
-            offset, position = HEADER_BYTES, segment.header.base
-        else:
-            offset, position = self._offset, self.position
+    def _records(self, segment: Segment) -> Generator[Found]:
+        """Yield a segment's records behind the last one read."""
+        if segment.path == self._segment and self._cipher is not None:
+            yield from read_records(segment, self._cipher, self._offset, self.position)
+            return
+        self._cipher = self._journal.cipher_of(segment)
         wanted = self.position
-        reading = records(segment, self._cipher, offset, position)
-        with contextlib.closing(reading):
-            behind = (record for record in reading if record.position > wanted)
-            found = []
-            for record in itertools.islice(behind, limit):
-                found.append(record)
-                room -= len(record.body)
-                if room <= 0:
-                    break
-        self._segment, self._offset, self.position = segment.path, found[-1].after, found[-1].position
-        return found
+        for record in read_records(segment, self._cipher, HEADER_BYTES, segment.header.base):
+            if record.position > wanted:
+                yield record

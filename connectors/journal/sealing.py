@@ -13,7 +13,7 @@ crash has torn from damage to what was durable.
 
 import struct
 import zlib
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -24,23 +24,18 @@ from oracle.errors import InputError, WrongKeyError
 
 __all__ = [
     "HEADER_BYTES",
-    "KEY_BYTES",
     "RECORD_HEADER_BYTES",
-    "RECORD_LIMIT",
     "RECORD_MAGIC",
-    "RECORD_OVERHEAD",
     "SALT_BYTES",
     "RecordHeader",
     "SegmentCipher",
     "SegmentHeader",
 ]
 
-KEY_BYTES: Final = 32
-"""Length of a journal's key."""
-
+_KEY_BYTES: Final = 32
 SALT_BYTES: Final = 32
 RECORD_MAGIC: Final = b"PJr\xa7"
-RECORD_LIMIT: Final = 1 << 30
+_RECORD_LIMIT: Final = 1 << 30
 """Most bytes of one record."""
 
 _SEGMENT_MAGIC: Final = b"PERJRNL\x01"
@@ -54,12 +49,10 @@ HEADER_BYTES: Final = _SEGMENT.size + _CRC.size
 """Length of a segment's header."""
 
 RECORD_HEADER_BYTES: Final = _RECORD.size + _CRC.size
-RECORD_OVERHEAD: Final = RECORD_HEADER_BYTES + _GCM_TAG
-"""What a record takes beside its body."""
 
 
 class SegmentHeader(NamedTuple):
-    """What stands at a segment's beginning.
+    """The header at a segment's beginning.
 
     Attributes:
         salt: Random, of this segment only.
@@ -75,21 +68,17 @@ class SegmentHeader(NamedTuple):
 
     def pack(self) -> bytes:
         """Return its bytes."""
-        clear = _SEGMENT.pack(_SEGMENT_MAGIC, *self)
-        return clear + _CRC.pack(zlib.crc32(clear))
+        return _pack(_SEGMENT, _SEGMENT_MAGIC, *self)
 
     @classmethod
     def unpack(cls, data: bytes) -> "SegmentHeader | None":
         """Read a header; None if it is damaged, or of another version."""
-        clear = data[: _SEGMENT.size]
-        if len(data) < HEADER_BYTES or data[_SEGMENT.size : HEADER_BYTES] != _CRC.pack(zlib.crc32(clear)):
-            return None
-        magic, *fields = _SEGMENT.unpack(clear)
-        return cls(*fields) if magic == _SEGMENT_MAGIC else None
+        fields = _unpack(_SEGMENT, _SEGMENT_MAGIC, data)
+        return cls(*fields) if fields else None
 
 
 class RecordHeader(NamedTuple):
-    """What stands before a record's ciphertext.
+    """The header before a record's ciphertext.
 
     Attributes:
         position: The record's number, from 1.
@@ -103,20 +92,27 @@ class RecordHeader(NamedTuple):
 
     def pack(self) -> bytes:
         """Return its bytes."""
-        clear = _RECORD.pack(RECORD_MAGIC, *self)
-        return clear + _CRC.pack(zlib.crc32(clear))
+        return _pack(_RECORD, RECORD_MAGIC, *self)
 
     @classmethod
-    def unpack(cls, data: bytes | memoryview, offset: int = 0) -> "RecordHeader | None":
+    def unpack(cls, data: bytes, offset: int = 0) -> "RecordHeader | None":
         """Read a header at an offset; None if there is no whole one."""
-        end = offset + _RECORD.size
-        if len(data) < end + _CRC.size:
-            return None
-        magic, position, synced, length = _RECORD.unpack_from(data, offset)
-        (declared,) = _CRC.unpack_from(data, end)
-        if magic != RECORD_MAGIC or declared != zlib.crc32(data[offset:end]):
-            return None
-        return cls(position, synced, length)
+        fields = _unpack(_RECORD, RECORD_MAGIC, data, offset)
+        return cls(*fields) if fields else None
+
+
+def _pack(layout: struct.Struct, *fields: bytes | int) -> bytes:
+    clear = layout.pack(*fields)
+    return clear + _CRC.pack(zlib.crc32(clear))
+
+
+def _unpack(layout: struct.Struct, magic: bytes, data: bytes, offset: int = 0) -> list[Any] | None:
+    end = offset + layout.size
+    clear = data[offset:end]
+    if data[end : end + _CRC.size] != _CRC.pack(zlib.crc32(clear)):
+        return None
+    found, *fields = layout.unpack(clear)
+    return fields if found == magic else None
 
 
 class SegmentCipher:
@@ -135,8 +131,8 @@ class SegmentCipher:
     """
 
     def __init__(self, key: bytes, purpose: str, salt: bytes) -> None:
-        if len(key) != KEY_BYTES:
-            raise InputError("journal.key", len(key), f"must have {KEY_BYTES} bytes")
+        if len(key) != _KEY_BYTES:
+            raise InputError("journal.key", len(key), f"must have {_KEY_BYTES} bytes")
         expand = HKDF(algorithm=SHA256(), length=48, salt=salt, info=_PURPOSE + purpose.encode())
         material = expand.derive(key)
         self.key_check = material[32:]
@@ -149,7 +145,7 @@ class SegmentCipher:
             WrongKeyError: It is one.
         """
         if header.key_check != self.key_check:
-            raise WrongKeyError(f"{where}: was encrypted with another key than the state's, or is for another purpose")
+            raise WrongKeyError(f"{where}: encrypted with another key than the state's, or for another purpose")
 
     def seal(self, position: int, synced: int, body: bytes) -> bytes:
         """Return a record's bytes.
@@ -157,12 +153,12 @@ class SegmentCipher:
         Raises:
             InputError: The body is longer than a record may be.
         """
-        if len(body) > RECORD_LIMIT:
-            raise InputError("journal record", len(body), f"must have at most {RECORD_LIMIT} bytes")
+        if len(body) > _RECORD_LIMIT:
+            raise InputError("journal record", len(body), f"must have at most {_RECORD_LIMIT} bytes")
         header = RecordHeader(position, synced, len(body) + _GCM_TAG).pack()
         return header + self._cipher.encrypt(_nonce(position), body, header)
 
-    def open(self, header: RecordHeader, sealed: bytes | memoryview) -> bytes | None:
+    def open(self, header: RecordHeader, sealed: bytes) -> bytes | None:
         """Return the body of a record's ciphertext; None if it is not the one that was written."""
         try:
             return self._cipher.decrypt(_nonce(header.position), sealed, header.pack())

@@ -1,5 +1,6 @@
 """One file of a journal: written by one process only, read by any, cut where a crash has torn its end."""
 
+import itertools
 import os
 import secrets
 from collections.abc import Generator
@@ -7,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from connectors.journal.folder import path_of
 from connectors.journal.sealing import (
     HEADER_BYTES,
     RECORD_HEADER_BYTES,
@@ -20,7 +20,7 @@ from connectors.journal.sealing import (
 from oracle import durable
 from oracle.errors import StorageError
 
-__all__ = ["Found", "Segment", "SegmentWriter", "read_header", "records", "survey"]
+__all__ = ["Found", "Segment", "SegmentWriter", "find_end", "path_of", "read_header", "read_records"]
 
 _CHUNK: Final = 1 << 20
 
@@ -31,8 +31,8 @@ class Segment:
 
     Attributes:
         path: Its file.
-        header: What stands at its beginning.
-        length: Bytes of it that count.
+        header: Its header.
+        length: Durable bytes.
         end: Position of its last record.
     """
 
@@ -65,7 +65,7 @@ class SegmentWriter:
     """A new segment, made and held by one process; nobody ever writes to it again.
 
     Attributes:
-        extent: The segment as far as it is durable; replaced at once, for readers in other threads.
+        extent: The segment as far as it is durable.
 
     Args:
         folder: Where to make it.
@@ -94,18 +94,18 @@ class SegmentWriter:
             self.close()
             raise
 
-    def append(self, bodies: list[bytes]) -> None:
-        """Write records and fsync them.
+    def append(self, bodies: list[bytes]) -> Segment:
+        """Write records, sync them, and return the segment as it is now.
 
         Raises:
             OSError: They could not be written; `cut_back` and write no more to it.
         """
         extent = self.extent
-        first = extent.end + 1
-        data = b"".join(self._cipher.seal(first + index, extent.length, body) for index, body in enumerate(bodies))
+        data = b"".join(self._cipher.seal(extent.end + n, extent.length, body) for n, body in enumerate(bodies, 1))
         durable.write_all(self._descriptor, data)
         durable.sync(self._descriptor)
         self.extent = replace(extent, length=extent.length + len(data), end=extent.end + len(bodies))
+        return self.extent
 
     def cut_back(self) -> None:
         """Take away what a failed `append` has left.
@@ -121,98 +121,87 @@ class SegmentWriter:
         os.close(self._descriptor)
 
 
+def path_of(folder: Path, base: int) -> Path:
+    """Return where the segment behind a position is; sorted, names are in the order of positions."""
+    return folder / f"{base:020d}.journal"
+
+
 def read_header(path: Path) -> SegmentHeader | None:
     """Read a segment's header; None if a crash came before it was durable, so that there never was a record.
 
     Raises:
-        StorageError: It cannot be read, or is damaged.
+        StorageError: It is damaged.
+        OSError: It cannot be read.
     """
-    try:
-        with os.fdopen(durable.open_regular(path), "rb") as file:
-            data = file.read(HEADER_BYTES)
-            size = os.fstat(file.fileno()).st_size
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
-    header = SegmentHeader.unpack(data)
+    with os.fdopen(durable.open_regular(path), "rb") as file:
+        header = SegmentHeader.unpack(file.read(HEADER_BYTES))
+        size = os.fstat(file.fileno()).st_size
     if header is None and size > HEADER_BYTES:
         raise StorageError(f"{path}: its header is damaged, or of a newer version")
     return header
 
 
-def records(segment: Segment, cipher: SegmentCipher, offset: int, position: int) -> Generator[Found]:
-    """Yield the records behind an offset, where `position` ends, up to the segment's length.
+def read_records(segment: Segment, cipher: SegmentCipher, offset: int, position: int) -> Generator[Found]:
+    """Yield the records behind an offset, where `position` ends, up to the segment's end.
 
     Raises:
         StorageError: The file is damaged, or cannot be read.
     """
     try:
-        with os.fdopen(durable.open_regular(segment.path), "rb", buffering=_CHUNK) as file:
-            file.seek(offset)
-            while offset < segment.length:
-                head = file.read(RECORD_HEADER_BYTES)
-                header = RecordHeader.unpack(head)
-                sealed = b"" if header is None else file.read(header.length)
-                body = None if header is None or header.position != position + 1 else cipher.open(header, sealed)
-                if body is None:
-                    raise _damaged(segment.path, offset)
-                position += 1
-                offset += len(head) + len(sealed)
-                yield Found(position, body, offset)
+        for found in itertools.islice(_whole_records(segment.path, cipher, offset, position), segment.end - position):
+            offset, position = found.after, found.position
+            yield found
     except OSError as exc:
         raise StorageError(f"{segment.path}: cannot be read: {exc.strerror}") from exc
     if position != segment.end:
         raise _damaged(segment.path, offset)
 
 
-def survey(path: Path, header: SegmentHeader, cipher: SegmentCipher) -> Segment:
+def find_end(path: Path, header: SegmentHeader, cipher: SegmentCipher) -> Segment:
     """Find how much of a journal's last segment counts: all up to where a crash has torn it, if one has.
 
     Raises:
         StorageError: It is damaged before what was known to be durable; nothing is ever cut then.
+        OSError: It cannot be read.
     """
-    try:
-        data = memoryview(durable.read(path))
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
-    offset, position = HEADER_BYTES, header.base
-    while offset < len(data):
-        after = _whole(data, offset, cipher, position + 1)
-        if after is None:
-            _refuse_damage(path, data, offset, cipher)
-            break
-        offset, position = after, position + 1
-    return Segment(path, header, offset, position)
+    length, end = HEADER_BYTES, header.base
+    for found in _whole_records(path, cipher, length, end):
+        length, end = found.after, found.position
+    _refuse_damage(path, length, cipher)
+    return Segment(path, header, length, end)
 
 
-def _whole(data: memoryview, offset: int, cipher: SegmentCipher, position: int | None) -> int | None:
-    """Return the offset behind a whole record that begins here (any, if no position is given); None if none does."""
-    header = RecordHeader.unpack(data, offset)
-    if header is None or (position is not None and header.position != position):
-        return None
-    start = offset + RECORD_HEADER_BYTES
-    sealed = data[start : start + header.length]
-    if len(sealed) < header.length or cipher.open(header, sealed) is None:
-        return None
-    return start + header.length
+def _whole_records(path: Path, cipher: SegmentCipher, offset: int, position: int) -> Generator[Found]:
+    """Yield records in order, up to the first that is not whole, or not the next."""
+    with os.fdopen(durable.open_regular(path), "rb", buffering=_CHUNK) as file:
+        file.seek(offset)
+        while (header := RecordHeader.unpack(file.read(RECORD_HEADER_BYTES))) and header.position == position + 1:
+            body = cipher.open(header, file.read(header.length))
+            if body is None:
+                return
+            position += 1
+            offset += RECORD_HEADER_BYTES + header.length
+            yield Found(position, body, offset)
 
 
-def _refuse_damage(path: Path, data: memoryview, offset: int, cipher: SegmentCipher) -> None:
+def _refuse_damage(path: Path, offset: int, cipher: SegmentCipher) -> None:
     """Refuse a damaged record that a later one knows to have been durable: no crash does that.
 
-    A crash tears only what was written since the last fsync; all of that was written when `synced` was at most where
+    A crash tears only what was written since the last sync; all of that was written when `synced` was at most where
     it began, and none of it was acknowledged.
     """
-    rest = bytes(data[offset:])
-    start = rest.find(RECORD_MAGIC, 1)
+    with os.fdopen(durable.open_regular(path), "rb") as file:
+        file.seek(offset)
+        data = file.read()
+    start = data.find(RECORD_MAGIC, 1)
     while start >= 0:
-        header = RecordHeader.unpack(rest, start)
-        whole = header is not None and _whole(data, offset + start, cipher, None) is not None
-        if header is not None and whole and header.synced > offset:
-            raise _damaged(path, offset)
-        start = rest.find(RECORD_MAGIC, start + 1)
+        header = RecordHeader.unpack(data, start)
+        if header is not None and header.synced > offset:
+            begin = start + RECORD_HEADER_BYTES
+            if cipher.open(header, data[begin : begin + header.length]) is not None:
+                raise _damaged(path, offset)
+        start = data.find(RECORD_MAGIC, start + 1)
 
 
 def _damaged(path: Path, offset: int) -> StorageError:
-    return StorageError(
-        f"{path}: damaged at byte {offset}: a record that was durable is not the one that was written; restore the file"
-    )
+    return StorageError(f"{path}: damaged at byte {offset}: a durable record has been changed; restore the file")

@@ -26,12 +26,16 @@ class JournalSource:
         journal: Open, or inspected, before the source is.
         decode: Makes deliveries of records.
         live: Whether more may come; `notify` tells of it.
+        check: Raises what ends a live source; called by each `fetch`, and after each `notify`.
     """
 
-    def __init__(self, journal: Journal, decode: Decode, *, live: bool) -> None:
+    def __init__(
+        self, journal: Journal, decode: Decode, *, live: bool, check: Callable[[], None] = lambda: None
+    ) -> None:
         self._journal = journal
         self._decode = decode
         self._live = live
+        self._check = check
         self._reader: JournalReader | None = None
         self._ready: deque[Delivery] = deque()
         self._reading: asyncio.Future[list[Found]] | None = None
@@ -40,7 +44,7 @@ class JournalSource:
 
     @property
     def exhausted(self) -> bool:
-        """See `connectors.base.Source.exhausted`."""
+        """See `Source.exhausted`."""
         return not self._live and self._reader is not None and not self._ready and not self._behind(self._reader)
 
     def notify(self) -> None:
@@ -48,12 +52,12 @@ class JournalSource:
         self._news.set()
 
     async def open(self, position: int | None) -> None:
-        """See `connectors.base.Source.open`.
+        """See `Source.open`.
 
         Raises:
             SourceError: The records behind `position` are gone, or have never been there.
         """
-        await self.close()
+        await self._stop_reading()
         try:
             self._reader = self._journal.reader(position or 0)
         except StorageError as exc:
@@ -61,17 +65,14 @@ class JournalSource:
         self._handed = position or 0
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
-        """See `connectors.base.Source.fetch`.
-
-        Raises:
-            SourceError: The source is not open.
-            StorageError: The journal is damaged.
-        """
+        """See `Source.fetch`; what `check` raises comes too."""
         if self._reader is None:
             raise SourceError(f"{self._journal.folder}: fetch before open")
+        self._check()
         deadline = asyncio.get_running_loop().time() + wait
         while not self._ready and not self.exhausted:
             self._news.clear()
+            self._check()
             if not await self._read(self._reader):
                 try:
                     async with asyncio.timeout_at(deadline):
@@ -84,14 +85,17 @@ class JournalSource:
         return found
 
     def lag(self) -> Lag | None:
-        """See `connectors.base.Source.lag`: by what was handed over; records have no age."""
+        """See `Source.lag`: by what was handed over; records have no age."""
         if self._reader is None:
             return None
         left = self._journal.end - self._handed
         return Lag(left, None if left else 0.0)
 
     async def close(self) -> None:
-        """See `connectors.base.Source.close`. The journal stays open."""
+        """See `Source.close`. The journal stays open."""
+        await self._stop_reading()
+
+    async def _stop_reading(self) -> None:
         if self._reading is not None:
             await asyncio.wait({self._reading})
             self._reading = None

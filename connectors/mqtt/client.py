@@ -1,9 +1,8 @@
-"""The MQTT client, set up for this: the only file that imports aiomqtt, or paho beneath it.
+"""The adapter to aiomqtt and to paho beneath it; no other file uses their clients.
 
-What differs from aiomqtt's own ways is held by `tests/connectors/mqtt/test_client.py`: a message is acknowledged when
-we say so, not when a callback returns; DUP is handed on, and a PUBACK's reason; no queue discards; a message that
-paho cannot parse, or not in time, does not end every connection for ever; sockets are closed where a connection came
-to nothing.
+Its contract, which `tests/connectors/mqtt/test_client.py` holds, differs from aiomqtt's: a message is acknowledged when
+we say so, not when a callback returns; DUP is handed on, and a PUBACK's reason; no queue discards; a message that paho
+cannot parse, or not in time, does not end every connection for ever; sockets are closed where a connection fails.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from typing import Any, Final
 
 import aiomqtt
 from paho.mqtt import MQTTException
-from paho.mqtt.client import MQTT_ERR_SUCCESS, ConnectFlags, DisconnectFlags
+from paho.mqtt.client import MQTT_ERR_SUCCESS
 from paho.mqtt.client import Client as Paho
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -27,20 +26,20 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from connectors.mqtt.messages import NO_PAIRS, Outgoing, unpack_pairs
 from connectors.mqtt.packets import packet_id, puback_of, publish_of, unfit
+from connectors.mqtt.protocols import STRAY, UNREADABLE, Receiver
 from connectors.mqtt.reasons import Ending, broken, ending, refusal
-from connectors.mqtt.receiver import STRAY, UNREADABLE, Receiver
 from connectors.mqtt.settings import MqttSettings
 from connectors.tls import secured, tls_context
 from oracle.errors import BusError, RefusedError
 
-__all__ = ["LOGGER", "Connection", "matches"]
+__all__ = ["LOGGER", "Connection", "check_broker", "matches"]
 
 LOGGER: Final = "mqtt"
 """Name of the client's own logger, and of paho's."""
 
 _NO_RETAINED: Final = 2
 _QOS: Final = 1
-_MOST_STRAYS: Final = 100
+_MOST_UNSUBSCRIBED: Final = 100
 """Topics of old subscriptions that a connection unsubscribes from."""
 
 
@@ -57,16 +56,17 @@ class Connection(aiomqtt.Client):
     """One connection to the broker, from `enter` to `leave`.
 
     Attributes:
+        settings: As given.
         session_present: Whether the broker had kept our session.
         lost: Set when the connection has ended, to why.
-        ending: What that says of what was under way.
+        ending: What that says of what was in flight.
         window: Most messages that it lets us have unacknowledged.
 
     Args:
         settings: The broker, and who we are.
-        receiver: Who is told.
+        receiver: Receives what comes.
         will: What the broker publishes for us when we vanish, on the status topic; None for nothing.
-        probe: Whether only to look: under another name, with no session, so that nobody is disturbed.
+        probe: Whether only to look: under another client id and without a session, so that nobody is disturbed.
     """
 
     def __init__(
@@ -90,21 +90,27 @@ class Connection(aiomqtt.Client):
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
             logger=logging.getLogger(LOGGER),
         )
-        self._settings, self._receiver = settings, receiver
+        self.settings, self._receiver = settings, receiver
         self._unfit: RefusedError | None = None
-        self._left: set[str] = set()
+        self._unsubscribed: set[str] = set()
         self._paused = self.session_present = False
         self.window = 0
         self.ending = Ending.ELSEWHERE
         self.lost: asyncio.Future[BusError] = asyncio.get_running_loop().create_future()
-        self._client.manual_ack_set(True)  # noqa: FBT003 -- paho's
-        self._client.max_inflight_messages_set(0)  # we keep to the window ourselves
-        self._client.connect_timeout = settings.request_seconds
+        self._set_up_paho(context)
+
+    def _set_up_paho(self, context: ssl.SSLContext | None) -> None:
+        """Acknowledge by hand, keep to the window ourselves, and handle what paho's own methods do not handle well."""
+        settings = self.settings
+        paho: Any = self._client
+        paho.manual_ack_set(True)  # noqa: FBT003 -- paho's
+        paho.max_inflight_messages_set(0)
+        paho.connect_timeout = settings.request_seconds
         if context is not None:  # paho's own leaves a socket open where the handshake fails
             wrap = partial(secured, context, host=settings.host, seconds=settings.request_seconds)
-            setattr(self._client, "_ssl_wrap_socket", wrap)  # noqa: B010 -- to mypy, a method
-        setattr(self._client, "_handle_publish", self._came)  # noqa: B010 -- to mypy, a method
-        setattr(self._client, "_handle_pubackcomp", self._took)  # noqa: B010 -- to mypy, a method
+            paho._ssl_wrap_socket = wrap  # noqa: SLF001 -- there is no public way to it
+        paho._handle_publish = self._on_publish_packet  # noqa: SLF001 -- as above
+        paho._handle_pubackcomp = self._on_puback_packet  # noqa: SLF001 -- as above
 
     async def enter(self) -> None:
         """Connect.
@@ -113,7 +119,7 @@ class Connection(aiomqtt.Client):
             RefusedError: The broker does not let us in, or lacks what is needed; nothing but another setting helps.
             BusError: It does not answer as it should; it may pass.
         """
-        where = f"broker {self._settings.host}:{self._settings.port}"
+        where = f"broker {self.settings.host}:{self.settings.port}"
         try:
             with _translated(where):
                 await self._enter(where)
@@ -122,7 +128,7 @@ class Connection(aiomqtt.Client):
             raise
         if self.window < 1:
             self._drop()
-            raise self._unfit or BusError(f"{where}: its answer to our connection could not be read")
+            raise self._unfit or BusError(f"{where}: its CONNACK could not be read")
 
     async def _enter(self, where: str) -> None:
         """As aiomqtt does, but without waiting for the answer of a broker that has gone."""
@@ -132,9 +138,7 @@ class Connection(aiomqtt.Client):
         if not entering.done() and not self._connected.done():
             entering.cancel()
             await asyncio.wait({entering})
-            raise BusError(
-                f"{where}: it ends the connection; check whether mqtt.tls and mqtt.login are what it expects"
-            )
+            raise BusError(f"{where}: closes the connection; check mqtt.tls and mqtt.login")
         await entering
 
     async def subscribe_queries(self) -> None:
@@ -145,12 +149,12 @@ class Connection(aiomqtt.Client):
             BusError: It does not answer.
         """
         options = SubscribeOptions(qos=_QOS, retainAsPublished=True, retainHandling=_NO_RETAINED)
-        where = f"topic {self._settings.topic}"
+        where = f"topic {self.settings.topic}"
         with _translated(where):
-            granted = await self.subscribe(self._settings.topic, options=options)
+            granted = await self.subscribe(self.settings.topic, options=options)
         code = granted[0].value if isinstance(granted[0], ReasonCode) else int(granted[0])
         if code != _QOS:
-            raise RefusedError(f"{where}: the broker does not let us subscribe at QoS 1 (reason {code:#04x})")
+            raise RefusedError(f"{where}: the broker refuses a subscription at QoS 1 (reason {code:#04x})")
 
     def acknowledge(self, mid: int) -> None:
         """Tell the broker that a message is ours now."""
@@ -167,17 +171,17 @@ class Connection(aiomqtt.Client):
 
     def send_status(self, body: bytes) -> int:
         """Publish a retained status message; see `send`."""
-        return self._send(self._settings.status or "", body, lambda: None, retain=True)
+        return self._send(self.settings.status or "", body, lambda: None, retain=True)
 
     def pause(self) -> None:
-        """Read nothing more from the broker until `resume`; after the keep-alive it will take us for gone."""
+        """Stop reading until `resume`; after the keep-alive interval the broker takes us for dead."""
         sock = self._client.socket()
         if not self._paused and sock is not None:
             self._paused = True
             self._loop.remove_reader(sock.fileno())
 
     def resume(self) -> None:
-        """Read on."""
+        """Read again."""
         sock = self._client.socket()
         if self._paused and sock is not None and sock.fileno() >= 0:
             self._paused = False
@@ -205,53 +209,41 @@ class Connection(aiomqtt.Client):
             info = self._client.publish(topic, body, _QOS, retain, properties())
         except (ValueError, TypeError, ArithmeticError, struct.error, MQTTException) as exc:
             raise RefusedError(
-                "a message cannot be sent: it is larger than MQTT allows, or its topic is invalid"
+                "a message cannot be sent: it exceeds the limits of MQTT, or its topic is invalid"
             ) from exc
         if info.rc != MQTT_ERR_SUCCESS:
-            raise BusError("the connection is gone")
-        kept = self._client._out_messages.get(info.mid)  # noqa: SLF001 -- as in `_took`
+            raise BusError("not connected")
+        kept = self._client._out_messages.get(info.mid)  # noqa: SLF001 -- as above
         if kept is not None:
             kept.properties = None  # it would send again from these, which we do; they can take five times their bytes
         return info.mid
 
-    def _on_disconnect(
-        self,
-        client: Paho,
-        userdata: Any,  # noqa: ANN401 -- aiomqtt's signature
-        flags: DisconnectFlags,
-        reason_code: ReasonCode,
-        properties: Properties | None = None,
-    ) -> None:
+    def _on_disconnect(self, *args: Any) -> None:  # noqa: ANN401 -- aiomqtt's callback
         """As aiomqtt's, which forgets an end that comes with the beginning."""
-        super()._on_disconnect(client, userdata, flags, reason_code, properties)
-        self._say_lost(reason_code.value, said=flags.is_disconnect_packet_from_server)
+        super()._on_disconnect(*args)
+        _, _, flags, reason, *_ = args
+        self._set_lost(reason.value, by_broker=flags.is_disconnect_packet_from_server)
 
-    def _say_lost(self, code: int | None, *, said: bool = False) -> None:
+    def _set_lost(self, code: int | None, *, by_broker: bool = False) -> None:
         if not self.lost.done():
-            self.ending = ending(code, said=said)
-            self.lost.set_result(broken(f"broker {self._settings.host}:{self._settings.port}", code))
+            self.ending = ending(code, by_broker=by_broker)
+            self.lost.set_result(broken(f"broker {self.settings.host}:{self.settings.port}", code))
 
-    def _on_connect(
-        self,
-        client: Paho,
-        userdata: Any,  # noqa: ANN401 -- aiomqtt's signature
-        flags: ConnectFlags,
-        reason_code: ReasonCode,
-        properties: Properties | None = None,
-    ) -> None:
+    def _on_connect(self, *args: Any) -> None:  # noqa: ANN401 -- aiomqtt's callback
+        _, _, flags, _, properties = args
         self.session_present = bool(flags.session_present)
-        self._unfit = unfit(properties, self._settings)
+        self._unfit = unfit(properties, self.settings)
         self.window = 0 if self._unfit else min(getattr(properties, "ReceiveMaximum", 65_535), 65_535)
-        super()._on_connect(client, userdata, flags, reason_code, properties)
+        super()._on_connect(*args)
 
     def _on_socket_open(self, client: Paho, userdata: Any, sock: Any) -> None:  # noqa: ANN401, ARG002
         """As aiomqtt's, but so that reading can pause; paho calls it from the thread that connects."""
 
-        def watch() -> None:
+        def start() -> None:
             self._loop.add_reader(sock.fileno(), self._read)
             self._misc_task = self._loop.create_task(self._misc_loop())
 
-        self._loop.call_soon_threadsafe(watch)
+        self._loop.call_soon_threadsafe(start)
 
     def _read(self) -> None:
         try:
@@ -265,7 +257,7 @@ class Connection(aiomqtt.Client):
     def _broken(self, error: Exception) -> None:
         if not self._disconnected.done():
             self._disconnected.set_exception(error)
-        self._say_lost(None)
+        self._set_lost(None)
 
     def _on_socket_register_write(self, client: Paho, userdata: Any, sock: Any) -> None:  # noqa: ANN401, ARG002
         """As aiomqtt's, but for a socket that is closed before the loop comes to it: its number may be another's."""
@@ -276,28 +268,22 @@ class Connection(aiomqtt.Client):
             except Exception as exc:  # noqa: BLE001 -- as in `_read`
                 self._broken(exc)
 
-        def watch() -> None:
+        def start() -> None:
             current = self._client.socket()
             if current is not None and current is sock and current.fileno() >= 0:
                 self._loop.add_writer(current.fileno(), write)
 
-        self._loop.call_soon_threadsafe(watch)
+        self._loop.call_soon_threadsafe(start)
 
-    def _on_publish(
-        self,
-        client: Paho,
-        userdata: Any,  # noqa: ANN401 -- aiomqtt's signature
-        mid: int,
-        reason_code: ReasonCode,
-        properties: Properties,
-    ) -> None:
-        super()._on_publish(client, userdata, mid, reason_code, properties)
-        self._receiver.published(mid, reason_code.value)
+    def _on_publish(self, *args: Any) -> None:  # noqa: ANN401 -- aiomqtt's callback
+        super()._on_publish(*args)
+        _, _, mid, reason, _ = args
+        self._receiver.published(mid, reason.value)
 
     def _on_unsubscribe(self, *_args: Any) -> None:  # noqa: ANN401 -- aiomqtt's own warns of what it has not asked for
         """Nobody waits for it."""
 
-    def _came(self) -> Any:  # noqa: ANN401 -- paho's
+    def _on_publish_packet(self) -> Any:  # noqa: ANN401 -- paho's
         """Hand over a PUBLISH, in place of paho's own way (see `packets`); acknowledge at once what will not be used.
 
         What cannot be parsed would only come again; so would what an old subscription of our session brings, from a
@@ -305,23 +291,20 @@ class Connection(aiomqtt.Client):
         """
         packet = self._client._in_packet  # noqa: SLF001 -- there is no public way to it
         message = publish_of(packet)
-        if message is not None and message.topic == self._settings.topic:
+        if message is not None and message.topic == self.settings.topic:
             self._receiver.received(message)
             return MQTT_ERR_SUCCESS
         mid = packet_id(packet)
         if mid:
             self.acknowledge(mid)
-        if message is None:
-            self._receiver.passed_over(UNREADABLE)
-        else:
-            self._receiver.passed_over(STRAY)
-            if message.topic not in self._left and len(self._left) < _MOST_STRAYS:
-                self._left.add(message.topic)
-                self._client.unsubscribe(message.topic)
+        self._receiver.passed_over(UNREADABLE if message is None else STRAY)
+        if message and message.topic not in self._unsubscribed and len(self._unsubscribed) < _MOST_UNSUBSCRIBED:
+            self._unsubscribed.add(message.topic)
+            self._client.unsubscribe(message.topic)
         return MQTT_ERR_SUCCESS
 
-    def _took(self, _command: str) -> Any:  # noqa: ANN401 -- paho's
-        """Hear a PUBACK, in place of paho's own way: it knows some reason codes only, and not every text."""
+    def _on_puback_packet(self, _command: str) -> Any:  # noqa: ANN401 -- paho's
+        """Handle a PUBACK, in place of paho's own way: it knows some reason codes only, and not every text."""
         found = puback_of(self._client._in_packet)  # noqa: SLF001 -- as above
         if found is None:
             raise MQTTException("PUBACK too short")
@@ -331,6 +314,18 @@ class Connection(aiomqtt.Client):
         if mid in self._client._out_messages:  # noqa: SLF001 -- as above
             return self._client._do_on_publish(mid, reason, _properties(PacketTypes.PUBACK))  # noqa: SLF001 -- as above
         return MQTT_ERR_SUCCESS
+
+
+async def check_broker(settings: MqttSettings) -> None:
+    """Connect under a client id of our own without a session, look at what the broker says of itself, and leave.
+
+    Raises:
+        RefusedError: It does not let us in, or lacks what is needed.
+        BusError: It does not answer.
+    """
+    connection = Connection(settings, Receiver(), probe=True)
+    await connection.enter()
+    await connection.leave()
 
 
 def _publish_properties(message: Outgoing) -> Properties:
@@ -375,5 +370,5 @@ def _translated(where: str) -> Iterator[None]:
         if isinstance(cause, ssl.SSLCertVerificationError):
             message = f"{where}: mqtt.tls: the broker's certificate is not trusted: {cause.verify_message}"
             raise RefusedError(message) from exc
-        told = "no answer in time" if cause is None or isinstance(cause, TimeoutError) else type(cause).__name__
-        raise BusError(f"{where}: {told}") from exc
+        reason = "no answer in time" if cause is None or isinstance(cause, TimeoutError) else type(cause).__name__
+        raise BusError(f"{where}: {reason}") from exc

@@ -20,39 +20,40 @@ from typing import Final
 
 from connectors.base import Lag
 from connectors.journal.journal import Journal
-from connectors.mqtt.backoff import Backoff
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming, SessionBegan, pack, stored
-from connectors.mqtt.observer import Observer
 from connectors.mqtt.outbox import Outbox
+from connectors.mqtt.poison import PoisonDetector
+from connectors.mqtt.protocols import Observer, Receiver
 from connectors.mqtt.publisher import Publisher
 from connectors.mqtt.reasons import Ending
 from connectors.mqtt.redeliveries import Redeliveries
 from connectors.mqtt.replies import status
 from connectors.mqtt.settings import RECEIVE_MAXIMUM_LIMIT, MqttSettings
+from connectors.retry import Backoff
 from oracle.errors import BusError, FencedError, PerpetuaError, RefusedError, StorageError
 
 __all__ = ["Link"]
 
-_FULL_LOOK: Final = 0.2
+_FULL_SECONDS: Final = 0.2
 _SHORT_SECONDS: Final = 30.0
 _MOST_SHORT: Final = 4
-_MOST_WAITING: Final = 32 << 20
+_MOST_BYTES: Final = 32 << 20
 """Bytes received and not yet journalled, properties too, above which no more is read from the connection."""
 
-_MOST_TOGETHER: Final = 4096
+_MOST_MESSAGES: Final = 4096
 """Most messages that are journalled, and then acknowledged, together: far fewer than `Redeliveries` remembers."""
 
 
-class Link:
+class Link(Receiver):
     """One model's connection, made again whenever it is lost. Use from one event loop.
 
     Args:
         settings: The broker and the topics.
         journal: Of the queries; open while the link is begun.
         outbox: Open while the link is begun.
-        observer: Who is told.
-        renewed: Returns the settings with the login as it is on disk now: passwords are changed while we run.
+        observer: Told how the link fares.
+        reload: Returns the settings with the login as it is on disk now: passwords are changed while we run.
     """
 
     def __init__(
@@ -61,22 +62,23 @@ class Link:
         journal: Journal,
         outbox: Outbox,
         observer: Observer,
-        renewed: Callable[[], MqttSettings] | None = None,
+        reload: Callable[[], MqttSettings] | None = None,
     ) -> None:
         self._settings = settings
-        self._renewed = renewed or (lambda: settings)
+        self._reload = reload or (lambda: settings)
         self._journal = journal
         self._outbox = outbox
         self._observer = observer
         self._redeliveries = Redeliveries()
         self._order = asyncio.Lock()  # of what is journalled and what is remembered of it
         self._incoming: deque[Incoming] = deque()
-        self._waiting = 0
+        self._incoming_bytes = 0
         self._connection: Connection | None = None
-        self._publisher = Publisher(settings, outbox, observer, self._fail)
-        self._let_in = self._entered = False
-        self._short = 0
-        self._stir = asyncio.Event()
+        self._publisher: Publisher | None = None
+        self._poison = PoisonDetector()
+        self._ever_connected = self._connected = False
+        self._short_connections = 0
+        self._wakeup = asyncio.Event()
         self._stopping = asyncio.Event()
         self._failed: PerpetuaError | None = None
         self._full = False
@@ -87,7 +89,7 @@ class Link:
         """Begin to connect; `notify` is called whenever the journal has grown, and when the link has failed."""
         self._notify, self._failed = notify, None
         self._stopping.clear()
-        self._task = asyncio.create_task(self._keep())
+        self._task = asyncio.create_task(self._run())
 
     def check(self) -> None:
         """Raise what has ended the link for good.
@@ -108,7 +110,7 @@ class Link:
 
     def wake(self) -> None:
         """Say that the journal may have room again."""
-        self._stir.set()
+        self._wakeup.set()
 
     async def remember(self) -> None:
         """Journal what is remembered of the newest queries, so that they themselves may be dropped.
@@ -126,7 +128,7 @@ class Link:
     async def end(self) -> None:
         """Take nothing more, give what is in the outbox a few seconds to be published, and disconnect."""
         self._stopping.set()
-        self._stir.set()
+        self._wakeup.set()
         self._outbox.wake()
         task, self._task = self._task, None
         if task is not None:
@@ -138,10 +140,10 @@ class Link:
             self._observer.noted("dropped at QoS 0")
             return
         self._incoming.append(message)
-        self._waiting += message.size
-        if self._waiting > _MOST_WAITING and self._connection is not None:
+        self._incoming_bytes += message.size
+        if self._incoming_bytes > _MOST_BYTES and self._connection is not None:
             self._connection.pause()
-        self._stir.set()
+        self._wakeup.set()
 
     def passed_over(self, reason: str) -> None:
         """See `Receiver.passed_over`."""
@@ -149,18 +151,19 @@ class Link:
 
     def published(self, mid: int, reason: int) -> None:
         """See `Receiver.published`."""
-        self._publisher.published(mid, reason)
-        if self._publisher.trouble is not None:
-            self._stir.set()
+        if self._publisher is not None:
+            self._publisher.published(mid, reason)
+            if self._publisher.trouble is not None:
+                self._wakeup.set()
 
     def _fail(self, error: PerpetuaError) -> None:
         self._failed = self._failed or error
-        self._stir.set()
+        self._wakeup.set()
         self._outbox.wake()
         self._notify()
 
-    async def _keep(self) -> None:
-        pauses = Backoff()
+    async def _run(self) -> None:
+        backoff = Backoff()
         try:
             async with self._order:
                 await asyncio.to_thread(self._redeliveries.restore, self._journal)
@@ -171,62 +174,64 @@ class Link:
                 except FencedError:
                     raise
                 except RefusedError as exc:
-                    if self._failed is not None or not self._let_in:
+                    if self._failed is not None or not self._ever_connected:
                         raise  # it has never worked: the configuration's fault, to be mended before anything else
                     self._observer.refused(exc)
                 except BusError as exc:
-                    self._observer.lost(self._told(exc, asyncio.get_running_loop().time() - began))
+                    self._observer.lost(self._explained(exc, asyncio.get_running_loop().time() - began))
                 except PerpetuaError:
                     raise
                 except Exception as exc:  # noqa: BLE001 -- the client's; a link that is dead in silence is the worst
                     self._observer.lost(BusError(f"broker: the client failed: {type(exc).__name__}"))
-                if self._publisher.progress:
-                    pauses.begin_anew()
+                if self._publisher is not None and self._publisher.progress:
+                    backoff.reset()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pauses.after(asyncio.get_running_loop().time() - began)):
+                    async with asyncio.timeout(backoff.pause(asyncio.get_running_loop().time() - began)):
                         await self._stopping.wait()
         except PerpetuaError as exc:
             self._fail(exc)
 
-    def _told(self, error: BusError, seconds: float) -> BusError:
+    def _explained(self, error: BusError, seconds: float) -> BusError:
         """Say of connections that end soon after they let us in what it may be: some brokers do not say it."""
-        self._short = self._short + 1 if self._entered and seconds < _SHORT_SECONDS else 0
-        if self._short < _MOST_SHORT:
+        self._short_connections = self._short_connections + 1 if self._connected and seconds < _SHORT_SECONDS else 0
+        if self._short_connections < _MOST_SHORT:
             return error
         return BusError(
-            f"{error}, {self._short} times in a row soon after connecting; if neither network nor broker is at "
-            f"fault, another client uses mqtt.client_id = {self._settings.client_id!r}: each state needs one of its own"
+            f"{error}, {self._short_connections} times in a row soon after connecting; check the network, the broker, "
+            f"and that no other client uses mqtt.client_id = {self._settings.client_id!r}: each state needs its own"
         )
 
     async def _connect_once(self) -> None:
         """Connect, and serve the connection until it is lost or we are to stop."""
-        self._entered = False
+        self._connected = False
         self._incoming.clear()  # the broker sends again what was not acknowledged
-        self._waiting = 0
-        self._publisher.entering()
+        self._incoming_bytes = 0
+        self._publisher = None
+        let_in = False
         try:
-            self._connection = connection = await self._made()
+            self._connection = connection = await self._new_connection()
             await connection.enter()
-        except BaseException:
-            self._publisher.let_in(None)
-            raise
-        self._publisher.let_in(connection)
+            let_in = True
+        finally:
+            self._poison.connection_tried(let_in=let_in)
+        publisher = Publisher(connection, self._outbox, self._poison, self._observer, self._fail)
+        self._publisher = publisher
         connection.lost.add_done_callback(lambda _: self._on_lost())
         gracefully = False
         try:
-            await self._begin_session(connection)
-            publishing = asyncio.create_task(self._publisher.run(connection))
+            await self._begin_session(connection, publisher)
+            publishing = asyncio.create_task(publisher.run())
             try:
-                await self._store(connection)
+                await self._store(connection, publisher)
             finally:
-                await self._end_publishing(connection, publishing)
+                await self._end_publishing(connection, publisher, publishing)
             gracefully = self._outbox.settled
         finally:
             ending = connection.ending if connection.lost.done() else Ending.ELSEWHERE
             await connection.leave(gracefully=gracefully)
-            self._publisher.ended(ending)
+            publisher.ended(ending)
 
-    async def _made(self) -> Connection:
+    async def _new_connection(self) -> Connection:
         """Return a connection with the login, and the files of TLS, as they are now.
 
         Raises:
@@ -234,18 +239,18 @@ class Link:
             StorageError: They could not be read at the start.
         """
         try:
-            settings = await asyncio.to_thread(self._renewed)
+            settings = await asyncio.to_thread(self._reload)
             return Connection(settings, self, status(settings, online=False))
         except StorageError as exc:
-            if not self._let_in:
+            if not self._ever_connected:
                 raise
             raise RefusedError(str(exc)) from exc
 
     def _on_lost(self) -> None:
-        self._stir.set()
+        self._wakeup.set()
         self._outbox.wake()
 
-    async def _begin_session(self, connection: Connection) -> None:
+    async def _begin_session(self, connection: Connection, publisher: Publisher) -> None:
         """Go on with the session that the broker has kept, or begin one, and make that known before all else."""
         if not connection.session_present:
             if self._journal.end > 0:
@@ -255,30 +260,27 @@ class Link:
                 await asyncio.to_thread(self._journal.append, [pack(SessionBegan())])
         self._redeliveries.connected()
         await connection.subscribe_queries()
-        self._publisher.tell(online=True)
-        self._let_in = self._entered = True
+        publisher.send_status(online=True)
+        self._ever_connected = self._connected = True
         self._observer.connected()
 
-    def _check(self, connection: Connection) -> None:
-        """Raise what ends this connection."""
-        self.check()
-        if self._publisher.trouble is not None:
-            raise self._publisher.trouble
-        if connection.lost.done():
-            raise connection.lost.result()
+    async def _store(self, connection: Connection, publisher: Publisher) -> None:
+        """Journal what comes, then acknowledge it; while the journal is full, do neither.
 
-    async def _store(self, connection: Connection) -> None:
-        """Journal what comes, then acknowledge it; while the journal is full, do neither."""
+        Raises:
+            PerpetuaError: What ends this connection.
+        """
         while not self._stopping.is_set():
-            self._check(connection)
-            self._stir.clear()
+            self.check()
+            publisher.check()
+            self._wakeup.clear()
             if not self._incoming:
-                await self._stir.wait()
+                await self._wakeup.wait()
                 continue
             if self._is_full():
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_FULL_LOOK):
-                        await self._stir.wait()
+                    async with asyncio.timeout(_FULL_SECONDS):
+                        await self._wakeup.wait()
                 continue
             batch = self._next_batch()
             fresh = [stored(message, self._settings) for message in batch if not self._redeliveries.holds(message)]
@@ -289,7 +291,7 @@ class Link:
                     for query in fresh:
                         self._redeliveries.add(query)
                 self._notify()
-            if self._waiting <= _MOST_WAITING:
+            if self._incoming_bytes <= _MOST_BYTES:
                 connection.resume()
             for message in batch:
                 if message.qos:
@@ -299,10 +301,10 @@ class Link:
         """Return what is to be journalled together: about as much as one segment holds, so that segments can go."""
         batch: list[Incoming] = []
         size = 0
-        while self._incoming and size < self._journal.segment_bytes and len(batch) < _MOST_TOGETHER:
+        while self._incoming and size < self._journal.segment_bytes and len(batch) < _MOST_MESSAGES:
             batch.append(self._incoming.popleft())
             size += batch[-1].size
-        self._waiting -= size
+        self._incoming_bytes -= size
         return batch
 
     def _is_full(self) -> bool:
@@ -312,11 +314,13 @@ class Link:
         self._full = full
         return full
 
-    async def _end_publishing(self, connection: Connection, publishing: "asyncio.Task[None]") -> None:
+    async def _end_publishing(
+        self, connection: Connection, publisher: Publisher, publishing: "asyncio.Task[None]"
+    ) -> None:
         drain = self._stopping.is_set() and not connection.lost.done() and self._failed is None
         try:
-            await self._publisher.end(publishing, drain=drain)
+            await publisher.end(publishing, drain=drain)
         except PerpetuaError as exc:
             self._fail(exc)
         if self._stopping.is_set():
-            await self._outbox.remember()
+            await self._outbox.save_progress()

@@ -93,13 +93,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="q"):
 
     Attributes:
         body: Its payload; of one that is too long as much as shows that it is.
-        content_type: Normalised; see `content_type`.
-        response_topic: See `Incoming`.
-        correlation: See `Incoming`.
-        user: See `Incoming`.
-        expiry: See `Incoming`.
-        mid: See `Incoming`.
-        digest: See `Incoming`.
+        content_type: Normalised; see `content_type`. The others are those of `Incoming`.
     """
 
     body: bytes

@@ -1,7 +1,7 @@
 """The outbox: commits that are durable before anything of them is published, and what is left to publish.
 
 One commit is one record of a journal, so it is there whole or not at all. A record says too up to which earlier commit
-everything had been taken over by the broker when it was written; after a crash what came later is published again, the
+everything had been accepted by the broker when it was written; after a crash what came later is published again, the
 very same bytes: the newest commits under load, and nothing once there was a moment's quiet. A commit of which a part is
 out comes again whole; the largest are the first ones after an absence, a batch each.
 """
@@ -23,7 +23,7 @@ from oracle.errors import StorageError
 __all__ = ["Outbox", "Publication"]
 
 
-_MOST_HELD: Final = 64 << 20
+_MOST_QUEUED: Final = 64 << 20
 """Bytes of unpublished messages, in memory, from which on no commit is taken, however much the journal may hold."""
 
 
@@ -66,39 +66,33 @@ class Outbox:
 
     Args:
         journal: A journal of its own, not yet open.
+
+    Attributes:
+        queue: What is to be sent, in order.
+        last: The last commit that is known to be durable.
     """
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.queue: deque[Publication] = deque()
         self._left: dict[int, int] = {}
-        self._held = 0
-        self._done = self._said = self._newest = 0
-        self._last: Committed | None = None
+        self._queued_bytes = 0
+        self._done = self._saved = self._newest = 0  # commits up to which all is accepted; is known to be; and the last
+        self.last: Committed | None = None
         self._ready = False
         self._order = asyncio.Lock()
         self._mutex = threading.RLock()  # a cancelled commit goes on in its thread
         self._news = asyncio.Event()
 
     @property
-    def opened(self) -> bool:
-        """True while it can be committed to."""
-        return self._ready
-
-    @property
-    def last(self) -> Committed | None:
-        """The last commit that is known to be durable."""
-        return self._last
-
-    @property
     def settled(self) -> bool:
-        """True once the broker has taken over all there is."""
+        """True once the broker has accepted all there is."""
         return not self._left
 
     @property
-    def unsaid(self) -> bool:
-        """True while the broker has taken over all there is, and a restart would not know."""
-        return self.settled and self._done > self._said
+    def progress_unsaved(self) -> bool:
+        """True while the broker has accepted all there is, and a restart would not know."""
+        return self.settled and self._done > self._saved
 
     def open(self) -> Committed | None:
         """Open the journal, queue what is left to publish, and return the last commit.
@@ -118,8 +112,8 @@ class Outbox:
         """Do the checks of `open` and return what it would, but hold and cut nothing.
 
         Raises:
-            StateError: See `open`.
-            StorageError: See `open`.
+            StateError: It belongs to another state.
+            StorageError: It is damaged, or cannot be read.
         """
         self.journal.inspect()
         return self._load()
@@ -130,22 +124,21 @@ class Outbox:
         Raises:
             StorageError: It could not be written; or, and the message says so, the sink must be opened first.
         """
-        self.check_ready()
-        while (self.journal.full or self._held > _MOST_HELD) and not self.settled:
-            self._news.clear()
-            await self._news.wait()
+        self._check_ready()
+        while (self.journal.full or self._queued_bytes > _MOST_QUEUED) and not self.settled:
+            await self.wait()
         async with self._order:
             await self._append(messages, committed)
 
-    async def remember(self) -> None:
-        """Make durable how far the broker has taken things over, if that has changed; so little comes twice.
+    async def save_progress(self) -> None:
+        """Make durable what the broker has accepted, if that has changed, so that little is published twice.
 
         Raises:
             StorageError: It could not be written.
         """
         async with self._order:
-            if self.unsaid and self._last is not None and self._ready:
-                await self._append([], self._last)
+            if self.progress_unsaved and self.last is not None and self._ready:
+                await self._append([], self.last)
 
     async def add(self, messages: Sequence[Outgoing]) -> None:
         """Make messages durable and queue them, at the position of the last commit.
@@ -154,17 +147,17 @@ class Outbox:
             StorageError: It could not be written.
         """
         async with self._order:
-            if self._last is not None:
-                await self._append(messages, self._last)
+            if self.last is not None:
+                await self._append(messages, self.last)
 
     async def _append(self, messages: Sequence[Outgoing], committed: Committed) -> None:
         done = self._done
-        self.forget()
+        self.journal.forget(min(done, self.journal.end - 1))
         record = _Record(committed.position, committed.metadata, done, list(messages))
 
         def write() -> int:
             with self._mutex:
-                self.check_ready()
+                self._check_ready()
                 return self.journal.append([_encoder.encode(record)])
 
         try:
@@ -173,25 +166,25 @@ class Outbox:
             with self._mutex:  # waits for the thread
                 self._ready = False
             raise
-        self._said, self._last, self._newest = done, committed, number
+        self._saved, self.last, self._newest = done, committed, number
         if messages:
-            self._hold(number, messages, committed.position)
+            self._enqueue(number, messages, committed.position)
         elif not self._left:
-            self._done = self._said = number
+            self._done = self._saved = number
         self.wake()
 
-    def published(self, parcel: Publication) -> None:
-        """The broker has taken a message over."""
-        self._held -= parcel.message.size
-        self._left[parcel.commit] -= 1
-        if not self._left[parcel.commit]:
-            del self._left[parcel.commit]
+    def published(self, publication: Publication) -> None:
+        """The broker has accepted a message, or it was given up."""
+        self._queued_bytes -= publication.message.size
+        self._left[publication.commit] -= 1
+        if not self._left[publication.commit]:
+            del self._left[publication.commit]
             self._advance()
         self._news.set()
 
-    def return_first(self, parcels: Sequence[Publication]) -> None:
+    def requeue(self, publications: Sequence[Publication]) -> None:
         """Queue again, before all others, what was sent and may not have arrived."""
-        self.queue.extendleft(reversed(parcels))
+        self.queue.extendleft(reversed(publications))
 
     async def wait(self) -> None:
         """Wait until there is something new: to publish, or published."""
@@ -202,33 +195,21 @@ class Outbox:
         """End a `wait`."""
         self._news.set()
 
-    def forget(self) -> None:
-        """Drop what is published, but for the last commit.
-
-        Raises:
-            StorageError: It could not be dropped.
-        """
-        self.journal.forget(min(self._done, self.journal.end - 1))
-
-    def check_ready(self) -> None:
-        """Refuse to commit before `open`, or after a failure whose outcome only `open` can tell.
-
-        Raises:
-            StorageError: `open` must be called (again) first.
-        """
-        if not self._ready:
-            raise StorageError(f"{self.journal.folder}: the sink must be opened (again) before it can commit")
-
     def close(self) -> None:
         """Let go of the journal."""
         with self._mutex:
             self._ready = False
             self.journal.close()
 
-    def _hold(self, number: int, messages: Sequence[Outgoing], position: int) -> None:
+    def _check_ready(self) -> None:
+        """Refuse to commit before `open`, or after a failure whose outcome only `open` can tell."""
+        if not self._ready:
+            raise StorageError(f"{self.journal.folder}: the sink must be opened (again) before it can commit")
+
+    def _enqueue(self, number: int, messages: Sequence[Outgoing], position: int) -> None:
         """Queue a commit's messages."""
         self._left[number] = len(messages)
-        self._held += sum(message.size for message in messages)
+        self._queued_bytes += sum(message.size for message in messages)
         self.queue.extend(Publication(number, message, position) for message in messages)
 
     def _advance(self) -> None:
@@ -237,22 +218,20 @@ class Outbox:
     def _load(self) -> Committed | None:
         self.queue.clear()
         self._left.clear()
-        self._held = 0
-        self._last, last = None, None
-        reader = self.journal.reader(max(self.journal.end - 1, 0))
-        for found in reader.read(1):
-            last = _decoder.decode(found.body)
-        if last is None:
-            self._done = self._said = self._newest = 0
+        self._queued_bytes = self._done = self._saved = 0
+        self._newest, self.last = self.journal.end, None
+        newest = self.journal.reader(max(self._newest - 1, 0)).read(1)
+        if not newest:
             return None
+        last = _decoder.decode(newest[0].body)
         reader = self.journal.reader(max(last.done, self.journal.first))
         while some := reader.read(64):
             for found in some:
                 record = _decoder.decode(found.body)
                 if record.messages:
                     messages = [replace(one, user=one.user.copy()) for one in record.messages]  # the rest may go
-                    self._hold(found.position, messages, record.position)
-        self._said, self._newest = last.done, self.journal.end
+                    self._enqueue(found.position, messages, record.position)
+        self._saved = last.done
         self._advance()
-        self._last = Committed(last.position, last.metadata)
-        return self._last
+        self.last = Committed(last.position, last.metadata)
+        return self.last

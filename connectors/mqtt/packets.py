@@ -1,12 +1,11 @@
-"""What stands in MQTT packets: pure functions of what has come, as bytes or as the client has parsed it.
+"""Parsers of MQTT packets: pure functions of what has come, as bytes or as the client has parsed it.
 
 A PUBLISH is parsed here and not by paho, whose time grows as the square of the number of properties: one message of
 250 kB with 50,000 of them held it for 18 seconds, past any keep-alive, whereupon the broker sends it again, for ever.
 """
 
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from collections.abc import Callable
+from typing import Any, Final
 
 from connectors.mqtt.messages import Incoming, pack_pairs
 from connectors.mqtt.settings import MqttSettings
@@ -21,14 +20,10 @@ _QOS: Final = 1
 _UNLIMITED: Final = 268_435_455
 _VARIABLE_BYTES: Final = 4
 _CONTINUED: Final = 0x80
-_EXPIRY: Final = 0x02
-_CONTENT_TYPE: Final = 0x03
-_RESPONSE_TOPIC: Final = 0x08
-_CORRELATION: Final = 0x09
 _SUBSCRIPTION: Final = 0x0B
 _USER: Final = 0x26
-_NUMBERS: Final = {0x01: 1, _EXPIRY: 4, 0x23: 2}
-"""Properties of a PUBLISH that are numbers, and their bytes (MQTT 5, section 3.3.2.3)."""
+_FIELDS: Final = {0x02: "expiry", 0x03: "content_type", 0x08: "response_topic", 0x09: "correlation"}
+"""`Incoming`'s fields that are properties."""
 
 
 def packet_id(packet: Any) -> int:  # noqa: ANN401 -- paho's own dictionary
@@ -73,41 +68,27 @@ def publish_of(packet: Any) -> Incoming | None:  # noqa: ANN401 -- as above
     return Incoming(
         topic=topic,
         body=reader.rest(),
-        content_type=properties.content_type,
-        response_topic=properties.response_topic,
-        correlation=properties.correlation,
-        user=properties.user,
-        expiry=properties.expiry,
         retained=bool(command & 1),
         qos=qos,
         mid=mid,
         dup=bool(command & 8),
+        **properties,
     )
 
 
 def unfit(properties: object, settings: MqttSettings) -> RefusedError | None:
-    """Return why a broker that lets us in will not do, if it will not."""
+    """Return what a broker that lets us in lacks; None if it has all that is needed."""
     if getattr(properties, "MaximumQoS", 2) < _QOS:
-        return RefusedError("broker: it takes QoS 0 only, which promises nothing")
+        return RefusedError("broker: supports QoS 0 only; QoS 1 is required")
     if settings.status is not None and not getattr(properties, "RetainAvailable", 1):
-        return RefusedError("broker: it does not retain messages; leave out sink.status")
+        return RefusedError("broker: does not support retained messages; remove sink.status")
     largest = getattr(properties, "MaximumPacketSize", _UNLIMITED)
     if largest < settings.largest_reply:
         return RefusedError(
-            f"broker: it takes packets of at most {largest} bytes, and an answer may have {settings.largest_reply}; "
+            f"broker: accepts packets of at most {largest} bytes, but an answer may have {settings.largest_reply}; "
             "raise its max_packet_size, or lower source.message_bytes"
         )
     return None
-
-
-class _Properties(NamedTuple):
-    """Those of a PUBLISH that mean something to us; see `Incoming`."""
-
-    content_type: str
-    response_topic: str
-    correlation: bytes | None
-    user: msgspec.Raw
-    expiry: int | None
 
 
 class _Reader:
@@ -147,19 +128,30 @@ class _Reader:
         raise ValueError
 
     def binary(self) -> bytes:
-        """Return bytes whose number stands before them."""
+        """Return bytes that follow their length."""
         return self.take(self.number(2))
 
     def text(self) -> str:
-        """Return a UTF-8 string whose length stands before it; U+FEFF is a character like any other (section 1.5.4)."""
+        """Return a UTF-8 string that follows its length; U+FEFF is a character like any other (section 1.5.4)."""
         text = self.binary().decode()
         if "\0" in text:
             raise ValueError
         return text
 
 
-def _properties(reader: _Reader) -> _Properties:
-    """Read properties; ValueError for what a PUBLISH has not, or twice."""
+_READ: Final[dict[int, Callable[[_Reader], Any]]] = {
+    0x01: lambda reader: reader.number(1),
+    0x02: lambda reader: reader.number(4),
+    0x03: lambda reader: reader.text(),
+    0x08: lambda reader: reader.text(),
+    0x09: lambda reader: reader.binary(),
+    0x23: lambda reader: reader.number(2),
+}
+"""How the properties that a PUBLISH has once are read (MQTT 5, section 3.3.2.3)."""
+
+
+def _properties(reader: _Reader) -> dict[str, Any]:
+    """Read properties, and return `Incoming`'s fields; ValueError for what a PUBLISH has not, or twice."""
     user: list[tuple[str, str]] = []
     found: dict[int, Any] = {}
     while reader:
@@ -170,20 +162,8 @@ def _properties(reader: _Reader) -> _Properties:
                 raise ValueError
         elif name == _SUBSCRIPTION:
             reader.variable()
-        elif name in found:
+        elif name in found or name not in _READ:
             raise ValueError
-        elif name in _NUMBERS:
-            found[name] = reader.number(_NUMBERS[name])
-        elif name == _CORRELATION:
-            found[name] = reader.binary()
-        elif name in {_CONTENT_TYPE, _RESPONSE_TOPIC}:
-            found[name] = reader.text()
         else:
-            raise ValueError
-    return _Properties(
-        found.get(_CONTENT_TYPE, ""),
-        found.get(_RESPONSE_TOPIC, ""),
-        found.get(_CORRELATION),
-        pack_pairs(user),
-        found.get(_EXPIRY),
-    )
+            found[name] = _READ[name](reader)
+    return {"user": pack_pairs(user), **{_FIELDS[name]: value for name, value in found.items() if name in _FIELDS}}

@@ -3,6 +3,9 @@
 from enum import Enum, auto
 from typing import Final
 
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
+
 from oracle.errors import BusError, FencedError, RefusedError
 
 __all__ = [
@@ -12,9 +15,9 @@ __all__ = [
     "broken",
     "closed_to_us",
     "ending",
+    "name_of",
     "of_the_message",
     "refusal",
-    "words",
 ]
 
 ACCEPTED: Final = 0x80
@@ -28,47 +31,18 @@ _TOPIC_NAME_INVALID: Final = 0x90
 _PACKET_TOO_LARGE: Final = 0x95
 _PAYLOAD_FORMAT_INVALID: Final = 0x99
 
-_WORDS: Final = {
-    0x80: "unspecified error",
-    0x81: "malformed packet",
-    0x82: "protocol error",
-    0x83: "implementation specific error",
-    0x84: "it does not support MQTT 5",
-    0x85: "it does not accept the client id",
-    0x86: "user name or password is wrong",
-    0x87: "not authorized",
-    0x88: "it is unavailable",
-    0x89: "it is busy",
-    0x8A: "banned",
-    0x8B: "it is shutting down",
-    0x8C: "it does not support this way to log in",
-    0x8D: "keep alive ran out",
-    0x8E: "the session was taken over",
-    0x8F: "topic filter invalid",
-    0x90: "topic name invalid",
-    0x93: "receive maximum exceeded",
-    0x94: "topic alias invalid",
-    0x95: "packet too large",
-    0x96: "message rate too high",
-    0x97: "quota exceeded",
-    0x98: "administrative action",
-    0x99: "payload format invalid",
-    0x9A: "it does not retain messages",
-    0x9B: "QoS not supported",
-    0x9C: "use another server for now",
-    0x9D: "the server has moved: change mqtt.server",
-    0x9F: "connection rate exceeded",
-    0xA0: "maximum connect time",
-}
+_NAMES: Final = {code: next(iter(names)) for code, names in ReasonCode(PacketTypes.CONNACK).names.items()}
 _FOR_GOOD: Final = frozenset({0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x90, 0x95, 0x99, 0x9A, 0x9B, 0x9D})
 """Reasons for refusing a connection or a subscription that only another setting helps against, here or there."""
+
+_ADVICE: Final = {0x84: "; it must support MQTT 5", 0x9D: "; change mqtt.server"}
 
 _OF_A_PACKET: Final = frozenset({0x81, 0x82, 0x83, 0x87, 0x90, 0x94, 0x95, 0x99, 0x9A, 0x9B})
 """Reasons for ending a connection that may be about the packet that came last."""
 
 
 class Ending(Enum):
-    """What the end of a connection says of a message that was under way.
+    """What the end of a connection says of a message that was in flight.
 
     `ELSEWHERE`: nothing, as the reason lies elsewhere (keep-alive, shutdown, a quota) or with us. `SILENT`: it ended
     without a word, as where the network is cut, the broker is killed, or chokes on the message. `NAMED`: the broker
@@ -80,27 +54,27 @@ class Ending(Enum):
     NAMED = auto()
 
 
-def ending(code: int | None, *, said: bool) -> Ending:
+def ending(code: int | None, *, by_broker: bool) -> Ending:
     """Return what the end of a connection says.
 
     Args:
         code: Its reason; None for none.
-        said: Whether the broker said it, and not our client.
+        by_broker: Whether the broker said it, and not our client.
     """
-    if said and code in _OF_A_PACKET:
+    if by_broker and code in _OF_A_PACKET:
         return Ending.NAMED
     return Ending.SILENT if code in {None, 0, _UNSPECIFIED, 0x82} else Ending.ELSEWHERE
 
 
-def words(code: int | None) -> str:
-    """Return a reason in words.
+def name_of(code: int | None) -> str:
+    """Return a reason's name in MQTT 5 (section 2.4), and its code.
 
-    >>> words(0x87)
+    >>> name_of(0x87)
     'not authorized (0x87)'
     """
     if code is None:
         return "no reason given"
-    return f"{_WORDS[code]} ({code:#04x})" if code in _WORDS else f"reason {code:#04x}"
+    return f"{_NAMES[code].lower()} ({code:#04x})" if code in _NAMES else f"reason {code:#04x}"
 
 
 def closed_to_us(code: int) -> bool:
@@ -116,15 +90,13 @@ def of_the_message(code: int) -> bool:
 def refusal(where: str, code: int | None) -> RefusedError | BusError:
     """Return what a refused connection or subscription is to us."""
     if code in _FOR_GOOD:
-        return RefusedError(f"{where}: refuses us: {words(code)}")
-    return BusError(f"{where}: {words(code)}")
+        return RefusedError(f"{where}: refused: {name_of(code)}{_ADVICE.get(code, '')}")
+    return BusError(f"{where}: {name_of(code)}")
 
 
 def broken(where: str, code: int | None) -> BusError:
     """Return what the end of a connection is to us: only the next one tells whether the broker still lets us in."""
     if code == _TAKEN_OVER:
-        return FencedError(
-            f"{where}: another client has connected under mqtt.client_id; each state needs one of its own"
-        )
-    told = "" if code in {None, 0, _UNSPECIFIED} else f": {words(code)}"
-    return BusError(f"{where}: the connection was lost{told}")
+        return FencedError(f"{where}: another client connected with the same mqtt.client_id; each state needs its own")
+    reason = "" if code in {None, 0, _UNSPECIFIED} else f": {name_of(code)}"
+    return BusError(f"{where}: connection lost{reason}")

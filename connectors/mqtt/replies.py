@@ -1,33 +1,49 @@
 """What is published for a reply, and where: pure functions of the query's properties and the allow-list."""
 
 import base64
+import re
 from typing import Any, Final
 
 import msgspec
 
-from connectors.base import JSON, Commit, Reply
+from connectors.base import JSON, Commit, Rejected, Reply
 from connectors.mqtt.client import matches
 from connectors.mqtt.messages import EXPIRY, NO_PAIRS, RESPONSE_TOPIC, USER, Outgoing, pack_pairs, unpack_pairs
 from connectors.mqtt.settings import MqttSettings
-from connectors.mqtt.topics import publishable
 
 __all__ = ["dead_letter", "outgoing", "reply_topic", "status", "undelivered"]
 
 _MARK: Final = "\ufeff"
 """A character like any other (MQTT 5, section 1.5.4), at which clients that use paho end their connection."""
 
+_UNPUBLISHABLE: Final = re.compile(
+    "[+#\\x00-\\x1f\\x7f-\\x9f\ufdd0-\ufdef"
+    + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(17))
+    + "]"
+)
+"""Wildcards; and what a broker may end the connection for (MQTT 5, section 1.5.4): controls and non-characters."""
+
 
 def reply_topic(named: str, settings: MqttSettings) -> str:
     """Return the response topic that a query names if the allow-list and brokers take it, else the answer topic.
 
-    A topic that is not allowed, or not `publishable`, is passed over, not refused: the answer must go somewhere, and
-    its asker can read the default. (Otherwise anybody who may ask could write wherever the daemon may write.) The
-    model's own topics are never allowed, whatever the filters say: an answer among the queries would be a query.
+    A topic that is not allowed, or that brokers may not take, is passed over, not refused: the answer must go
+    somewhere, and its asker can read the default. (Otherwise anybody who may ask could write wherever the daemon may.)
+    The model's own topics are never allowed, whatever the filters say: an answer among the queries would be a query.
     """
-    usable = publishable(named, settings) and named not in settings.own_topics
+    usable = _publishable(named, settings) and named not in settings.own_topics
     if usable and any(matches(named, one) for one in settings.reply_topics):
         return named
     return settings.answers
+
+
+def _publishable(topic: str, settings: MqttSettings) -> bool:
+    """Return whether brokers take a message on a topic: its form, its length and its levels; not the broker's own.
+
+    Mosquitto ends the connection above 200 levels, EMQX above 128, others far below.
+    """
+    fits = topic.count("/") < settings.reply_levels and 0 < len(topic.encode()) <= settings.reply_bytes
+    return fits and not topic.startswith("$") and _UNPUBLISHABLE.search(topic) is None
 
 
 def outgoing(commit: Commit, settings: MqttSettings) -> list[Outgoing]:
@@ -36,7 +52,7 @@ def outgoing(commit: Commit, settings: MqttSettings) -> list[Outgoing]:
     for reply in commit.replies:
         messages.append(_answer(reply, settings))
         if reply.rejected is not None and settings.dead_letter is not None:
-            note = dead_letter(reply, settings.topic, bodies=settings.dead_letter_bodies)
+            note = dead_letter(reply.rejected, settings.topic, bodies=settings.dead_letter_bodies)
             messages.append(Outgoing(settings.dead_letter, note, JSON))
     if settings.ledger is not None:
         messages += [Outgoing(settings.ledger, event, JSON) for event in commit.ledger]
@@ -44,33 +60,24 @@ def outgoing(commit: Commit, settings: MqttSettings) -> list[Outgoing]:
 
 
 def _answer(reply: Reply, settings: MqttSettings) -> Outgoing:
-    user = NO_PAIRS
-    named, expiry = "", None
-    for name, value in reply.headers:
-        if name == USER:
-            user = msgspec.Raw(value)
-        elif name == RESPONSE_TOPIC:
-            named = value.decode()
-        elif name == EXPIRY:
-            expiry = int(value)
-    topic = reply_topic(named, settings)
+    headers = dict(reply.headers)
+    user = msgspec.Raw(headers.get(USER, NO_PAIRS))
+    expiry = int(headers[EXPIRY]) if EXPIRY in headers else None
+    topic = reply_topic(headers.get(RESPONSE_TOPIC, b"").decode(), settings)
     ours = topic == settings.answers
     if ours and _MARK.encode() in bytes(user):  # others read it too
         user = pack_pairs([pair for pair in unpack_pairs(user) if not any(_MARK in text for text in pair)])
     return Outgoing(topic, reply.body, reply.content_type, reply.key, user, expiry, ours)
 
 
-def dead_letter(reply: Reply, topic: str, *, bodies: bool) -> bytes:
+def dead_letter(rejected: Rejected, topic: str, *, bodies: bool) -> bytes:
     """Return the note on a rejected message: one JSON object.
 
     Args:
-        reply: The reply to it, with `rejected` set.
+        rejected: The message, and why.
         topic: The query topic.
         bodies: Whether the note holds the message itself, in base64.
     """
-    rejected = reply.rejected
-    if rejected is None:
-        raise ValueError("reply: it was not rejected")
     note: dict[str, Any] = {
         "reason": rejected.reason,
         "topic": topic,

@@ -1,4 +1,4 @@
-"""What an MQTT connector is told: where the broker is, who we are, and which topics are whose."""
+"""Settings of an MQTT connector: where the broker is, who we are, and which topics are whose."""
 
 from dataclasses import dataclass, field
 
@@ -43,7 +43,7 @@ class MqttSettings:
         status: Topic of the retained status message; None for none.
         login: Name and password.
         tls: TLS, if the broker speaks it.
-        keepalive_seconds: Silence after which either side takes the other for gone.
+        keepalive_seconds: Silence after which either side takes the other for dead.
         session_seconds: How long the broker keeps our session, with what was not delivered, while we are away.
         request_seconds: Most time for one request.
         receive_maximum: Most messages that the broker may send ahead of our acknowledgements (1 to 1000).

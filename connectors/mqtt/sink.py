@@ -36,16 +36,11 @@ class MqttSink:
         return None
 
     async def open(self) -> Committed | None:
-        """See `connectors.base.Sink.open`.
-
-        Raises:
-            StorageError: The outbox is damaged, held by another process, or cannot be opened.
-            WrongKeyError: It belongs to another state.
-        """
+        """See `Sink.open`, and `Outbox.open` for its errors."""
         return await asyncio.to_thread(self._outbox.open)
 
     async def commit(self, commit: Commit) -> None:
-        """See `connectors.base.Sink.commit`. While the outbox is full it waits for the broker.
+        """See `Sink.commit`. While the outbox is full it waits for the broker.
 
         Raises:
             InputError: The metadata is too long.
@@ -60,5 +55,5 @@ class MqttSink:
         await self._outbox.commit(outgoing(commit, self._settings), committed)
 
     async def close(self) -> None:
-        """See `connectors.base.Sink.close`."""
+        """See `Sink.close`."""
         await asyncio.to_thread(self._outbox.close)

@@ -6,32 +6,30 @@ from collections.abc import Callable, Sequence
 from connectors.base import JSON
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming, Outgoing
+from connectors.mqtt.protocols import Receiver
 from connectors.mqtt.settings import MqttSettings
 from oracle.errors import BusError
 
 __all__ = ["hold_session", "read", "send"]
 
 
-class _Traffic:
-    """Counts what the broker has taken, and hands on what comes."""
+class _Traffic(Receiver):
+    """Counts what the broker has accepted, and hands on what comes."""
 
     def __init__(self, on_message: Callable[[Incoming], None]) -> None:
         self._on_message = on_message
-        self.under_way = 0
-        self.news = asyncio.Event()
+        self.in_flight = 0
+        self.wakeup = asyncio.Event()
 
     def received(self, message: Incoming) -> None:
         """See `Receiver.received`."""
         self._on_message(message)
 
-    def passed_over(self, reason: str) -> None:
-        """See `Receiver.passed_over`."""
-
     def published(self, mid: int, reason: int) -> None:
         """See `Receiver.published`."""
         del mid, reason
-        self.under_way -= 1
-        self.news.set()
+        self.in_flight -= 1
+        self.wakeup.set()
 
 
 async def hold_session(settings: MqttSettings) -> None:
@@ -48,7 +46,7 @@ async def hold_session(settings: MqttSettings) -> None:
 
 
 async def send(settings: MqttSettings, bodies: Sequence[bytes]) -> None:
-    """Publish JSON queries at QoS 1, in order, and wait until the broker has taken all of them.
+    """Publish JSON queries at QoS 1, in order, and wait until the broker has accepted all of them.
 
     Raises:
         BusError: The connection was lost.
@@ -57,16 +55,16 @@ async def send(settings: MqttSettings, bodies: Sequence[bytes]) -> None:
     traffic = _Traffic(lambda _message: None)
     connection = Connection(settings, traffic)
     await connection.enter()
-    connection.lost.add_done_callback(lambda _: traffic.news.set())
+    connection.lost.add_done_callback(lambda _: traffic.wakeup.set())
     left = iter(bodies)
     body = next(left, None)
-    while body is not None or traffic.under_way:
-        while body is not None and traffic.under_way < connection.window:
+    while body is not None or traffic.in_flight:
+        while body is not None and traffic.in_flight < connection.window:
             connection.send(Outgoing(settings.topic, body, JSON))
-            traffic.under_way += 1
+            traffic.in_flight += 1
             body = next(left, None)
-        traffic.news.clear()
-        await traffic.news.wait()
+        traffic.wakeup.clear()
+        await traffic.wakeup.wait()
         if connection.lost.done():
             raise BusError(f"topic {settings.topic}: {connection.lost.result()}")
     await connection.leave()

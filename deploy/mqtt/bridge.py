@@ -28,10 +28,11 @@ from connectors.kafka.client import close_quietly, make_sender, start
 from connectors.kafka.errors import translated
 from connectors.kafka.settings import KafkaSettings, Security
 from connectors.kafka.topics import describe
-from connectors.mqtt.backoff import Backoff
 from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming
+from connectors.mqtt.protocols import Receiver
 from connectors.mqtt.settings import MqttSettings
+from connectors.retry import Backoff
 from oracle.config import daemon as config
 from oracle.config import mqtt as config_mqtt
 from oracle.config.credentials import tls_of
@@ -129,8 +130,8 @@ def kafka_settings(bridge: Bridge) -> KafkaSettings:
     )
 
 
-class Inbox:
-    """What one connection has brought and nobody has taken out yet; the connector calls it (`Receiver`)."""
+class Inbox(Receiver):
+    """What one connection has brought and nobody has taken out yet."""
 
     def __init__(self) -> None:
         self.stirred = asyncio.Event()
@@ -144,9 +145,6 @@ class Inbox:
     def passed_over(self, reason: str) -> None:
         """Say that a message was none that can be read, or of another topic; no event of a daemon's is such a one."""
         say(f"a message was passed over: {reason}")
-
-    def published(self, mid: int, reason: int) -> None:
-        """Nothing is published."""
 
     def take(self) -> list[Incoming]:
         """Return all that waits, in its order."""
@@ -237,7 +235,7 @@ async def keep(bridge: Bridge) -> None:
     Raises:
         PerpetuaError: What waiting does not help against.
     """
-    loop, pauses = asyncio.get_running_loop(), Backoff()
+    loop, backoff = asyncio.get_running_loop(), Backoff()
     while True:
         began = loop.time()
         try:
@@ -246,7 +244,7 @@ async def keep(bridge: Bridge) -> None:
             raise
         except BusError as exc:
             say(str(exc))
-        await asyncio.sleep(pauses.after(loop.time() - began))
+        await asyncio.sleep(backoff.pause(loop.time() - began))
 
 
 async def run(bridge: Bridge) -> None:

@@ -154,10 +154,10 @@ def open_bus(config: Config, plan: Plan, log: PublicLog, reporter: Reporter) -> 
     queries, outbox = open_journals(config, plan)
     reporter.link_awaited()
 
-    def renewed() -> MqttSettings:
+    def reload() -> MqttSettings:
         return replace(settings, login=login_of(_tables(config)[2].login))
 
-    link = Link(settings, queries, outbox, LoggingObserver(log, reporter), renewed)
+    link = Link(settings, queries, outbox, LoggingObserver(log, reporter), reload)
     return MqttBus(MqttSource(queries, link), MqttSink(settings, outbox, link))
 
 

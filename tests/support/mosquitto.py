@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from tests.support.waiting import PATIENCE, eventually
 
-__all__ = ["Mosquitto", "free_port", "mosquitto_binary"]
+__all__ = ["Mosquitto", "free_port", "mosquitto_binary", "write_passwords"]
 
 _PLACES: Final = "/usr/sbin:/usr/local/sbin"
 
@@ -28,6 +28,16 @@ def mosquitto_binary() -> str:
     found = shutil.which("mosquitto") or shutil.which("mosquitto", path=_PLACES)
     assert found is not None, "mosquitto is not installed: apt-get install --no-install-recommends mosquitto"
     return found
+
+
+def write_passwords(path: Path, **users: str) -> None:
+    """Write a broker's password file: names and passwords."""
+    program = shutil.which("mosquitto_passwd")
+    assert program is not None
+    for number, (name, password) in enumerate(users.items()):
+        create = [] if number else ["-c"]
+        subprocess.run([program, "-b", *create, str(path), name, password], check=True, capture_output=True)
+    path.chmod(0o644)
 
 
 def free_port() -> int:

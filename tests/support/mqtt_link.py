@@ -91,7 +91,7 @@ class LinkBench:
         image.chmod(0o700)
         outbox = Outbox(Journal(image, bytes(32), "answers", limit=1 << 20))
         outbox.inspect()
-        return [parcel.message.body for parcel in outbox.queue]
+        return [one.message.body for one in outbox.queue]
 
 
 @contextlib.asynccontextmanager

@@ -5,8 +5,9 @@ import logging
 from collections.abc import Iterator
 
 from connectors.journal.source import JournalSource
+from connectors.mqtt.client import check_broker
 from connectors.mqtt.messages import delivery
-from connectors.mqtt.probe import probe
+from connectors.mqtt.settings import MqttSettings
 from oracle.cli.check.findings import Finding, attempt, room_finding
 from oracle.cli.check.web import web_findings
 from oracle.config.daemon import Config
@@ -54,10 +55,14 @@ def mqtt_findings(config: Config) -> Iterator[Finding]:
     finding, settings = attempt("settings and secrets", lambda: mqtt_settings(config, plan))
     yield finding
     if settings is not None:
-        finding, _ = attempt("broker accepts us and supports what is needed", lambda: asyncio.run(probe(settings)))
+        finding, _ = attempt("broker accepts us and supports what is needed", lambda: _check_broker(settings))
         yield finding
     if is_held(config.state.folder):
         yield Finding("a daemon is serving this state now; a second one would be refused", None)
+
+
+def _check_broker(settings: MqttSettings) -> None:
+    asyncio.run(check_broker(settings))
 
 
 def _check_folder(config: Config) -> None:

@@ -1,5 +1,6 @@
 """The journal and what disks, crashes and those who have the disk may do to it."""
 
+import errno
 import itertools
 import os
 import shutil
@@ -13,23 +14,8 @@ from connectors.journal.journal import Journal
 from connectors.journal.sealing import HEADER_BYTES, SegmentCipher
 from connectors.journal.source import JournalSource
 from oracle.errors import StorageError
+from tests.connectors.journal.conftest import KEY, append, opened, reopened
 from tests.faults import Faults, SimulatedCrash, full_disk
-
-_KEY = bytes(range(32))
-
-
-def _opened(folder: Path) -> Journal:
-    journal = Journal(folder, _KEY, "test", limit=1 << 20)
-    journal.open()
-    return journal
-
-
-def _everything(folder: Path) -> list[bytes]:
-    journal = _opened(folder)
-    try:
-        return [found.body for found in journal.reader(journal.first).read(10_000)]
-    finally:
-        journal.close()
 
 
 def test_what_a_killed_process_had_not_synced_is_synced_before_it_counts(tmp_path, monkeypatch):
@@ -37,7 +23,7 @@ def test_what_a_killed_process_had_not_synced_is_synced_before_it_counts(tmp_pat
 
     Otherwise the broker's redelivery would be acknowledged for a record that a loss of power takes away.
     """
-    journal = _opened(tmp_path / "j")
+    journal = opened(tmp_path / "j")
     journal.append([b"one"])
     with Faults(crash_at=1) as faults, pytest.raises(SimulatedCrash):
         journal.append([b"two"])
@@ -51,7 +37,7 @@ def test_what_a_killed_process_had_not_synced_is_synced_before_it_counts(tmp_pat
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", spy)
-    journal = _opened(tmp_path / "j")
+    journal = opened(tmp_path / "j")
     assert journal.end == 2
     (segment,) = (tmp_path / "j").glob("*.journal")
     assert segment in synced
@@ -61,14 +47,34 @@ def test_what_a_killed_process_had_not_synced_is_synced_before_it_counts(tmp_pat
 def test_record_that_meets_the_end_of_the_disk_is_taken_back(tmp_path):
     """A real disk ends in the middle of a record: that is told, nothing of it stays, and smaller ones go on."""
     with full_disk(tmp_path / "disk", mount=True) as (folder, filled):
-        journal = _opened(folder / "j")
+        journal = opened(folder / "j")
         journal.append([b"one"])
         with filled(), pytest.raises(StorageError, match="cannot be written"):
             journal.append([bytes(300_000)])
-        assert (journal.end, journal.opened) == (1, True)
+        assert journal.end == 1
         assert journal.append([b"two"]) == 2
         journal.close()
-        assert _everything(folder / "j") == [b"one", b"two"]
+        assert reopened(folder / "j") == [b"one", b"two"]
+
+
+def test_what_cannot_be_cut_back_needs_open(tmp_path, monkeypatch):
+    """Where what a failed append has left cannot be taken away, nothing is written behind it until `open`."""
+
+    def fail(*_arguments: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    journal = opened(tmp_path / "j")
+    journal.append([b"one"])
+    with monkeypatch.context() as patched:
+        for call in ("fsync", "ftruncate"):
+            patched.setattr(os, call, fail)
+        with pytest.raises(StorageError, match="cannot be written"):
+            journal.append([b"two"])
+    with pytest.raises(StorageError, match=r"opened \(again\)"):
+        journal.append([b"three"])
+    journal.open()
+    assert journal.append([b"three"]) == 3  # what was written and not synced is there after all
+    journal.close()
 
 
 def test_no_nonce_is_used_twice_whatever_fails(tmp_path, monkeypatch):
@@ -98,7 +104,7 @@ def test_no_nonce_is_used_twice_whatever_fails(tmp_path, monkeypatch):
 def _three_processes(folder: Path) -> None:
     """Append in three processes one after the other, twice where the first try fails."""
     for number in range(3):
-        journal = Journal(folder, _KEY, "test", limit=1 << 20)
+        journal = Journal(folder, KEY, "test", limit=1 << 20)
         try:
             journal.open()
             for _ in range(2):
@@ -117,9 +123,7 @@ class _Disk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for number in range(4):
-            journal = _opened(folder)
-            journal.append([b"%d-%d" % (number, part) for part in range(3)])
-            journal.close()
+            append(folder, [b"%d-%d" % (number, part) for part in range(3)])
         self.segments = sorted(folder.glob("*.journal"))
         assert len({path.stat().st_size for path in self.segments}) == 1
 
@@ -153,12 +157,8 @@ class _Disk:
         self.segments[1].write_bytes(data[: HEADER_BYTES + 2 * (len(data) - HEADER_BYTES) // 3])
 
     def put_in_one_of_the_same_place(self) -> None:
-        journal = _opened(self.folder.parent / "other")
         for _ in range(2):
-            journal.close()
-            journal.open()
-            journal.append([b"8-0", b"8-1", b"8-2"])
-        journal.close()
+            append(self.folder.parent / "other", [b"8-0", b"8-1", b"8-2"])
         shutil.copy(self.folder.parent / "other" / self.segments[1].name, self.segments[0])
 
 
@@ -172,18 +172,18 @@ def test_who_has_the_disk_is_found_out(tmp_path, deed):
     before = {path.name: path.read_bytes() for path in disk.segments}
     getattr(disk, deed)()
     with pytest.raises(StorageError, match=r"\.journal: "):
-        _everything(disk.folder)
+        reopened(disk.folder)
     for path in disk.folder.glob("*.journal"):
         path.unlink()
     for name, data in before.items():
         (disk.folder / name).write_bytes(data)
-    assert len(_everything(disk.folder)) == 12
+    assert len(reopened(disk.folder)) == 12
 
 
 async def test_large_records_are_read_in_portions(tmp_path, monkeypatch):
     """However many are asked for, no more is read ahead than a few megabytes hold, and nothing is passed over."""
     monkeypatch.setattr(journal_module, "_READ_BYTES", 100_000)
-    journal = _opened(tmp_path / "j")
+    journal = opened(tmp_path / "j")
     bodies = [b"%d" % number + bytes(30_000) for number in range(20)]
     for body in bodies:
         journal.append([body])

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.mosquitto import Mosquitto
-from tests.support.mqtt import MqttModelUnderTest
+from tests.support.mqtt import Asker, Heard, MqttModelUnderTest, eventually
+from tests.support.shards import bodies
 
 _numbers = itertools.count()
 
@@ -47,3 +48,34 @@ def own_model(own_broker: Mosquitto, request: pytest.FixtureRequest, tmp_path: P
     made = MqttModelUnderTest(own_broker, unique_name(request), tmp_path).create()
     yield made
     made.end()
+
+
+@pytest.fixture
+def served(model: MqttModelUnderTest) -> MqttModelUnderTest:
+    """A model whose daemon is connected."""
+    model.serve(model.config())
+    model.wait_for_event("bus.connected")
+    return model
+
+
+def ask(model: MqttModelUnderTest, asker: Asker, contents: list[bytes], count: int | None = None) -> list[Heard]:
+    """Publish queries, wait until the asker has heard so many messages (one each by default), and return them all."""
+    wanted = len(asker.heard) + len(contents) if count is None else count
+    for body in contents:
+        asker.ask(model.queries, body)
+    return wait_for(model, asker, wanted)
+
+
+def wait_for(model: MqttModelUnderTest, asker: Asker, count: int) -> list[Heard]:
+    """Wait until an asker has heard so many messages, and return all of them."""
+    eventually(lambda: len(asker.heard) >= count, what=lambda: (len(asker.heard), model.log()[-5:]))
+    return list(asker.heard)
+
+
+def answer_one(model: MqttModelUnderTest) -> Asker:
+    """Begin to serve a model, and return who has been answered one query."""
+    model.serve(model.config())
+    model.wait_for_event("bus.connected")
+    asker = model.asker()
+    ask(model, asker, bodies(1))
+    return asker

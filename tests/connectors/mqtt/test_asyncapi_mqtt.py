@@ -73,8 +73,7 @@ def test_status_is_what_the_connector_writes(online):
 @pytest.mark.parametrize("bodies", [False, True])
 def test_dead_letters_are_what_the_connector_writes(bodies):
     """Both forms of a dead letter are."""
-    reply = Reply(b"", rejected=Rejected(Reason.MALFORMED, 42, b"{"))
-    note = msgspec.json.decode(dead_letter(reply, _SETTINGS.topic, bodies=bodies))
+    note = msgspec.json.decode(dead_letter(Rejected(Reason.MALFORMED, 42, b"{"), _SETTINGS.topic, bodies=bodies))
     assert note == _example("MqttDeadLetter", "with-the-body" if bodies else "note")
 
 

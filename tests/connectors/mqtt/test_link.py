@@ -5,6 +5,7 @@ What storms of kills find by luck (`tests.storms.mqtt`), these find every time.
 
 import asyncio
 import errno
+import itertools
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -12,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from connectors import retry
 from connectors.base import Committed
 from connectors.journal.journal import Journal
-from connectors.mqtt import backoff as pauses
 from connectors.mqtt import link as link_module
 from connectors.mqtt.client import Connection
 from connectors.mqtt.link import Link
@@ -219,26 +220,24 @@ async def test_refused_on_our_own_topic_ends_the_link(tmp_path):
         assert bench.left_after_a_crash() == [b"answer 1"]
 
 
-async def test_pauses_grow_while_nobody_answers(tmp_path, monkeypatch):
-    """Tries to connect come further and further apart, up to a bound, never less than half of the pause."""
-    monkeypatch.setattr(pauses, "FIRST", 0.02)
-    monkeypatch.setattr(pauses, "LONGEST", 0.32)
-    waits, after = [], pauses.Backoff.after
+async def test_link_backs_off_while_nobody_answers(tmp_path, monkeypatch):
+    """Tries to connect come after the pauses of the backoff (`tests/connectors/test_retry.py`), and no earlier."""
+    monkeypatch.setattr(retry, "FIRST", 0.02)
+    pauses, pause = [], retry.Backoff.pause
 
-    def note(subject: pauses.Backoff, lasted: float) -> float:
-        waits.append((asyncio.get_running_loop().time(), after(subject, lasted)))
-        return waits[-1][1]
+    def note(backoff: retry.Backoff, lasted: float) -> float:
+        pauses.append((asyncio.get_running_loop().time(), pause(backoff, lasted)))
+        return pauses[-1][1]
 
-    monkeypatch.setattr(pauses.Backoff, "after", note)
+    monkeypatch.setattr(retry.Backoff, "pause", note)
     async with ScriptedBroker() as broker:
         broker.refuses = True
         bench = LinkBench(tmp_path, broker)
         await bench.begin()
-        await until(lambda: len(waits) >= 7)
-        for number, pause in enumerate([0.04, 0.08, 0.16, 0.32, 0.32, 0.32]):
-            (tried, wait), (tried_again, _) = waits[number : number + 2]
-            assert tried_again - tried >= wait - 0.001
-            assert wait >= pause / 2
+        await until(lambda: len(pauses) >= 5)
+        for (tried, seconds), (tried_again, _) in itertools.pairwise(pauses):
+            assert tried_again - tried >= seconds - 0.001
+        assert pauses[4][1] >= 0.16
         broker.refuses = False
         await bench.connected()
         await bench.end()
@@ -253,7 +252,7 @@ async def test_connections_that_do_not_last_say_what_it_may_be(tmp_path):
             await until(lambda time=time: len(bench.observer.errors) == time)
         assert not any("client_id" in text for text in bench.observer.errors[:3])
         assert "4 times in a row" in bench.observer.errors[3]
-        assert "another client uses mqtt.client_id = 'c'" in bench.observer.errors[3]
+        assert "no other client uses mqtt.client_id = 'c'" in bench.observer.errors[3]
 
 
 async def test_unexpected_error_of_the_client_is_tried_again(tmp_path, monkeypatch):
@@ -301,7 +300,7 @@ async def test_what_is_remembered_is_whole(tmp_path, monkeypatch):
 
 async def test_large_properties_count_as_what_waits(tmp_path, monkeypatch):
     """Messages of nothing but properties cannot pile up without bound: reading pauses for them as for bodies."""
-    monkeypatch.setattr(link_module, "_MOST_WAITING", 1 << 20)
+    monkeypatch.setattr(link_module, "_MOST_BYTES", 1 << 20)
     correlation = b"\x09" + (60_000).to_bytes(2, "big") + bytes(60_000)
     async with link_bench(tmp_path) as bench:
         await bench.connected()

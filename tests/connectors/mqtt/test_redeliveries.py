@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from connectors.journal.journal import Journal
 from connectors.mqtt.messages import Incoming, SessionBegan, pack, pack_pairs, stored
 from connectors.mqtt.redeliveries import REMEMBERED, Redeliveries
-from connectors.mqtt.settings import MqttSettings
+from tests.support.mqtt_link import SETTINGS
 
-_SETTINGS = MqttSettings(host="h", port=1, client_id="c", topic="q", answers="a", model="m")
 _MESSAGE = Incoming(
     body=b"x", content_type="t", response_topic="r", correlation=b"c", user=pack_pairs([("u", "v")]), mid=7
 )
@@ -26,7 +25,7 @@ def _known(*messages: Incoming) -> Redeliveries:
     """Return what a connection knows after an earlier one has journalled these."""
     redeliveries = Redeliveries()
     for message in messages:
-        redeliveries.add(stored(message, _SETTINGS))
+        redeliveries.add(stored(message, SETTINGS))
     redeliveries.connected()
     return redeliveries
 
@@ -61,18 +60,10 @@ def test_what_this_connection_brought_is_not_looked_at():
     """Within a connection no broker redelivers; the packet id was used again."""
     redeliveries = Redeliveries()
     redeliveries.connected()
-    redeliveries.add(stored(_MESSAGE, _SETTINGS))
+    redeliveries.add(stored(_MESSAGE, SETTINGS))
     assert not redeliveries.holds(_again(_MESSAGE))
     redeliveries.connected()
     assert redeliveries.holds(_again(_MESSAGE))
-
-
-def test_a_new_session_knows_nothing():
-    """Where the broker had no session of ours its packet ids begin anew."""
-    redeliveries = _known(_MESSAGE)
-    redeliveries.forget()
-    redeliveries.connected()
-    assert not redeliveries.holds(_again(_MESSAGE))
 
 
 def test_packet_id_used_again_means_its_newest_message():
@@ -95,7 +86,7 @@ def test_a_restart_knows_the_same(tmp_path):
     journal.open()
     old = Incoming(body=b"old", mid=3)
     for message in (old, None, _MESSAGE):
-        journal.append([pack(SessionBegan() if message is None else stored(message, _SETTINGS))])
+        journal.append([pack(SessionBegan() if message is None else stored(message, SETTINGS))])
     redeliveries = Redeliveries()
     redeliveries.restore(journal)
     redeliveries.connected()
@@ -109,7 +100,7 @@ def test_what_was_dropped_from_the_journal_is_still_known(tmp_path):
     journal = Journal(tmp_path / "j", bytes(32), "queries", limit=1 << 20)
     journal.open()
     known = _known(Incoming(body=b"first", mid=3), _MESSAGE)
-    journal.append([pack(known.recent()), pack(stored(Incoming(body=b"later", mid=9), _SETTINGS))])
+    journal.append([pack(known.recent()), pack(stored(Incoming(body=b"later", mid=9), SETTINGS))])
     redeliveries = Redeliveries()
     redeliveries.restore(journal)
     redeliveries.connected()
@@ -164,7 +155,7 @@ def test_nothing_is_lost_or_doubled_through_any_losses(window, count, cuts):
                 break
             number, message = wire.pop(0)
             if not redeliveries.holds(message):
-                redeliveries.add(stored(message, _SETTINGS))
+                redeliveries.add(stored(message, SETTINGS))
                 journalled.append(number)
             if place < acknowledged:
                 del broker.under_way[message.mid]

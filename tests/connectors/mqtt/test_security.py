@@ -2,24 +2,25 @@
 
 import asyncio
 import contextlib
-import shutil
 import ssl
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from connectors.mqtt.client import Connection
+from connectors.mqtt.client import Connection, check_broker
 from connectors.mqtt.messages import Incoming
-from connectors.mqtt.probe import probe
+from connectors.mqtt.protocols import Receiver
 from connectors.mqtt.settings import Login, MqttSettings
 from connectors.tls import Tls
 from oracle.errors import BusError, PerpetuaError, RefusedError
 from tests.support.certificates import Authority
 from tests.support.configs import write_secret
 from tests.support.folders import command, environment
-from tests.support.mosquitto import Mosquitto
+from tests.support.mosquitto import Mosquitto, write_passwords
 from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
+from tests.support.mqtt_link import SETTINGS
 from tests.support.mqtt_script import ScriptedBroker
 from tests.support.shards import bodies
 from tests.support.waiting import PATIENCE, until
@@ -38,9 +39,7 @@ class _Ground:
         self._keys = [f"cafile {self.authority.certificate}", "allow_anonymous true"]
         pair = self.authority.issue("broker")
         self.passwords = folder / "passwords"
-        program = shutil.which("mosquitto_passwd")
-        assert program is not None
-        subprocess.run([program, "-b", "-c", str(self.passwords), "oracle", _SECRET], check=True, capture_output=True)
+        write_passwords(self.passwords, oracle=_SECRET)
         self.ways = {
             "tls": [*self._keys, *_pair(pair)],
             "mutual": [*self._keys, *_pair(pair), "require_certificate true", "use_identity_as_username true"],
@@ -73,17 +72,7 @@ def ground(tmp_path_factory) -> _Ground:
 
 
 def _probe(broker: Mosquitto, **settings: object) -> None:
-    made = MqttSettings(
-        host="127.0.0.1",
-        port=broker.port,
-        client_id="c",
-        topic="q",
-        answers="a",
-        model="m",
-        request_seconds=60.0,
-        **settings,  # type: ignore[arg-type]
-    )
-    asyncio.run(probe(made))
+    asyncio.run(check_broker(replace(SETTINGS, port=broker.port, **settings)))  # type: ignore[arg-type]
 
 
 _LET_IN = {
@@ -101,7 +90,7 @@ def test_who_proves_who_they_are_is_let_in(ground, way):
         _probe(broker, **_LET_IN[way](ground))
 
 
-class _Pausing:
+class _Pausing(Receiver):
     """Pauses its connection at the first message."""
 
     def __init__(self, settings: MqttSettings) -> None:
@@ -113,28 +102,15 @@ class _Pausing:
             self.connection.pause()
         self.bodies.append(message.body)
 
-    def passed_over(self, reason: str) -> None:
-        raise AssertionError(reason)
-
-    def published(self, mid: int, reason: int) -> None:
-        raise AssertionError(mid, reason)
-
 
 async def test_pause_over_tls_leaves_nothing_behind(ground):
     """TLS holds messages that the socket does not show any more: they are read when reading goes on, not later."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(ground.authority.issue("scripted"))
     async with ScriptedBroker(context) as broker:
-        settings = MqttSettings(
-            host="127.0.0.1",
-            port=broker.port,
-            client_id="c",
-            topic="q",
-            answers="a",
-            model="m",
-            tls=ground.tls(),
-            keepalive_seconds=120,  # no ping wakes the socket
-        )
+        settings = replace(
+            SETTINGS, port=broker.port, tls=ground.tls(), keepalive_seconds=120
+        )  # no ping wakes the socket
         pausing = _Pausing(settings)
         await pausing.connection.enter()
         broker.send_at_once([b"one", b"two", b"three"])
@@ -159,7 +135,7 @@ _REFUSED = {
         "not authorized",
     ),
     "no password": ("password", lambda ground: {"tls": ground.tls()}, RefusedError, "not authorized"),
-    "no tls where it is": ("tls", lambda _: {}, BusError, "check whether mqtt.tls"),
+    "no tls where it is": ("tls", lambda _: {}, BusError, "check mqtt.tls"),
     "tls where there is none": ("plain", lambda ground: {"tls": ground.tls()}, BusError, "127.0.0.1"),
 }
 

@@ -8,31 +8,17 @@ import pyarrow as pa
 import pytest
 
 from connectors.base import ARROW_STREAM
+from tests.connectors.mqtt.conftest import ask, wait_for
 from tests.support.arrow_types import unjoinable
-from tests.support.mqtt import Heard, MqttModelUnderTest, eventually
+from tests.support.mqtt import eventually
 from tests.support.shards import arrow_body, bodies
-
-
-@pytest.fixture
-def served(model: MqttModelUnderTest) -> MqttModelUnderTest:
-    """A model whose daemon is connected."""
-    model.serve(model.config())
-    model.wait_for_event("bus.connected")
-    return model
-
-
-def _wait(model: MqttModelUnderTest, asker, count: int) -> list[Heard]:
-    eventually(lambda: len(asker.heard) >= count, what=lambda: (len(asker.heard), model.log()[-3:]))
-    return list(asker.heard)
 
 
 def test_queries_are_answered_in_order_as_in_one_run(served):
     """Queries of one asker are answered in their order, with the answers of a run in memory, and it stops cleanly."""
     asker = served.asker()
     contents = bodies(400)
-    for body in contents:
-        asker.ask(served.queries, body)
-    heard = _wait(served, asker, len(contents))
+    heard = ask(served, asker, contents)
     assert [one.body for one in heard] == served.expected(contents)
     assert served.stop(served.processes[0]) == 0
     assert "daemon.stopped" in served.events()
@@ -44,7 +30,7 @@ def test_what_an_answer_carries(served):
     user = [("b", "1"), ("a", "\u00e9"), ("b", "")]
     asker.ask(served.queries, bodies(1)[0], correlation=b"\0\xffx", user=user, expiry=50_000)
     asker.ask(served.queries, bodies(1)[0])
-    full, plain = _wait(served, asker, 2)
+    full, plain = wait_for(served, asker, 2)
     assert (full.correlation, full.user, full.content_type) == (b"\0\xffx", tuple(user), "application/json")
     assert full.expiry in range(40_000, 50_001)
     assert (plain.correlation, plain.user, plain.expiry) == (None, (), None)
@@ -77,7 +63,7 @@ def test_arrow_messages_are_answered_as_such(served):
     table = pa.table({"id": ["p", "q"], "a": [0.5, 0.1], "b": [0.5, 0.2]})
     asker.ask(served.queries, arrow_body(table), content_type=ARROW_STREAM.upper() + "; x=1")
     asker.ask(served.queries, b"x", content_type="text/plain")
-    answer, rejection = _wait(served, asker, 2)
+    answer, rejection = wait_for(served, asker, 2)
     assert answer.content_type == ARROW_STREAM
     rows = pa.ipc.open_stream(answer.body).read_all()
     assert rows["id"].to_pylist() == ["p", "q"]
@@ -91,16 +77,14 @@ def test_columns_of_any_type_do_not_stop_the_daemon(served):
     hostile, good = [*unjoinable().values()] * 2, bodies(30)
     for body in hostile:
         asker.ask(served.queries, body, content_type=ARROW_STREAM)
-    for body in good[:20]:
-        asker.ask(served.queries, body)
-    _wait(served, asker, 20 + len(hostile))
+    ask(served, asker, good[:20], 20 + len(hostile))
     assert served.stop(served.processes[0]) == 0
     for body in hostile:
         asker.ask(served.queries, body, content_type=ARROW_STREAM)
     for body in good[20:]:
         asker.ask(served.queries, body)
     served.serve(served.config())
-    heard = _wait(served, asker, 30 + 2 * len(hostile))
+    heard = wait_for(served, asker, 30 + 2 * len(hostile))
     rejected = [one.json for one in heard if b'"error"' in one.body]
     assert [one.body for one in heard if b'"error"' not in one.body] == served.expected(good)
     assert [(one["error"], one["field"]) for one in rejected] == [("wrong-type", "a")] * (2 * len(hostile))
@@ -127,9 +111,7 @@ def test_packet_above_the_limit_is_dropped_by_the_broker(model):
     model.serve(model.config(source="message_bytes = 100000"))
     model.wait_for_event("bus.connected")
     asker = model.asker()
-    asker.ask(model.queries, bytes(120_000))
-    asker.ask(model.queries, b'{"id":"after","x":[0.5,0.5]}')
-    (answer,) = _wait(model, asker, 1)
+    (answer,) = ask(model, asker, [bytes(120_000), b'{"id":"after","x":[0.5,0.5]}'], 1)
     assert answer.json["id"] == "after"
     eventually(lambda: len(asker.taken) == 2)
 
@@ -139,14 +121,14 @@ def test_retained_query_is_rejected_by_name(served):
     asker = served.asker()
     asker.ask(served.queries, b'{"id":"r","x":[0.5,0.5]}', retain=True)
     asker.ask(served.queries, b'{"id":"s","x":[0.5,0.5]}')
-    retained, plain = _wait(served, asker, 2)
+    retained, plain = wait_for(served, asker, 2)
     assert (retained.json["error"], retained.json["id"]) == ("retained", "r")
     assert (plain.json["id"], plain.json["round"]) == ("s", 0)
     served.stop(served.processes[0])
     served.serve(served.config())
     served.wait_for_event("bus.connected", 2)
     asker.ask(served.queries, b'{"id":"t","x":[0.5,0.5]}')
-    assert [one.json["id"] for one in _wait(served, asker, 3)] == ["r", "s", "t"]
+    assert [one.json["id"] for one in wait_for(served, asker, 3)] == ["r", "s", "t"]
     asker.ask(served.queries, b"", retain=True)
 
 
@@ -155,15 +137,7 @@ def test_every_quality_of_service_is_answered(served, qos):
     """Publishers may use any QoS; it is the broker's business to bring it to us once."""
     asker = served.asker()
     asker.ask(served.queries, bodies(1)[0], qos=qos)
-    assert [one.body for one in _wait(served, asker, 1)] == served.expected(bodies(1))
-
-
-def test_two_equal_queries_are_two_rounds(served):
-    """Nothing but the broker's own redelivery is a duplicate: equal messages take a round each."""
-    asker = served.asker()
-    for _ in range(3):
-        asker.ask(served.queries, b'{"id":"same","x":[0.5,0.5]}', correlation=b"same")
-    assert [one.json["round"] for one in _wait(served, asker, 3)] == [0, 1, 2]
+    assert [one.body for one in wait_for(served, asker, 1)] == served.expected(bodies(1))
 
 
 def test_query_that_has_expired_at_the_broker_never_comes(model):
@@ -177,7 +151,7 @@ def test_query_that_has_expired_at_the_broker_never_comes(model):
     eventually(lambda: len(asker.taken) == 2)
     time.sleep(2.2)
     model.serve(model.config())
-    (answer,) = _wait(model, asker, 1)
+    (answer,) = wait_for(model, asker, 1)
     assert answer.json["id"] == "fine"
     assert answer.expiry is not None
     assert answer.expiry < 60_000
@@ -208,10 +182,7 @@ def test_ledger_events_are_published(model):
     asker = model.asker(f"{model.name}/ledger")
     model.serve(model.config())
     model.wait_for_event("bus.connected")
-    sender = model.asker()
-    for body in bodies(300):
-        sender.ask(model.queries, body)
-    _wait(model, sender, 300)
+    ask(model, model.asker(), bodies(300))
     model.stop(model.processes[0])
     eventually(lambda: "shard-stopped" in [one.json["kind"] for one in asker.heard])
     kinds = [one.json["kind"] for one in asker.heard]
@@ -224,6 +195,5 @@ def test_dead_letters_may_hold_the_message(model):
     model.serve(model.config(sink="dead_letter_bodies = true"))
     model.wait_for_event("bus.connected")
     asker = model.asker(f"{model.name}/dead")
-    asker.ask(model.queries, b"{?")
-    (note,) = _wait(model, asker, 1)
+    (note,) = ask(model, asker, [b"{?"])
     assert base64.b64decode(msgspec.json.decode(note.body)["body"]) == b"{?"

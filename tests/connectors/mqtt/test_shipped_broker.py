@@ -1,7 +1,5 @@
 """The Mosquitto configuration that is shipped does for the daemon, with its default settings, on a real Mosquitto."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 
 from tests.support.configs import write_secret
 from tests.support.folders import perpetua
-from tests.support.mosquitto import Mosquitto
+from tests.support.mosquitto import Mosquitto, write_passwords
 from tests.support.mqtt import Asker, MqttModelUnderTest
 from tests.support.shards import bodies
 from tests.support.waiting import all_come
@@ -34,10 +32,7 @@ class _Shipped(Mosquitto):
 @pytest.fixture
 def shipped(tmp_path: Path) -> Iterator[MqttModelUnderTest]:
     """A model on such a broker."""
-    program = shutil.which("mosquitto_passwd")
-    assert program is not None
-    passwords = tmp_path / "broker-passwords"
-    subprocess.run([program, "-b", "-c", str(passwords), "oracle", _SECRET], check=True, capture_output=True)
+    write_passwords(tmp_path / "broker-passwords", oracle=_SECRET)
     with _Shipped(tmp_path / "broker") as broker:
         made = MqttModelUnderTest(broker, "m", tmp_path).create()
         write_secret(tmp_path / "password", _SECRET)

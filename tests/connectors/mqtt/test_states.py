@@ -1,15 +1,13 @@
 """What a shard on MQTT is, told alike everywhere: before the broker, without it, refused by it, unable to save."""
 
-import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.agreement import Told
-from tests.support.mosquitto import Mosquitto
+from tests.support.mosquitto import Mosquitto, write_passwords
 from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
 from tests.support.shards import bodies
 
@@ -88,13 +86,7 @@ class _Guarded:
         self.config = self.model.config(extra=login + _WEB)
 
     def change_at_broker(self, password: str) -> None:
-        program = shutil.which("mosquitto_passwd")
-        assert program is not None
-        for name, word in (("oracle", password), ("asker", "asker")):
-            create = ["-c"] if name == "oracle" else []
-            line = [program, "-b", *create, str(self.passwords), name, word]
-            subprocess.run(line, check=True, capture_output=True)
-        self.passwords.chmod(0o644)
+        write_passwords(self.passwords, oracle=password, asker="asker")
 
     def change_here(self, password: str) -> None:
         self.secret.write_text(f"{password}\n")
@@ -127,7 +119,7 @@ def test_drill_password_that_is_revoked_and_given_back(guarded, restart):
     guarded.broker.restart() if restart else guarded.reload()
     (reason,) = told.becomes("refused")
     assert reason["check"] == "refused"
-    assert reason["text"].endswith("refuses us: not authorized (0x87)")
+    assert reason["text"].endswith("refused: not authorized (0x87)")
     (line, *_) = [line for line in model.log() if line["event"] == "bus.refused"]
     assert line["level"] == "error"
     guarded.change_at_broker("one")
@@ -159,4 +151,4 @@ def test_wrong_password_at_the_start_is_the_configurations(guarded):
     """Never let in, it ends at once and says so: nothing waits yet, and the operator stands beside it."""
     guarded.change_here("wrong")
     assert guarded.model.serve(guarded.config).wait(60) == 2
-    assert "refuses us: not authorized (0x87)" in str(guarded.model.log())
+    assert "refused: not authorized (0x87)" in str(guarded.model.log())

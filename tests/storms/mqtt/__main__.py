@@ -12,12 +12,12 @@ from typing import Final
 from oracle.cli.progress import Progress
 from oracle.planning.kinds import KINDS
 from tests.storms.mqtt.daemons import MUTANTS
-from tests.storms.mqtt.storm import Row, Wishes, storm
+from tests.storms.mqtt.storm import StormOptions, StormResult, storm
 
 __all__ = ["main"]
 
 _SHARED: Final = ("kills", "restarts", "pauses", "queries")
-"""What the predictors' storms share out among them: blows, and queries."""
+"""What the predictors' storms share out among them: faults, and queries."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,17 +35,17 @@ def main(arguments: list[str] | None = None) -> int:
         "--predictor",
         choices=KINDS,
         action="append",
-        help="what answers (may be repeated; all of them share the blows)",
+        help="what answers (may be repeated; all of them share the faults)",
     )
     options = vars(parser.parse_args(arguments))
     predictors = options.pop("predictor") or list(KINDS)
     total, done = sum(options[name] for name in _SHARED[:3]), 0
     with (
         tempfile.TemporaryDirectory(prefix="chaos-mqtt-") as folder,
-        Progress("chaos on MQTT", total, "blows") as progress,
+        Progress("chaos on MQTT", total, "faults") as progress,
     ):
 
-        def on_blow() -> None:
+        def on_fault() -> None:
             nonlocal done
             done += 1
             progress.at(done)
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
             own = Path(folder) / predictor
             own.mkdir()
             parts = {name: _part(options[name], number, len(predictors)) for name in _SHARED}
-            rows[predictor] = storm(own, Wishes(**{**options, **parts, "predictor": predictor}), on_blow)
+            rows[predictor] = storm(own, StormOptions(**{**options, **parts, "predictor": predictor}), on_fault)
     _print(rows)
     if any(row.broken for row in rows.values()):
         for row in rows.values():
@@ -72,24 +72,8 @@ def _part(total: int, number: int, parts: int) -> int:
     return total // parts + (number < total % parts)
 
 
-def _print(rows: dict[str, Row]) -> None:
-    figures = [
-        {
-            "kills": row.kills,
-            "connected": row.serving,
-            "restarts": row.restarts,
-            "pauses": row.pauses,
-            "queries": row.queries,
-            "answers": row.answers,
-            "repeated": row.answers - row.queries + row.lost,
-            "lost": row.lost,
-            "re-noised": row.renoised,
-            "doubled": row.doubled,
-            "gave up": row.stopped,
-            "seconds": round(row.seconds),
-        }
-        for row in rows.values()
-    ]
+def _print(rows: dict[str, StormResult]) -> None:
+    figures = [row.figures() for row in rows.values()]
     lines = [("", *rows, "all")]
     for name in figures[0]:
         column = [figure[name] for figure in figures]

@@ -1,4 +1,4 @@
-"""The daemon under fire: `perpetua serve` over MQTT in a process of its own, or one that is broken on purpose."""
+"""The daemon under faults: `perpetua serve` over MQTT in a process of its own, or one that is broken on purpose."""
 
 import asyncio
 import time

@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -16,16 +16,16 @@ from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import MqttModelUnderTest
 from tests.support.waiting import PATIENCE
 
-__all__ = ["Row", "Wishes", "storm"]
+__all__ = ["StormOptions", "StormResult", "storm"]
 
-_LOOK: Final = 0.01
-_HOPELESS: Final = 20
+_POLL_SECONDS: Final = 0.01
+_MOST_STOPPED: Final = 20
 """Daemons that ended by themselves, after which it is given up."""
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What is wanted.
+class StormOptions:
+    """What a storm does.
 
     Attributes:
         kills: Times to kill the daemon.
@@ -36,7 +36,7 @@ class Wishes:
         rate: Queries a second, about.
         seed: Of queries, moments and choices.
         mutant: How the daemon is broken; None for a real one.
-        patience: Seconds to wait for the last answers.
+        answer_seconds: Seconds to wait for the last answers.
         predictor: What answers.
     """
 
@@ -48,62 +48,68 @@ class Wishes:
     rate: float = 200.0
     seed: int = 1
     mutant: str | None = None
-    patience: float = PATIENCE
+    answer_seconds: float = PATIENCE
     predictor: str = "rectangles"
 
 
 @dataclass
-class Row:
-    """What came of it.
+class StormResult:
+    """What came of a storm.
 
     Attributes:
         kills: Daemons killed.
-        serving: How many of these were connected.
+        connected: How many of these were connected.
         restarts: Of the broker.
         pauses: Of the broker.
         queries: That were asked and taken by the broker.
         answers: That came, repetitions too.
+        repeated: How many of these were repetitions.
         lost: Queries without an answer.
         renoised: Queries with two different answers, or answers that no uninterrupted run gives.
         doubled: Rounds that belong to no query, or to two.
         stopped: Daemons that ended by themselves.
-        trouble: Examples.
         seconds: How long it took.
+        trouble: Examples.
     """
 
     kills: int = 0
-    serving: int = 0
+    connected: int = 0
     restarts: int = 0
     pauses: int = 0
     queries: int = 0
     answers: int = 0
+    repeated: int = 0
     lost: int = 0
     renoised: int = 0
     doubled: int = 0
     stopped: int = 0
+    seconds: int = 0
     trouble: list[str] = field(default_factory=list)
-    seconds: float = 0.0
 
     @property
     def broken(self) -> bool:
         """Whether a promise was."""
         return bool(self.lost or self.renoised or self.doubled or self.stopped)
 
+    def figures(self) -> dict[str, int]:
+        """Return all but the examples, by name."""
+        return {name: value for name, value in asdict(self).items() if name != "trouble"}
 
-def storm(folder: Path, wishes: Wishes, on_blow: Callable[[], None] = lambda: None) -> Row:
-    """Let it rage in an empty folder."""
-    started, row = time.monotonic(), Row()
+
+def storm(folder: Path, options: StormOptions, on_fault: Callable[[], None] = lambda: None) -> StormResult:
+    """Run one in an empty folder."""
+    started, row = time.monotonic(), StormResult()
     with Mosquitto(folder / "broker") as broker:
-        model = MqttModelUnderTest(broker, "storm", folder, chaos_plan(wishes.predictor)).create()
+        model = MqttModelUnderTest(broker, "storm", folder, chaos_plan(options.predictor)).create()
         config = model.config(mqtt="request_seconds = 2\nkeepalive_seconds = 5", state="snapshot_rounds = 200")
-        slot = MqttSlot(config, folder / "serve.log", wishes.mutant)
-        load = Load(model, wishes.clients, wishes.queries, wishes.rate, wishes.seed)
+        slot = MqttSlot(config, folder / "serve.log", options.mutant)
+        load = Load(model, options.clients, options.queries, options.rate, options.seed)
         slot.start()
         _wait(lambda: _connected(slot), PATIENCE, slot, row)  # before that no broker keeps anything for us
         load.start()
         try:
-            _rage(broker, slot, load, row, wishes, on_blow)
-            _wait(lambda: load.done and len(load.answers()) >= wishes.queries, wishes.patience, slot, row)
+            _inject_faults(broker, slot, load, row, options, on_fault)
+            _wait(lambda: load.done and len(load.answers()) >= options.queries, options.answer_seconds, slot, row)
             _wait(lambda: _connected(slot) and _serves(slot), PATIENCE, slot, row)
         finally:
             if slot.code is not None or slot.stop() != 0:
@@ -111,7 +117,7 @@ def storm(folder: Path, wishes: Wishes, on_blow: Callable[[], None] = lambda: No
                 row.trouble.append(f"ended with {slot.code}: {slot.events()[-3:]}")
             load.close()
         _judge(model, load, row)
-    row.seconds = time.monotonic() - started
+    row.seconds = round(time.monotonic() - started)
     return row
 
 
@@ -124,23 +130,23 @@ def _serves(slot: MqttSlot) -> bool:
     return any(event["event"] == "daemon.serving" for event in slot.events())
 
 
-def _rage(  # noqa: PLR0913, PLR0917 -- the parts of a storm
-    broker: Mosquitto, slot: MqttSlot, load: Load, row: Row, wishes: Wishes, on_blow: Callable[[], None]
+def _inject_faults(  # noqa: PLR0913, PLR0917 -- the parts of a storm
+    broker: Mosquitto, slot: MqttSlot, load: Load, row: StormResult, options: StormOptions, on_fault: Callable[[], None]
 ) -> None:
-    rng = random.Random(f"{wishes.seed} blows")  # noqa: S311  # moments and choices, not noise
-    blows = ["kill"] * wishes.kills + ["restart"] * wishes.restarts + ["pause"] * wishes.pauses
-    rng.shuffle(blows)
-    for number, blow in enumerate(blows):
-        at = (number + rng.random()) / len(blows)
+    rng = random.Random(f"{options.seed} faults")  # noqa: S311  # moments and choices, not noise
+    faults = ["kill"] * options.kills + ["restart"] * options.restarts + ["pause"] * options.pauses
+    rng.shuffle(faults)
+    for number, fault in enumerate(faults):
+        at = (number + rng.random()) / len(faults)
         _wait(lambda at=at: load.part >= at, PATIENCE, slot, row)  # type: ignore[misc]
-        if blow == "kill":
+        if fault == "kill":
             moment = rng.expovariate(2.0)
             _wait(lambda moment=moment: slot.age >= moment, PATIENCE, slot, row)  # type: ignore[misc]
-            row.serving += _connected(slot)
+            row.connected += _connected(slot)
             slot.kill()
             row.kills += 1
             slot.start()
-        elif blow == "restart":
+        elif fault == "restart":
             broker.restart()
             row.restarts += 1
         else:
@@ -148,23 +154,23 @@ def _rage(  # noqa: PLR0913, PLR0917 -- the parts of a storm
             time.sleep(rng.choice([0.2, 1.0, 8.0]))  # the last one outlasts the keep-alive
             broker.resume()
             row.pauses += 1
-        on_blow()
+        on_fault()
 
 
-def _wait(done: Callable[[], bool], seconds: float, slot: MqttSlot, row: Row) -> None:
+def _wait(done: Callable[[], bool], seconds: float, slot: MqttSlot, row: StormResult) -> None:
     """Wait, and start again a daemon that ended by itself."""
     deadline = time.monotonic() + seconds
     while not done() and time.monotonic() < deadline:
         if slot.code is not None:
             row.stopped += 1
             row.trouble.append(f"ended with {slot.code}: {slot.events()[-3:]}")
-            if row.stopped > _HOPELESS:
+            if row.stopped > _MOST_STOPPED:
                 raise RuntimeError(row.trouble[-1])
             slot.start()
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
 
 
-def _judge(model: MqttModelUnderTest, load: Load, row: Row) -> None:
+def _judge(model: MqttModelUnderTest, load: Load, row: StormResult) -> None:
     """Compare all answers with those of one run in memory over the queries in the order of their rounds."""
     heard = load.answers()
     row.queries, row.answers = len(load.asked), sum(map(len, heard.values()))
@@ -174,6 +180,7 @@ def _judge(model: MqttModelUnderTest, load: Load, row: Row) -> None:
     answers = {correlation: [one.body for one in some] for correlation, some in heard.items()}
     missing = load.asked.keys() - answers.keys()
     row.lost = len(missing)
+    row.repeated = row.answers - row.queries + row.lost
     row.trouble += [f"lost: query {number.decode()}" for number in sorted(missing)[:3]]
     by_round: dict[int, bytes] = {}
     for correlation, bodies in answers.items():

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.storms.mqtt.__main__ import main
-from tests.storms.mqtt.storm import Wishes, storm
+from tests.storms.mqtt.storm import StormOptions, storm
 
 
 def test_small_storm_breaks_no_promise(tmp_path):
     """A few kills, a restart and a pause of the broker: each query has its one answer."""
-    row = storm(tmp_path, Wishes(kills=4, restarts=1, pauses=1, clients=8, queries=400, rate=150))
+    row = storm(tmp_path, StormOptions(kills=4, restarts=1, pauses=1, clients=8, queries=400, rate=150))
     assert not row.broken, row
     assert (row.kills, row.restarts, row.pauses, row.queries) == (4, 1, 1, 400)
     assert row.answers >= 400
@@ -17,8 +17,8 @@ def test_small_storm_breaks_no_promise(tmp_path):
 def _storm(folder, mutant, seed):
     place = folder / f"storm-{seed}"
     place.mkdir()
-    wishes = Wishes(kills=14, clients=10, queries=1200, rate=150, mutant=mutant, patience=60, seed=seed)
-    return storm(place, wishes)
+    options = StormOptions(kills=14, clients=10, queries=1200, rate=150, mutant=mutant, answer_seconds=60, seed=seed)
+    return storm(place, options)
 
 
 @pytest.mark.slow

@@ -5,16 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connectors import retry
 from connectors.base import Committed
-from connectors.mqtt import backoff as pauses
 from connectors.mqtt.messages import Outgoing, pack_pairs
 from connectors.mqtt.outbox import Publication
-from connectors.mqtt.reach import Reach
+from connectors.mqtt.poison import PoisonDetector, TopicLimits
 from connectors.mqtt.reasons import Ending, ending
-from connectors.mqtt.suspects import Suspects
 from tests.support.mqtt import MqttModelUnderTest, eventually
 from tests.support.mqtt_link import LinkBench, an_answer, link_bench
-from tests.support.mqtt_script import ScriptedBroker
 from tests.support.shards import bodies
 from tests.support.waiting import until
 
@@ -22,11 +20,18 @@ from tests.support.waiting import until
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch):
     """The pauses between connections have tests of their own."""
-    monkeypatch.setattr(pauses, "FIRST", 0.02)
-    monkeypatch.setattr(pauses, "LONGEST", 0.2)
+    monkeypatch.setattr(retry, "FIRST", 0.02)
+    monkeypatch.setattr(retry, "LONGEST", 0.2)
 
 
 _CULPRIT = Outgoing("m/replies/x", b"culprit", "t", ours=False)
+
+
+async def _publish(bench: LinkBench, *messages: Outgoing, position: int = 1) -> None:
+    """Commit messages over a connected link, and wait until each is accepted or given up."""
+    await bench.connected()
+    await bench.outbox.commit(messages, Committed(position, b""))
+    await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
 
 
 def _bodies(bench: LinkBench) -> list[bytes]:
@@ -38,10 +43,8 @@ async def test_answer_that_ends_connections_is_given_up(tmp_path, says):
     """Alone among twenty in one commit: the others arrive, in order; it is told once, with a note, and gone."""
     async with link_bench(tmp_path, dead_letter="d") as bench:
         bench.broker.ends_at, bench.broker.says = {_CULPRIT.body}, says
-        await bench.connected()
         answers = [an_answer(number) for number in range(20)]
-        await bench.outbox.commit([*answers[:7], _CULPRIT, *answers[7:]], Committed(5, b""))
-        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        await _publish(bench, *answers[:7], _CULPRIT, *answers[7:], position=5)
         assert bench.observer.lost_answers == ["answer given up: its publication ends the connection"]
         first = list(dict.fromkeys(body for body in _bodies(bench) if body.startswith(b"answer")))
         assert first == [answer.body for answer in answers]
@@ -50,8 +53,7 @@ async def test_answer_that_ends_connections_is_given_up(tmp_path, says):
         assert len(bench.broker.connected) <= 5
         await until(lambda: not bench.left_after_a_crash())
         before = len(bench.broker.connected)
-        await bench.outbox.commit([an_answer(99)], Committed(6, b""))
-        await until(lambda: bench.outbox.settled)
+        await _publish(bench, an_answer(99), position=6)
         assert len(bench.broker.connected) == before
 
 
@@ -59,29 +61,10 @@ async def test_answer_alone_costs_two_connections(tmp_path):
     """Where nothing else was under way both times, the third connection goes on without it."""
     async with link_bench(tmp_path) as bench:
         bench.broker.ends_at, bench.broker.says = {_CULPRIT.body}, 0x81
-        await bench.connected()
-        await bench.outbox.commit([_CULPRIT], Committed(1, b""))
+        await _publish(bench, _CULPRIT)
         await bench.connected(3)
-        await until(lambda: bench.outbox.settled)
         assert _bodies(bench).count(_CULPRIT.body) == 2
-        assert bench.observer.errors[0].endswith("the connection was lost: malformed packet (0x81)")
-
-
-async def test_it_is_found_by_a_process_that_starts_anew(tmp_path):
-    """What was held against it is not on disk; the answer is, and is found again within a few connections."""
-    async with ScriptedBroker() as broker:
-        broker.ends_at = {_CULPRIT.body}
-        first = LinkBench(tmp_path, broker)
-        await first.begin()
-        await first.outbox.commit([an_answer(1), _CULPRIT, an_answer(2)], Committed(3, b""))
-        await first.connected(2)
-        await first.end()
-        second = LinkBench(tmp_path, broker)
-        await second.begin()
-        await until(lambda: second.outbox.settled, lambda: second.observer.errors)
-        assert len(second.observer.lost_answers) == 1
-        await second.end()
-    assert not second.left_after_a_crash()
+        assert bench.observer.errors[0].endswith("connection lost: malformed packet (0x81)")
 
 
 async def test_several_are_found_one_after_the_other(tmp_path):
@@ -89,10 +72,8 @@ async def test_several_are_found_one_after_the_other(tmp_path):
     culprits = [Outgoing("m/replies/x", b"culprit %d" % number, "t", ours=False) for number in range(4)]
     async with link_bench(tmp_path) as bench:
         bench.broker.ends_at, bench.broker.says = {one.body for one in culprits}, 0x90
-        await bench.connected()
         mixed = [one for pair in zip(culprits, map(an_answer, range(4)), strict=True) for one in pair]
-        await bench.outbox.commit(mixed, Committed(1, b""))
-        await until(lambda: bench.outbox.settled)
+        await _publish(bench, *mixed)
         assert len(bench.observer.lost_answers) == 4
         assert {b"answer %d" % number for number in range(4)} <= set(_bodies(bench))
         assert len(bench.broker.connected) <= 10
@@ -108,10 +89,8 @@ async def test_a_flood_of_them_holds_nobody_up(tmp_path):
     honest = [Outgoing(f"m/replies/{number}/a", b"honest %d" % number, "t", ours=False) for number in range(200)]
     async with link_bench(tmp_path) as bench:
         bench.broker.ends_at, bench.broker.says = {one.body for one in culprits}, 0x90
-        await bench.connected()
         mixed = [one for pair in zip(culprits, honest, strict=True) for one in pair]
-        await bench.outbox.commit(mixed, Committed(1, b""))
-        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        await _publish(bench, *mixed)
         assert len(bench.observer.lost_answers) == 200
         assert {one.body for one in honest} <= set(_bodies(bench))
         assert len(bench.broker.connected) <= 30
@@ -120,19 +99,19 @@ async def test_a_flood_of_them_holds_nobody_up(tmp_path):
 _DEEP, _LONG = "a" + "/b" * 20, "a" * 300
 
 
-@pytest.mark.parametrize(("ended", "beyond"), [(_DEEP, [_DEEP, _DEEP + "/c"]), (_LONG, [_LONG, _LONG + "a"])])
-def test_what_is_beyond_reach(ended, beyond):
+@pytest.mark.parametrize(("rejected", "exceeding"), [(_DEEP, [_DEEP, _DEEP + "/c"]), (_LONG, [_LONG, _LONG + "a"])])
+def test_topics_beyond_the_limits_are_known(rejected, exceeding):
     """Three answers given up are needed, and nothing like them that was taken; after an hour it is tried again."""
-    reach = Reach()
-    reach.taken("a/b/c")
+    limits = TopicLimits()
+    limits.accepted("a/b/c")
     for times in range(3):
-        assert not any(reach.beyond(topic, 5.0) for topic in beyond)
-        reach.ended(ended, float(times))
-    assert all(reach.beyond(topic, 5.0) for topic in beyond)
-    assert not reach.beyond("a/b/c/d", 5.0)
-    assert not reach.beyond(ended, 4000.0)
-    reach.taken(ended)
-    assert not reach.beyond(ended, 5.0)
+        assert not any(limits.exceeded(topic, 5.0) for topic in exceeding)
+        limits.rejected(rejected, float(times))
+    assert all(limits.exceeded(topic, 5.0) for topic in exceeding)
+    assert not limits.exceeded("a/b/c/d", 5.0)
+    assert not limits.exceeded(rejected, 4000.0)
+    limits.accepted(rejected)
+    assert not limits.exceeded(rejected, 5.0)
 
 
 @pytest.mark.parametrize("says", [0x8B, 0x89, 0x8D, 0x96, 0x97, 0x98, 0x9C, 0x9F, 0xA0])
@@ -169,10 +148,8 @@ async def test_a_broker_that_dies_again_and_again_costs_no_answer(tmp_path):
 async def test_a_broker_that_refuses_for_a_while_costs_no_answer(tmp_path):
     """A reason that may be its own trouble (unspecified, implementation specific) is waited out."""
     async with link_bench(tmp_path) as bench:
-        await bench.connected()
         bench.broker.takes = [0x80, 0x83, 0x80]
-        await bench.outbox.commit([an_answer(1)], Committed(1, b""))
-        await until(lambda: bench.outbox.settled, lambda: bench.observer.errors)
+        await _publish(bench, an_answer(1))
         assert not bench.observer.lost_answers
         assert _bodies(bench) == [b"answer 1"] * 4
 
@@ -180,10 +157,8 @@ async def test_a_broker_that_refuses_for_a_while_costs_no_answer(tmp_path):
 async def test_what_is_refused_for_its_content_is_given_up_at_once(tmp_path):
     """Also on our own answer topic: one message does not stop the daemon."""
     async with link_bench(tmp_path) as bench:
-        await bench.connected()
         bench.broker.takes = [0x99, 0x95]
-        await bench.outbox.commit([an_answer(1), an_answer(2), an_answer(3)], Committed(1, b""))
-        await until(lambda: bench.outbox.settled)
+        await _publish(bench, an_answer(1), an_answer(2), an_answer(3))
         assert bench.observer.lost_answers == [
             "answer refused: payload format invalid (0x99)",
             "answer refused: packet too large (0x95)",
@@ -194,14 +169,12 @@ async def test_what_is_refused_for_its_content_is_given_up_at_once(tmp_path):
 async def test_what_the_client_cannot_send_is_given_up(tmp_path):
     """A message that paho raises at is one answer lost, on our own topic too, and no connection."""
     async with link_bench(tmp_path) as bench:
-        await bench.connected()
         odd = [
             Outgoing("a", b"", "t", correlation=bytes(70_000)),
             Outgoing("a", b"", "t", expiry=1 << 40),
             Outgoing("a", b"", "t", user=pack_pairs([("x" * 70_000, "")])),
         ]
-        await bench.outbox.commit([*odd, an_answer(1)], Committed(1, b""))
-        await until(lambda: bench.outbox.settled)
+        await _publish(bench, *odd, an_answer(1))
         assert bench.observer.lost_answers == ["answer cannot be sent"] * 3
         assert _bodies(bench) == [b"answer 1"]
         assert len(bench.broker.connected) == 1
@@ -212,36 +185,36 @@ _ENDINGS = st.sampled_from(list(Ending))
 
 @settings(deadline=None)
 @given(steps=st.lists(st.tuples(st.integers(0, 3), _ENDINGS, st.booleans()), max_size=30))
-def test_only_what_was_alone_twice_in_a_row_is_guilty(steps):
-    """Whatever ends how: an answer is guilty only after two ends in a row that found it under way alone."""
+def test_only_what_was_alone_twice_in_a_row_is_given_up(steps):
+    """Whatever ends how: an answer is given up only after two ends in a row that found it in flight alone."""
     queue = [Publication(number, an_answer(number)) for number in range(3)]
-    suspects, alone_in_a_row = Suspects(), [0, 0, 0]
+    poison, alone_in_a_row = PoisonDetector(), [0, 0, 0]
     for count, how, at_once in steps:
-        under_way = queue[: min(count, suspects.alone) if suspects.alone else count]
-        suspects.ended(under_way, how)
-        suspects.let_in(at_once=at_once)
-        if how is not Ending.ELSEWHERE and len(under_way) == 1:
+        in_flight = queue[: min(count, poison.one_by_one) if poison.one_by_one else count]
+        poison.connection_ended(in_flight, how)
+        poison.connection_tried(let_in=at_once)
+        if how is not Ending.ELSEWHERE and len(in_flight) == 1:
             alone_in_a_row[0] += 1
-        assert not any(map(suspects.guilty, queue[1:]))
-        assert not suspects.guilty(queue[0]) or alone_in_a_row[0] >= 2
-    suspects.gone(queue[0])
-    assert not suspects.guilty(queue[0])
+        assert not any(poison.verdict(one, 0.0) for one in queue[1:])
+        assert not poison.verdict(queue[0], 0.0) or alone_in_a_row[0] >= 2
+    poison.removed(queue[0])
+    assert not poison.verdict(queue[0], 0.0)
 
 
 def test_a_broker_that_is_away_afterwards_is_suspected_itself():
     """Six ends in a row, and not two, where each time it was away afterwards: it may be killed, or crash at it."""
-    suspects, parcel = Suspects(), Publication(1, an_answer(1))
+    poison, publication = PoisonDetector(), Publication(1, an_answer(1))
     for times in range(1, 7):
-        assert not suspects.guilty(parcel)
-        suspects.ended([parcel], Ending.SILENT)
-        suspects.let_in(at_once=False)
-        suspects.let_in(at_once=True)
-        assert suspects.guilty(parcel) is (times == 6)
-        assert suspects.patience(parcel) > 0
+        assert not poison.verdict(publication, 0.0)
+        poison.connection_ended([publication], Ending.SILENT)
+        poison.connection_tried(let_in=False)
+        poison.connection_tried(let_in=True)
+        assert bool(poison.verdict(publication, 0.0)) is (times == 6)
+        assert poison.uptime_for(publication) > 0
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "expected"),
+    ("code", "by_broker", "expected"),
     [
         (0x81, True, Ending.NAMED),
         (0x80, True, Ending.SILENT),
@@ -252,9 +225,9 @@ def test_a_broker_that_is_away_afterwards_is_suspected_itself():
         (0xFE, True, Ending.ELSEWHERE),
     ],
 )
-def test_what_an_end_says(code, said, expected):
+def test_what_an_end_says(code, by_broker, expected):
     """Only a reason of the broker's that may be about a packet names one; our own keep-alive says nothing of it."""
-    assert ending(code, said=said) is expected
+    assert ending(code, by_broker=by_broker) is expected
 
 
 def test_drill_poison_answer_on_mosquitto(own_model: MqttModelUnderTest):
