@@ -152,7 +152,7 @@ class Outbox:
 
     async def _append(self, messages: Sequence[Outgoing], committed: Committed) -> None:
         done = self._done
-        self.journal.forget(min(done, self.journal.end - 1))
+        self.journal.forget(done)
         record = _Record(committed.position, committed.metadata, done, list(messages))
 
         def write() -> int:
