@@ -32,6 +32,6 @@ class Scrapes:
             made, body = self._kept.get(wanted, (None, b""))
             now = self._clock()
             if made is None or now - made >= _KEPT_SECONDS:
-                body = await asyncio.to_thread(encode, self._metrics.look(), wanted)
+                body = await asyncio.to_thread(encode, self._metrics.collector(), wanted)
                 self._kept[wanted] = (now, body)
             return body

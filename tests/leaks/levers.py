@@ -7,13 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from prometheus_client.core import GaugeMetricFamily
 
 from oracle.codec.batches import DecodedBatch
 from oracle.predictors.base import Answers
 from oracle.runtime.shard import Shard
-from oracle.telemetry import metrics
-from oracle.telemetry.families import Family, Moment
-from oracle.telemetry.families import families as families_of
+from oracle.telemetry.collector import RecordCollector
 from tests.leaks.subjects import Kind
 
 __all__ = ["Mutant", "Patch", "after", "asked", "fill", "gauge", "in_channels", "on_answers", "ones"]
@@ -97,10 +96,10 @@ def after(patch: Patch, owner: Any, name: str, do: Callable[..., object]) -> Non
 
 def gauge(patch: Patch, name: str, read: Callable[[], float]) -> None:
     """Add a gauge to the metrics."""
-    real = families_of
+    real = RecordCollector.collect
 
-    def families(moment: Moment) -> Any:
-        yield from real(moment)
-        yield Family(name, "gauge", "A leak", [(name, read())])
+    def collect(self: RecordCollector) -> Any:
+        yield from real(self)
+        yield GaugeMetricFamily(name, "A leak", read())
 
-    patch.setattr(metrics, "families", families)
+    patch.setattr(RecordCollector, "collect", collect)
