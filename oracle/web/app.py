@@ -30,7 +30,7 @@ _PAGE: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def make_app(  # noqa: PLR0913 -- its parts
-    board: Registry,
+    registry: Registry,
     health: Health,
     metrics: Metrics,
     now: Callable[[], float],
@@ -42,7 +42,7 @@ def make_app(  # noqa: PLR0913 -- its parts
     """Return the application.
 
     Args:
-        board: Where the records are.
+        registry: Where the records are.
         health: Whether we are ready.
         metrics: For /metrics.
         now: Seconds since 1970.
@@ -59,7 +59,7 @@ def make_app(  # noqa: PLR0913 -- its parts
         found = health.not_ready()
         body: dict[str, object] = {"ready": not found, "not_ready": found}
         if not found:
-            body["text"] = health.said()
+            body["text"] = health.summary()
         return Response(msgspec.json.encode(body), 503 if found else 200, media_type=_JSON)
 
     async def measured(request: Request) -> Response:
@@ -67,7 +67,7 @@ def make_app(  # noqa: PLR0913 -- its parts
         return Response(await scrapes.get(wanted), headers={"Content-Type": wanted.value})
 
     async def status(_request: Request) -> Response:
-        body = status_json(board.telemetry, health.not_ready(), health.trends, now())
+        body = status_json(registry.telemetry, health.not_ready(), health.trends, now())
         return Response(body, media_type=_JSON)
 
     routes = [

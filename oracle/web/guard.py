@@ -65,12 +65,11 @@ class Guard:
             return PlainTextResponse("read-only\n", 405, {"Allow": "GET, HEAD"})
         headers = Headers(scope=scope)
         if self._token is None and not self._is_ours(headers.get("host", "")):
-            return PlainTextResponse("this machine is called otherwise\n", 421)
+            return PlainTextResponse("the Host header does not name this machine\n", 421)
         shown = headers.get("authorization", "").encode("latin-1")
         if self._token is not None and scope["path"] not in _OPEN_PATHS and not is_shown(self._token, shown):
-            return PlainTextResponse(
-                "a bearer token is needed" + (", another one\n" if shown else "\n"), 401, {"WWW-Authenticate": "Bearer"}
-            )
+            text = "wrong bearer token\n" if shown else "bearer token required\n"
+            return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
         return self._app
 
     def _is_ours(self, host: str) -> bool:

@@ -64,13 +64,13 @@ def listen(table: WebTable) -> socket.socket:
 
 @contextlib.asynccontextmanager
 async def serving(
-    table: WebTable, board: Registry, folder_of: Callable[[int], Path], log: PublicLog
+    table: WebTable, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
 ) -> AsyncIterator[None]:
-    """Answer requests about what the board knows until the context is left.
+    """Answer requests about what the registry knows until the context is left.
 
     Args:
         table: `[web]`.
-        board: Where the records are.
+        registry: Where the records are.
         folder_of: Where a shard's snapshots are.
         log: Told of the address, and that something went wrong; never what was asked.
 
@@ -78,13 +78,13 @@ async def serving(
         InputError: The address is not there or taken, or the token file cannot be used.
     """
     token = None if table.token_file is None else read_token(table.token_file)
-    health = Health(board, folder_of, table.ready_lag_seconds)
+    health = Health(registry, folder_of, table.ready_lag_seconds)
 
     def unready() -> frozenset[int | None]:
         return frozenset(found.shard for found in health.not_ready())
 
-    metrics = Metrics(board, unready=unready, now=time.time)
-    server = _Server(_settings(make_app(board, health, metrics, time.time, token=token, host=table.host)))
+    metrics = Metrics(registry, unready=unready, now=time.time)
+    server = _Server(_settings(make_app(registry, health, metrics, time.time, token=token, host=table.host)))
     listener = listen(table)
     hear_client(LibraryLog(log, "web.server"), _LOGGERS)
     health.look()

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from oracle.telemetry.health import NotReady
-from oracle.telemetry.records import Mishap, ProcessTelemetry, ShardTelemetry, whole
+from oracle.telemetry.records import ProcessTelemetry, ShardTelemetry, whole_seconds
 from oracle.telemetry.trends import HISTORY_SECONDS, Trends
 
 __all__ = ["status_json"]
 
 
 def status_json(telemetry: ProcessTelemetry, not_ready: Sequence[NotReady], trends: Trends, now: float) -> bytes:
-    """Return it; `epsilon` is a record's, which is in one shard only, and the deltas are sums over our shards."""
+    """Return the status as JSON; `epsilon` is per record, in one shard only; the deltas are sums over our shards."""
     return msgspec.json.encode(
         {
             "version": telemetry.version,
@@ -38,11 +38,11 @@ def status_json(telemetry: ProcessTelemetry, not_ready: Sequence[NotReady], tren
             "shards": [_shard(record, trends.rate(record.shard)) for record in telemetry.shards],
             "history": {
                 "seconds": HISTORY_SECONDS,
-                "ends": whole(trends.ends),
+                "ends": whole_seconds(trends.ends),
                 "rates": trends.rates,
                 "lags": trends.lags,
             },
-            "errors": [_error(mishap) for mishap in telemetry.mishaps],
+            "errors": telemetry.incidents,
         }
     )
 
@@ -68,7 +68,3 @@ def _shard(record: ShardTelemetry, rate: float) -> dict[str, Any]:
         "snapshot_bytes": record.snapshot_bytes,
         "rate": rate,
     }
-
-
-def _error(mishap: Mishap) -> dict[str, Any]:
-    return {"at": mishap.at, "shard": mishap.shard, "event": mishap.event, "text": mishap.text}

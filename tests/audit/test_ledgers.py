@@ -27,8 +27,8 @@ from oracle.receipts.receipts import Statement, statement_of
 from oracle.runtime.fork import fork_event
 from oracle.state.format import Snapshot
 from oracle.state.store import MemoryStore
-from oracle.telemetry.ledger_event import standing
-from oracle.telemetry.records import beginning, standing_at
+from oracle.telemetry.ledger_event import shard_event
+from oracle.telemetry.records import initial_record, public_fields
 from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.shards import (
@@ -131,9 +131,9 @@ def test_every_predictor_agrees_with_its_ledger(predictor):
     statements: list[tuple[Statement, int]] = []
     deliveries = deliveries_of(bodies(plan.rounds))
     for start in range(0, len(deliveries), 30):
-        facts: dict[str, Any] = {**standing_at(plan, shard.facts())}
-        record = replace(beginning(plan, 0), **facts)
-        events += [standing("1", record, started=started) for started in (False, True)]
+        facts: dict[str, Any] = {**public_fields(plan, shard.facts())}
+        record = replace(initial_record(plan, 0), **facts)
+        events += [shard_event("1", record, started=started) for started in (False, True)]
         statements.append((stated(shard.snapshot(), plan), len(events)))
         waiting = deliveries[start : start + 30]
         events += [decode(event) for event in shard.process(waiting).commit.ledger]
@@ -157,7 +157,7 @@ def test_an_event_that_is_told_twice_otherwise_is_found(every_round, kind, first
     assert against_ledger(statement, [*events[: at + 1], honest, *events[at + 1 :], honest]) == []
     other = msgspec.structs.replace(honest, round=honest.round - 1)
     both = [other, honest] if first else [honest, other]
-    name = "beginning" if kind is PhaseStarted else "end"
+    name = "initial_record" if kind is PhaseStarted else "end"
     said = problems(statement, [*events[:at], *both, *events[at + 1 :]])
     assert f"phase 2: the ledger contradicts itself: it tells the phase's {name} in 2 ways" in said
 

@@ -109,7 +109,7 @@ def test_a_watched_daemon(state):
         served.until(lambda: served.ask("/readyz").status_code == 503)
         (reason,) = served.ask("/readyz").json()["not_ready"]
         assert (reason["shard"], reason["check"]) == (0, "folder")
-        assert "shard 0: its snapshot folder cannot be written: No such file" in reason["text"]
+        assert "shard 0: the snapshot folder cannot be written: No such file" in reason["text"]
         served.until(lambda: _samples(served.ask("/metrics").text)["perpetua_ready", ""] == 0)  # kept for a second
         assert served.ask("/livez").status_code == 200
         (state / "moved").rename(state / "state")
@@ -161,7 +161,7 @@ def test_ready_only_when_restored(state):
         time.sleep(0.5)
         answer = served.ask("/readyz")
         assert answer.status_code == 503
-        assert answer.json()["not_ready"] == [{"shard": 0, "check": "restored", "text": "shard 0 is being restored"}]
+        assert answer.json()["not_ready"] == [{"shard": 0, "check": "restored", "text": "shard 0 is restoring"}]
         found = _samples(served.ask("/metrics").text)
         assert found["perpetua_ready", ""] == 0
         assert ("perpetua_rounds_total", "") not in found

@@ -48,16 +48,16 @@ def _logged_feature(patch: Patch) -> None:
         patch,
         Reporter,
         "committed",
-        lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"the batch sums to {count()}"),
+        lambda reporter, *_, **__: reporter._log.info("queries.rejected", reason=f"the batch sums to {count()}"),
     )
 
 
 def _log_line_by_label(patch: Patch) -> None:
     count = ones(patch)
 
-    def committed(watch: Reporter, *_: Any, **__: Any) -> None:
+    def committed(reporter: Reporter, *_: Any, **__: Any) -> None:
         for _one in range(count() % 7):
-            watch._log.info("queries.rejected")
+            reporter._log.info("queries.rejected")
 
     after(patch, Reporter, "committed", committed)
 
@@ -74,16 +74,16 @@ def _logged_rearm(patch: Patch) -> None:
         patch,
         Reporter,
         "committed",
-        lambda watch, *_, **__: watch._log.info("phase.started", count=sum(counts)),
+        lambda reporter, *_, **__: reporter._log.info("phase.started", count=sum(counts)),
     )
 
 
 def _timing_by_label(patch: Patch) -> None:
     count = ones(patch)
 
-    def committed(watch: Reporter, *_: Any, **__: Any) -> None:
+    def committed(reporter: Reporter, *_: Any, **__: Any) -> None:
         if count() % 2:
-            watch.took(Work.COMMIT, 0.0)
+            reporter.took(Work.COMMIT, 0.0)
 
     after(patch, Reporter, "committed", committed)
 
@@ -192,8 +192,8 @@ def _status_of_window(patch: Patch) -> None:
 
 
 def _ready_by_window(patch: Patch) -> None:
-    count, real = fill(patch), Health.said
-    patch.setattr(Health, "said", lambda health: f"{real(health)}, {count():04} collected")
+    count, real = fill(patch), Health.summary
+    patch.setattr(Health, "summary", lambda health: f"{real(health)}, {count():04} collected")
 
 
 def _header_by_label(patch: Patch) -> None:
@@ -228,7 +228,7 @@ def _padding(patch: Patch) -> None:
 
 def _printed_label(patch: Patch) -> None:
     count = ones(patch)
-    after(patch, Reporter, "stopped", lambda _watch: typer.echo(f"{count()} answers were 1"))
+    after(patch, Reporter, "stopped", lambda _reporter: typer.echo(f"{count()} answers were 1"))
 
 
 def _printed_set(patch: Patch) -> None:

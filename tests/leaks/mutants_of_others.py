@@ -41,7 +41,10 @@ def _gauge_of(read: Callable[[Any], float], patch: Patch) -> None:
 def _log_of(read: Callable[[Any], float], patch: Patch) -> None:
     found = _of_state(patch, read)
     after(
-        patch, Reporter, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"{found()}")
+        patch,
+        Reporter,
+        "committed",
+        lambda shard, *_, **__: shard._log.info("queries.rejected", reason=f"{found()}"),
     )
 
 
@@ -69,7 +72,12 @@ def _text_lengths_logged(patch: Patch) -> None:
         return real(text, count)
 
     patch.setattr(json_values, "text_digits", digits)
-    after(patch, Reporter, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", count=sum(lengths)))
+    after(
+        patch,
+        Reporter,
+        "committed",
+        lambda shard, *_, **__: shard._log.info("queries.rejected", count=sum(lengths)),
+    )
 
 
 def _kept_queries(patch: Patch) -> None:
@@ -81,9 +89,9 @@ def _kept_queries(patch: Patch) -> None:
 def _edge_in_text(patch: Patch) -> None:
     """Log lines by the digits of the lower bounds."""
 
-    def restored(watch: Reporter, *_: Any) -> None:
+    def restored(reporter: Reporter, *_: Any) -> None:
         for _one in range(digits()):
-            watch._log.info("daemon.recovered")
+            reporter._log.info("daemon.recovered")
 
     found: list[ClassicalPredictor] = []
     after(patch, ClassicalPredictor, "__init__", lambda self, *_, **__: found.append(self))
@@ -105,7 +113,7 @@ def _threshold_logged(patch: Patch) -> None:
         patch,
         Reporter,
         "committed",
-        lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"{sums[-1]:.9f}"),
+        lambda shard, *_, **__: shard._log.info("queries.rejected", reason=f"{sums[-1]:.9f}"),
     )
 
 

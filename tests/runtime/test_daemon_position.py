@@ -10,7 +10,7 @@ from connectors.local.memory import MemoryLog, MemorySink, MemorySource
 from oracle.accounting.ledger import LedgerEvent
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.store import MemoryStore
-from oracle.telemetry.ledger_event import standing
+from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.reporter import Reporter
@@ -31,7 +31,7 @@ class _Clock:
 
 
 def _announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
-    return standing("test", record, started=started)
+    return shard_event("test", record, started=started)
 
 
 def _daemon(source, store, clock, announce=None):
