@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,14 @@ from oracle.audit.adversaries import ADVERSARIES
 from oracle.audit.bounds import CHOOSING, ceiling, epsilon_bound, fewest
 from oracle.audit.findings import Finding, finite
 from oracle.audit.games import Game
-from oracle.audit.learners import LEARNERS, Learner
+from oracle.audit.learners import LEARNERS
 from oracle.audit.mechanisms import play_between, play_stopper
 from oracle.audit.plans import TARGETS, Target, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
 from oracle.audit.randomness import Randomness
 from oracle.mechanisms.thresholds.between import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
+from oracle.planning.plan import Plan
 
 __all__ = [
     "Cell",
@@ -53,6 +54,8 @@ _THRESHOLD: Final = 20
 _SHAPES: Final = 3
 
 Floats = NDArray[np.float64]
+Views = tuple[Floats, Floats]
+"""Without the record and with it: float64[games, k]."""
 
 
 @dataclass(frozen=True)
@@ -159,19 +162,19 @@ def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
 
     Args:
         cell: Which.
-        seed: Of the auditor's dice.
+        seed: Of the audit's randomness.
         miss: Probability of a false alarm.
     """
     started = time.process_time()
-    dice = [Randomness(seed, f"{cell.name}|{world}") for world in (0, 1)]
+    randomness = [Randomness(seed, f"{cell.name}|{world}") for world in (0, 1)]
     record = "training row"
     if cell.level == "between-thresholds":
-        absent, present = between_views(cell, dice)
+        absent, present = between_views(cell, randomness)
     elif cell.level == "stopper":
-        absent, present = stopper_views(cell, dice)
+        absent, present = stopper_views(cell, randomness)
         record = "one medium"
     else:
-        absent, present = predictor_views(cell, dice)
+        absent, present = predictor_views(cell, randomness)
         record = ADVERSARIES[cell.adversary].record if cell.adversary in ADVERSARIES else record
     bound = epsilon_bound(absent, present, cell.delta, miss)
     return Finding(
@@ -201,47 +204,37 @@ def _steered(cell: Cell) -> tuple[BetweenThresholds, BetweenPolicy]:
     return instance, between_policy(instance, _MEDIUMS, _AIM * cell.epsilon)
 
 
-def between_views(cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
+def between_views(cell: Cell, randomness: list[Randomness]) -> Views:
     """Return what the worst strategy saw of BetweenThresholds, in either world."""
     instance, policy = _steered(cell)
-    views = [play_between(instance, policy, _MEDIUMS, cell.games, dice[world], present=bool(world)) for world in (0, 1)]
-    return views[0], views[1]
+    return _both(lambda world: play_between(instance, policy, _MEDIUMS, cell.games, randomness[world], present=world))
 
 
-def stopper_views(cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
+def stopper_views(cell: Cell, randomness: list[Randomness]) -> Views:
     """Return when a Stopper halted, in either world."""
     stopper = Stopper(cell.epsilon, _THRESHOLD)
     shape = next(shape for shape in stopper_shapes(stopper, cell.games // 2) if _shape_name(shape) == cell.adversary)
-    views = [play_stopper(stopper, shape, cell.games, dice[world], present=bool(world)) for world in (0, 1)]
-    return views[0], views[1]
+    return _both(lambda world: play_stopper(stopper, shape, cell.games, randomness[world], present=world))
 
 
-def _learner(cell: Cell) -> Learner | None:
-    return next((one for one in LEARNERS if one.name == cell.target and cell.level == "predictor"), None)
-
-
-def _learned(learner: Learner, cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
-    plan = learner.plan(cell.epsilon)
-    views = [
-        np.array([learner.play(plan, dice[world].secret(number), bool(world)) for number in range(cell.games)])
-        for world in (0, 1)
-    ]
-    return views[0], views[1]
-
-
-def _target(cell: Cell) -> Target:
-    return next(target for target in TARGETS if target.name == cell.target)
-
-
-def predictor_views(cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
+def predictor_views(cell: Cell, randomness: list[Randomness]) -> Views:
     """Return what an adversary saw of a whole predictor, in either world."""
-    learner = _learner(cell)
+    plan, play = _attack(cell)
+    return _both(
+        lambda world: np.array(
+            [play(Game(plan, randomness[world].secret(number), present=world)) for number in range(cell.games)]
+        )
+    )
+
+
+def _attack(cell: Cell) -> tuple[Plan, Callable[[Game[Any]], Floats]]:
+    """Return the plan that is attacked, and the adversary."""
+    learner = next((one for one in LEARNERS if one.name == cell.target), None)
     if learner is not None:
-        return _learned(learner, cell, dice)
-    plan = small_plan(_target(cell), cell.epsilon, cell.delta)
-    play = ADVERSARIES[cell.adversary].play
-    views = [
-        np.array([play(Game(plan, dice[world].secret(number), present=bool(world))) for number in range(cell.games)])
-        for world in (0, 1)
-    ]
-    return views[0], views[1]
+        return learner.plan(cell.epsilon), learner.play
+    target = next(target for target in TARGETS if target.name == cell.target)
+    return small_plan(target, cell.epsilon, cell.delta), ADVERSARIES[cell.adversary].play
+
+
+def _both(play: Callable[[bool], Floats]) -> Views:
+    return play(False), play(True)  # noqa: FBT003 -- the worlds

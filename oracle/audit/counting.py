@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.randomness import Randomness
-from oracle.audit.trials import asked, stream, trained
+from oracle.audit.trials import ask, stream, trained
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import restore_predictor
@@ -18,17 +18,17 @@ Floats = NDArray[np.float64]
 Seen = tuple[bool, str]
 
 
-def one_place(plan: BoxPlan, dice: Randomness) -> Seen:
+def one_place(plan: BoxPlan, randomness: Randomness) -> Seen:
     """A query lands in one place at most, once: in one side's mediums, in a side armed with them, or in the harvest.
 
     Else it pays more than once, or moves a depth by more than one. Behind a phase's end it stands in one side.
     """
-    predictor = trained(plan, dice.secret(0))
+    predictor = trained(plan, randomness.secret(0))
     count = plan.phases[0].rounds
     queries = stream(plan, count + 1)
     for start in range(0, count, _BATCH):
         stop = min(start + _BATCH, count)
-        predictor.answer(queries[start:stop], asked(stop - start))
+        ask(predictor, queries[start:stop])
         state = predictor.export()
         most = _most_times(state)
         if most > 1:
@@ -75,10 +75,10 @@ def _most_places(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
     return int((places + harvested).max())
 
 
-def counted(plan: BoxPlan, dice: Randomness) -> Seen:
+def counted(plan: BoxPlan, randomness: Randomness) -> Seen:
     """Mediums are counted, from batch to batch, and past K a side is armed afresh: else it answers for ever."""
     phase = plan.phases[0]
-    first = trained(plan, dice.secret(0)).export()
+    first = trained(plan, randomness.secret(0)).export()
     for batch in (phase.rounds - 1, _BATCH):
         rearms = 0
         for value in np.linspace(-0.9, 0.9, _VALUES):
@@ -99,7 +99,7 @@ def _flood(plan: BoxPlan, first: StateArrays, value: float, batch: int) -> tuple
     left = plan.phases[0].rounds - 1
     while left > 0:
         part = min(batch, left)
-        predictor.answer(np.full((part, 1), value), asked(part))
+        ask(predictor, np.full((part, 1), value))
         most = max(most, int(predictor.export()["mediums"].astype(np.int64).max()))
         left -= part
     return predictor.facts().rearms, most

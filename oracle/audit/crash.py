@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from connectors.base import Delivery
 from oracle.accounting.ledger import SideRearmed
-from oracle.audit.adversaries import hammer, hammer_view
+from oracle.audit.adversaries import hammer, hammer_view, train_for_hammer
 from oracle.audit.bounds import ceiling, epsilon_bound
 from oracle.audit.findings import Check, Finding, finite
 from oracle.audit.games import Game
@@ -33,7 +33,6 @@ from oracle.audit.policies import worst_depth
 from oracle.audit.randomness import Randomness
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan
-from oracle.predictors.kinds import new_trainer
 from oracle.receipts.ledgers import read_ledger
 from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
@@ -158,15 +157,10 @@ def _serve_to_the_end(place: _Place, serve_it: Serve) -> None:
 
 
 def _snapshot(plan: BoxPlan, secret: bytes, *, present: bool) -> Snapshot:
-    """Return the first snapshot: known rows at 1, 2, ..., and the hidden one further out than all."""
-    points = plan.phases[0].start.points
-    rows, labels = np.zeros(plan.declared), np.zeros(plan.declared, dtype=np.bool_)
-    rows[:points], labels[:points] = np.arange(1.0, points + 1.0), True
-    if present:
-        rows[points], labels[points] = 0.5, True
-    trainer = new_trainer(plan, secret)
-    trainer.add(rows[:, None], labels)
-    return Snapshot.first(plan.digest, trainer.finish().export())
+    """Return the first snapshot of a game of `hammer`."""
+    game = Game(plan, secret, present=present)
+    train_for_hammer(game)
+    return Snapshot.first(plan.digest, game.predictor.export())
 
 
 def _uninterrupted(plan: BoxPlan, snapshot: Snapshot, bodies: Sequence[bytes]) -> list[bytes]:
@@ -233,8 +227,8 @@ def play_game(folder: Path, serve_it: Serve, plan: BoxPlan, secret: bytes, *, pr
 def _uninterrupted_games(plan: BoxPlan, seed: bytes, world: int) -> Floats:
     """Return views of games without a daemon: where the daemon is as private, they show which event tells most."""
     depth = _depth(plan)
-    dice = Randomness(seed, f"daemon, rehearsed|{world}")
-    games = (Game(plan, dice.secret(number), present=bool(world)) for number in range(_REHEARSED))
+    randomness = Randomness(seed, f"daemon, rehearsed|{world}")
+    games = (Game(plan, randomness.secret(number), present=bool(world)) for number in range(_REHEARSED))
     return np.array([hammer(game, depth, _ROUNDS) for game in games])
 
 
@@ -245,7 +239,7 @@ def play_daemon(  # noqa: PLR0913 -- each is a setting of its own
 
     Args:
         folder: An empty folder to work in.
-        seed: Of the auditor's dice.
+        seed: Of the audit's randomness.
         miss: Probability of a false alarm.
         games: In each world.
         beside: Games at a time.

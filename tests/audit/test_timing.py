@@ -180,7 +180,7 @@ def test_the_job_hands_on_its_miss(monkeypatch):
         return Check(cell="c", target="t", name="n", passed=True, says="s", seconds=0.0)
 
     monkeypatch.setattr(runner, "run_timing", recorded)
-    runner.Time("one message")(_SEED, 3e-6)
+    runner.timing_job("one message").run(_SEED, 3e-6)
     assert given == [("one message", _SEED, 3e-6)]
 
 
