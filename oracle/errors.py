@@ -33,8 +33,8 @@ __all__ = [
     "StorageError",
     "TruncatedSnapshotError",
     "WrongKeyError",
-    "beyond_us",
     "did_you_mean",
+    "newer_version",
 ]
 
 
@@ -170,8 +170,8 @@ class FencedError(BusError):
     """Another process has taken this shard over; it goes on from our last commit, and nothing of ours counts now."""
 
 
-def beyond_us(version: int, highest: int) -> str:
-    """Return what to say of a file of a version that this Perpetua does not know, and what to do.
+def newer_version(version: int, highest: int) -> str:
+    """Return what to say of a file whose version this Perpetua does not know, and what to do.
 
     Args:
         version: The file's.

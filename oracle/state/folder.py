@@ -35,6 +35,7 @@ __all__ = [
     "check_lock",
     "check_mode",
     "is_held",
+    "load_newest",
     "newest_bytes",
     "peek_folder",
     "read_plan",
@@ -97,18 +98,13 @@ class FolderStore:
 
     def load_latest(self, plan_digest: bytes) -> Snapshot | None:
         """See `Store.load_latest`. Older generations that a crash left over are erased once the newest proved good."""
-        data = self.latest_bytes()
-        if data is None:
-            return None
-        snapshot = self.bound(
-            decode(data, self._master_key, plan_digest)
-        )  # before its phase, and so its key, has ended
-        hand_over(self._folder, snapshot.generation)
-        self._erase_older()
+        snapshot = load_newest(self._folder, self._master_key, plan_digest)
+        if snapshot is not None:
+            self._erase_older()
         return snapshot
 
     def latest_bytes(self) -> bytes | None:
-        """See `Store.latest_bytes`."""
+        """Return the newest snapshot as it stands, encrypted; None if there is none (see `newest_bytes`)."""
         return newest_bytes(self._folder)
 
     def save(self, snapshot: Snapshot) -> None:
@@ -140,7 +136,12 @@ class FolderStore:
         return written_at(self._folder)
 
     def write_plan(self, plan: bytes) -> None:
-        """See `Store.write_plan`."""
+        """Keep the plan's canonical JSON, durably.
+
+        Raises:
+            ForeignPlanError: There is another plan already, or a snapshot of another plan.
+            StorageError: It could not be written.
+        """
         self._check_held()
         present = self.read_plan()
         if present == plan:
@@ -151,11 +152,11 @@ class FolderStore:
         replace_durably(self._folder / _PLAN, plan)
 
     def read_plan(self) -> bytes | None:
-        """See `Store.read_plan`."""
+        """See `read_plan`."""
         return read_plan(self._folder)
 
     def close(self) -> None:
-        """See `Store.close`."""
+        """Let another process hold the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -212,6 +213,21 @@ def newest_bytes(folder: Path) -> bytes | None:
         StorageError: It cannot be read.
     """
     return _read_newest(folder, _read_file)
+
+
+def load_newest(folder: Path, master_key: bytes, plan_digest: bytes) -> Snapshot | None:
+    """Return a folder's newest snapshot without holding the folder, bound to its shard; None if there is none.
+
+    Raises:
+        StateError: See `decode`; or it is another shard's, or a program's that has answered without saving.
+        StorageError: It cannot be read.
+    """
+    snapshot = _read_newest(folder, lambda path: decode(_read_file(path), master_key, plan_digest))
+    if snapshot is None:
+        return None
+    snapshot = snapshot.bound(place_of(folder))  # before its phase, and so its key, has ended
+    hand_over(folder, snapshot.generation)
+    return snapshot
 
 
 def _read_newest(folder: Path, read: Callable[[Path], _Read]) -> _Read | None:

@@ -14,7 +14,7 @@ from oracle.errors import (
     KeyFileError,
     NewerVersionError,
     StorageError,
-    beyond_us,
+    newer_version,
 )
 from oracle.state.files import read_private, write_exclusive
 from oracle.state.format import MASTER_KEY_BYTES, peek
@@ -78,7 +78,7 @@ def read_genesis(path: Path) -> Genesis:
         raise CorruptSnapshotError(f"genesis file {path}: its bytes are not the ones that were written")
     _magic, version, master_key, snapshot_bytes, plan_bytes = _HEADER.unpack_from(body)
     if version > _VERSION:
-        raise NewerVersionError(f"genesis file {path}: {beyond_us(version, _VERSION)}")
+        raise NewerVersionError(f"genesis file {path}: {newer_version(version, _VERSION)}")
     if len(body) != _HEADER.size + snapshot_bytes + plan_bytes:
         raise CorruptSnapshotError(f"genesis file {path}: its bytes are not the ones that were written")
     plan_start = _HEADER.size + snapshot_bytes

@@ -10,7 +10,7 @@ import zlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from oracle.errors import CorruptSnapshotError, InputError, NewerVersionError, TruncatedSnapshotError, beyond_us
+from oracle.errors import CorruptSnapshotError, InputError, NewerVersionError, TruncatedSnapshotError, newer_version
 from oracle.state.place import Place
 
 __all__ = ["HEADER_BYTES", "KEY_ID_BYTES", "NONCE_BYTES", "PLAN_DIGEST_BYTES", "VERSION", "Origin", "PublicHeader"]
@@ -161,7 +161,7 @@ def _check_prefix(data: bytes) -> int:
     if _CRC.unpack_from(data, _PREFIX.size)[0] != zlib.crc32(data[: _PREFIX.size]):
         raise CorruptSnapshotError("snapshot: the version's checksum does not match")
     if version > VERSION:
-        raise NewerVersionError(f"snapshot: {beyond_us(version, VERSION)}")
+        raise NewerVersionError(f"snapshot: {newer_version(version, VERSION)}")
     if version < 1 or length != _LENGTHS[version]:
         raise CorruptSnapshotError("snapshot: no version has such a header")
     return int(version)

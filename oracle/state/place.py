@@ -8,14 +8,13 @@ The state of a model with one shard is that shard's folder itself, without a mar
 """
 
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
-from oracle import durable
-from oracle.errors import NewerVersionError, StateError, StorageError, beyond_us
+from oracle.errors import StateError
+from oracle.state.files import read_versioned
 
 __all__ = ["MARK", "SHARD", "UNFINISHED", "Mark", "Place", "place_of", "read_mark", "shard_name"]
 
@@ -73,17 +72,7 @@ def read_mark(path: Path) -> Mark | None:
         StateError: It is damaged.
         StorageError: It cannot be read.
     """
-    try:
-        data = durable.read(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
-    mark = None
-    with suppress(msgspec.MsgspecError):
-        mark = msgspec.json.decode(data, type=Mark)
-    if mark is not None and mark.version > VERSION:
-        raise NewerVersionError(f"{path}: {beyond_us(mark.version, VERSION)}")
-    if mark is None or mark.version < 1 or mark.shards < 2:  # noqa: PLR2004 -- one shard has no mark
+    mark = read_versioned(path, Mark, VERSION)
+    if mark is not None and (mark.version < 1 or mark.shards < 2):  # noqa: PLR2004 -- one shard has no mark
         raise StateError(f"{path}: its bytes are not the ones that were written")
     return mark

@@ -20,24 +20,22 @@ from oracle import durable
 from oracle.accounting.ledger import ModelRetired
 from oracle.errors import (
     KeyFileError,
-    NewerVersionError,
     RetiredError,
     StateBusyError,
     StateError,
     StorageError,
-    beyond_us,
 )
-from oracle.state.files import replace_durably
+from oracle.state.files import read_versioned, replace_durably
 from oracle.state.place import MARK, SHARD
 
 __all__ = [
     "Retired",
     "erase_secrets",
-    "held_whole",
     "key_digest",
+    "lock_all",
+    "lock_shared",
     "read_retired",
     "refuse_retired",
-    "share",
     "write_retired",
 ]
 
@@ -87,17 +85,7 @@ def read_retired(folder: Path) -> Retired | None:
     """
     whole = folder.resolve()
     path = (whole.parent if SHARD.fullmatch(whole.name) and (whole.parent / MARK).exists() else whole) / _NAME
-    try:
-        found = msgspec.json.decode(durable.read(path), type=Retired)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
-    except msgspec.MsgspecError as exc:
-        raise StateError(f"{path}: its bytes are not the ones that were written") from exc
-    if found.version > _VERSION:
-        raise NewerVersionError(f"{path}: {beyond_us(found.version, _VERSION)}")
-    return found
+    return read_versioned(path, Retired, _VERSION)
 
 
 def refuse_retired(folder: Path) -> None:
@@ -124,7 +112,7 @@ def write_retired(folder: Path, retired: Retired) -> None:
     replace_durably(folder / _NAME, msgspec.json.encode(retired))
 
 
-def share(folder: Path) -> int:
+def lock_shared(folder: Path) -> int:
     """Say that this process serves a state folder, until the descriptor is closed; others may serve it too.
 
     Raises:
@@ -135,7 +123,7 @@ def share(folder: Path) -> int:
 
 
 @contextlib.contextmanager
-def held_whole(folders: Sequence[Path]) -> Iterator[None]:
+def lock_all(folders: Sequence[Path]) -> Iterator[None]:
     """Hold all folders of a state, so that no other process serves or changes it.
 
     Raises:

@@ -8,14 +8,14 @@ from typing import Final
 from oracle import durable
 from oracle.errors import StorageError
 
-__all__ = ["check_room", "folder_problem"]
+__all__ = ["check_space", "folder_problem"]
 
 _BLOCK: Final = bytes(4096)
 _NO_NAMELESS: Final = frozenset({errno.EISDIR, errno.EOPNOTSUPP})
 """What file systems and kernels say that have no files without a name."""
 
 
-def check_room(folder: Path, size: int) -> None:
+def check_space(folder: Path, size: int) -> None:
     """Refuse a folder that a snapshot could not be written to.
 
     Args:

@@ -3,7 +3,7 @@
 import math
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -11,11 +11,18 @@ from oracle.errors import StateError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.planning.promise import Promise, promise_of
-from oracle.state.folder import peek_folder, read_plan
+from oracle.state.folder import peek_folder, read_plan, written_at
 from oracle.state.forks import read_forks
 from oracle.state.shards import shard_name
 
 __all__ = ["ShardedStatus", "Status", "public_status", "sharded_status"]
+
+
+_OF_ALL_SHARDS: Final = (
+    *("model", "predictor", "profile", "alpha", "proved", "protects_queries", "epsilon", "promise"),
+    *("data", "person_rows", "person_epsilon", "person_delta"),
+)
+"""What is the same for every shard of a state."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +147,6 @@ def public_status(folder: Path) -> Status:
     current = plan.phases[header.phase - 1]
     in_phase = header.round - plan.first_round(header.phase)
     forks = read_forks(folder)
-    written = max((_modified(path) for path in folder.glob("snapshot-*.perp")), default=0.0)
     return Status(
         model=plan.name,
         predictor=plan.predictor,
@@ -161,7 +167,7 @@ def public_status(folder: Path) -> Status:
         epsilon_with_forks=plan.epsilon + sum(fork.epsilon for fork in forks),
         delta_of_forks=sum(fork.delta_sum for fork in forks),
         snapshot_bytes=header.total_bytes,
-        snapshot_age_seconds=max(time.time() - written, 0.0),
+        snapshot_age_seconds=max(time.time() - (written_at(folder) or 0.0), 0.0),
         promise=promise_of(plan),
         **_of_rows(plan),
     )
@@ -183,17 +189,9 @@ def sharded_status(folder: Path, count: int) -> ShardedStatus:
         StateError: A shard's state is not there, or is damaged.
     """
     shards = tuple(public_status(folder / shard_name(number)) for number in range(count))
-    first = shards[0]
     return ShardedStatus(
-        model=first.model,
-        predictor=first.predictor,
-        profile=first.profile,
-        alpha=first.alpha,
-        proved=first.proved,
-        protects_queries=first.protects_queries,
         rounds=sum(shard.round for shard in shards),
         rearms=sum(shard.rearms for shard in shards),
-        epsilon=first.epsilon,
         delta_spent=math.fsum(shard.delta_spent for shard in shards),
         delta_limit=math.fsum(shard.delta_limit for shard in shards),
         forks=sum(shard.forks for shard in shards),
@@ -201,14 +199,6 @@ def sharded_status(folder: Path, count: int) -> ShardedStatus:
         delta_of_forks=math.fsum(shard.delta_of_forks for shard in shards),
         snapshot_bytes=sum(shard.snapshot_bytes for shard in shards),
         snapshot_age_seconds=max(shard.snapshot_age_seconds for shard in shards),
-        promise=first.promise,
         shards=shards,
-        **{name: getattr(first, name) for name in ("data", "person_rows", "person_epsilon", "person_delta")},
+        **{name: getattr(shards[0], name) for name in _OF_ALL_SHARDS},
     )
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # a newer snapshot has just taken its place
-        return 0.0

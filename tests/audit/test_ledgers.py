@@ -26,7 +26,6 @@ from oracle.receipts.ledgers import against_ledger
 from oracle.receipts.receipts import Statement, statement_of
 from oracle.runtime.fork import fork_event
 from oracle.state.format import Snapshot
-from oracle.state.store import MemoryStore
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.records import initial_record, public_fields
 from tests.predictors.examples import EXAMPLES, example
@@ -42,6 +41,7 @@ from tests.support.shards import (
     run_daemon,
 )
 from tests.support.standing import standing_of
+from tests.support.stores import MemoryStore
 
 PLAN = tiny_plan(
     [feature("a"), feature("b")], points=(12, 15, 10, 13) * 4, rearmed=4, threshold=1, rounds=60
