@@ -140,7 +140,7 @@ class RecordCollector(Collector):
         for (other, shard), tally in sorted(self.tallies.items()):
             if other is work:
                 buckets = list(zip(bounds, accumulate(tally.counts), strict=True))
-                family.add_metric((self.telemetry.model, str(shard)), buckets, tally.seconds)
+                family.add_metric((self.telemetry.plan.name, str(shard)), buckets, tally.seconds)
         return family
 
     def _of_process(self) -> Iterator[Metric]:
@@ -159,11 +159,11 @@ class RecordCollector(Collector):
             ("perpetua_shards_planned", "Shards that the state has, whoever serves them", telemetry.planned),
         ):
             gauge = GaugeMetricFamily(name, text, labels=("model",))
-            gauge.add_metric((telemetry.model,), value)
+            gauge.add_metric((telemetry.plan.name,), value)
             yield gauge
         text = "Times the bus did not let the process take part"
         failures = CounterMetricFamily("perpetua_group_failures", text, labels=("model",))
-        failures.add_metric((telemetry.model,), telemetry.bus_failures)
+        failures.add_metric((telemetry.plan.name,), telemetry.bus_failures)
         yield failures
 
     def _gauges_of_now(self) -> tuple[tuple[str, str, _Read], ...]:
@@ -186,7 +186,7 @@ class RecordCollector(Collector):
         for record in self.telemetry.shards:
             value = read(record)
             if value is not None:
-                family.add_metric((self.telemetry.model, str(record.shard)), value)
+                family.add_metric((self.telemetry.plan.name, str(record.shard)), value)
         return family
 
     def _rejections(self) -> Metric:
@@ -194,5 +194,5 @@ class RecordCollector(Collector):
         family = CounterMetricFamily("perpetua_rejections", text, labels=("model", "reason", "shard"))
         for record in self.telemetry.shards:
             for reason, count in record.rejections.items():
-                family.add_metric((self.telemetry.model, reason.value, str(record.shard)), count)
+                family.add_metric((self.telemetry.plan.name, reason.value, str(record.shard)), count)
         return family

@@ -194,17 +194,8 @@ class ProcessTelemetry:
 
     Attributes:
         version: The software's version.
-        model: The model's name.
-        profile: The plan's profile.
-        predictor: The plan's predictor.
-        alpha: The error that was asked of the plan.
+        plan: The plan of every shard; public.
         promise: What the plan promises of the error, and what that rests on.
-        schedule: Rounds and per-record delta of each planned phase of a shard.
-        declared: Training records that a shard's plan declares.
-        nominal: As in `ShardTelemetry`.
-        protects_queries: As in `ShardTelemetry`.
-        released: As in `Plan`: answers follow from what was released when the state was made, and cost nothing.
-        epsilon: Per-record epsilon (nats); a record is in one shard only.
         started: When the process began (whole seconds since 1970).
         joined: Whether the consumer group counts us in; always True without a group.
         planned: How many shards the state has, whoever serves them.
@@ -215,17 +206,8 @@ class ProcessTelemetry:
     """
 
     version: str
-    model: str
-    profile: str
-    predictor: str
-    alpha: float
+    plan: Plan
     promise: Promise
-    schedule: tuple[tuple[int, float], ...]
-    declared: int
-    nominal: bool
-    protects_queries: bool = True
-    released: bool = False
-    epsilon: float
     started: float
     joined: bool
     planned: int

@@ -42,7 +42,6 @@ class Registry:
     ) -> None:
         self._plan = plan
         self._promise = promise_of(plan)
-        self._schedule = tuple((phase.rounds, phase.delta) for phase in plan.phases)
         self._log = log
         self._version = version
         self._planned = shards
@@ -63,17 +62,8 @@ class Registry:
         """The process's record as of now."""
         return ProcessTelemetry(
             version=self._version,
-            model=self._plan.name,
-            profile=self._plan.profile,
-            predictor=self._plan.predictor,
-            alpha=self._plan.alpha,
+            plan=self._plan,
             promise=self._promise,
-            schedule=self._schedule,
-            declared=self._plan.declared,
-            nominal=self._plan.nominal,
-            protects_queries=self._plan.protects_queries,
-            released=self._plan.released,
-            epsilon=self._plan.epsilon,
             started=self._started,
             joined=self._joined,
             planned=self._planned,

@@ -157,7 +157,7 @@ def test_an_event_that_is_told_twice_otherwise_is_found(every_round, kind, first
     assert against_ledger(statement, [*events[: at + 1], honest, *events[at + 1 :], honest]) == []
     other = msgspec.structs.replace(honest, round=honest.round - 1)
     both = [other, honest] if first else [honest, other]
-    name = "initial_record" if kind is PhaseStarted else "end"
+    name = "beginning" if kind is PhaseStarted else "end"
     said = problems(statement, [*events[:at], *both, *events[at + 1 :]])
     assert f"phase 2: the ledger contradicts itself: it tells the phase's {name} in 2 ways" in said
 

@@ -4,6 +4,7 @@ import io
 import math
 from dataclasses import replace
 
+import msgspec
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -269,7 +270,8 @@ def test_labels_are_escaped(wanted, parse):
     bench = _Bench()
     bench.serve()
     collector = bench.metrics.collector()
-    odd = replace(collector, telemetry=replace(collector.telemetry, model='a "b" \\ c'))
+    plan = msgspec.structs.replace(small_plan(), name='a "b" \\ c')
+    odd = replace(collector, telemetry=replace(collector.telemetry, plan=plan))
     samples = [sample for family in parse(encode(odd, wanted).decode()) for sample in family.samples]
     assert {sample.labels.get("model") for sample in samples} == {'a "b" \\ c', None}
 
