@@ -98,7 +98,7 @@ class NewerVersionError(StateError):
 
 
 class ForeignPlanError(StateError):
-    """The snapshot belongs to another plan than the one at hand."""
+    """The snapshot belongs to another plan."""
 
 
 class ForeignShardError(StateError):

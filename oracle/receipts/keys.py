@@ -44,7 +44,7 @@ def signing_key(path: Path) -> Ed25519PrivateKey:
         if not public.exists():
             write_exclusive(public, f"{_PUBLIC}\n{raw.hex()}\n".encode())
     if read_public_key(public) != raw:
-        raise KeyFileError(f"receipt key {public}: not the public part of {path}; move it away, and it is made again")
+        raise KeyFileError(f"receipt key {public}: not the public part of {path}; move it away to have it made again")
     return key
 
 

@@ -79,11 +79,11 @@ def read_ledger(path: Path, shard: str | None = None) -> list[LedgerEvent]:
             "ledger shard", shard, f"must be one of {', '.join(name or 'lines without one' for name in shards)}"
         )
     if shard is None and len(shards) > 1:
-        raise InputError("ledger", str(path), f"has events of {', '.join(shards)}: say of which shard they are to be")
+        raise InputError("ledger", str(path), f"has events of {', '.join(shards)}: name one shard")
     try:
         return [decode(event) for name, event in keyed if shard in {None, name}]
     except msgspec.MsgspecError as exc:
-        raise InputError("ledger", str(path), "must be a ledger of Perpetua") from exc
+        raise InputError("ledger", str(path), "must be a Perpetua ledger") from exc
 
 
 def _keyed(line: bytes) -> tuple[bytes, bytes]:
@@ -131,9 +131,9 @@ def _contradictions(told: list[LedgerEvent]) -> Iterator[str]:
         times = Counter(event.phase for event in told if isinstance(event, kind))
         for phase, ways in sorted(times.items()):
             if ways > 1:
-                yield f"phase {phase}: the ledger contradicts itself: it tells the phase's {name} in {ways} ways"
+                yield f"phase {phase}: the ledger contradicts itself: {ways} different events for the phase's {name}"
     if sum(isinstance(event, PlanEnded) for event in told) > 1:
-        yield "the ledger contradicts itself: it tells the plan's end in several ways"
+        yield "the ledger contradicts itself: several different events for the plan's end"
 
 
 def _foreign(plan: Plan, told: list[LedgerEvent]) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _foreign(plan: Plan, told: list[LedgerEvent]) -> Iterator[str]:
             continue
         if type(event) not in named and not _possible(plan, event):
             named.add(type(event))
-            yield f"the ledger is not of the receipt's plan, by which no {_name(event)} is like that of {_place(event)}"
+            yield f"the ledger is of another plan: the receipt's allows no {_name(event)} like that of {_place(event)}"
 
 
 def _name(event: LedgerEvent) -> str:
@@ -201,13 +201,13 @@ def _phases(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
     for line in statement.phases:
         wanted = (line.first_round, line.rounds, line.epsilon, line.delta)
         if line.phase not in started and (line.answered or line.phase > 1):
-            yield f"phase {line.phase}: the ledger does not know it"
+            yield f"phase {line.phase}: missing from the ledger"
         for start in started.get(line.phase, []):
             if (start.round, start.rounds, start.epsilon, start.delta) != wanted:
                 yield f"phase {line.phase}: the ledger has other rounds, epsilon or delta"
         ends = {end.round for end in ended.get(line.phase, [])}
         if line.answered == line.rounds and ends != {line.first_round + line.rounds}:
-            yield f"phase {line.phase}: the ledger does not say that it ended, or not where it did"
+            yield f"phase {line.phase}: the ledger has no end of it, or one at another round"
 
 
 def _rearms(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:

@@ -226,13 +226,13 @@ def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
         signer, signature = bytes.fromhex(receipt.public_key), bytes.fromhex(receipt.signature)
         key = Ed25519PublicKey.from_public_bytes(signer)
     except (msgspec.MsgspecError, ValueError) as exc:
-        raise InputError("receipt", str(path), "must be a receipt of Perpetua") from exc
+        raise InputError("receipt", str(path), "must be a Perpetua receipt") from exc
     if public_key is not None and signer != public_key:
-        raise ForgedReceiptError(f"signed by key {signer.hex()}, not by the one that you gave, {public_key.hex()}")
+        raise ForgedReceiptError(f"signed by key {signer.hex()}, not by the key you gave, {public_key.hex()}")
     try:
         key.verify(signature, _DOMAIN + raw)
     except InvalidSignature as exc:
-        raise ForgedReceiptError("the signature does not belong to the statement, which was changed") from exc
+        raise ForgedReceiptError("the signature does not match the statement: it was changed") from exc
     try:
         statement = msgspec.json.decode(raw, type=Statement)
     except msgspec.MsgspecError as exc:
@@ -251,7 +251,7 @@ def _refuse_unprintable(statement: Statement) -> None:
     for name in _PRINTED:
         text: str = getattr(statement, name)
         if not text.isprintable() or "\\" in text:
-            raise InputError(f"receipt.{name}", text, "must have printable characters only, and no backslash")
+            raise InputError(f"receipt.{name}", text, "must have only printable characters and no backslash")
 
 
 def armed_sides(plan: Plan) -> int:

@@ -104,7 +104,7 @@ def read_versioned(path: Path, kind: type[VersionedT], highest: int) -> Versione
     except OSError as exc:
         raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
     except msgspec.MsgspecError as exc:
-        raise StateError(f"{path}: its bytes are not the ones that were written") from exc
+        raise StateError(f"{path}: the file is damaged") from exc
     if found.version > highest:
         raise NewerVersionError(f"{path}: {newer_version(found.version, highest)}")
     return found

@@ -357,7 +357,7 @@ def _peek_file(path: Path) -> PublicHeader:
         header = peek(file.read(HEADER_BYTES))
         size = os.fstat(file.fileno()).st_size
     if size < header.total_bytes:
-        raise TruncatedSnapshotError("snapshot: ends before the length that its header declares")
+        raise TruncatedSnapshotError("snapshot: shorter than its header declares")
     _check_name(path, header)
     return header
 
@@ -368,4 +368,4 @@ def _check_name(path: Path, header: PublicHeader) -> None:
     except ForeignShardError as exc:
         raise ForeignShardError(f"{path}: {exc}") from exc
     if path.name != f"snapshot-{header.generation:020d}.perp":
-        raise CorruptSnapshotError(f"{path}: was not written under this name")
+        raise CorruptSnapshotError(f"{path}: written under another name")

@@ -124,7 +124,7 @@ def check_place(origin: Origin | None, place: Place) -> None:
     """
     if origin is not None and origin.place != place:
         raise ForeignShardError(
-            f"snapshot: it is of {origin.place}, and here {place} belongs; put each shard's own snapshot back"
+            f"snapshot: belongs to {origin.place}, but this is {place}; put back each shard's own snapshot"
         )
 
 
@@ -135,7 +135,7 @@ def phase_key(arrays: StateArrays) -> PhaseKey:
         CorruptSnapshotError: It holds none.
     """
     if KEY not in arrays:
-        raise CorruptSnapshotError("snapshot: it has no phase key")
+        raise CorruptSnapshotError("snapshot: has no phase key")
     return PhaseKey(arrays[KEY].tobytes())
 
 
@@ -190,19 +190,19 @@ def decode(data: bytes, master_key: bytes, plan_digest: bytes) -> Snapshot:
     """
     header = peek(data)
     if len(data) < header.total_bytes:
-        raise TruncatedSnapshotError("snapshot: ends before the length that its header declares")
+        raise TruncatedSnapshotError("snapshot: shorter than its header declares")
     if len(data) > header.total_bytes:
-        raise CorruptSnapshotError("snapshot: goes on behind the length that its header declares")
+        raise CorruptSnapshotError("snapshot: longer than its header declares")
     if header.plan_digest != plan_digest:
-        raise ForeignPlanError("snapshot: belongs to another plan than the one at hand")
+        raise ForeignPlanError("snapshot: belongs to another plan")
     if header.key_id != _derive(master_key, _KEY_ID_PURPOSE, plan_digest, KEY_ID_BYTES):
-        raise WrongKeyError("snapshot: was encrypted with another key than the one at hand")
+        raise WrongKeyError("snapshot: encrypted with another key")
     try:
         payload = _cipher(master_key, plan_digest).decrypt(
             header.nonce, memoryview(data)[header.header_bytes :], data[: header.header_bytes]
         )
     except InvalidTag as exc:
-        raise CorruptSnapshotError("snapshot: the encrypted part is not the one that was written") from exc
+        raise CorruptSnapshotError("snapshot: the encrypted part is damaged") from exc
     tag, arrays = decode_payload(payload)
     return Snapshot(
         plan_digest=header.plan_digest,

@@ -137,7 +137,7 @@ class PublicHeader:
         """
         length = _LENGTHS[_check_prefix(data)]
         if len(data) < length:
-            raise TruncatedSnapshotError("snapshot: ends within its header")
+            raise TruncatedSnapshotError("snapshot: truncated within its header")
         body, checksum = data[: length - _CHECKSUM_BYTES], data[length - _CHECKSUM_BYTES : length]
         if hashlib.sha256(body).digest() != checksum:
             raise CorruptSnapshotError("snapshot: the header's checksum does not match")
@@ -154,14 +154,14 @@ class PublicHeader:
 def _check_prefix(data: bytes) -> int:
     """Return the version."""
     if not data.startswith(MAGIC[: len(data)]):
-        raise CorruptSnapshotError("snapshot: this is not a snapshot of Perpetua")
+        raise CorruptSnapshotError("snapshot: not a Perpetua snapshot")
     if len(data) < _PREFIX_BYTES:
-        raise TruncatedSnapshotError("snapshot: ends within its header")
+        raise TruncatedSnapshotError("snapshot: truncated within its header")
     _magic, version, length = _PREFIX.unpack_from(data)
     if _CRC.unpack_from(data, _PREFIX.size)[0] != zlib.crc32(data[: _PREFIX.size]):
         raise CorruptSnapshotError("snapshot: the version's checksum does not match")
     if version > VERSION:
         raise NewerVersionError(f"snapshot: {newer_version(version, VERSION)}")
     if version < 1 or length != _LENGTHS[version]:
-        raise CorruptSnapshotError("snapshot: no version has such a header")
+        raise CorruptSnapshotError("snapshot: the header does not fit its version")
     return int(version)

@@ -31,7 +31,7 @@ def create_key_file(path: Path) -> bytes:
     try:
         write_exclusive(path, f"{_FIRST_LINE}\n{key.hex()}\n".encode())
     except FileExistsError as exc:
-        raise KeyFileError(f"key file {path}: exists already, and a key is never overwritten") from exc
+        raise KeyFileError(f"key file {path}: already exists, and a key is never overwritten") from exc
     return key
 
 

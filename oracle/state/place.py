@@ -74,5 +74,5 @@ def read_mark(path: Path) -> Mark | None:
     """
     mark = read_versioned(path, Mark, VERSION)
     if mark is not None and (mark.version < 1 or mark.shards < 2):  # noqa: PLR2004 -- one shard has no mark
-        raise StateError(f"{path}: its bytes are not the ones that were written")
+        raise StateError(f"{path}: the file is damaged")
     return mark

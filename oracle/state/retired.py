@@ -98,7 +98,7 @@ def refuse_retired(folder: Path) -> None:
     found = read_retired(folder)
     if found is not None:
         raise RetiredError(
-            f"{folder}: model {found.model} was retired ({found.retired}): its keys are erased, it answers no more; "
+            f"{folder}: model {found.model} was retired ({found.retired}): its keys are erased and it answers no more; "
             "make another model with `perpetua init`, in a folder of its own"
         )
 
@@ -170,11 +170,11 @@ def erase_secrets(folder: Path, shards: Sequence[Path], retired: Retired, key: b
     """
     path = folder / retired.key_file
     if key is not None and key_digest(key) != retired.key_digest:
-        raise KeyFileError(f"key file {path}: belongs to another state by now, and was left alone")
+        raise KeyFileError(f"key file {path}: now belongs to another state; left untouched")
     snapshots = [one for shard in shards for one in sorted(shard.glob("*snapshot-*.perp*"))]
     journals = [one for kind in _JOURNALS for one in sorted((folder / retired.journal / kind).glob("*"))]
     for one in (path, *snapshots, *journals):
         try:
             durable.erase(one, linked=True)
         except OSError as exc:
-            raise StorageError(f"{one}: cannot be erased: {exc.strerror}; run the same command again") from exc
+            raise StorageError(f"{one}: cannot be erased: {exc.strerror}; run the command again") from exc

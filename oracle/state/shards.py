@@ -89,7 +89,7 @@ def shard_folder(folder: Path, number: int) -> Path:
     """
     count = _count(folder)
     if not 0 <= number < count:
-        raise StateError(f"{folder}: has {count} shards, numbered from 0, and none is number {number}")
+        raise StateError(f"{folder}: has {count} shards, numbered from 0: there is no number {number}")
     return folder if count == 1 else folder / shard_name(number)
 
 
@@ -115,7 +115,7 @@ def refuse_sharded(folder: Path) -> None:
     if (folder / UNFINISHED).exists() or (folder / MARK).exists():
         count = shard_count(folder)
         raise StateError(
-            f"{folder}: is a state of {count} shards, which is served from Kafka; for one shard on files name its "
+            f"{folder}: has {count} shards and is served from Kafka; to serve one shard from files, name its "
             f"folder, such as {folder / shard_name(0)}, and the key file (by default {folder / 'key'})"
         )
     if SHARD.fullmatch(folder.name) and (folder.parent / UNFINISHED).exists():
@@ -210,7 +210,7 @@ def discard_unfinished(folder: Path) -> None:
         durable.erase(folder / _PLAN)
         durable.erase(folder / UNFINISHED)  # last: all else is gone
     except OSError as exc:
-        raise StorageError(f"{folder}: what was left unfinished cannot be erased: {exc.strerror}") from exc
+        raise StorageError(f"{folder}: unfinished parts cannot be erased: {exc.strerror}") from exc
 
 
 def _refuse_equal_origins(folder: Path) -> None:

@@ -58,7 +58,7 @@ def check_generation(snapshot: Snapshot, newest: PublicHeader | None) -> None:
         ForeignShardError: It is of another run.
     """
     if newest is not None and newest.origin and snapshot.origin and newest.origin != snapshot.origin:
-        raise ForeignShardError("snapshot: the one that is there is of another run, or of another shard")
+        raise ForeignShardError("snapshot: the present one belongs to another run or shard")
     if newest is not None and snapshot.generation <= newest.generation:
         raise InputError("snapshot.generation", snapshot.generation, f"must be above {newest.generation}")
 
@@ -70,4 +70,4 @@ def check_plan(plan: bytes, newest: PublicHeader | None) -> None:
         ForeignPlanError: It is not.
     """
     if newest is not None and hashlib.sha256(plan).digest() != newest.plan_digest:
-        raise ForeignPlanError("plan: it is not the plan of the snapshot beside it")
+        raise ForeignPlanError("plan: not the plan of the snapshot beside it")

@@ -1,4 +1,4 @@
-"""The web application: what is answered at which path."""
+"""The web application: its paths and what they answer."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -43,11 +43,11 @@ def make_app(  # noqa: PLR0913 -- its parts
 
     Args:
         registry: Where the records are.
-        health: Whether we are ready.
+        health: For /readyz.
         metrics: For /metrics.
         now: Seconds since 1970.
-        token: What a request must show, but for /livez and the page's files; None: nothing.
-        host: The address that is listened at.
+        token: Required of requests, but for /livez and the page's files; None: no token is required.
+        host: The address to listen on.
         clock: Seconds, monotone.
     """
     scrapes = Scrapes(metrics, clock)

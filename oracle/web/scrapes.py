@@ -1,4 +1,4 @@
-"""The metrics as bytes, made no more often than somebody can use them."""
+"""Encoded metrics, cached for a second."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ _KEPT_SECONDS: Final = 1.0
 
 
 class Scrapes:
-    """Makes the metrics at most once a second in each format, in a thread; who asks meanwhile is given the same bytes.
+    """Encodes the metrics in a thread, at most once a second in each format; requests in between get the same bytes.
 
     Args:
         metrics: Whose.

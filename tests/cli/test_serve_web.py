@@ -200,7 +200,7 @@ def test_port_that_is_taken(state):
         port = other.getsockname()[1]
         done = perpetua("serve", _config(state, web={"port": port}))
     assert done.returncode == 2
-    assert f"web.port = {port}: taken by another process at 127.0.0.1" in done.stderr.decode().splitlines()[-1]
+    assert f"web.port = {port}: in use by another process at 127.0.0.1" in done.stderr.decode().splitlines()[-1]
     assert not (state / "out.jsonl").exists() or (state / "out.jsonl").read_bytes() == b""
 
 
@@ -239,7 +239,7 @@ def test_check_knows_of_it(cli, state):
         config = _config(state, web={"token_file": str(token), "port": port})
         found = _web_findings(cli, config)
         assert "chmod 600" in found["web: token file"]
-        assert "taken by another process" in found[listening]
+        assert "in use by another process" in found[listening]
     token.chmod(0o600)
     config = _config(state, web={"token_file": str(token), "port": port}, source={"follow": True})
     with _Served(state, config) as served:

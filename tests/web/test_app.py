@@ -254,7 +254,7 @@ def test_port_that_is_taken():
     """It is said by the setting's name."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(InputError, match=rf"web\.port = {port}: taken by another process at 127\.0\.0\.1"):
+        with pytest.raises(InputError, match=rf"web\.port = {port}: in use by another process at 127\.0\.0\.1"):
             listen(WebTable(port=port))
 
 
