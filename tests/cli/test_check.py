@@ -251,7 +251,7 @@ def test_host_that_is_no_name(cli, ready):
     (ready / "token").chmod(0o600)
     with (ready / "c.toml").open("a") as file:
         file.write(f'[web]\nhost = "a..b"\ntoken_file = "{ready / "token"}"\n')
-    assert "must be an address of this machine" in problem_of(cli, ready, "web: address is free")
+    assert "must be an address or name of this machine" in problem_of(cli, ready, "web: address is free")
 
 
 @pytest.mark.parametrize(
