@@ -1,4 +1,4 @@
-"""Ledgers as receipts are checked against them: read from a file or from what a bus delivered.
+"""Checks receipts against ledgers, read from a file or as a bus delivered them.
 
 What a ledger cannot show: no event names its plan, so a ledger is known by the rounds, epsilon and deltas of its
 phases only; and forks are on the ledger topic of a model on Kafka only. Elsewhere they are recorded beside the state
@@ -52,7 +52,7 @@ UNSEEN: Final = (
     "forks (only the ledger of a model on Kafka shows them)",
     "which plan it is but for the phases (no event names the plan)",
 )
-"""What `against_ledger` always leaves open, in words; the rounds it leaves open but where `shows_rounds`."""
+"""What `against_ledger` cannot check, in words; nor the rounds, unless `shows_rounds`."""
 
 
 def read_ledger(path: Path, shard: str | None = None) -> list[LedgerEvent]:
@@ -116,7 +116,7 @@ def against_ledger(statement: Statement, events: Sequence[LedgerEvent]) -> list[
 
 
 def shows_rounds(statement: Statement, events: Sequence[LedgerEvent]) -> bool:
-    """Return whether a ledger, which agrees with a statement, says that so many rounds were answered as it does.
+    """Return whether a ledger that agrees with a statement also confirms its number of rounds.
 
     A phase that ends and a shard that starts or stops say it; between these, rounds are no events.
     """
@@ -125,7 +125,7 @@ def shows_rounds(statement: Statement, events: Sequence[LedgerEvent]) -> bool:
 
 
 def _contradictions(told: list[LedgerEvent]) -> Iterator[str]:
-    """Yield what happens once and is told in several ways."""
+    """Yield events that can happen only once and have several versions."""
     kinds = ((PhaseStarted, "beginning"), (PhaseEnded, "end"))
     for kind, name in kinds:
         times = Counter(event.phase for event in told if isinstance(event, kind))
@@ -177,7 +177,7 @@ def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for
 
 
 def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase_round: int) -> bool:
-    """Return whether the guarantee in the event is the plan's, so many rounds into the event's phase."""
+    """Return whether an event's guarantee is the plan's at that round of its phase."""
     start = phase_started(plan, event.phase)
     return (event.epsilon, event.delta, event.delta_spent, event.delta_limit, event.nominal, event.covers) == (
         start.epsilon,
@@ -190,7 +190,7 @@ def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase
 
 
 def _phases(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
-    """Yield where the ledger lacks a phase of the statement, or has another one in its place."""
+    """Yield phases of the statement that the ledger lacks or has otherwise."""
     started: dict[int, list[PhaseStarted]] = {}
     ended: dict[int, list[PhaseEnded]] = {}
     for event in told:
@@ -211,7 +211,7 @@ def _phases(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
 
 
 def _rearms(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
-    """Yield where the re-arms before the statement's round are not as many as it says, or the ledger itself says.
+    """Yield counts of re-arms, of the statement or of the ledger itself, that its events contradict.
 
     An event's round is the one before whose query the side was armed, so after `round` rounds the sides were armed
     afresh before rounds below `round`. No round arms a side twice: equal events are one.

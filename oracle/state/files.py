@@ -1,4 +1,4 @@
-"""Private files: made with mode 0600, written whole or not at all, read only where nobody else can."""
+"""Private files: created with mode 0600, written atomically, and not read if others can read them."""
 
 import contextlib
 import os
@@ -57,7 +57,7 @@ def replace_durably(path: Path, data: bytes) -> None:
 
 
 def finish_exclusive(path: Path) -> None:
-    """Unlink the second name that a crash within `write_exclusive` may have left of a file that is there.
+    """Unlink the temporary name that a crash within `write_exclusive` may have left.
 
     Raises:
         StorageError: It could not be unlinked.

@@ -64,7 +64,7 @@ class FolderStore:
 
     @classmethod
     def open(cls, folder: Path, master_key: bytes) -> Self:
-        """Make the folder if it is missing, hold it, and clean up what a crash left half-written.
+        """Create the folder if it is missing, lock it, and clean up after a crash.
 
         Args:
             folder: The folder; only its last part is made.
@@ -97,7 +97,7 @@ class FolderStore:
         self.close()
 
     def load_latest(self, plan_digest: bytes) -> Snapshot | None:
-        """See `Store.load_latest`. Older generations that a crash left over are erased once the newest proved good."""
+        """See `Store.load_latest`. Older generations left by a crash are erased once the newest has been decoded."""
         snapshot = load_newest(self._folder, self._master_key, plan_digest)
         if snapshot is not None:
             self._erase_older()
@@ -166,7 +166,7 @@ class FolderStore:
             raise StateError(f"state folder {self._folder}: the store is closed")
 
     def _settle(self) -> None:
-        """Make durable what a process that died has named and not synced, then erase what it left half-written."""
+        """Sync names that a dead process left unsynced, then erase its temporary files."""
         try:
             durable.sync_folder(self._folder)
         except OSError as exc:
@@ -274,7 +274,7 @@ def read_plan(folder: Path) -> bytes | None:
 
 
 def check_mode(folder: Path) -> None:
-    """Refuse a folder that others can open, or that is none.
+    """Refuse a path that is no folder, or a folder that others can open.
 
     Raises:
         StateError: It is not private, or not a folder.
@@ -293,7 +293,7 @@ def check_mode(folder: Path) -> None:
 
 
 def check_lock(folder: Path) -> None:
-    """Refuse a folder whose lock this user cannot take; what another one left there is a common cause.
+    """Refuse a folder whose lock file this user cannot open, as one that another user left.
 
     Raises:
         StorageError: It cannot be opened.
@@ -309,7 +309,7 @@ def check_lock(folder: Path) -> None:
 
 
 def is_held(folder: Path) -> bool:
-    """Return whether some process holds the folder now. It makes and changes nothing."""
+    """Return whether a process holds the folder now; changes nothing."""
     try:
         descriptor = durable.open_regular(folder / _LOCK)
     except OSError:

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 KEY: Final = "key"
-"""Name of the phase key among a predictor's arrays; whatever else is keyed is derived from it when it is restored."""
+"""Name of the phase key among a predictor's arrays; all other keys are derived from it."""
 
 MASTER_KEY_BYTES = 32
 """Length of the master key."""
@@ -103,7 +103,7 @@ class Snapshot:
         )
 
     def bound(self, place: Place) -> Self:
-        """Return it as a snapshot of that shard, and of no other: what it is bound to is encrypted with it.
+        """Return the snapshot bound to this shard and no other; the binding is authenticated by the encryption.
 
         Raises:
             ForeignShardError: It is bound to another one.
@@ -117,7 +117,7 @@ class Snapshot:
 
 
 def check_place(origin: Origin | None, place: Place) -> None:
-    """Refuse a snapshot of another shard; one that is not bound is not refused.
+    """Refuse a snapshot that is bound to another shard.
 
     Raises:
         ForeignShardError: It is bound to another one.
@@ -218,7 +218,7 @@ def decode(data: bytes, master_key: bytes, plan_digest: bytes) -> Snapshot:
 
 
 def peek(data: bytes) -> PublicHeader:
-    """Read the public header, without the key; `data` may end behind it. Nothing of it is authenticated.
+    """Read the public header without the key, unauthenticated; `data` may end after it.
 
     Raises:
         NewerVersionError: A newer Perpetua wrote it.

@@ -17,7 +17,7 @@ __all__ = ["HEADER_BYTES", "KEY_ID_BYTES", "NONCE_BYTES", "PLAN_DIGEST_BYTES", "
 
 MAGIC = b"PERPSNAP"
 VERSION = 2
-"""The highest format version that is read; that of a snapshot that is bound to its shard. Version 1 says no origin."""
+"""The highest format version, of snapshots that are bound to their shard; version 1 has no origin."""
 
 PLAN_DIGEST_BYTES = 32
 KEY_ID_BYTES = 16
@@ -42,7 +42,7 @@ _SHARDS = 1 << 32
 
 
 class Origin(NamedTuple):
-    """Which shard's noise a snapshot goes on with.
+    """The shard whose noise a snapshot continues.
 
     Attributes:
         place: The shard.
@@ -56,7 +56,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PublicHeader:
-    """What a snapshot says about itself without its key. Not authenticated until the snapshot is decoded.
+    """The public facts of a snapshot. Not authenticated until the snapshot is decoded.
 
     Attributes:
         plan_digest: SHA-256 of the plan's canonical JSON, 32 bytes.

@@ -1,4 +1,4 @@
-"""The key file: 32 random bytes that decrypt the snapshots of one model, readable by its owner only."""
+"""The key file: 32 random bytes that decrypt the snapshots of one model, in a private file."""
 
 import re
 import secrets
@@ -57,5 +57,5 @@ def journal_key(master_key: bytes, plan_digest: bytes) -> bytes:
 
 
 def mark_key(master_key: bytes, plan_digest: bytes) -> bytes:
-    """Return what seals a state's marks on Kafka, 32 bytes: HKDF of the master key, for this plan only."""
+    """Return the key that seals a state's marks on Kafka, 32 bytes: HKDF of the master key, for this plan only."""
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=_MARK_PURPOSE + plan_digest).derive(master_key)

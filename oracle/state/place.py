@@ -1,4 +1,4 @@
-"""Which shard a state folder is, by its name and the mark of the state that it is in.
+"""Which shard a state folder belongs to, by its name and the mark of the state around it.
 
     plan.json, key             one plan for each shard, one key for all
     shard-0000, shard-0001     a folder as `FolderStore` keeps it, each
@@ -25,7 +25,7 @@ SHARD: Final = re.compile(r"shard-(\d+)")
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """What the mark says: how many shards there are."""
+    """The content of the mark: how many shards there are."""
 
     version: int = VERSION
     shards: int
@@ -52,7 +52,7 @@ def shard_name(number: int) -> str:
 
 
 def place_of(folder: Path) -> Place:
-    """Return which shard's state a folder is for; links do not change it.
+    """Return which shard a folder belongs to, with links resolved.
 
     Raises:
         StateError: The mark beside it is damaged.

@@ -1,6 +1,6 @@
-"""A retired state: the word that ends it for good, and the erasure of all that could open it or answer.
+"""A retired state: the mark that ends it for good, and the erasure of its secrets.
 
-    retired.json        the word, in the state folder; it stays, with plan.json and shards.json
+    retired.json        the mark, in the state folder; it stays, with plan.json and shards.json
 
 What the file system keeps of overwritten blocks (flash drives, copy on write, snapshots of a volume), and what was
 copied elsewhere, is not erased here.
@@ -72,12 +72,12 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_digest(master_key: bytes) -> str:
-    """Return what tells a key from others and nothing else of it, hex digits."""
+    """Return a key's fingerprint, hex digits; it reveals nothing else of the key."""
     return hashlib.sha256(_DOMAIN + master_key).hexdigest()
 
 
 def read_retired(folder: Path) -> Retired | None:
-    """Return the word that a state, or the state that a shard belongs to, was retired; None if it was not.
+    """Return the mark of a retired state, or of the state that a shard belongs to; None if it is not retired.
 
     Raises:
         StateError: It is damaged, or a newer Perpetua wrote it.
@@ -89,7 +89,7 @@ def read_retired(folder: Path) -> Retired | None:
 
 
 def refuse_retired(folder: Path) -> None:
-    """Refuse a state that answers no more.
+    """Refuse a retired state.
 
     Raises:
         RetiredError: It was retired.
@@ -104,7 +104,7 @@ def refuse_retired(folder: Path) -> None:
 
 
 def write_retired(folder: Path, retired: Retired) -> None:
-    """Retire a state, durably: from here on nothing serves it, whatever of it is still there.
+    """Retire a state durably: from now on nothing serves it, whatever is left of it.
 
     Raises:
         StorageError: It could not be written; the state is not retired.
@@ -113,7 +113,7 @@ def write_retired(folder: Path, retired: Retired) -> None:
 
 
 def lock_shared(folder: Path) -> int:
-    """Say that this process serves a state folder, until the descriptor is closed; others may serve it too.
+    """Lock a state folder as served, shared with others, until the descriptor is closed.
 
     Raises:
         BlockingIOError: Somebody is retiring it.
@@ -124,7 +124,7 @@ def lock_shared(folder: Path) -> int:
 
 @contextlib.contextmanager
 def lock_all(folders: Sequence[Path]) -> Iterator[None]:
-    """Hold all folders of a state, so that no other process serves or changes it.
+    """Lock all folders of a state, so that no other process serves or changes it.
 
     Raises:
         StateBusyError: Another process does.
@@ -156,7 +156,7 @@ def _locked(path: Path, how: int) -> int:
 
 
 def erase_secrets(folder: Path, shards: Sequence[Path], retired: Retired, key: bytes | None) -> None:
-    """Overwrite and delete what a retired state leaves: the key first, then snapshots, then journals.
+    """Overwrite and delete a retired state's secrets: the key first, then snapshots, then journals.
 
     Args:
         folder: The state.

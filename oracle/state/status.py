@@ -1,4 +1,4 @@
-"""What anyone may know about a state, of one shard or many, without its key."""
+"""The public facts of a state, of one shard or many, read without its key."""
 
 import math
 import time
@@ -174,7 +174,7 @@ def public_status(folder: Path) -> Status:
 
 
 def _of_rows(plan: Plan) -> dict[str, Any]:
-    """Return what is said of the training rows beyond a row's guarantee."""
+    """Return the facts about the training rows beyond a row's guarantee."""
     found: dict[str, Any] = {} if plan.data is msgspec.UNSET else {"data": plan.data.name}
     bound = plan.person
     if bound is not msgspec.UNSET:

@@ -51,7 +51,7 @@ class Store(Protocol):
 
 
 def check_generation(snapshot: Snapshot, newest: PublicHeader | None) -> None:
-    """Refuse a snapshot that is not newer than the newest one, or of a run with other noise.
+    """Refuse a snapshot that is not newer than the newest one, or belongs to another run.
 
     Raises:
         InputError: It is not newer.

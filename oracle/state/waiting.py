@@ -14,7 +14,7 @@ __all__ = ["DeferredStore"]
 
 
 class DeferredStore:
-    """Reads the newest snapshot without holding the folder, and holds it from the first `save` that can.
+    """Reads the newest snapshot without locking the folder, and locks it at the first `save` that can.
 
     On Kafka it is the bus that lets one process answer. The process before may still hold the folder, because it was
     stopped and does not know yet that it is fenced; then snapshots wait until it lets go, and the older one and the log
