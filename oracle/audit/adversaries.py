@@ -1,4 +1,4 @@
-"""The library of adversaries. Each plays one game and returns what it makes of its view: a few numbers.
+"""The library of adversaries. Each plays one game and returns a few features of its view.
 
 All know every record but one, and so the depth of every query but for one point. What they look for: near a threshold
 an answer tells most; far above the upper one mediums are rare, so many answers come before the Stopper halts; what was
@@ -27,7 +27,7 @@ Play = Callable[[Game[BoxPlan]], Floats]
 
 
 class Adversary(NamedTuple):
-    """One of the library.
+    """One adversary of the library.
 
     Attributes:
         name: What reports call it.
@@ -45,7 +45,7 @@ _NEAR: Final = number_at(places_of(np.array([-1.0])).item() + EDGES // 25)
 hidden row those and the many further in are one rank off, with it none and two."""
 
 _COINS: Final = 1 << 10
-"""Places that a row may have, by its coin."""
+"""Edges that a row may fall on, by its coin."""
 
 _MORE: Final = 3
 """There the upper side has so many points more, so that the lower side is the one that holds the least."""

@@ -1,4 +1,4 @@
-"""The matrix of attacks: each cell is one adversary against one target at one claim, and can be run by itself."""
+"""The matrix of attacks: each cell is one adversary against one target at one claim."""
 
 import math
 import time
@@ -45,10 +45,10 @@ _STRONG: Final = frozenset({"edge hammer", "training row, extreme"})
 """Adversaries that come nearest to a claim about whole predictors with armed sides."""
 
 _WEAK: Final = 0.2
-"""Part of the games that other adversaries play, if that many can refute the claim at all."""
+"""Share of the games that other adversaries play, unless that is too few to refute the claim."""
 
 _PARTS: Final = 1_000
-"""More than there are parts of an audit: what each may refute by chance is more than one in so many of the whole."""
+"""Upper bound on the number of parts of an audit, among which `miss` is divided."""
 
 _THRESHOLD: Final = 20
 _SHAPES: Final = 3
@@ -80,7 +80,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What identifies it among all."""
+        """Its unique name."""
         return f"{self.level}|{self.target}|{self.adversary}|{self.epsilon!r}|{self.delta:g}|{self.games}"
 
 

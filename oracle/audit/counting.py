@@ -1,4 +1,4 @@
-"""Where queries stand, and how mediums are counted: what the proofs of re-armed sides and of the Stopper rest on."""
+"""Checks that queries are stored once and mediums counted, as the proofs of re-armed sides and the Stopper assume."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ def one_place(plan: BoxPlan, randomness: Randomness) -> Seen:
 
 
 def _most_times(state: StateArrays) -> int:
-    """Return how often the query counts that counts most, in mediums collected and in sides armed with such."""
+    """Return the largest number of times that a query counts, in collected mediums and in sides armed with them."""
     held = [np.empty(0)]
     for side, fresh in enumerate(state["fresh"]):
         points = np.abs(state["points"][side].astype(np.float64))
@@ -59,7 +59,7 @@ def _most_times(state: StateArrays) -> int:
 
 
 def _most_places(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
-    """Return in how many places the query stands that stands in most. Sequential sides share one harvest."""
+    """Return the largest number of places that hold a query. Sequential sides share one harvest."""
     places = np.zeros(len(values), dtype=np.int64)
     harvested = np.zeros(len(values), dtype=np.bool_)
     for name, keys in state.items():

@@ -1,4 +1,4 @@
-"""Games through the real daemon, killed with SIGKILL between and within rounds and started again.
+"""Games through the real daemon, killed with SIGKILL between and within rounds, and restarted.
 
 Each game is played by `perpetua serve` processes over files. What all of them together show must be, byte for byte,
 what one uninterrupted shard would have shown: else a round was answered with a second noise. And what the adversary
@@ -42,7 +42,7 @@ from oracle.state.keys import create_key_file
 __all__ = ["Played", "Serve", "play_daemon", "play_game", "serve"]
 
 Serve = Callable[[str], None]
-"""Serves the configuration of this path, in a process of its own."""
+"""Serves the configuration at this path, in a process of its own."""
 
 _EPSILON, _DELTA = 4.0, 0.01
 _TARGET: Final = "serve, killed and restarted"
@@ -51,7 +51,7 @@ _PATIENCE: Final = 120.0
 _POLL: Final = 0.002
 _ROUNDS: Final = 240
 _REHEARSED: Final = 1_000
-"""Games without a daemon that the event is chosen on."""
+"""Games without a daemon, which choose the event."""
 
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["oracle.cli.main", "oracle.cli.serve.command", "oracle.hosting.files", __name__])
@@ -66,7 +66,7 @@ def serve(configuration: str) -> None:
 
 
 def _child(serve_it: Serve, configuration: str, log: str) -> None:
-    """Be a daemon that writes what it says to a file."""
+    """Run a daemon whose output goes to a file."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for standard in (1, 2):
         os.dup2(descriptor, standard)
@@ -77,7 +77,7 @@ def _child(serve_it: Serve, configuration: str, log: str) -> None:
 
 
 class _Place:
-    """A folder with a state of its own, and the log that is answered from it."""
+    """A folder with a state and the log that is answered from it."""
 
     def __init__(self, folder: Path, plan: BoxPlan, snapshot: Snapshot) -> None:
         self._folder = folder
@@ -104,7 +104,7 @@ class _Place:
             file.write(b"".join(body + b"\n" for body in bodies))
 
     def answers(self) -> list[bytes]:
-        """Return the whole lines of answers that can be seen."""
+        """Return the complete lines of answers so far."""
         try:
             return (self._folder / "out.jsonl").read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:
@@ -125,12 +125,12 @@ class _Place:
         return min(rounds, default=None)
 
     def last_words(self) -> str:
-        """Return the end of what the daemons logged; of a made-up model, so nothing of it is private."""
+        """Return the end of the daemons' log; the model is synthetic, so nothing in it is private."""
         return " ".join((self._folder / "log").read_text(errors="replace")[-400:].split())
 
 
 def _serve_and_kill(place: _Place, serve_it: Serve, answers: int) -> None:
-    """Serve until so many answers are seen, and kill it there."""
+    """Serve until so many answers are there, then kill the daemon."""
     process = place.start(serve_it, follow=True)
     deadline = time.monotonic() + _PATIENCE
     try:
@@ -225,7 +225,7 @@ def play_game(folder: Path, serve_it: Serve, plan: BoxPlan, secret: bytes, *, pr
 
 
 def _uninterrupted_games(plan: BoxPlan, seed: bytes, world: int) -> Floats:
-    """Return views of games without a daemon: where the daemon is as private, they show which event tells most."""
+    """Return views of games without a daemon, to choose the event on."""
     depth = _depth(plan)
     randomness = Randomness(seed, f"daemon, rehearsed|{world}")
     games = (Game(plan, randomness.secret(number), present=bool(world)) for number in range(_REHEARSED))
@@ -292,7 +292,7 @@ def play_daemon(  # noqa: PLR0913 -- each is a setting of its own
 
 
 def _one_noise(played: Sequence[Played], ended: Sequence[str], games: int) -> Check:
-    """Say whether every game was as without a kill; one whose daemon ended by itself is none."""
+    """Check that every game went as without a kill; one whose daemon ended by itself did not."""
     same, struck = sum(one.same for one in played), sum(one.struck for one in played)
     says = (
         f"{len(played)} games, {len(played) * _KILLS} kills, {struck} of them while messages waited for answers: "

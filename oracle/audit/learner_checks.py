@@ -1,4 +1,4 @@
-"""Checks of what the proofs for predictors without armed sides take for granted (see `oracle.audit.structure`)."""
+"""Checks of what the proofs for predictors without armed sides assume (see `oracle.audit.structure`)."""
 
 from typing import Final
 
@@ -22,12 +22,12 @@ Seen = tuple[bool, str]
 
 _QUERIES: Final = 40
 _EDGES: Final = 256
-"""Edges of the small grid on which all losses are looked at."""
+"""Edges of the small grid on which all losses are compared."""
 
 _SETS: Final = 24
 _ROUNDED: Final = 1e-12
 _TRAINED: Final = 40
-"""Predictors whose draws are looked at together: some need but few."""
+"""Predictors whose draws are checked together, as some need only a few."""
 
 
 def nothing_left(plan: Plan, randomness: Randomness) -> Seen:
@@ -95,7 +95,7 @@ def _database(plan: Plan, randomness: Randomness, left_out: int | None = None) -
 
 
 def bits_end(plan: Plan, randomness: Randomness) -> Seen:
-    """Behind the learning rounds the rows' mean is erased, and no bit is given any more."""
+    """After the learning rounds the rows' mean is erased and no more bits are given."""
     if not isinstance(plan, BisectionPlan):
         return False, "the plan has no bits"
     predictor = trained(plan, randomness.secret(0))

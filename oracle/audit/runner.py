@@ -1,4 +1,4 @@
-"""Runs the parts of an audit over all processor cores, keeps what is done, and goes on where it was broken off."""
+"""Runs the parts of an audit on all cores, stores results, and resumes an interrupted audit."""
 
 import os
 import tempfile
@@ -34,7 +34,7 @@ Result = Finding | Check
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What two runs must have in common for one to go on with the other.
+    """The settings that two runs must share for one to resume the other.
 
     Attributes:
         version: Of the software.
@@ -52,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """A part that is done.
+    """The results of a finished part.
 
     Attributes:
         job: Its name.
@@ -67,7 +67,7 @@ class Job(NamedTuple):
     """One part of an audit.
 
     Attributes:
-        name: What identifies it among all.
+        name: Its unique name.
         run: Runs it, given the seed and the probability with which it may refute by chance.
         alone: True if nothing else may run beside it.
         risks: True if it may be wrong by chance.
@@ -117,7 +117,7 @@ def _daemons(games: int, seed: bytes, miss: float) -> tuple[Result, ...]:
 
 
 def _memory() -> str | None:
-    """Return a folder in memory, if there is one: a killed process loses nothing there, and syncing takes no time."""
+    """Return a folder in memory, if any: killed processes lose nothing there, and syncing takes no time."""
     shared = Path("/dev/shm")  # noqa: S108 -- tempfile makes a folder of mode 0700 with a name of its own in it
     return str(shared) if os.access(shared, os.W_OK | os.X_OK) else None
 
@@ -130,7 +130,7 @@ def run_jobs(
     kept: Path | None,
     done: Callable[[int], None] = lambda _count: None,
 ) -> list[Result]:
-    """Run what is not done yet and return all results, in the order of the jobs.
+    """Run the unfinished jobs and return all results, in the order of the jobs.
 
     Args:
         jobs: The parts, of distinct names.
@@ -170,7 +170,7 @@ def run_jobs(
 
 
 def kept_seed(kept: Path, reports: Sequence[str] = ()) -> str | None:
-    """Return the seed of the audit that a file is of, to go on with it; None if there is none, or if it is complete.
+    """Return the seed of an interrupted audit, to resume it; None if there is none, or it is complete.
 
     A complete one is put aside with its reports (renamed to end in `.old`): the next audit is of the software as it is
     then, and must not stand beside what was found before. Without its last report it is not complete.

@@ -1,4 +1,4 @@
-"""How far one training row moves what a predictor answers from: the proofs charge for a step of one."""
+"""How far one training row moves a predictor's depths: the proofs charge for a step of one."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Checks of what a privacy proof takes for granted and no short game would show: each looks at the real thing.
+"""Checks of what the privacy proofs assume and no short game would show, on the real code.
 
 Where each could fail, and what a failure would mean, stands in its docstring.
 """
@@ -36,7 +36,7 @@ __all__ = ["CHECKS", "run_check", "structure_names"]
 
 _EPSILON, _DELTA = 4.0, 0.01
 _ROWS: Final = 48
-"""Rounds that most checks look at one by one."""
+"""Rounds that most checks examine one by one."""
 
 Floats = NDArray[np.float64]
 Seen = tuple[bool, str]

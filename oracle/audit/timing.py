@@ -1,4 +1,4 @@
-"""Does the time of an answer depend on what is private? One query, asked of states that answer it differently.
+"""Checks that an answer's time is independent of private data: one query to states that answer it differently.
 
 The query's bytes are always the same; what differs is which side decides it, and which label it gets, by the training
 rows alone. Processor time of the whole way from message to reply is taken (`oracle.audit.stopwatch`). The check passes
@@ -138,7 +138,7 @@ def _says(found: Measured, turns: int) -> str:
         verdict = f"no class is more than {100.0 * found.most:.2f} % of an answer away from the others"
     else:
         verdict = (
-            f"could not tell: the machine is too busy; a difference of {planted} would not have been seen; "
+            f"inconclusive: the machine is too busy to have detected a difference of {planted}; "
             "run it again on a quiet machine"
         )
     return (

@@ -1,4 +1,4 @@
-"""Predictors that checks are made on: trained on made-up rows, and asked made-up queries."""
+"""Predictors for checks: trained on synthetic rows and asked synthetic queries."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ def trained(plan: Plan, secret: bytes, left_out: int | None = None) -> Predictor
 
 
 def stream(plan: Plan, count: int) -> Floats:
-    """Return queries all over the place, no two of them equal or each other's mirror image: float64[count, width]."""
+    """Return well-spread queries, no two equal or mirror images of each other: float64[count, width]."""
     spread = np.linspace(-0.9, 0.9 + 0.4 / count, count)[np.argsort(np.arange(count) * 0.618033988749895 % 1.0)]
     return np.column_stack([spread] * len(plan.features))
 

@@ -1,4 +1,4 @@
-"""Every draw is one of its own: the proofs charge each (round, side) for one, and none is told twice."""
+"""Checks that every (round, side) has a noise draw of its own, as the proofs assume."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ Seen = tuple[bool, str]
 
 @contextmanager
 def recorded() -> Iterator[list[Words]]:
-    """Take note of all bits that noise and coins are made of: uint64[n, 2] each time that some are asked for.
+    """Record all bits drawn for noise and coins: uint64[n, 2] for each request.
 
     A record's coin is looked at again wherever a side of the record is asked for, and counts once.
     """
@@ -51,7 +51,7 @@ def recorded() -> Iterator[list[Words]]:
 
 
 def spread_bits(words: list[Words]) -> tuple[bool, str]:
-    """Return whether no half of any draw comes twice, and whether each of their 128 bits is now 0 and now 1.
+    """Return whether no half of a draw repeats, and each of the 128 bits takes both values.
 
     Of n draws of 64 uniform bits two are equal with a probability of n^2 / 2^65 at most.
     """

@@ -158,7 +158,7 @@ def test_the_check_fails_where_it_could_not_tell():
         found = run_timing("one message", _SEED, 1e-3, looks=(17,), turns=1)
     assert not found.passed
     assert found.unsure
-    assert "could not tell: the machine is too busy; a difference of 1 % would not have been seen" in found.says
+    assert "inconclusive: the machine is too busy to have detected a difference of 1 %" in found.says
     assert "run it again on a quiet machine" in found.says
 
 
