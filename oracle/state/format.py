@@ -40,6 +40,7 @@ __all__ = [
     "Snapshot",
     "check_place",
     "decode",
+    "derive_key",
     "encode",
     "peek",
     "phase_key",
@@ -163,7 +164,7 @@ def encode(snapshot: Snapshot, master_key: bytes) -> bytes:
         round=snapshot.round,
         position=snapshot.position,
         rearms=snapshot.rearms,
-        key_id=_derive(master_key, _KEY_ID_PURPOSE, snapshot.plan_digest, KEY_ID_BYTES),
+        key_id=derive_key(master_key, _KEY_ID_PURPOSE, snapshot.plan_digest, KEY_ID_BYTES),
         nonce=secrets.token_bytes(NONCE_BYTES),
         payload_bytes=len(payload) + _GCM_TAG_BYTES,
         origin=snapshot.origin,
@@ -195,7 +196,7 @@ def decode(data: bytes, master_key: bytes, plan_digest: bytes) -> Snapshot:
         raise CorruptSnapshotError("snapshot: longer than its header declares")
     if header.plan_digest != plan_digest:
         raise ForeignPlanError("snapshot: belongs to another plan")
-    if header.key_id != _derive(master_key, _KEY_ID_PURPOSE, plan_digest, KEY_ID_BYTES):
+    if header.key_id != derive_key(master_key, _KEY_ID_PURPOSE, plan_digest, KEY_ID_BYTES):
         raise WrongKeyError("snapshot: encrypted with another key")
     try:
         payload = _cipher(master_key, plan_digest).decrypt(
@@ -229,10 +230,15 @@ def peek(data: bytes) -> PublicHeader:
 
 
 def _cipher(master_key: bytes, plan_digest: bytes) -> AESGCM:
-    return AESGCM(_derive(master_key, _KEY_PURPOSE, plan_digest, 32))
+    return AESGCM(derive_key(master_key, _KEY_PURPOSE, plan_digest))
 
 
-def _derive(master_key: bytes, purpose: bytes, plan_digest: bytes, length: int) -> bytes:
+def derive_key(master_key: bytes, purpose: bytes, plan_digest: bytes, length: int = 32) -> bytes:
+    """Return a key of so many bytes for one purpose and one plan only: HKDF of the master key.
+
+    Raises:
+        KeyFileError: The master key does not have 32 bytes.
+    """
     if len(master_key) != MASTER_KEY_BYTES:
         raise KeyFileError(f"key: must have {MASTER_KEY_BYTES} bytes")
     return HKDF(algorithm=SHA256(), length=length, salt=None, info=purpose + plan_digest).derive(master_key)
