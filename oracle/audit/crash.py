@@ -47,7 +47,9 @@ Serve = Callable[[str], None]
 _EPSILON, _DELTA = 4.0, 0.01
 _TARGET: Final = "serve, killed and restarted"
 _KILLS: Final = 2
-_PATIENCE: Final = 120.0
+_STALL_SECONDS: Final = 120.0
+"""Seconds without a new answer, or to a clean end, after which a daemon counts as stuck."""
+
 _POLL: Final = 0.002
 _ROUNDS: Final = 240
 _REHEARSED: Final = 1_000
@@ -76,7 +78,7 @@ def _child(serve_it: Serve, configuration: str, log: str) -> None:
     serve_it(configuration)
 
 
-class _Place:
+class _Folder:
     """A folder with a state and the log that is answered from it."""
 
     def __init__(self, folder: Path, plan: BoxPlan, snapshot: Snapshot) -> None:
@@ -129,14 +131,16 @@ class _Place:
         return " ".join((self._folder / "log").read_text(errors="replace")[-400:].split())
 
 
-def _serve_and_kill(place: _Place, serve_it: Serve, answers: int) -> None:
+def _serve_and_kill(served: _Folder, serve_it: Serve, answers: int) -> None:
     """Serve until so many answers are there, then kill the daemon."""
-    process = place.start(serve_it, follow=True)
-    deadline = time.monotonic() + _PATIENCE
+    process = served.start(serve_it, follow=True)
+    most, deadline = -1, 0.0
     try:
-        while len(place.answers()) < answers:
+        while (count := len(served.answers())) < answers:
+            if count > most:
+                most, deadline = count, time.monotonic() + _STALL_SECONDS
             if not process.is_alive() or time.monotonic() > deadline:
-                msg = f"audited daemon: it does not get on: {place.last_words()}"
+                msg = f"audited daemon: it makes no progress: {served.last_words()}"
                 raise StateError(msg)
             time.sleep(_POLL)
     finally:
@@ -144,15 +148,15 @@ def _serve_and_kill(place: _Place, serve_it: Serve, answers: int) -> None:
         process.join()
 
 
-def _serve_to_the_end(place: _Place, serve_it: Serve) -> None:
-    process = place.start(serve_it, follow=False)
-    process.join(_PATIENCE)
+def _serve_to_the_end(served: _Folder, serve_it: Serve) -> None:
+    process = served.start(serve_it, follow=False)
+    process.join(_STALL_SECONDS)
     code = process.exitcode
     if code is None:
         process.kill()
         process.join()
     if code != 0:
-        msg = f"audited daemon: it ended with {code}: {place.last_words()}"
+        msg = f"audited daemon: it exited with {code}: {served.last_words()}"
         raise StateError(msg)
 
 
@@ -165,7 +169,7 @@ def _snapshot(plan: BoxPlan, secret: bytes, *, present: bool) -> Snapshot:
 
 def _uninterrupted(plan: BoxPlan, snapshot: Snapshot, bodies: Sequence[bytes]) -> list[bytes]:
     outcome = Shard(plan, snapshot).process(
-        [Delivery(place, body, "application/json") for place, body in enumerate(bodies, 1)]
+        [Delivery(position, body, "application/json") for position, body in enumerate(bodies, 1)]
     )
     return [reply.body for reply in outcome.commit.replies]
 
@@ -206,19 +210,19 @@ def play_game(folder: Path, serve_it: Serve, plan: BoxPlan, secret: bytes, *, pr
     instance, depth = plan.phases[0].start, _depth(plan)
     bodies = [b'{"id":"%d","x":[%r]}' % (number, depth + 0.5) for number in range(_ROUNDS)]
     snapshot = _snapshot(plan, secret, present=present)
-    place = _Place(folder, plan, snapshot)
+    served = _Folder(folder, plan, snapshot)
     part = _ROUNDS // (_KILLS + 1)
     seen: list[list[bytes]] = []
     for number in range(_KILLS):
-        place.feed(bodies[number * part : (number + 1) * part])
-        _serve_and_kill(place, serve_it, number * part + (part if number % 2 else part // 2))
-        seen.append(place.answers())
-    place.feed(bodies[_KILLS * part :])
-    _serve_to_the_end(place, serve_it)
-    answers, expected = place.answers(), _uninterrupted(plan, snapshot, bodies)
+        served.feed(bodies[number * part : (number + 1) * part])
+        _serve_and_kill(served, serve_it, number * part + (part if number % 2 else part // 2))
+        seen.append(served.answers())
+    served.feed(bodies[_KILLS * part :])
+    _serve_to_the_end(served, serve_it)
+    answers, expected = served.answers(), _uninterrupted(plan, snapshot, bodies)
     same = answers == expected and all(lines == expected[: len(lines)] for lines in seen)
     labels = np.array([b'"label":1' in line for line in answers], dtype=np.int8)
-    view = hammer_view(labels, place.rearmed_after(1), instance, depth)
+    view = hammer_view(labels, served.rearmed_after(1), instance, depth)
     struck = sum(len(lines) < (number + 1) * part for number, lines in enumerate(seen))
     shutil.rmtree(folder)
     return Played(np.array(view), same, struck)

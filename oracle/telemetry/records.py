@@ -1,6 +1,6 @@
 """What may be told of a running process: frozen records of public facts.
 
-They are the only thing that log lines, metrics, ledger events of a shard's standing, health and the status page are
+They are the only thing that log lines, metrics, a shard's ledger events, health and the status page are
 built from (ARCHITECTURE.md, "What may be seen"). No field is, or depends on, a label, a feature, a depth, a count of
 mediums or the size of a set.
 """
