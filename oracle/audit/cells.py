@@ -15,25 +15,14 @@ from oracle.audit.findings import Finding, finite
 from oracle.audit.games import Game
 from oracle.audit.learners import LEARNERS
 from oracle.audit.mechanisms import play_between, play_stopper
-from oracle.audit.plans import TARGETS, Target, between_instance, small_plan
+from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
 from oracle.audit.randomness import Randomness
 from oracle.mechanisms.thresholds.between import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.plan import Plan
 
-__all__ = [
-    "Cell",
-    "all_cells",
-    "between_cells",
-    "between_views",
-    "learner_cells",
-    "predictor_cells",
-    "predictor_views",
-    "run_cell",
-    "stopper_cells",
-    "stopper_views",
-]
+__all__ = ["Cell", "all_cells", "between_views", "predictor_views", "run_cell", "stopper_views"]
 
 _DELTA: Final = 0.01
 _LEAST: Final = 64
@@ -84,14 +73,14 @@ class Cell:
         return f"{self.level}|{self.target}|{self.adversary}|{self.epsilon!r}|{self.delta:g}|{self.games}"
 
 
-def between_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
+def _between_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
     """Yield attacks on BetweenThresholds: both laws, by the exact worst strategy."""
     for law in ("logistic", "discrete-laplace"):
         for epsilon in epsilons:
             yield Cell("between-thresholds", law, "dynamic program", epsilon, _DELTA, games)
 
 
-def stopper_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
+def _stopper_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
     """Yield attacks on the Stopper: the strongest by its exact law, and one that asks very often."""
     for epsilon in epsilons:
         shapes = stopper_shapes(Stopper(epsilon, _THRESHOLD), games // 2)
@@ -104,16 +93,10 @@ def _shape_name(shape: StopperShape) -> str:
     return f"{shape.count} of {_THRESHOLD} mediums held for {shape.rounds} rounds"
 
 
-def predictor_cells(
-    epsilons: Sequence[float],
-    games: int,
-    miss: float,
-    targets: Sequence[Target] = TARGETS,
-    adversaries: Sequence[str] = tuple(ADVERSARIES),
-) -> Iterator[Cell]:
+def _predictor_cells(epsilons: Sequence[float], games: int, miss: float) -> Iterator[Cell]:
     """Yield attacks on predictors with armed sides; weaker adversaries play fewer games, if these can refute at all."""
-    for target in targets:
-        for adversary in adversaries:
+    for target in TARGETS:
+        for adversary in ADVERSARIES:
             for epsilon in epsilons:
                 count = games if adversary in _STRONG else _enough(games, _WEAK, epsilon, _DELTA, miss)
                 if target.profile == "paper":  # a nominal claim is not one to refute, and its games take longest
@@ -131,7 +114,7 @@ def _enough(games: int, share: float, epsilon: float, delta: float, miss: float)
     return max(int(games * share), min(games, wanted), _LEAST)
 
 
-def learner_cells(epsilons: Sequence[float], games: int, miss: float) -> Iterator[Cell]:
+def _learner_cells(epsilons: Sequence[float], games: int, miss: float) -> Iterator[Cell]:
     """Yield attacks on the predictors without armed sides, each by its adversary."""
     for learner in LEARNERS:
         share = 0.4 if learner.adversary == "reader of bits" else 1.0  # it takes two learners along in every round
@@ -149,11 +132,11 @@ def all_cells(games: int, epsilons: Sequence[float], miss: float) -> list[Cell]:
         miss: Probability that any of them may be refuted by chance.
     """
     return [
-        *between_cells(epsilons, 10 * games),
-        *stopper_cells([epsilon for epsilon in epsilons if epsilon <= 4.0], 10 * games),  # noqa: PLR2004 -- see below
+        *_between_cells(epsilons, 10 * games),
+        *_stopper_cells([epsilon for epsilon in epsilons if epsilon <= 4.0], 10 * games),  # noqa: PLR2004 -- see below
         # beyond 4 nats a Stopper's event is so rare that no number of games here would count any
-        *predictor_cells(epsilons, games, miss),
-        *learner_cells(epsilons, games, miss),
+        *_predictor_cells(epsilons, games, miss),
+        *_learner_cells(epsilons, games, miss),
     ]
 
 

@@ -85,28 +85,19 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Public facts of a state of several shards: what holds for all records together, and each shard's.
+    """Public facts of a state of several shards. Fields that are not listed are as in `Status`.
 
     Attributes:
-        model: The model's name.
-        predictor: Its predictor.
-        profile: Its profile.
-        alpha: As in `Status`.
-        proved: As in `Status`.
-        protects_queries: As in `Status`.
         rounds: Rounds that all shards answered.
         rearms: Times that any side of any shard was armed afresh.
         epsilon: Per-record epsilon; a record is in one shard only.
         delta_spent: Sum of delta over the training set and all rounds so far, of all shards.
-        delta_limit: Its bound for ever, without forks.
         forks: Forks of all shards.
         epsilon_with_forks: Of a record in the shard where it is largest.
         delta_of_forks: Sum over the shards.
         snapshot_bytes: Size of the newest snapshots together.
-        snapshot_age_seconds: Age of the one that is oldest.
-        promise: As in `Status`.
+        snapshot_age_seconds: Age of the oldest of them.
         shards: The facts of each, from shard 0.
-        data: As in `Status`, and so are the next three.
     """
 
     model: str
