@@ -47,7 +47,7 @@ def _served(count=600):
     timings: list[Timing] = []
     registry.listen(timings.append)
     log = MemoryLog.of(mixed_bodies(count))
-    run_daemon(daemon_over(log, new_store(), MemorySink(log), batch_rows=_ROWS, watch=registry.shard(0)))
+    run_daemon(daemon_over(log, new_store(), MemorySink(log), batch_rows=_ROWS, reporter=registry.shard(0)))
     return registry, log, timings
 
 
