@@ -1,4 +1,4 @@
-"""Files and folders that are there after a loss of power: all that must last is made, changed and removed here.
+"""Files and folders that survive a loss of power: all durable changes are made here.
 
 Bytes last once their file is synced, and a name once its folder is: so a file that is made, renamed, linked or unlinked
 here, and a folder that is made or removed, has its folder synced before the call returns. What is new is made with
@@ -40,7 +40,7 @@ __all__ = [
 
 _ZEROS: Final = bytes(1 << 20)
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS})
-"""What file systems without hard links say."""
+"""Errors of file systems without hard links."""
 
 
 class UnsyncedError(OSError):
@@ -62,19 +62,19 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, unsynced; where that fails, a part of it may be there."""
+    """Write all of `data`, unsynced; a failure may leave a part of it."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def cut(descriptor: int, length: int) -> None:
-    """End a file at a length (bytes), unsynced."""
+    """Truncate a file to a length (bytes), unsynced."""
     os.ftruncate(descriptor, length)
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """Open what must be a regular file, at once: a pipe would wait for whoever opens its other end.
+    """Open a regular file without blocking, as a pipe would.
 
     Args:
         path: The file.
@@ -110,7 +110,7 @@ def read(path: Path) -> bytes:
 
 
 def open_new(path: Path, flags: int = 0) -> int:
-    """Open a file that must not be there yet, for writing; its name does not last before its folder is synced.
+    """Open a new file for writing; its name is not durable before its folder is synced.
 
     Raises:
         FileExistsError: Something has the name, be it a link to nowhere.
@@ -119,7 +119,7 @@ def open_new(path: Path, flags: int = 0) -> int:
 
 
 def open_lasting(path: Path, flags: int = 0) -> int:
-    """Open a file for reading and writing, and make it if it is missing; its name lasts."""
+    """Open a file for reading and writing, created if missing; its name is durable."""
     descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | flags)
     try:
         sync_folder(path.parent)
@@ -130,7 +130,7 @@ def open_lasting(path: Path, flags: int = 0) -> int:
 
 
 def hold(path: Path) -> int:
-    """Lock a file, which is made if it is missing, until its descriptor is closed; the lock goes with the process.
+    """Lock a file, created if missing, until its descriptor is closed or the process ends.
 
     Raises:
         BlockingIOError: Another process has it.
@@ -145,7 +145,7 @@ def hold(path: Path) -> int:
 
 
 def make_folder(folder: Path, *, parents: bool = False) -> None:
-    """Make a folder if it is missing, and with `parents` those that it is in.
+    """Make a folder, and with `parents` the folders above it, where missing.
 
     One that is there may be what a process made that died before it could sync: so it is synced too, unless this user
     cannot have made it.
@@ -163,7 +163,7 @@ def make_folder(folder: Path, *, parents: bool = False) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write and sync a new file; where that fails, nothing is left. Its name does not last before its folder is synced.
+    """Write and sync a new file; a failure leaves nothing. Its name is not durable before its folder is synced.
 
     Raises:
         FileExistsError: Something has the name.
@@ -181,7 +181,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def write_exclusive(path: Path, data: bytes) -> None:
-    """Write a new file, whole or not at all; a crash may leave `.NAME.tmp` beside it, which the next try unlinks.
+    """Write a new file atomically; a crash may leave `.NAME.tmp` beside it, which the next try unlinks.
 
     Raises:
         FileExistsError: Something has the name; it is untouched.
@@ -226,7 +226,7 @@ def replace(path: Path, temporary: Path, data: bytes) -> None:
 
 
 def place(path: Path, temporary: Path, data: bytes) -> None:
-    """Do as `replace` does, and leave it to the caller to sync the folder, once for many files."""
+    """As `replace`, but the caller syncs the folder, once for many files."""
     erase(temporary)
     write_new(temporary, data)
     try:
@@ -237,7 +237,7 @@ def place(path: Path, temporary: Path, data: bytes) -> None:
 
 
 def rename(path: Path, target: Path) -> None:
-    """Give a file another name in its folder, in place of what has that name."""
+    """Rename a file within its folder, replacing what has that name."""
     path.replace(target)
     sync_folder(target.parent)
 
@@ -256,7 +256,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def erase(path: Path, *, linked: bool = False) -> None:
-    """Overwrite a file with zeros as well as the file system lets us, and unlink it; of a link, unlink the link.
+    """Overwrite a file with zeros as far as the file system allows, and unlink it; unlink a link itself.
 
     A file system that copies on write, or a flash drive, may keep the old bytes; encryption covers for that.
 

@@ -32,8 +32,8 @@ __all__ = [
     "StorageError",
     "TruncatedSnapshotError",
     "WrongKeyError",
-    "beyond_us",
     "did_you_mean",
+    "newer_version",
 ]
 
 
@@ -42,7 +42,7 @@ class PerpetuaError(Exception):
 
 
 class RefusedError(PerpetuaError):
-    """What was asked is refused as it stands; change the input and ask again."""
+    """The request is refused as it stands; change the input and try again."""
 
 
 class InputError(RefusedError, ValueError):
@@ -77,7 +77,7 @@ class PlanError(RefusedError):
 
 
 class StateError(PerpetuaError):
-    """The state folder cannot be used as it is; the daemon stops and an operator looks."""
+    """The state folder cannot be used as it is; the daemon stops and needs an operator."""
 
 
 class WrongKeyError(StateError):
@@ -85,7 +85,7 @@ class WrongKeyError(StateError):
 
 
 class CorruptSnapshotError(StateError):
-    """The snapshot's bytes are not the ones that were written."""
+    """The snapshot is damaged."""
 
 
 class TruncatedSnapshotError(CorruptSnapshotError):
@@ -97,7 +97,7 @@ class NewerVersionError(StateError):
 
 
 class ForeignPlanError(StateError):
-    """The snapshot belongs to another plan than the one at hand."""
+    """The snapshot belongs to another plan."""
 
 
 class ForeignShardError(StateError):
@@ -113,7 +113,7 @@ class StateBusyError(StateError):
 
 
 class MisplacedError(StateError):
-    """The snapshot is ahead of what was committed; the answers in between would be missing, or given twice."""
+    """The snapshot is ahead of the commits; the answers in between would be missing or given twice."""
 
 
 class LogDivergedError(StateError):
@@ -125,11 +125,11 @@ class PlanExhaustedError(StateError):
 
 
 class RetiredError(StateError):
-    """The model was retired: its keys were erased, and it answers no more."""
+    """The model was retired: its keys are erased and it answers no more."""
 
 
 class MessageError(StateError):
-    """A message cannot be processed, for a reason that nobody foresaw; `perpetua skip` passes it over.
+    """A message cannot be processed for an unforeseen reason; `perpetua skip` skips it.
 
     Args:
         text: What to say, with the position.
@@ -142,7 +142,7 @@ class MessageError(StateError):
 
 
 class ResourceError(PerpetuaError):
-    """Memory, threads or files ran out while messages were processed; what was committed stands, a restart goes on."""
+    """Memory, threads or files ran out; what was committed stands, and a restart continues."""
 
 
 class StorageError(PerpetuaError):
@@ -154,19 +154,19 @@ class SourceError(PerpetuaError):
 
 
 class LogCutError(LogDivergedError, SourceError):
-    """The log ends before a place that it was answered up to: it was made anew, or cut."""
+    """The log ends before the position that was answered last: it was recreated or cut."""
 
 
 class BusError(PerpetuaError):
-    """The bus cannot be reached, or does not do as asked just now; what was committed stands, and it may pass."""
+    """The bus cannot be reached or refuses a request for now; what was committed stands, and a retry may help."""
 
 
 class FencedError(BusError):
-    """Another process has taken this shard over; it goes on from our last commit, and nothing of ours counts now."""
+    """Another process has taken this shard over from our last commit; nothing of ours counts any more."""
 
 
-def beyond_us(version: int, highest: int) -> str:
-    """Return what to say of a file of a version that this Perpetua does not know, and what to do.
+def newer_version(version: int, highest: int) -> str:
+    """Describe a file whose version is too new, and what to do.
 
     Args:
         version: The file's.
@@ -179,7 +179,7 @@ def beyond_us(version: int, highest: int) -> str:
 
 
 def did_you_mean(given: object, known: Iterable[str], rest: str = "") -> str:
-    """Return what to add to a refusal of a misspelt name: the one that is nearest, or nothing if none is near.
+    """Return a hint for a misspelt name: the nearest known one, or nothing if none is near.
 
     Args:
         given: What was written.

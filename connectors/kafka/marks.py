@@ -20,7 +20,7 @@ from connectors.kafka.errors import translated
 from connectors.kafka.metadata import READ, WRITE, TopicLook, look
 from connectors.kafka.position import Seal
 from connectors.kafka.settings import KafkaSettings
-from oracle.errors import BusError, NewerVersionError, beyond_us
+from oracle.errors import BusError, NewerVersionError, newer_version
 
 __all__ = ["MARK_CONFIG", "Claim", "mark_record", "marks_kept", "newest_mark", "seal_of"]
 
@@ -87,7 +87,7 @@ def _read(seal: Seal, value: bytes | None, producer: tuple[int, int]) -> Claim |
     if mark.producer != producer or not hmac.compare_digest(mark.seal.encode(), known.encode()):
         return None
     if mark.version > _VERSION:
-        raise NewerVersionError(f"mark of topic {seal.topic}: {beyond_us(mark.version, _VERSION)}")
+        raise NewerVersionError(f"mark of topic {seal.topic}: {newer_version(mark.version, _VERSION)}")
     return Claim(mark.position, mark.metadata)
 
 

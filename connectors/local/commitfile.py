@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oracle import durable
-from oracle.errors import NewerVersionError, StorageError, beyond_us
+from oracle.errors import NewerVersionError, StorageError, newer_version
 
 __all__ = ["CommitRecord", "DurableCommitFile", "InDoubtError"]
 
@@ -98,7 +98,7 @@ def _decode(data: bytes, path: Path) -> CommitRecord:
     fields = json.loads(data)
     version = fields["version"]
     if isinstance(version, int) and _VERSION < version <= _LAST_VERSION:
-        raise NewerVersionError(f"commit record {path}: {beyond_us(version, _VERSION)}")
+        raise NewerVersionError(f"commit record {path}: {newer_version(version, _VERSION)}")
     checksum = fields.pop("checksum")
     if fields["version"] != _VERSION or checksum != hashlib.sha256(_json(fields)).hexdigest():
         raise ValueError(_VERSION)

@@ -1,1 +1,1 @@
-"""The auditor: it attacks the real predictors and the real daemon, and says what it could prove about their epsilon."""
+"""The auditor: attacks the real predictors and daemon, and reports the epsilon that it could prove."""

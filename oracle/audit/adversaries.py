@@ -1,4 +1,4 @@
-"""The library of adversaries. Each plays one game and returns what it makes of its view: a few numbers.
+"""The library of adversaries. Each plays one game and returns a few features of its view.
 
 All know every record but one, and so the depth of every query but for one point. What they look for: near a threshold
 an answer tells most; far above the upper one mediums are rare, so many answers come before the Stopper halts; what was
@@ -20,14 +20,14 @@ from oracle.mechanisms.patterns import EDGES, number_at, places_of
 from oracle.mechanisms.thresholds.between import BetweenThresholds, log_answer_law
 from oracle.planning.plan import BoxPlan, InstancePlan
 
-__all__ = ["ADVERSARIES", "Adversary", "hammer", "hammer_view"]
+__all__ = ["ADVERSARIES", "Adversary", "hammer", "hammer_view", "train_for_hammer"]
 
 Floats = NDArray[np.float64]
 Play = Callable[[Game[BoxPlan]], Floats]
 
 
 class Adversary(NamedTuple):
-    """One of the library.
+    """One adversary of the library.
 
     Attributes:
         name: What reports call it.
@@ -45,13 +45,13 @@ _NEAR: Final = number_at(places_of(np.array([-1.0])).item() + EDGES // 25)
 hidden row those and the many further in are one rank off, with it none and two."""
 
 _COINS: Final = 1 << 10
-"""Places that a row may have, by its coin."""
+"""Edges that a row may fall on, by its coin."""
 
 _MORE: Final = 3
 """There the upper side has so many points more, so that the lower side is the one that holds the least."""
 
 
-def _row(plan: BoxPlan) -> tuple[Floats, NDArray[np.bool_]]:
+def _rows(plan: BoxPlan) -> tuple[Floats, NDArray[np.bool_]]:
     """Return training rows: positive ones at 1, 2, ..., negative ones far outside if a stump is to be chosen."""
     points = plan.phases[0].start.points
     inside = np.arange(1.0, points + 1.0)
@@ -111,12 +111,16 @@ def _hammer_view(
     return hammer_view(labels, None if end is None else end - start, instance, depth)
 
 
+def train_for_hammer(game: Game[BoxPlan]) -> None:
+    """Train with known rows, and the outermost one hidden."""
+    values, labels = _rows(game.plan)
+    game.train(np.append(values, _outermost(game.plan)), np.append(labels, True), challenge=len(values))
+
+
 def hammer(game: Game[BoxPlan], depth: int, rounds: int) -> Floats:
     """Train with the outermost row hidden, and ask at one depth until the side is armed afresh."""
     plan = game.plan
-    values, labels = _row(plan)
-    hidden = _outermost(plan)
-    game.train(np.append(values, hidden), np.append(labels, True), challenge=len(values))
+    train_for_hammer(game)
     seen = game.ask(np.full(rounds, _value(plan, depth)))
     view = _hammer_view(game, seen, 0, plan.phases[0].start, depth)
     before = _start_losses(game)
@@ -166,7 +170,7 @@ def _flood(game: Game[BoxPlan]) -> Floats:
 def _twins(game: Game[BoxPlan]) -> Floats:
     """Pairs of rounds with a query on either side of the hidden row: one draw in both would give it away."""
     plan, phase = game.plan, game.plan.phases[0]
-    values, labels = _row(plan)
+    values, labels = _rows(plan)
     here = _value(plan, phase.start.high)
     game.train(np.append(values, here), np.append(labels, True), challenge=len(values))
     pairs = min(phase.stopper.cap, phase.rounds // 2)
@@ -180,7 +184,7 @@ def _twins(game: Game[BoxPlan]) -> Floats:
 
 def _query(game: Game[BoxPlan], depth: int) -> None:
     """Train with known rows, and let a query of this depth be the record."""
-    game.train(*_row(game.plan))
+    game.train(*_rows(game.plan))
     game.challenge(_value(game.plan, depth))
 
 
@@ -270,7 +274,7 @@ def _late(game: Game[BoxPlan]) -> Floats:
     It meets a side of the stream's own points, halfway through a life of the Stopper's.
     """
     plan, phase = game.plan, game.plan.phases[0]
-    game.train(*_row(plan))
+    game.train(*_rows(plan))
     flood = _window(plan) + 1
     asked = _spread(plan, flood, phase.rounds // 3)
     zeros, start = [np.empty(0)], 0
@@ -292,7 +296,7 @@ def _late(game: Game[BoxPlan]) -> Floats:
 def _phase_crosser(game: Game[BoxPlan]) -> Floats:
     """A query that is high on every side, outermost of all that the next phase starts with, which is then attacked."""
     plan = game.plan
-    game.train(*_row(plan))
+    game.train(*_rows(plan))
     asked = _inside(plan)
     game.challenge(float(asked[0]))
     asked = asked[1:]  # ends the phase

@@ -1,4 +1,4 @@
-"""From what was seen in two worlds to a lower bound on epsilon that holds with a stated confidence.
+"""A lower bound on epsilon, with a stated confidence, from the views of two worlds.
 
 If a mechanism is (epsilon, delta)-private, then P(F) <= exp(epsilon) Q(F) + delta for every event F of the view, P and
 Q being the views' laws in the two worlds, either way round. So any event whose probabilities break that refutes the
@@ -20,13 +20,13 @@ from oracle.errors import InputError
 __all__ = ["CHOOSING", "Bound", "Event", "ceiling", "clopper_pearson", "epsilon_bound", "fewest"]
 
 _CUTS: Final = 64
-"""Thresholds that are tried for each feature of the view."""
+"""Thresholds tried for each feature of the view."""
 
 CHOOSING: Final = 4
-"""One in so many games is there to choose the event by."""
+"""One in so many games is used to choose the event."""
 
 _FEWEST: Final = 4
-"""Games that choose, at least; and games of each world that the event is counted in."""
+"""Least number of games that choose the event, and of games in each world that count it."""
 
 
 class Event(NamedTuple):
@@ -89,7 +89,7 @@ def clopper_pearson(counts: NDArray[np.int64] | Floats, games: int, miss: float)
 
 
 def ceiling(games: int, delta: float, miss: float) -> float:
-    """Return the most that `epsilon_bound` could prove with so many counted games, of a mechanism with no privacy.
+    """Return the most that `epsilon_bound` could prove with so many counted games, were there no privacy at all.
 
     Args:
         games: Games in each world that an event is counted in.
@@ -104,7 +104,7 @@ def ceiling(games: int, delta: float, miss: float) -> float:
 
 
 def fewest(epsilon: float, delta: float, miss: float) -> int:
-    """Return how many counted games it takes to refute a claim of epsilon where there is no privacy at all."""
+    """Return how many counted games refute a claim of epsilon where there is no privacy at all."""
     most = _FEWEST
     while ceiling(most, delta, miss) <= epsilon:
         most *= 2
@@ -179,7 +179,7 @@ def _discriminant(absent: Floats, present: Floats) -> Floats:
 
 
 def _choose(absent: Floats, present: Floats, counted: int, delta: float, miss: float) -> Event:
-    """Return the event with the largest lower bound, if so many games had the frequencies of these."""
+    """Return the event with the largest lower bound, were its frequencies those of `counted` games."""
     games, best, chosen = len(absent), -math.inf, Event(0, 0.0, above=True, present_likelier=True)
     scale = counted / games
     for feature in range(absent.shape[1]):

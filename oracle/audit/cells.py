@@ -1,10 +1,10 @@
-"""The matrix of attacks: each cell is one adversary against one target at one claim, and can be run by itself."""
+"""The matrix of attacks: each cell is one adversary against one target at one claim."""
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,26 +13,16 @@ from oracle.audit.adversaries import ADVERSARIES
 from oracle.audit.bounds import CHOOSING, ceiling, epsilon_bound, fewest
 from oracle.audit.findings import Finding, finite
 from oracle.audit.games import Game
-from oracle.audit.learners import LEARNERS, Learner
+from oracle.audit.learners import LEARNERS
 from oracle.audit.mechanisms import play_between, play_stopper
-from oracle.audit.plans import TARGETS, Target, between_instance, small_plan
+from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
 from oracle.audit.randomness import Randomness
 from oracle.mechanisms.thresholds.between import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
+from oracle.planning.plan import Plan
 
-__all__ = [
-    "Cell",
-    "all_cells",
-    "between_cells",
-    "between_views",
-    "learner_cells",
-    "predictor_cells",
-    "predictor_views",
-    "run_cell",
-    "stopper_cells",
-    "stopper_views",
-]
+__all__ = ["Cell", "all_cells", "between_views", "predictor_views", "run_cell", "stopper_views"]
 
 _DELTA: Final = 0.01
 _LEAST: Final = 64
@@ -44,15 +34,17 @@ _STRONG: Final = frozenset({"edge hammer", "training row, extreme"})
 """Adversaries that come nearest to a claim about whole predictors with armed sides."""
 
 _WEAK: Final = 0.2
-"""Part of the games that other adversaries play, if that many can refute the claim at all."""
+"""Share of the games that other adversaries play, unless that is too few to refute the claim."""
 
 _PARTS: Final = 1_000
-"""More than there are parts of an audit: what each may refute by chance is more than one in so many of the whole."""
+"""Upper bound on the number of parts of an audit, among which `miss` is divided."""
 
 _THRESHOLD: Final = 20
 _SHAPES: Final = 3
 
 Floats = NDArray[np.float64]
+Views = tuple[Floats, Floats]
+"""Without the record and with it: float64[games, k]."""
 
 
 @dataclass(frozen=True)
@@ -77,18 +69,18 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What identifies it among all."""
+        """Its unique name."""
         return f"{self.level}|{self.target}|{self.adversary}|{self.epsilon!r}|{self.delta:g}|{self.games}"
 
 
-def between_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
+def _between_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
     """Yield attacks on BetweenThresholds: both laws, by the exact worst strategy."""
     for law in ("logistic", "discrete-laplace"):
         for epsilon in epsilons:
             yield Cell("between-thresholds", law, "dynamic program", epsilon, _DELTA, games)
 
 
-def stopper_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
+def _stopper_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
     """Yield attacks on the Stopper: the strongest by its exact law, and one that asks very often."""
     for epsilon in epsilons:
         shapes = stopper_shapes(Stopper(epsilon, _THRESHOLD), games // 2)
@@ -101,16 +93,10 @@ def _shape_name(shape: StopperShape) -> str:
     return f"{shape.count} of {_THRESHOLD} mediums held for {shape.rounds} rounds"
 
 
-def predictor_cells(
-    epsilons: Sequence[float],
-    games: int,
-    miss: float,
-    targets: Sequence[Target] = TARGETS,
-    adversaries: Sequence[str] = tuple(ADVERSARIES),
-) -> Iterator[Cell]:
+def _predictor_cells(epsilons: Sequence[float], games: int, miss: float) -> Iterator[Cell]:
     """Yield attacks on predictors with armed sides; weaker adversaries play fewer games, if these can refute at all."""
-    for target in targets:
-        for adversary in adversaries:
+    for target in TARGETS:
+        for adversary in ADVERSARIES:
             for epsilon in epsilons:
                 count = games if adversary in _STRONG else _enough(games, _WEAK, epsilon, _DELTA, miss)
                 if target.profile == "paper":  # a nominal claim is not one to refute, and its games take longest
@@ -128,7 +114,7 @@ def _enough(games: int, share: float, epsilon: float, delta: float, miss: float)
     return max(int(games * share), min(games, wanted), _LEAST)
 
 
-def learner_cells(epsilons: Sequence[float], games: int, miss: float) -> Iterator[Cell]:
+def _learner_cells(epsilons: Sequence[float], games: int, miss: float) -> Iterator[Cell]:
     """Yield attacks on the predictors without armed sides, each by its adversary."""
     for learner in LEARNERS:
         share = 0.4 if learner.adversary == "reader of bits" else 1.0  # it takes two learners along in every round
@@ -146,11 +132,11 @@ def all_cells(games: int, epsilons: Sequence[float], miss: float) -> list[Cell]:
         miss: Probability that any of them may be refuted by chance.
     """
     return [
-        *between_cells(epsilons, 10 * games),
-        *stopper_cells([epsilon for epsilon in epsilons if epsilon <= 4.0], 10 * games),  # noqa: PLR2004 -- see below
+        *_between_cells(epsilons, 10 * games),
+        *_stopper_cells([epsilon for epsilon in epsilons if epsilon <= 4.0], 10 * games),  # noqa: PLR2004 -- see below
         # beyond 4 nats a Stopper's event is so rare that no number of games here would count any
-        *predictor_cells(epsilons, games, miss),
-        *learner_cells(epsilons, games, miss),
+        *_predictor_cells(epsilons, games, miss),
+        *_learner_cells(epsilons, games, miss),
     ]
 
 
@@ -159,19 +145,19 @@ def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
 
     Args:
         cell: Which.
-        seed: Of the auditor's dice.
+        seed: Of the audit's randomness.
         miss: Probability of a false alarm.
     """
     started = time.process_time()
-    dice = [Randomness(seed, f"{cell.name}|{world}") for world in (0, 1)]
+    randomness = [Randomness(seed, f"{cell.name}|{world}") for world in (0, 1)]
     record = "training row"
     if cell.level == "between-thresholds":
-        absent, present = between_views(cell, dice)
+        absent, present = between_views(cell, randomness)
     elif cell.level == "stopper":
-        absent, present = stopper_views(cell, dice)
+        absent, present = stopper_views(cell, randomness)
         record = "one medium"
     else:
-        absent, present = predictor_views(cell, dice)
+        absent, present = predictor_views(cell, randomness)
         record = ADVERSARIES[cell.adversary].record if cell.adversary in ADVERSARIES else record
     bound = epsilon_bound(absent, present, cell.delta, miss)
     return Finding(
@@ -201,47 +187,37 @@ def _steered(cell: Cell) -> tuple[BetweenThresholds, BetweenPolicy]:
     return instance, between_policy(instance, _MEDIUMS, _AIM * cell.epsilon)
 
 
-def between_views(cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
+def between_views(cell: Cell, randomness: list[Randomness]) -> Views:
     """Return what the worst strategy saw of BetweenThresholds, in either world."""
     instance, policy = _steered(cell)
-    views = [play_between(instance, policy, _MEDIUMS, cell.games, dice[world], present=bool(world)) for world in (0, 1)]
-    return views[0], views[1]
+    return _both(lambda world: play_between(instance, policy, _MEDIUMS, cell.games, randomness[world], present=world))
 
 
-def stopper_views(cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
+def stopper_views(cell: Cell, randomness: list[Randomness]) -> Views:
     """Return when a Stopper halted, in either world."""
     stopper = Stopper(cell.epsilon, _THRESHOLD)
     shape = next(shape for shape in stopper_shapes(stopper, cell.games // 2) if _shape_name(shape) == cell.adversary)
-    views = [play_stopper(stopper, shape, cell.games, dice[world], present=bool(world)) for world in (0, 1)]
-    return views[0], views[1]
+    return _both(lambda world: play_stopper(stopper, shape, cell.games, randomness[world], present=world))
 
 
-def _learner(cell: Cell) -> Learner | None:
-    return next((one for one in LEARNERS if one.name == cell.target and cell.level == "predictor"), None)
-
-
-def _learned(learner: Learner, cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
-    plan = learner.plan(cell.epsilon)
-    views = [
-        np.array([learner.play(plan, dice[world].secret(number), bool(world)) for number in range(cell.games)])
-        for world in (0, 1)
-    ]
-    return views[0], views[1]
-
-
-def _target(cell: Cell) -> Target:
-    return next(target for target in TARGETS if target.name == cell.target)
-
-
-def predictor_views(cell: Cell, dice: list[Randomness]) -> tuple[Floats, Floats]:
+def predictor_views(cell: Cell, randomness: list[Randomness]) -> Views:
     """Return what an adversary saw of a whole predictor, in either world."""
-    learner = _learner(cell)
+    plan, play = _attack(cell)
+    return _both(
+        lambda world: np.array(
+            [play(Game(plan, randomness[world].secret(number), present=world)) for number in range(cell.games)]
+        )
+    )
+
+
+def _attack(cell: Cell) -> tuple[Plan, Callable[[Game[Any]], Floats]]:
+    """Return the plan that is attacked, and the adversary."""
+    learner = next((one for one in LEARNERS if one.name == cell.target), None)
     if learner is not None:
-        return _learned(learner, cell, dice)
-    plan = small_plan(_target(cell), cell.epsilon, cell.delta)
-    play = ADVERSARIES[cell.adversary].play
-    views = [
-        np.array([play(Game(plan, dice[world].secret(number), present=bool(world))) for number in range(cell.games)])
-        for world in (0, 1)
-    ]
-    return views[0], views[1]
+        return learner.plan(cell.epsilon), learner.play
+    target = next(target for target in TARGETS if target.name == cell.target)
+    return small_plan(target, cell.epsilon, cell.delta), ADVERSARIES[cell.adversary].play
+
+
+def _both(play: Callable[[bool], Floats]) -> Views:
+    return play(False), play(True)  # noqa: FBT003 -- the worlds

@@ -1,10 +1,10 @@
-"""Where queries stand, and how mediums are counted: what the proofs of re-armed sides and of the Stopper rest on."""
+"""Checks that queries are stored once and mediums counted, as the proofs of re-armed sides and the Stopper assume."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.randomness import Randomness
-from oracle.audit.trials import asked, stream, trained
+from oracle.audit.trials import ask, stream, trained
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import restore_predictor
@@ -18,17 +18,17 @@ Floats = NDArray[np.float64]
 Seen = tuple[bool, str]
 
 
-def one_place(plan: BoxPlan, dice: Randomness) -> Seen:
+def one_place(plan: BoxPlan, randomness: Randomness) -> Seen:
     """A query lands in one place at most, once: in one side's mediums, in a side armed with them, or in the harvest.
 
     Else it pays more than once, or moves a depth by more than one. Behind a phase's end it stands in one side.
     """
-    predictor = trained(plan, dice.secret(0))
+    predictor = trained(plan, randomness.secret(0))
     count = plan.phases[0].rounds
     queries = stream(plan, count + 1)
     for start in range(0, count, _BATCH):
         stop = min(start + _BATCH, count)
-        predictor.answer(queries[start:stop], asked(stop - start))
+        ask(predictor, queries[start:stop])
         state = predictor.export()
         most = _most_times(state)
         if most > 1:
@@ -47,7 +47,7 @@ def one_place(plan: BoxPlan, dice: Randomness) -> Seen:
 
 
 def _most_times(state: StateArrays) -> int:
-    """Return how often the query counts that counts most, in mediums collected and in sides armed with such."""
+    """Return the largest number of times that a query counts, in collected mediums and in sides armed with them."""
     held = [np.empty(0)]
     for side, fresh in enumerate(state["fresh"]):
         points = np.abs(state["points"][side].astype(np.float64))
@@ -59,7 +59,7 @@ def _most_times(state: StateArrays) -> int:
 
 
 def _most_places(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
-    """Return in how many places the query stands that stands in most. Sequential sides share one harvest."""
+    """Return the largest number of places that hold a query. Sequential sides share one harvest."""
     places = np.zeros(len(values), dtype=np.int64)
     harvested = np.zeros(len(values), dtype=np.bool_)
     for name, keys in state.items():
@@ -75,10 +75,10 @@ def _most_places(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
     return int((places + harvested).max())
 
 
-def counted(plan: BoxPlan, dice: Randomness) -> Seen:
+def counted(plan: BoxPlan, randomness: Randomness) -> Seen:
     """Mediums are counted, from batch to batch, and past K a side is armed afresh: else it answers for ever."""
     phase = plan.phases[0]
-    first = trained(plan, dice.secret(0)).export()
+    first = trained(plan, randomness.secret(0)).export()
     for batch in (phase.rounds - 1, _BATCH):
         rearms = 0
         for value in np.linspace(-0.9, 0.9, _VALUES):
@@ -99,7 +99,7 @@ def _flood(plan: BoxPlan, first: StateArrays, value: float, batch: int) -> tuple
     left = plan.phases[0].rounds - 1
     while left > 0:
         part = min(batch, left)
-        predictor.answer(np.full((part, 1), value), asked(part))
+        ask(predictor, np.full((part, 1), value))
         most = max(most, int(predictor.export()["mediums"].astype(np.int64).max()))
         left -= part
     return predictor.facts().rearms, most

@@ -1,4 +1,4 @@
-"""Games through the real daemon, killed with SIGKILL between and within rounds and started again.
+"""Games through the real daemon, killed with SIGKILL between and within rounds, and restarted.
 
 Each game is played by `perpetua serve` processes over files. What all of them together show must be, byte for byte,
 what one uninterrupted shard would have shown: else a round was answered with a second noise. And what the adversary
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from connectors.base import Delivery
 from oracle.accounting.ledger import SideRearmed
-from oracle.audit.adversaries import hammer, hammer_view
+from oracle.audit.adversaries import hammer, hammer_view, train_for_hammer
 from oracle.audit.bounds import ceiling, epsilon_bound
 from oracle.audit.findings import Check, Finding, finite
 from oracle.audit.games import Game
@@ -33,7 +33,6 @@ from oracle.audit.policies import worst_depth
 from oracle.audit.randomness import Randomness
 from oracle.errors import StateError
 from oracle.planning.plan import BoxPlan
-from oracle.predictors.kinds import new_trainer
 from oracle.receipts.ledgers import read_ledger
 from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
@@ -43,16 +42,18 @@ from oracle.state.keys import create_key_file
 __all__ = ["Played", "Serve", "play_daemon", "play_game", "serve"]
 
 Serve = Callable[[str], None]
-"""Serves the configuration of this path, in a process of its own."""
+"""Serves the configuration at this path, in a process of its own."""
 
 _EPSILON, _DELTA = 4.0, 0.01
 _TARGET: Final = "serve, killed and restarted"
 _KILLS: Final = 2
-_PATIENCE: Final = 120.0
+_STALL_SECONDS: Final = 120.0
+"""Seconds without a new answer, or to a clean end, after which a daemon counts as stuck."""
+
 _POLL: Final = 0.002
 _ROUNDS: Final = 240
 _REHEARSED: Final = 1_000
-"""Games without a daemon that the event is chosen on."""
+"""Games without a daemon, which choose the event."""
 
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["oracle.cli.main", "oracle.cli.serve.command", "oracle.hosting.files", __name__])
@@ -67,7 +68,7 @@ def serve(configuration: str) -> None:
 
 
 def _child(serve_it: Serve, configuration: str, log: str) -> None:
-    """Be a daemon that writes what it says to a file."""
+    """Run a daemon whose output goes to a file."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for standard in (1, 2):
         os.dup2(descriptor, standard)
@@ -77,8 +78,8 @@ def _child(serve_it: Serve, configuration: str, log: str) -> None:
     serve_it(configuration)
 
 
-class _Place:
-    """A folder with a state of its own, and the log that is answered from it."""
+class _Folder:
+    """A folder with a state and the log that is answered from it."""
 
     def __init__(self, folder: Path, plan: BoxPlan, snapshot: Snapshot) -> None:
         self._folder = folder
@@ -105,7 +106,7 @@ class _Place:
             file.write(b"".join(body + b"\n" for body in bodies))
 
     def answers(self) -> list[bytes]:
-        """Return the whole lines of answers that can be seen."""
+        """Return the complete lines of answers so far."""
         try:
             return (self._folder / "out.jsonl").read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:
@@ -126,18 +127,20 @@ class _Place:
         return min(rounds, default=None)
 
     def last_words(self) -> str:
-        """Return the end of what the daemons logged; of a made-up model, so nothing of it is private."""
+        """Return the end of the daemons' log; the model is synthetic, so nothing in it is private."""
         return " ".join((self._folder / "log").read_text(errors="replace")[-400:].split())
 
 
-def _serve_and_kill(place: _Place, serve_it: Serve, answers: int) -> None:
-    """Serve until so many answers are seen, and kill it there."""
-    process = place.start(serve_it, follow=True)
-    deadline = time.monotonic() + _PATIENCE
+def _serve_and_kill(served: _Folder, serve_it: Serve, answers: int) -> None:
+    """Serve until so many answers are there, then kill the daemon."""
+    process = served.start(serve_it, follow=True)
+    most, deadline = -1, 0.0
     try:
-        while len(place.answers()) < answers:
+        while (count := len(served.answers())) < answers:
+            if count > most:
+                most, deadline = count, time.monotonic() + _STALL_SECONDS
             if not process.is_alive() or time.monotonic() > deadline:
-                msg = f"audited daemon: it does not get on: {place.last_words()}"
+                msg = f"audited daemon: it makes no progress: {served.last_words()}"
                 raise StateError(msg)
             time.sleep(_POLL)
     finally:
@@ -145,33 +148,28 @@ def _serve_and_kill(place: _Place, serve_it: Serve, answers: int) -> None:
         process.join()
 
 
-def _serve_to_the_end(place: _Place, serve_it: Serve) -> None:
-    process = place.start(serve_it, follow=False)
-    process.join(_PATIENCE)
+def _serve_to_the_end(served: _Folder, serve_it: Serve) -> None:
+    process = served.start(serve_it, follow=False)
+    process.join(_STALL_SECONDS)
     code = process.exitcode
     if code is None:
         process.kill()
         process.join()
     if code != 0:
-        msg = f"audited daemon: it ended with {code}: {place.last_words()}"
+        msg = f"audited daemon: it exited with {code}: {served.last_words()}"
         raise StateError(msg)
 
 
 def _snapshot(plan: BoxPlan, secret: bytes, *, present: bool) -> Snapshot:
-    """Return the first snapshot: known rows at 1, 2, ..., and the hidden one further out than all."""
-    points = plan.phases[0].start.points
-    rows, labels = np.zeros(plan.declared), np.zeros(plan.declared, dtype=np.bool_)
-    rows[:points], labels[:points] = np.arange(1.0, points + 1.0), True
-    if present:
-        rows[points], labels[points] = 0.5, True
-    trainer = new_trainer(plan, secret)
-    trainer.add(rows[:, None], labels)
-    return Snapshot.first(plan.digest, trainer.finish().export())
+    """Return the first snapshot of a game of `hammer`."""
+    game = Game(plan, secret, present=present)
+    train_for_hammer(game)
+    return Snapshot.first(plan.digest, game.predictor.export())
 
 
 def _uninterrupted(plan: BoxPlan, snapshot: Snapshot, bodies: Sequence[bytes]) -> list[bytes]:
     outcome = Shard(plan, snapshot).process(
-        [Delivery(place, body, "application/json") for place, body in enumerate(bodies, 1)]
+        [Delivery(position, body, "application/json") for position, body in enumerate(bodies, 1)]
     )
     return [reply.body for reply in outcome.commit.replies]
 
@@ -212,29 +210,29 @@ def play_game(folder: Path, serve_it: Serve, plan: BoxPlan, secret: bytes, *, pr
     instance, depth = plan.phases[0].start, _depth(plan)
     bodies = [b'{"id":"%d","x":[%r]}' % (number, depth + 0.5) for number in range(_ROUNDS)]
     snapshot = _snapshot(plan, secret, present=present)
-    place = _Place(folder, plan, snapshot)
+    served = _Folder(folder, plan, snapshot)
     part = _ROUNDS // (_KILLS + 1)
     seen: list[list[bytes]] = []
     for number in range(_KILLS):
-        place.feed(bodies[number * part : (number + 1) * part])
-        _serve_and_kill(place, serve_it, number * part + (part if number % 2 else part // 2))
-        seen.append(place.answers())
-    place.feed(bodies[_KILLS * part :])
-    _serve_to_the_end(place, serve_it)
-    answers, expected = place.answers(), _uninterrupted(plan, snapshot, bodies)
+        served.feed(bodies[number * part : (number + 1) * part])
+        _serve_and_kill(served, serve_it, number * part + (part if number % 2 else part // 2))
+        seen.append(served.answers())
+    served.feed(bodies[_KILLS * part :])
+    _serve_to_the_end(served, serve_it)
+    answers, expected = served.answers(), _uninterrupted(plan, snapshot, bodies)
     same = answers == expected and all(lines == expected[: len(lines)] for lines in seen)
     labels = np.array([b'"label":1' in line for line in answers], dtype=np.int8)
-    view = hammer_view(labels, place.rearmed_after(1), instance, depth)
+    view = hammer_view(labels, served.rearmed_after(1), instance, depth)
     struck = sum(len(lines) < (number + 1) * part for number, lines in enumerate(seen))
     shutil.rmtree(folder)
     return Played(np.array(view), same, struck)
 
 
 def _uninterrupted_games(plan: BoxPlan, seed: bytes, world: int) -> Floats:
-    """Return views of games without a daemon: where the daemon is as private, they show which event tells most."""
+    """Return views of games without a daemon, to choose the event on."""
     depth = _depth(plan)
-    dice = Randomness(seed, f"daemon, rehearsed|{world}")
-    games = (Game(plan, dice.secret(number), present=bool(world)) for number in range(_REHEARSED))
+    randomness = Randomness(seed, f"daemon, rehearsed|{world}")
+    games = (Game(plan, randomness.secret(number), present=bool(world)) for number in range(_REHEARSED))
     return np.array([hammer(game, depth, _ROUNDS) for game in games])
 
 
@@ -245,7 +243,7 @@ def play_daemon(  # noqa: PLR0913 -- each is a setting of its own
 
     Args:
         folder: An empty folder to work in.
-        seed: Of the auditor's dice.
+        seed: Of the audit's randomness.
         miss: Probability of a false alarm.
         games: In each world.
         beside: Games at a time.
@@ -298,7 +296,7 @@ def play_daemon(  # noqa: PLR0913 -- each is a setting of its own
 
 
 def _one_noise(played: Sequence[Played], ended: Sequence[str], games: int) -> Check:
-    """Say whether every game was as without a kill; one whose daemon ended by itself is none."""
+    """Check that every game went as without a kill; one whose daemon ended by itself did not."""
     same, struck = sum(one.same for one in played), sum(one.struck for one in played)
     says = (
         f"{len(played)} games, {len(played) * _KILLS} kills, {struck} of them while messages waited for answers: "

@@ -1,4 +1,4 @@
-"""How far the noise of a mechanism, as it answers, is from the law it claims: edges found by bisection."""
+"""How far a mechanism's noise is from the law it claims: edges are found by bisection."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What an audit found, as it is printed, kept and drawn."""
+"""What an audit found, as it is printed, stored and drawn."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,14 +21,14 @@ __all__ = [
 ]
 
 NEAR: Final = 4.0
-"""Within this factor of the claim somebody has to come, for an adversary to count as strong enough."""
+"""Adversaries count as strong enough if the best of them comes within this factor of the claim."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="game"):
     """What games against one target proved.
 
     Attributes:
-        cell: What identifies it among all.
+        cell: Its unique name.
         level: What was attacked: one BetweenThresholds, one Stopper, a whole predictor, or the daemon.
         target: Its name.
         adversary: Who attacked.
@@ -75,7 +75,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ch
     """What a check of structure, time or a daemon's restarts found.
 
     Attributes:
-        cell: What identifies it among all.
+        cell: Its unique name.
         target: What was checked.
         name: What must hold.
         passed: Whether it does.
@@ -99,12 +99,12 @@ def finite(value: float) -> float | None:
 
 
 def refuted(results: Sequence[Finding | Check]) -> list[Finding | Check]:
-    """Return what refutes a claim or fails a check."""
+    """Return the findings that refute a claim, and the failed checks."""
     return [one for one in results if (one.refutes if isinstance(one, Finding) else not (one.passed or one.unsure))]
 
 
 def untold(results: Sequence[Finding | Check]) -> list[Check]:
-    """Return the checks that could not tell."""
+    """Return the inconclusive checks."""
     return [one for one in results if isinstance(one, Check) and one.unsure]
 
 
@@ -114,7 +114,7 @@ def too_few(results: Sequence[Finding | Check]) -> list[Finding]:
 
 
 def outcome(results: Sequence[Finding | Check]) -> str:
-    """Return in a sentence or two what came out of all, and what it says little of."""
+    """Summarize all results in a sentence or two, with what they leave open."""
     broken, open_ones, weak = refuted(results), untold(results), too_few(results)
     games, checks = (sum(isinstance(one, kind) for one in results) for kind in (Finding, Check))
     if broken:
@@ -133,7 +133,7 @@ def outcome(results: Sequence[Finding | Check]) -> str:
 
 
 def verdict(check: Check) -> str:
-    """Return what came out of a check, in a word or two."""
+    """Return a check's result in a word or two."""
     return "could not tell" if check.unsure else "holds" if check.passed else "FAILS"
 
 

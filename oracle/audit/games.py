@@ -28,7 +28,7 @@ PlanT = TypeVar("PlanT", bound=Plan)
 
 
 def _looks_at_zeros(plan: Plan) -> bool:
-    """Return whether rows labelled 0 make a difference: then blanking one would be to exchange it for another."""
+    """Return whether rows labelled 0 matter: then blanking a row would exchange it for another."""
     return plan.predictor == "stumps" or (isinstance(plan, ClassicalPlan) and plan.concept == "stump")
 
 
@@ -57,7 +57,7 @@ class Game(Generic[PlanT]):
         return 0 if self._predictor is None else self._predictor.facts().round
 
     def train(self, values: Floats, labels: NDArray[np.bool_], challenge: int | None = None) -> None:
-        """Hand over the training rows, behind blanked ones that fill them up; the record is the last one.
+        """Train on these rows, after blank ones that fill up the declared number; the hidden record comes last.
 
         Where it is not there, it is blanked as a row labelled 0, or, for a learner that looks at these too, left out.
 
@@ -88,7 +88,7 @@ class Game(Generic[PlanT]):
 
     @property
     def predictor(self) -> "Predictor":
-        """What is attacked: its events and releases are public, its state is not."""
+        """The predictor under attack: its events and releases are public, its state is not."""
         if self._predictor is None:
             raise InputError("rows", None, "must be handed over before the first query")
         return self._predictor
@@ -103,7 +103,7 @@ class Game(Generic[PlanT]):
         return self._answer(values, np.ones(len(values), dtype=np.bool_))
 
     def challenge(self, value: float) -> None:
-        """Let the hidden query be asked, or, in the world without it, a round go by with no query."""
+        """Ask the hidden query, or, in the world without it, let a round pass with no query."""
         self._claim()
         self._answer(np.array([value]), np.array([self._present]))
 

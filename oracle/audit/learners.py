@@ -7,8 +7,8 @@ nothing behind (`oracle.audit.learner_checks`), and those of OnlineBisection are
 
 import math
 from collections.abc import Callable
-from functools import cache
-from typing import Final, Literal, NamedTuple
+from functools import cache, partial
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class Learner(NamedTuple):
         adversary: What reports call it.
         delta: Claimed, of a training row.
         plan: Makes a plan for an epsilon; the planner has made every figure of it.
-        play: Plays a game: plan, genesis key, and which world. Returns float64[k].
+        play: Plays a game of such a plan and returns float64[k].
     """
 
     name: str
@@ -61,7 +61,7 @@ class Learner(NamedTuple):
     adversary: str
     delta: float
     plan: Callable[[float], Plan]
-    play: Callable[[Plan, bytes, bool], Floats]
+    play: Callable[[Game[Any]], Floats]
 
 
 @cache
@@ -102,51 +102,51 @@ def _bounds(game: Game[ClassicalPlan]) -> tuple[float, float]:
     return float(arrays["lower"][0]), float(arrays["upper"][0])
 
 
-def _learn_box(plan: ClassicalPlan, secret: bytes, known: list[float], hidden: float, *, present: bool) -> Floats:
-    game = Game(plan, secret, present=present)
+def _learn_box(game: Game[ClassicalPlan], known: list[float], hidden: float) -> tuple[float, float]:
+    """Train on positive rows, the last of which is hidden, and return the box's bounds."""
     game.train(np.array([*known, hidden]), np.ones(len(known) + 1, dtype=np.bool_), challenge=len(known))
-    return np.array(_bounds(game))
+    return _bounds(game)
 
 
-def _one_side(plan: ClassicalPlan, secret: bytes, present: bool) -> Floats:  # noqa: FBT001 -- as in `Learner.play`
+def _one_side(game: Game[ClassicalPlan]) -> Floats:
     """One row more makes the few edges behind it lose less, and the many further in lose more.
 
     They lose 1 each without it: behind rank - 1 rows, and behind rank + 1.
     """
-    known = [_LEAST] * (plan.rank - 1) + [_place(_RARE)] * 2
-    lower, _ = _learn_box(plan, secret, known, _LEAST, present=present)
+    known = [_LEAST] * (game.plan.rank - 1) + [_place(_RARE)] * 2
+    lower, _ = _learn_box(game, known, _LEAST)
     return np.array([float(lower <= _place(_RARE))])
 
 
-def _both_sides(plan: ClassicalPlan, secret: bytes, present: bool) -> Floats:  # noqa: FBT001 -- as in `Learner.play`
+def _both_sides(game: Game[ClassicalPlan]) -> Floats:
     """The same on both sides at once: the hidden row is in the middle, and outermost but for rank - 1 on both.
 
     The upper side's edges are chosen among negated numbers, so it is the mirror image of the lower one's.
     """
     part = 2.0 * _RARE
     outer, inner, middle = _place(0.5 - part), _place(0.5 + part), _place(0.5)
-    few = plan.rank - 3
+    few = game.plan.rank - 3
     known = [_LEAST] * few + [outer] * 2 + [inner] * 2 + [_MOST] * few
-    lower, upper = _learn_box(plan, secret, known, middle, present=present)
+    lower, upper = _learn_box(game, known, middle)
     good = [float(middle < lower <= inner), float(outer <= upper < middle)]
     return np.array([*good, sum(good), float(lower <= inner), float(upper >= outer)])
 
 
-def _faces(plan: ClassicalPlan, secret: bytes, present: bool) -> Floats:  # noqa: FBT001 -- as in `Learner.play`
+def _faces(game: Game[ClassicalPlan]) -> Floats:
     """A coin sends one row in ten to the other side, so losses cannot be set; but they are all the same.
 
     With more than `rank` rows outside of all edges, the hidden one makes those further in lose more; so half of
     epsilon can be seen.
     """
-    known = [_LEAST] * math.ceil((plan.rank + 2.0 + 0.8 * math.sqrt(plan.rank)) / (1.0 - plan.coin / 2.0))
-    lower, upper = _learn_box(plan, secret, known, _place(_RARE), present=present)
+    rank = game.plan.rank
+    known = [_LEAST] * math.ceil((rank + 2.0 + 0.8 * math.sqrt(rank)) / (1.0 - game.plan.coin / 2.0))
+    lower, upper = _learn_box(game, known, _place(_RARE))
     return np.array([float(lower <= _place(_RARE)), float(math.isinf(upper))])
 
 
-def _stump(plan: ClassicalPlan, secret: bytes, present: bool) -> Floats:  # noqa: FBT001 -- as in `Learner.play`
+def _stump(game: Game[ClassicalPlan]) -> Floats:
     """All edges of the stump that says 1 above are right about the known rows; few are about the hidden one."""
-    game = Game(plan, secret, present=present)
-    rest = plan.declared - 1
+    rest = game.plan.declared - 1
     labels = np.arange(rest) < rest // 2
     values = np.where(labels, _MOST, _LEAST)
     game.train(np.append(values, _place(_RARE)), np.append(labels, True), challenge=rest)
@@ -230,27 +230,25 @@ def shadow_bits(plan: BisectionPlan, predictor: Bisection) -> list[tuple[float, 
     return found
 
 
-def _bits(plan: BisectionPlan, secret: bytes, present: bool) -> Floats:  # noqa: FBT001 -- as in `Learner.play`
+def _bits(game: Game[BisectionPlan]) -> Floats:
     """The bits follow from the hypotheses; they are as likely as the law says in either world."""
-    game = Game(plan, secret, present=present)
     game.train(np.ones(1), np.ones(1, dtype=np.bool_), challenge=0)
     if not isinstance(game.predictor, Bisection):
         raise PlanError("audit: the plan is not one of bisection")
-    law, loss, ones = _law(plan), 0.0, 0
-    for threshold, bit in shadow_bits(plan, game.predictor):
+    law, loss, ones = _law(game.plan), 0.0, 0
+    for threshold, bit in shadow_bits(game.plan, game.predictor):
         absent, there = law.above(threshold), law.above(threshold - 1.0)
         loss += math.log(there / absent) if bit else math.log((1.0 - there) / (1.0 - absent))
         ones += bit
     return np.array([loss, float(ones)])
 
 
-def _cut(plan: BisectionPlan, secret: bytes, present: bool) -> Floats:  # noqa: FBT001 -- as in `Learner.play`
+def _cut(game: Game[BisectionPlan]) -> Floats:
     """Known rows bring the vote about the first cut near its threshold, on the side of the hidden one."""
-    law = _law(plan)
+    law = _law(game.plan)
     spread = _TAIL / math.sqrt(critical_count(law, 2.0, 1, _VOTES)) / (2.0 * law.density)
-    game = Game(plan, secret, present=present)
-    known = np.full(plan.declared - 1, min(spread, 1.0))
-    game.train(np.append(known, 1.0), np.ones(plan.declared, dtype=np.bool_), challenge=len(known))
+    known = np.full(game.plan.declared - 1, min(spread, 1.0))
+    game.train(np.append(known, 1.0), np.ones(game.plan.declared, dtype=np.bool_), challenge=len(known))
     answers = game.predictor.answer(np.ones((_VOTES, 1)), np.ones(_VOTES, dtype=np.bool_)).values
     seen = np.zeros(1) if answers is None else answers
     return np.array([float(seen[-1]), float(np.count_nonzero(seen == 0.0))])
@@ -262,49 +260,42 @@ LEARNERS: Final = (
         "classical",
         "row at the edge",
         0.0,
-        lambda epsilon: _classical_plan(epsilon, "box", "whole", "lower"),
-        _one_side,  # type: ignore[arg-type]  # each is played on its own plans only
+        partial(_classical_plan, concept="box", slicing="whole", sides="lower"),
+        _one_side,
     ),
     Learner(
         "classical box, whole",
         "classical",
         "row between two edges",
         0.0,
-        lambda epsilon: _classical_plan(epsilon, "box", "whole", "both"),
-        _both_sides,  # type: ignore[arg-type]  # as above
+        partial(_classical_plan, concept="box", slicing="whole", sides="both"),
+        _both_sides,
     ),
     Learner(
         "classical box, faces",
         "classical",
         "lone row",
         0.0,
-        lambda epsilon: _classical_plan(epsilon, "box", "faces", "both"),
-        _faces,  # type: ignore[arg-type]  # as above
+        partial(_classical_plan, concept="box", slicing="faces", sides="both"),
+        _faces,
     ),
     Learner(
         "classical stump",
         "classical",
         "row at the edge",
         0.0,
-        lambda epsilon: _classical_plan(epsilon, "stump", "whole", "both"),
-        _stump,  # type: ignore[arg-type]  # as above
+        partial(_classical_plan, concept="stump", slicing="whole", sides="both"),
+        _stump,
     ),
-    Learner(
-        "bisection, efficient",
-        "bisection",
-        "reader of bits",
-        _DELTA,
-        lambda epsilon: _few_bits(epsilon, "laplace"),
-        _bits,  # type: ignore[arg-type]  # as above
-    ),
+    Learner("bisection, efficient", "bisection", "reader of bits", _DELTA, partial(_few_bits, noise="laplace"), _bits),
     Learner(
         "bisection, efficient, normal noise",
         "bisection",
         "reader of bits",
         _DELTA,
-        lambda epsilon: _few_bits(epsilon, "gaussian"),
-        _bits,  # type: ignore[arg-type]  # as above
+        partial(_few_bits, noise="gaussian"),
+        _bits,
     ),
-    Learner("bisection, paper", "bisection", "close vote", _DELTA, _one_vote, _cut),  # type: ignore[arg-type]  # as above
+    Learner("bisection, paper", "bisection", "close vote", _DELTA, _one_vote, _cut),
 )
 """Every shipped predictor without armed sides, in every profile, and who attacks it."""

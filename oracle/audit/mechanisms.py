@@ -19,7 +19,13 @@ Floats = NDArray[np.float64]
 
 
 def play_between(  # noqa: PLR0913 -- the mechanism, the adversary, the world and the games
-    instance: BetweenThresholds, policy: BetweenPolicy, mediums: int, games: int, dice: Randomness, *, present: bool
+    instance: BetweenThresholds,
+    policy: BetweenPolicy,
+    mediums: int,
+    games: int,
+    randomness: Randomness,
+    *,
+    present: bool,
 ) -> Floats:
     """Play games against one instance each; the record makes every depth one deeper.
 
@@ -28,7 +34,7 @@ def play_between(  # noqa: PLR0913 -- the mechanism, the adversary, the world an
         policy: The adversary.
         mediums: K; it answers no more after so many.
         games: How many.
-        dice: The mechanism's randomness.
+        randomness: The mechanism's.
         present: Which world.
 
     Returns:
@@ -46,25 +52,25 @@ def play_between(  # noqa: PLR0913 -- the mechanism, the adversary, the world an
         if not len(playing):
             break
         depths = policy.depths[picks] + int(present)
-        answers = instance.answers(depths, dice.words(number, len(playing)))
+        answers = instance.answers(depths, randomness.words(number, len(playing)))
         counts[playing, answers] += 1
         loss[playing] += policy.losses[answers, picks]
     return np.column_stack([np.where(np.isnan(first), loss, first), loss, counts.astype(np.float64)])
 
 
-def play_stopper(stopper: Stopper, shape: StopperShape, games: int, dice: Randomness, *, present: bool) -> Floats:
+def play_stopper(stopper: Stopper, shape: StopperShape, games: int, randomness: Randomness, *, present: bool) -> Floats:
     """Play games against one Stopper each; the record is one bit more in its count.
 
     Returns:
         float64[games, 1]: the round before which it halted, or how many rounds there were.
     """
-    starts = dice.words(0, games)
+    starts = randomness.words(0, games)
     levels = np.array([stopper.level(words) for words in starts], dtype=np.int64)
     halted = np.full(games, float(shape.rounds))
     count = shape.count + int(present)
     going = np.arange(games)
     for number in range(shape.rounds):
-        words = dice.words(number + 1, len(going))
+        words = randomness.words(number + 1, len(going))
         halts = np.zeros(len(going), dtype=np.bool_)
         for level in np.unique(levels[going]):
             mine = np.flatnonzero(levels[going] == level)

@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else."""
+"""The report as one self-contained HTML file."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +28,7 @@ def page(results: Sequence[Finding | Check], *, version: str, software: str, see
         results: Of all parts, in the order they are to be shown.
         version: Of the software.
         software: Its fingerprint, hex digits.
-        seed: Of the auditor's dice, hex digits.
+        seed: Of the audit's randomness, hex digits.
         miss: Probability that at least one true claim is refuted by chance.
     """
     games = [one for one in results if isinstance(one, Finding)]
@@ -36,7 +36,7 @@ def page(results: Sequence[Finding | Check], *, version: str, software: str, see
     parts = [
         "<h1>What an auditor could prove about epsilon</h1>",
         f"<p>{escape(_summary(results))}</p>",
-        f"<p class=soft>Perpetua {escape(version)} ({escape(software[:16])}); dice {escape(seed)}.</p>",
+        f"<p class=soft>Perpetua {escape(version)} ({escape(software[:16])}); seed {escape(seed)}.</p>",
         f"<p class=soft>All hold but with probability {miss:g}.</p>",
         f"<p class=soft>{escape(_LEGEND)}</p>",
     ]

@@ -1,4 +1,4 @@
-"""Small plans, made to be attacked: their phases are short, and the accountant has passed every figure of them.
+"""Small plans to attack: their phases are short, and the accountant has verified every figure.
 
 They promise nothing about errors. What they promise about privacy is what the planner's own plans do, by the same
 events; only with few points and few mediums can thousands of whole games be played.
@@ -91,7 +91,7 @@ def thresholds_of(instance: InstancePlan) -> BetweenThresholds:
 def between_instance(
     law: Literal["logistic", "discrete-laplace"], epsilon: float, delta: float, mediums: int
 ) -> BetweenThresholds:
-    """Return about the noisiest-but-one instance that the accountant passes at (epsilon, delta) for K mediums."""
+    """Return an instance with nearly the least noise that the accountant passes at (epsilon, delta) for K mediums."""
 
     def gap(scale: float) -> int:
         return max(math.ceil(_GAP / scale), 1)
@@ -282,7 +282,7 @@ def _selection(epsilon: float, *, paper: bool) -> SelectionPlan:
 
 
 def _declared(target: Target, phase: PhasePlan) -> int:
-    """Return how many rows an adversary has: what the sides hold, and for stumps as many of the other label."""
+    """Return how many rows an adversary has: as many as the sides hold, and for stumps as many of the other label."""
     rows = 2 * phase.start.points + 8
     if phase.rounds < 1:
         raise InputError("rounds", phase.rounds, "must be at least 1")

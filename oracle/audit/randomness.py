@@ -1,4 +1,4 @@
-"""Randomness of the auditor's own: a function of (seed, what for, number), so that a run can be repeated."""
+"""The auditor's own randomness: a function of (seed, purpose, number), so that a run can be repeated."""
 
 import hashlib
 

@@ -1,11 +1,12 @@
-"""Runs the parts of an audit over all processor cores, keeps what is done, and goes on where it was broken off."""
+"""Runs the parts of an audit on all cores, stores results, and resumes an interrupted audit."""
 
 import os
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,18 +18,28 @@ from oracle.audit.structure import run_check
 from oracle.audit.timing import run_timing
 from oracle.errors import InputError, StorageError
 
-__all__ = ["Daemon", "Game", "Job", "Result", "Settings", "Structure", "Time", "kept_seed", "run_jobs"]
+__all__ = [
+    "Job",
+    "Result",
+    "Settings",
+    "daemon_job",
+    "game_job",
+    "kept_seed",
+    "run_jobs",
+    "structure_job",
+    "timing_job",
+]
 
 Result = Finding | Check
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What two runs must have in common for one to go on with the other.
+    """The settings that two runs must share for one to resume the other.
 
     Attributes:
         version: Of the software.
         software: Its fingerprint.
-        seed: Of the auditor's dice, hex digits.
+        seed: Of the audit's randomness, hex digits.
         miss: Probability that any claim at all is refuted by chance.
         jobs: Names of all parts.
     """
@@ -41,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """A part that is done.
+    """The results of a finished part.
 
     Attributes:
         job: Its name.
@@ -52,119 +63,61 @@ class _Done(msgspec.Struct, frozen=True):
     results: tuple[Finding | Check, ...]
 
 
-class Job(Protocol):
-    """One part of an audit."""
-
-    @property
-    def alone(self) -> bool:
-        """True if nothing else may run beside it."""
-        ...
-
-    @property
-    def risks(self) -> bool:
-        """True if it may be wrong by chance."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """What identifies it among all."""
-        ...
-
-    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:
-        """Run it.
-
-        Args:
-            seed: Of the auditor's dice.
-            miss: Probability with which it may refute by chance.
-        """
-        ...
-
-
-class Game(msgspec.Struct, frozen=True):
-    """Games of one cell."""
-
-    cell: Cell
-    alone: ClassVar[bool] = False
-    risks: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        """See `Job.name`."""
-        return self.cell.name
-
-    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:
-        """See `Job`."""
-        return (run_cell(self.cell, seed, miss),)
-
-
-class Structure(msgspec.Struct, frozen=True):
-    """One check of structure.
+class Job(NamedTuple):
+    """One part of an audit.
 
     Attributes:
-        target: Whose.
-        check: Its name.
+        name: Its unique name.
+        run: Runs it, given the seed and the probability with which it may refute by chance.
+        alone: True if nothing else may run beside it.
+        risks: True if it may be wrong by chance.
     """
 
-    target: str
-    check: str
-    alone: ClassVar[bool] = False
-    risks: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        """See `Job.name`."""
-        return f"structure|{self.target}|{self.check}"
-
-    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:  # noqa: ARG002 -- nothing is left to chance here
-        """See `Job`."""
-        return (run_check(self.target, self.check, seed),)
+    name: str
+    run: Callable[[bytes, float], tuple[Result, ...]]
+    alone: bool = False
+    risks: bool = True
 
 
-class Time(msgspec.Struct, frozen=True):
-    """One measurement of time.
-
-    Attributes:
-        what: Which.
-    """
-
-    what: str
-    alone: ClassVar[bool] = True
-    risks: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        """See `Job.name`."""
-        return f"timing|{self.what}"
-
-    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:
-        """See `Job`."""
-        return (run_timing(self.what, seed, miss),)
+def structure_job(target: str, check: str) -> Job:
+    """Return one check of structure, which leaves nothing to chance."""
+    return Job(f"structure|{target}|{check}", partial(_structure, target, check), risks=False)
 
 
-class Daemon(msgspec.Struct, frozen=True):
-    """Games through daemons that are killed.
+def game_job(cell: Cell) -> Job:
+    """Return the games of one cell."""
+    return Job(cell.name, partial(_games, cell))
 
-    Attributes:
-        games: In each world.
-    """
 
-    games: int
-    alone: ClassVar[bool] = True
-    risks: ClassVar[bool] = True
+def timing_job(what: str) -> Job:
+    """Return one of `TIMINGS`."""
+    return Job(f"timing|{what}", partial(_timing, what), alone=True)
 
-    @property
-    def name(self) -> str:
-        """See `Job.name`."""
-        return f"daemon|{self.games}"
 
-    def __call__(self, seed: bytes, miss: float) -> tuple[Result, ...]:
-        """See `Job`."""
-        with tempfile.TemporaryDirectory(prefix="perpetua-audit-", dir=_memory()) as folder:
-            return play_daemon(Path(folder), seed, miss, games=self.games, beside=os.cpu_count() or 1)
+def daemon_job(games: int) -> Job:
+    """Return so many games in each world through daemons that are killed."""
+    return Job(f"daemon|{games}", partial(_daemons, games), alone=True)
+
+
+def _structure(target: str, check: str, seed: bytes, _miss: float) -> tuple[Result, ...]:
+    return (run_check(target, check, seed),)
+
+
+def _games(cell: Cell, seed: bytes, miss: float) -> tuple[Result, ...]:
+    return (run_cell(cell, seed, miss),)
+
+
+def _timing(what: str, seed: bytes, miss: float) -> tuple[Result, ...]:
+    return (run_timing(what, seed, miss),)
+
+
+def _daemons(games: int, seed: bytes, miss: float) -> tuple[Result, ...]:
+    with tempfile.TemporaryDirectory(prefix="perpetua-audit-", dir=_memory()) as folder:
+        return play_daemon(Path(folder), seed, miss, games=games, beside=os.cpu_count() or 1)
 
 
 def _memory() -> str | None:
-    """Return a folder in memory, if there is one: a killed process loses nothing there, and syncing takes no time."""
+    """Return a folder in memory, if any: killed processes lose nothing there, and syncing takes no time."""
     shared = Path("/dev/shm")  # noqa: S108 -- tempfile makes a folder of mode 0700 with a name of its own in it
     return str(shared) if os.access(shared, os.W_OK | os.X_OK) else None
 
@@ -177,7 +130,7 @@ def run_jobs(
     kept: Path | None,
     done: Callable[[int], None] = lambda _count: None,
 ) -> list[Result]:
-    """Run what is not done yet and return all results, in the order of the jobs.
+    """Run the unfinished jobs and return all results, in the order of the jobs.
 
     Args:
         jobs: The parts, of distinct names.
@@ -203,7 +156,7 @@ def run_jobs(
     beside = [job for job in missing if workers > 1 and not job.alone]
     if beside:
         with ProcessPoolExecutor(workers) as pool:
-            futures = {pool.submit(job, seed, miss): job for job in beside}
+            futures = {pool.submit(job.run, seed, miss): job for job in beside}
             try:
                 for future in as_completed(futures):
                     take(futures[future], future.result())
@@ -212,12 +165,12 @@ def run_jobs(
                     future.cancel()
     for job in missing:
         if job not in beside:
-            take(job, job(seed, miss))
+            take(job, job.run(seed, miss))
     return [result for job in jobs for result in found[job.name]]
 
 
 def kept_seed(kept: Path, reports: Sequence[str] = ()) -> str | None:
-    """Return the seed of the audit that a file is of, to go on with it; None if there is none, or if it is complete.
+    """Return the seed of an interrupted audit, to resume it; None if there is none, or it is complete.
 
     A complete one is put aside with its reports (renamed to end in `.old`): the next audit is of the software as it is
     then, and must not stand beside what was found before. Without its last report it is not complete.

@@ -1,4 +1,4 @@
-"""How far one training row moves what a predictor answers from: the proofs charge for a step of one."""
+"""How far one training row moves a predictor's depths: the proofs charge for a step of one."""
 
 from itertools import product
 
@@ -30,7 +30,7 @@ Labels = NDArray[np.bool_]
 Seen = tuple[bool, str]
 
 
-def sensitivity(plan: BoxPlan, dice: Randomness) -> Seen:
+def sensitivity(plan: BoxPlan, randomness: Randomness) -> Seen:
     """One training row changes every depth by at most 1: else each answer tells twice as much as it is charged.
 
     Of stumps this holds given the pair and the cut, which are chosen privately; there, one row must change the losses
@@ -38,17 +38,17 @@ def sensitivity(plan: BoxPlan, dice: Randomness) -> Seen:
     many rows the side that has the least got.
     """
     if not isinstance(plan, StumpsPlan):
-        most = _of_box(plan, dice.secret(0))
+        most = _of_box(plan, randomness.secret(0))
         return most <= 1, f"one row changes a depth by {most} at most"
     most, least, cut = 0, 0, 0
     for number, share in enumerate((0.3, 0.5, 0.7)):
-        values, labels = _noisy_rows(plan.declared, share, dice.words(number, plan.declared))
+        values, labels = _noisy_rows(plan.declared, share, randomness.words(number, plan.declared))
         counts = _counts(labels)
         for row in range(0, plan.declared, _STEP):
             order = np.append(np.delete(np.arange(plan.declared), row), row)
             pair = values[order], labels[order]
             for upward, count in product((True, False), counts):
-                most = max(most, _of_stump(plan, dice.secret(number), *pair, Stump(0, upward), count))
+                most = max(most, _of_stump(plan, randomness.secret(number), *pair, Stump(0, upward), count))
             least = max(least, _of_least_losses(*pair))
             cut = max(cut, _of_cut_losses(*pair))
     says = f"one row changes a depth by {most} at most, losses of pairs by 0 to {least}, losses of cuts within {cut}"

@@ -1,4 +1,4 @@
-"""What is audited, as one number: a broken-off audit goes on only with the very software that it began with."""
+"""A fingerprint of the software: an interrupted audit is resumed only with the same software."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tells how the processor times of several classes of work compare, and whether it could have told 1 %.
+"""Compares the processor times of several classes of work, and checks that it would have detected 1 %.
 
 All that is timed is made afresh again and again, because where it happens to lie in memory can make a difference for as
 long as it lies there: what counts is the median over these epochs, whose confidence interval needs no law of the noise.
@@ -26,19 +26,19 @@ from oracle.audit.randomness import SEED_BYTES, Randomness
 __all__ = ["ALLOWED", "LOOKS", "PLANTED", "TURNS", "Classes", "Measured", "Timing", "Work", "burn", "measure"]
 
 PLANTED: Final = 0.01
-"""What the control has to do more, and what must be seen (part of a piece of work)."""
+"""The control's extra work, which must be detected (as a share of a piece of work)."""
 
 ALLOWED: Final = 0.004
-"""A class may be so much slower or quicker: less cannot be told from the machine's moods."""
+"""Allowed relative difference of a class: less cannot be told from the machine's noise."""
 
 LOOKS: Final = (64, 128, 256, 512, 1024)
-"""Numbers of epochs after which one looks at what was found; the last one is the most there are."""
+"""Numbers of epochs after which the result is evaluated; the last is the maximum."""
 
 TURNS: Final = 5
 """Turns of an epoch."""
 
 _WARM: Final = 1
-"""Turns before them that do not count; how long 1 % is, is measured in them."""
+"""Warm-up turns, which measure how long 1 % is and do not count."""
 
 _QUANTILE: Final = 0.25
 """Of an epoch's times of one class the one that counts: below the median, as other processes only ever add.
@@ -48,10 +48,10 @@ What the control has to do more is 1 % of it, so of a median answer it is no mor
 
 _TRIALS: Final = 9
 _TRIAL_STEPS: Final = 2_000
-"""How often, and with how many steps, the control's extra work is timed by itself."""
+"""Repetitions and steps with which the control's extra work is timed by itself."""
 
 _COLLECT: Final = 16
-"""Epochs between two collections of garbage, which is left alone while time is taken."""
+"""Epochs between two garbage collections; there are none while time is measured."""
 
 
 class Work(NamedTuple):
@@ -84,7 +84,7 @@ class Classes(NamedTuple):
 _DICE: Final = Randomness(bytes(SEED_BYTES), "order of what is timed")
 
 Make = Callable[[int], Classes]
-"""Makes all of an epoch's work afresh."""
+"""Makes an epoch's work anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Measured:
 
 
 def burn(steps: int) -> None:
-    """Do so many steps (some nanoseconds each) of work that leaves nothing behind."""
+    """Do so many steps of work, some nanoseconds each, without side effects."""
     for _ in repeat(None, steps):
         pass
 

@@ -1,4 +1,4 @@
-"""Checks of what a privacy proof takes for granted and no short game would show: each looks at the real thing.
+"""Checks of what the privacy proofs assume and no short game would show, on the real code.
 
 Where each could fail, and what a failure would mean, stands in its docstring.
 """
@@ -16,17 +16,17 @@ from oracle.accounting.ledger import PhaseEnded
 from oracle.audit.counting import counted, one_place
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
-from oracle.audit.learner_checks import LEARNER_CHECKS
+from oracle.audit.learner_checks import bits_end, key_let_go, loss_spread, mean_moves, nothing_left, own_draws
 from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
-from oracle.audit.trials import asked, stream, trained
+from oracle.audit.trials import ask, stream, trained
 from oracle.audit.unique_draws import fresh_draws
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
-from oracle.planning.plan import BoxPlan
-from oracle.predictors.base import StateArrays
+from oracle.planning.plan import BoxPlan, Plan
+from oracle.predictors.base import Answers, StateArrays
 from oracle.predictors.kinds import restore_predictor
 from oracle.predictors.sides import SideBank
 from oracle.runtime.shard import Shard
@@ -36,7 +36,7 @@ __all__ = ["CHECKS", "run_check", "structure_names"]
 
 _EPSILON, _DELTA = 4.0, 0.01
 _ROWS: Final = 48
-"""Rounds that most checks look at one by one."""
+"""Rounds that most checks examine one by one."""
 
 Floats = NDArray[np.float64]
 Seen = tuple[bool, str]
@@ -46,14 +46,14 @@ def _same(left: StateArrays, right: StateArrays) -> bool:
     return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
 
 
-def exact_noise(plan: BoxPlan, dice: Randomness) -> Seen:
+def exact_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
     """What the sides answer with is the plan's: thresholds, scales, and noise that is the integer law's to 128 bits.
 
     Floating-point noise has gaps that give single records away. Every edge at which an answer changes is found by
     bisection, and compared with the law at high precision.
     """
     phase = plan.phases[0]
-    addresses = Addresses(PhaseKey(dice.secret(0)), len(plan.features))
+    addresses = Addresses(PhaseKey(randomness.secret(0)), len(plan.features))
     bank = SideBank.begin(phase, addresses, [np.full(phase.start.points, np.inf)])
     worst = max(
         exact_between(bank.start, phase.start),
@@ -66,34 +66,43 @@ def exact_noise(plan: BoxPlan, dice: Randomness) -> Seen:
     return bool(worst <= allowed), seen
 
 
-def one_draw(plan: BoxPlan, dice: Randomness) -> Seen:
+def restored(plan: Plan, randomness: Randomness) -> Seen:
     """A restored state gives every round the noise it would have had: else a crash is a second release."""
-    count = plan.phases[0].rounds + _ROWS
-    queries = stream(plan, count)
-    for number, cut in enumerate((0, count // 3, plan.phases[0].rounds - 1, plan.phases[0].rounds + 1)):
-        predictor = trained(plan, dice.secret(number))
-        predictor.answer(queries[:cut], asked(cut))
+    rounds = plan.phases[0].rounds
+    cuts = (0, rounds // 3, rounds - 1, rounds + 1) if isinstance(plan, BoxPlan) else (0, 3, min(rounds - 1, _ROWS))
+    queries = stream(plan, cuts[-1] + _ROWS)
+    for number, cut in enumerate(cuts):
+        predictor = trained(plan, randomness.secret(number))
+        ask(predictor, queries[:cut])
         state = predictor.export()
-        runs = [restore_predictor(plan, state), restore_predictor(plan, state), predictor]
-        answers = [run.answer(queries[cut:], asked(count - cut)) for run in runs]
-        for other in answers[1:]:
-            if not np.array_equal(answers[0].labels, other.labels) or not np.array_equal(answers[0].tag, other.tag):
-                return False, f"a state restored at round {cut} answers otherwise than before"
-    return True, "four states restored twice: every answer and tag again"
+        again = [restore_predictor(plan, {name: array.copy() for name, array in state.items()}) for _ in range(2)]
+        expected, *answers = [ask(run, queries[cut:]) for run in (predictor, *again)]
+        if not all(_equal(expected, one) for one in answers):
+            return False, f"a state restored at round {cut} answers otherwise than before"
+    return True, f"{len(cuts)} states restored twice: every answer and tag again"
 
 
-def own_noise(plan: BoxPlan, dice: Randomness) -> Seen:
+def _equal(left: Answers, right: Answers) -> bool:
+    values = [np.zeros(0) if one.values is None else one.values for one in (left, right)]
+    return (
+        np.array_equal(left.labels, right.labels)
+        and np.array_equal(left.tag, right.tag)
+        and np.array_equal(values[0], values[1], equal_nan=True)
+    )
+
+
+def own_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
     """A round's noise depends on nothing that came before: where a query left no state, later answers are the same."""
     unmoved = 0
     for number in range(_ROWS):
-        base = trained(plan, dice.secret(number // 8)).export()
+        base = trained(plan, randomness.secret(number // 8)).export()
         tail = stream(plan, _ROWS)
         states, answers = [], []
         for hidden in (-5.0 - number, -50.0 - number):
             predictor = restore_predictor(plan, base)
-            predictor.answer(np.full((1, 1), hidden), asked(1))
+            ask(predictor, np.full((1, 1), hidden))
             states.append(predictor.export())
-            answers.append(predictor.answer(tail, asked(_ROWS)))
+            answers.append(ask(predictor, tail))
         if _same(*states):
             unmoved += 1
             if not np.array_equal(answers[0].labels, answers[1].labels):
@@ -101,13 +110,12 @@ def own_noise(plan: BoxPlan, dice: Randomness) -> Seen:
     return unmoved > 0, f"{unmoved} queries that left no state: no later answer changed"
 
 
-def ratcheted(plan: BoxPlan, dice: Randomness) -> Seen:
+def ratcheted(plan: BoxPlan, randomness: Randomness) -> Seen:
     """Each phase has a key from which the one before cannot be had: else a state that leaks opens all past noise."""
-    secret = dice.secret(0)
+    secret = randomness.secret(0)
     predictor = trained(plan, secret)
     keys = [secret, predictor.export()["key"].tobytes()]
-    count = plan.phases[0].rounds
-    ended = predictor.answer(stream(plan, count), asked(count)).events
+    ended = ask(predictor, stream(plan, plan.phases[0].rounds)).events
     state = predictor.export()
     keys.append(state["key"].tobytes())
     if not any(isinstance(event, PhaseEnded) for event in ended):
@@ -117,9 +125,9 @@ def ratcheted(plan: BoxPlan, dice: Randomness) -> Seen:
     return good, "each phase has its own key, and holds no older one" if good else "a phase's key outlives it"
 
 
-def no_deduplication(plan: BoxPlan, dice: Randomness) -> Seen:
+def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     """Two messages are two rounds, whatever they say: else whoever guesses an id is given a hidden answer."""
-    predictor = trained(plan, dice.secret(0))
+    predictor = trained(plan, randomness.secret(0))
     first = Snapshot.first(plan.digest, predictor.export())
     messages = [
         Delivery(place, b'{"id":"one","x":[0.%d]}' % (25 + place % 2), "application/json") for place in range(1, 10)
@@ -133,7 +141,7 @@ def no_deduplication(plan: BoxPlan, dice: Randomness) -> Seen:
 
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     "thresholds and noise are the plan's, exactly": exact_noise,
-    "one draw for one round, also after a restart": one_draw,
+    "one draw for one round, also after a restart": restored,
     "a draw serves one round only": fresh_draws,
     "a round's noise is its own": own_noise,
     "a query stands in one place": one_place,
@@ -142,13 +150,34 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     "mediums are counted up to K": counted,
     "one message, one round": no_deduplication,
 }
-"""By what must hold."""
+"""Of predictors with armed sides, by what must hold."""
+
+_ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
+    "a restored state answers on as before": restored,
+    "the genesis key is let go": key_let_go,
+    "a draw serves once only": own_draws,
+    "each message is a round": no_deduplication,
+}
+
+_LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]] = {
+    "classical": {
+        "a query leaves nothing behind": nothing_left,
+        "one row moves losses within the plan's spread": loss_spread,
+        **_ALL,
+    },
+    "bisection": {
+        "one row moves the mean by 1/n": mean_moves,
+        "bits end with the learning rounds": bits_end,
+        **_ALL,
+    },
+}
+"""By predictor, and what must hold."""
 
 
 def structure_names() -> list[tuple[str, str]]:
     """Return (target, check) of all: every check of every predictor whose claims are proved."""
     armed = [(target.name, name) for target in TARGETS if target.profile == "tight" for name in CHECKS]
-    return armed + [(learner.name, name) for learner in LEARNERS for name in LEARNER_CHECKS[learner.predictor]]
+    return armed + [(learner.name, name) for learner in LEARNERS for name in _LEARNER_CHECKS[learner.predictor]]
 
 
 def run_check(target: str, name: str, seed: bytes) -> Check:
@@ -157,15 +186,15 @@ def run_check(target: str, name: str, seed: bytes) -> Check:
     Args:
         target: Name of the predictor.
         name: Of the check.
-        seed: Of the auditor's dice.
+        seed: Of the audit's randomness.
     """
     started = time.process_time()
-    dice = Randomness(seed, f"{target}|{name}")
+    randomness = Randomness(seed, f"{target}|{name}")
     learner = next((one for one in LEARNERS if one.name == target), None)
     if learner is not None:
-        passed, says = LEARNER_CHECKS[learner.predictor][name](learner.plan(_EPSILON), dice)
+        passed, says = _LEARNER_CHECKS[learner.predictor][name](learner.plan(_EPSILON), randomness)
     else:
-        passed, says = CHECKS[name](small_plan(_target(target), _EPSILON, _DELTA), dice)
+        passed, says = CHECKS[name](small_plan(_target(target), _EPSILON, _DELTA), randomness)
     return Check(
         cell=f"structure|{target}|{name}",
         target=target,

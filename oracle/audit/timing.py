@@ -1,4 +1,4 @@
-"""Does the time of an answer depend on what is private? One query, asked of states that answer it differently.
+"""Checks that an answer's time is independent of private data: one query to states that answer it differently.
 
 The query's bytes are always the same; what differs is which side decides it, and which label it gets, by the training
 rows alone. Processor time of the whole way from message to reply is taken (`oracle.audit.stopwatch`). The check passes
@@ -75,7 +75,7 @@ _SHIFTS: Final[dict[str, tuple[float, float]]] = {
 """Where the box lies, by how it answers the query (0, 0)."""
 
 
-def _shards(dice: Randomness, epoch: int) -> tuple[dict[str, Shard], Shard]:
+def _shards(randomness: Randomness, epoch: int) -> tuple[dict[str, Shard], Shard]:
     """Make the states of an epoch, in an order of its own, and one more that answers like one of them.
 
     The one more is like another class, and made at another place in the order, from epoch to epoch.
@@ -86,7 +86,7 @@ def _shards(dice: Randomness, epoch: int) -> tuple[dict[str, Shard], Shard]:
     shards: dict[str | None, Shard] = {}
     for place in range(len(wanted)):
         name = wanted[(epoch + place) % len(wanted)]
-        trainer = new_trainer(plan, dice.secret(epoch))
+        trainer = new_trainer(plan, randomness.secret(epoch))
         trainer.add(_rows(_SHIFTS[name or like]), np.ones(8 * _POINTS, dtype=np.bool_))
         shards[name] = Shard(plan, Snapshot.first(plan.digest, trainer.finish().export()))
     return {name: shards[name] for name in names}, shards[None]
@@ -101,20 +101,20 @@ def run_timing(name: str, seed: bytes, miss: float, looks: Sequence[int] = LOOKS
 
     Args:
         name: Which.
-        seed: Of the auditor's dice.
+        seed: Of the audit's randomness.
         miss: Probability that it says anything wrong by chance, in (0, 1).
         looks: Numbers of epochs after which it may end.
         turns: Of each epoch.
     """
     started = time.process_time()
-    dice = Randomness(seed, f"timing|{name}")
+    randomness = Randomness(seed, f"timing|{name}")
     bodies = [Delivery(place, b'{"id":"q","x":[0.0,0.0]}', "application/json") for place in range(1, TIMINGS[name] + 1)]
 
     def work(shard: Shard) -> Work:
         return Work(partial(shard.process, bodies), shard.settle)
 
     def make(number: int) -> Classes:
-        shards, like = _shards(dice, number)
+        shards, like = _shards(randomness, number)
         return Classes({label: work(shard) for label, shard in shards.items()}, work(like))
 
     found = measure(make, miss=miss, looks=looks, turns=turns)
@@ -138,7 +138,7 @@ def _says(found: Measured, turns: int) -> str:
         verdict = f"no class is more than {100.0 * found.most:.2f} % of an answer away from the others"
     else:
         verdict = (
-            f"could not tell: the machine is too busy; a difference of {planted} would not have been seen; "
+            f"inconclusive: the machine is too busy to have detected a difference of {planted}; "
             "run it again on a quiet machine"
         )
     return (

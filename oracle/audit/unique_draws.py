@@ -1,4 +1,4 @@
-"""Every draw is one of its own: the proofs charge each (round, side) for one, and none is told twice."""
+"""Checks that every (round, side) has a noise draw of its own, as the proofs assume."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.randomness import Randomness
-from oracle.audit.trials import asked, stream, trained
+from oracle.audit.trials import ask, stream, trained
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.kinds import restore_predictor
@@ -25,7 +25,7 @@ Seen = tuple[bool, str]
 
 @contextmanager
 def recorded() -> Iterator[list[Words]]:
-    """Take note of all bits that noise and coins are made of: uint64[n, 2] each time that some are asked for.
+    """Record all bits drawn for noise and coins: uint64[n, 2] for each request.
 
     A record's coin is looked at again wherever a side of the record is asked for, and counts once.
     """
@@ -51,7 +51,7 @@ def recorded() -> Iterator[list[Words]]:
 
 
 def spread_bits(words: list[Words]) -> tuple[bool, str]:
-    """Return whether no half of any draw comes twice, and whether each of their 128 bits is now 0 and now 1.
+    """Return whether no half of a draw repeats, and each of the 128 bits takes both values.
 
     Of n draws of 64 uniform bits two are equal with a probability of n^2 / 2^65 at most.
     """
@@ -62,7 +62,7 @@ def spread_bits(words: list[Words]) -> tuple[bool, str]:
     return twice == 0 and fixed == 0, f"of {len(drawn)} draws {twice} came before, and {fixed} of 128 bits never change"
 
 
-def fresh_draws(plan: BoxPlan, dice: Randomness) -> Seen:
+def fresh_draws(plan: BoxPlan, randomness: Randomness) -> Seen:
     """Every round has a draw of its own for every side, of 128 bits, over re-arms and the end of a phase.
 
     And it shows: the same query at an edge is answered now so, now so, and not in pairs.
@@ -70,15 +70,14 @@ def fresh_draws(plan: BoxPlan, dice: Randomness) -> Seen:
     count = plan.phases[0].rounds + _ROWS
     queries = stream(plan, count)
     with recorded() as words:
-        predictor = trained(plan, dice.secret(0))
+        predictor = trained(plan, randomness.secret(0))
         first = predictor.export()
         for start in range(0, count, _BATCH):
-            part = queries[start : start + _BATCH]
-            predictor.answer(part, asked(len(part)))
+            ask(predictor, queries[start : start + _BATCH])
     fine, says = spread_bits(words)
     most = 0
     for value in stream(plan, _VALUES):
-        labels = restore_predictor(plan, first).answer(np.tile(value, (_ROWS, 1)), asked(_ROWS)).labels
+        labels = ask(restore_predictor(plan, first), np.tile(value, (_ROWS, 1))).labels
         pairs = labels.reshape(-1, 2)
         most = max(most, int(np.count_nonzero(pairs[:, 0] != pairs[:, 1])))
     return fine and most > 0, f"{says}; of {_ROWS // 2} pairs of rounds with one query up to {most} had two labels"

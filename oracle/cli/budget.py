@@ -70,7 +70,7 @@ def _events(path: Path) -> Iterator[LedgerEvent]:
     except OSError as exc:
         raise StorageError(f"{path}: {exc.strerror}") from exc
     except msgspec.MsgspecError as exc:
-        raise InputError("LEDGER", str(path), "must be a ledger of Perpetua, or a state folder") from exc
+        raise InputError("LEDGER", str(path), "must be a Perpetua ledger, or a state folder") from exc
 
 
 def _of_state(folder: Path) -> Iterator[LedgerEvent]:

@@ -181,5 +181,5 @@ class Uses:
         except (FileNotFoundError, NotADirectoryError):
             return None
         if len(use) != 2 * _USE_BYTES or not use.isalnum():
-            raise StateError(f"{self._marker}: its bytes are not the ones that were written")
+            raise StateError(f"{self._marker}: the file is damaged")
         return use

@@ -15,7 +15,7 @@ from oracle.state.folder import check_mode, newest_bytes, read_plan
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file
 from oracle.state.place import place_of
-from oracle.state.retired import Retired, erase_secrets, held_whole, key_digest, read_retired, write_retired
+from oracle.state.retired import Retired, erase_secrets, key_digest, lock_all, read_retired, write_retired
 from oracle.state.shards import shard_count, shard_folders, shard_name
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def run(
     if place_of(folder).shards > 1:
         raise RefusedError(f"{folder}: is one shard of a state; retire the whole state: {folder.resolve().parent}")
     folders = shard_folders(folder)
-    with held_whole(list(dict.fromkeys([folder, *folders]))):
+    with lock_all(list(dict.fromkeys([folder, *folders]))):
         retired = read_retired(folder)
         if retired is None:
             # 1. The last commit, if we know where.  2. The word: from here on it is retired.

@@ -26,7 +26,7 @@ from oracle.state.folder import read_plan
 from oracle.state.keys import mark_key, read_key_file
 from oracle.state.shards import refuse_copies, shard_count, shard_folder
 from oracle.state.waiting import DeferredStore
-from oracle.telemetry.ledger_event import standing
+from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
@@ -181,7 +181,7 @@ class _ServedShard:
 
         def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
             stops = model.settings.stop_at_of(partition)
-            return standing(version, record, started=started, begins=source.begins, stops=stops)
+            return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
         self._store = DeferredStore(shard_folder(config.state.folder, partition), model.master_key)
         sink = KafkaSink(model.settings, partition, source, told=reporter)

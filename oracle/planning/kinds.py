@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from oracle.errors import PlanError, beyond_us
+from oracle.errors import PlanError, newer_version
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan, check_bisection_model
 from oracle.planning.bisection.tight import (
     bisection_as_paper,
@@ -147,7 +147,7 @@ def decode_plan(data: bytes) -> Plan:
     try:
         header = msgspec.json.decode(data, type=_Header)
         if header.version > PLAN_VERSION:
-            msg = f"plan: {beyond_us(header.version, PLAN_VERSION)}"
+            msg = f"plan: {newer_version(header.version, PLAN_VERSION)}"
             raise PlanError(msg)
         if header.version < 1:
             msg = f"plan: version = {header.version}: no Perpetua wrote such a plan"

@@ -1,7 +1,6 @@
 """Receipt keys: an Ed25519 key in a private file, and its public part beside it for those who check receipts."""
 
 import contextlib
-import re
 from pathlib import Path
 from typing import Final
 
@@ -9,11 +8,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from oracle.errors import KeyFileError
 from oracle.state.files import read_private, write_exclusive
+from oracle.state.keys import parse_key_file
 
 __all__ = ["public_key_path", "read_public_key", "signing_key"]
 
 _SECRET, _PUBLIC = "perpetua-receipt-key 1", "perpetua-receipt-public-key 1"
-_KEY_BYTES: Final = 32
 _LIMIT: Final = 4096
 
 
@@ -38,13 +37,13 @@ def signing_key(path: Path) -> Ed25519PrivateKey:
         text = read_private(path, _LIMIT)
     except OSError as exc:
         raise KeyFileError(f"receipt key {path}: {exc.strerror}") from exc
-    key = Ed25519PrivateKey.from_private_bytes(_key_of(path, text, _SECRET))
+    key = Ed25519PrivateKey.from_private_bytes(parse_key_file("receipt key", path, text, _SECRET))
     public, raw = public_key_path(path), key.public_key().public_bytes_raw()
     with contextlib.suppress(FileExistsError):
         if not public.exists():
             write_exclusive(public, f"{_PUBLIC}\n{raw.hex()}\n".encode())
     if read_public_key(public) != raw:
-        raise KeyFileError(f"receipt key {public}: not the public part of {path}; move it away, and it is made again")
+        raise KeyFileError(f"receipt key {public}: not the public part of {path}; move it away to have it made again")
     return key
 
 
@@ -55,13 +54,6 @@ def read_public_key(path: Path) -> bytes:
         KeyFileError: It is none, or cannot be read.
     """
     try:
-        return _key_of(path, path.read_bytes()[:_LIMIT], _PUBLIC)
+        return parse_key_file("receipt key", path, path.read_bytes()[:_LIMIT], _PUBLIC)
     except OSError as exc:
         raise KeyFileError(f"receipt key {path}: {exc.strerror}") from exc
-
-
-def _key_of(path: Path, text: bytes, first_line: str) -> bytes:
-    match = re.fullmatch(rf"{first_line}\n([0-9a-f]{{{2 * _KEY_BYTES}}})\n?".encode(), text)
-    if match is None:
-        raise KeyFileError(f"receipt key {path}: not a key file (a line {first_line!r}, then a line of hex digits)")
-    return bytes.fromhex(match[1].decode())

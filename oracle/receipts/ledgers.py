@@ -1,4 +1,4 @@
-"""Ledgers as receipts are checked against them: read from a file or from what a bus delivered.
+"""Checks receipts against ledgers, read from a file or as a bus delivered them.
 
 What a ledger cannot show: no event names its plan, so a ledger is known by the rounds, epsilon and deltas of its
 phases only; and forks are on the ledger topic of a model on Kafka only. Elsewhere they are recorded beside the state
@@ -52,7 +52,7 @@ UNSEEN: Final = (
     "forks (only the ledger of a model on Kafka shows them)",
     "which plan it is but for the phases (no event names the plan)",
 )
-"""What `against_ledger` always leaves open, in words; the rounds it leaves open but where `shows_rounds`."""
+"""What `against_ledger` cannot check, in words; nor the rounds, unless `shows_rounds`."""
 
 
 def read_ledger(path: Path, shard: str | None = None) -> list[LedgerEvent]:
@@ -79,11 +79,11 @@ def read_ledger(path: Path, shard: str | None = None) -> list[LedgerEvent]:
             "ledger shard", shard, f"must be one of {', '.join(name or 'lines without one' for name in shards)}"
         )
     if shard is None and len(shards) > 1:
-        raise InputError("ledger", str(path), f"has events of {', '.join(shards)}: say of which shard they are to be")
+        raise InputError("ledger", str(path), f"has events of {', '.join(shards)}: name one shard")
     try:
         return [decode(event) for name, event in keyed if shard in {None, name}]
     except msgspec.MsgspecError as exc:
-        raise InputError("ledger", str(path), "must be a ledger of Perpetua") from exc
+        raise InputError("ledger", str(path), "must be a Perpetua ledger") from exc
 
 
 def _keyed(line: bytes) -> tuple[bytes, bytes]:
@@ -116,7 +116,7 @@ def against_ledger(statement: Statement, events: Sequence[LedgerEvent]) -> list[
 
 
 def shows_rounds(statement: Statement, events: Sequence[LedgerEvent]) -> bool:
-    """Return whether a ledger, which agrees with a statement, says that so many rounds were answered as it does.
+    """Return whether a ledger that agrees with a statement also confirms its number of rounds.
 
     A phase that ends and a shard that starts or stops say it; between these, rounds are no events.
     """
@@ -125,15 +125,15 @@ def shows_rounds(statement: Statement, events: Sequence[LedgerEvent]) -> bool:
 
 
 def _contradictions(told: list[LedgerEvent]) -> Iterator[str]:
-    """Yield what happens once and is told in several ways."""
+    """Yield events that can happen only once and have several versions."""
     kinds = ((PhaseStarted, "beginning"), (PhaseEnded, "end"))
     for kind, name in kinds:
         times = Counter(event.phase for event in told if isinstance(event, kind))
         for phase, ways in sorted(times.items()):
             if ways > 1:
-                yield f"phase {phase}: the ledger contradicts itself: it tells the phase's {name} in {ways} ways"
+                yield f"phase {phase}: the ledger contradicts itself: {ways} different events for the phase's {name}"
     if sum(isinstance(event, PlanEnded) for event in told) > 1:
-        yield "the ledger contradicts itself: it tells the plan's end in several ways"
+        yield "the ledger contradicts itself: several different events for the plan's end"
 
 
 def _foreign(plan: Plan, told: list[LedgerEvent]) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _foreign(plan: Plan, told: list[LedgerEvent]) -> Iterator[str]:
             continue
         if type(event) not in named and not _possible(plan, event):
             named.add(type(event))
-            yield f"the ledger is not of the receipt's plan, by which no {_name(event)} is like that of {_place(event)}"
+            yield f"the ledger is of another plan: the receipt's allows no {_name(event)} like that of {_place(event)}"
 
 
 def _name(event: LedgerEvent) -> str:
@@ -177,7 +177,7 @@ def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for
 
 
 def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase_round: int) -> bool:
-    """Return whether the guarantee in the event is the plan's, so many rounds into the event's phase."""
+    """Return whether an event's guarantee is the plan's at that round of its phase."""
     start = phase_started(plan, event.phase)
     return (event.epsilon, event.delta, event.delta_spent, event.delta_limit, event.nominal, event.covers) == (
         start.epsilon,
@@ -190,7 +190,7 @@ def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase
 
 
 def _phases(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
-    """Yield where the ledger lacks a phase of the statement, or has another one in its place."""
+    """Yield phases of the statement that the ledger lacks or has otherwise."""
     started: dict[int, list[PhaseStarted]] = {}
     ended: dict[int, list[PhaseEnded]] = {}
     for event in told:
@@ -201,17 +201,17 @@ def _phases(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
     for line in statement.phases:
         wanted = (line.first_round, line.rounds, line.epsilon, line.delta)
         if line.phase not in started and (line.answered or line.phase > 1):
-            yield f"phase {line.phase}: the ledger does not know it"
+            yield f"phase {line.phase}: missing from the ledger"
         for start in started.get(line.phase, []):
             if (start.round, start.rounds, start.epsilon, start.delta) != wanted:
                 yield f"phase {line.phase}: the ledger has other rounds, epsilon or delta"
         ends = {end.round for end in ended.get(line.phase, [])}
         if line.answered == line.rounds and ends != {line.first_round + line.rounds}:
-            yield f"phase {line.phase}: the ledger does not say that it ended, or not where it did"
+            yield f"phase {line.phase}: the ledger has no end of it, or one at another round"
 
 
 def _rearms(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
-    """Yield where the re-arms before the statement's round are not as many as it says, or the ledger itself says.
+    """Yield counts of re-arms, of the statement or of the ledger itself, that its events contradict.
 
     An event's round is the one before whose query the side was armed, so after `round` rounds the sides were armed
     afresh before rounds below `round`. No round arms a side twice: equal events are one.

@@ -124,7 +124,7 @@ def tag_commitment(plan_digest: bytes, rounds: int, tag: bytes) -> str:
 
 
 def make_statement(folder: Path, master_key: bytes, software: str, origins: Sequence[Path] = ()) -> Statement:
-    """Return what the newest snapshot of a state folder stands for; the folder may be served meanwhile.
+    """Return the statement of a state folder's newest snapshot; the folder may be served meanwhile.
 
     Args:
         folder: The state folder.
@@ -145,7 +145,7 @@ def make_statement(folder: Path, master_key: bytes, software: str, origins: Sequ
 
 
 def statement_of(plan: Plan, snapshot: Snapshot, forks: int, software: str) -> Statement:
-    """Return what a snapshot of a plan's state stands for, with so many forks of the state."""
+    """Return the statement of a snapshot of a plan's state that was forked so many times."""
     return Statement(
         software=software,
         issued=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -201,7 +201,7 @@ def seal(statement: Statement, key: Ed25519PrivateKey) -> bytes:
 
 
 class ForgedReceiptError(PerpetuaError):
-    """The receipt was not signed as it says, or not by whom it should be: a check that failed."""
+    """The signature is invalid, or by another key than required: a check that failed."""
 
 
 def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
@@ -226,13 +226,13 @@ def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
         signer, signature = bytes.fromhex(receipt.public_key), bytes.fromhex(receipt.signature)
         key = Ed25519PublicKey.from_public_bytes(signer)
     except (msgspec.MsgspecError, ValueError) as exc:
-        raise InputError("receipt", str(path), "must be a receipt of Perpetua") from exc
+        raise InputError("receipt", str(path), "must be a Perpetua receipt") from exc
     if public_key is not None and signer != public_key:
-        raise ForgedReceiptError(f"signed by key {signer.hex()}, not by the one that you gave, {public_key.hex()}")
+        raise ForgedReceiptError(f"signed by key {signer.hex()}, not by the key you gave, {public_key.hex()}")
     try:
         key.verify(signature, _DOMAIN + raw)
     except InvalidSignature as exc:
-        raise ForgedReceiptError("the signature does not belong to the statement, which was changed") from exc
+        raise ForgedReceiptError("the signature does not match the statement: it was changed") from exc
     try:
         statement = msgspec.json.decode(raw, type=Statement)
     except msgspec.MsgspecError as exc:
@@ -251,11 +251,11 @@ def _refuse_unprintable(statement: Statement) -> None:
     for name in _PRINTED:
         text: str = getattr(statement, name)
         if not text.isprintable() or "\\" in text:
-            raise InputError(f"receipt.{name}", text, "must have printable characters only, and no backslash")
+            raise InputError(f"receipt.{name}", text, "must have only printable characters and no backslash")
 
 
 def armed_sides(plan: Plan) -> int:
-    """Return how many sides a run of the plan has that can be armed afresh; they are numbered from 0.
+    """Return how many sides of a run of the plan can be armed afresh; they are numbered from 0.
 
     Those of boxes, and of stumps the one or two of the chosen feature; other predictors arm none.
     """
@@ -263,7 +263,7 @@ def armed_sides(plan: Plan) -> int:
 
 
 def verify_statement(statement: Statement) -> list[str]:
-    """Work everything out again that follows from the plan; return what does not hold, in words.
+    """Recompute everything that follows from the plan; return what does not hold, in words.
 
     Raises:
         PlanError: The plan cannot be read.
@@ -290,7 +290,7 @@ def verify_statement(statement: Statement) -> list[str]:
 
 
 def _out_of_range(statement: Statement, plan: Plan) -> Iterator[str]:
-    """Yield what no run of the plan can come to; no round arms a side twice."""
+    """Yield figures that no run of the plan can reach; no round arms a side twice."""
     most = max(statement.round, 0) * armed_sides(plan)
     if not 0 <= statement.rearms <= most:
         yield f"re-arms = {statement.rearms}: must be from 0 to {most}, once a round and side"

@@ -1,4 +1,4 @@
-"""Ledgers that hold some kinds of events: one line of JSON each, appended and never rewritten."""
+"""Ledger files beside a state: one JSON event a line, appended and never rewritten."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ EventT = TypeVar("EventT", bound=LedgerEvent)
 
 
 def read_events(path: Path, kind: type[EventT] | tuple[type[EventT], ...], noun: str) -> list[EventT]:
-    """Return the events of a file, oldest first; none where there is no file.
+    """Return the events of a file, oldest first; an empty list if there is no file.
 
     Args:
         path: The file.
@@ -46,7 +46,7 @@ def record_event(
     noun: str,
     done: str,
 ) -> EventT:
-    """Record one more event, durably, before anything of it is shown.
+    """Append an event durably, before anything of it is shown.
 
     Args:
         path: The file; it is made where there is none.

@@ -1,14 +1,26 @@
-"""Private files: made with mode 0600, written whole or not at all, read only where nobody else can."""
+"""Private files: created with mode 0600, written atomically, and not read if others can read them."""
 
 import contextlib
 import os
 import stat
 from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from oracle import durable
-from oracle.errors import StorageError
+from oracle.errors import NewerVersionError, StateError, StorageError, newer_version
 
-__all__ = ["finish_exclusive", "read_private", "replace_durably", "write_exclusive"]
+__all__ = ["finish_exclusive", "read_private", "read_versioned", "replace_durably", "write_exclusive"]
+
+
+class _Versioned(Protocol):
+    @property
+    def version(self) -> int: ...
+
+
+VersionedT = TypeVar("VersionedT", bound=_Versioned)
+
 
 _TOO_OPEN = 0o077
 
@@ -45,7 +57,7 @@ def replace_durably(path: Path, data: bytes) -> None:
 
 
 def finish_exclusive(path: Path) -> None:
-    """Unlink the second name that a crash within `write_exclusive` may have left of a file that is there.
+    """Unlink the temporary name that a crash within `write_exclusive` may have left.
 
     Raises:
         StorageError: It could not be unlinked.
@@ -70,3 +82,29 @@ def read_private(path: Path, limit: int | None = None) -> bytes:
             how = f"(mode {stat.S_IMODE(mode):04o}); close it with: chmod 600 {path}"
             raise PermissionError(0, f"readable by others {how}")
         return file.read() if limit is None else file.read(limit)
+
+
+def read_versioned(path: Path, kind: type[VersionedT], highest: int) -> VersionedT | None:
+    """Read a struct from a JSON file; None if there is no file.
+
+    Args:
+        path: The file.
+        kind: The struct's type.
+        highest: The highest version that is read.
+
+    Raises:
+        NewerVersionError: A newer Perpetua wrote it.
+        StateError: It is damaged.
+        StorageError: It cannot be read.
+    """
+    try:
+        found = msgspec.json.decode(durable.read(path), type=kind)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
+    except msgspec.MsgspecError as exc:
+        raise StateError(f"{path}: the file is damaged") from exc
+    if found.version > highest:
+        raise NewerVersionError(f"{path}: {newer_version(found.version, highest)}")
+    return found

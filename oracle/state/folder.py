@@ -35,6 +35,7 @@ __all__ = [
     "check_lock",
     "check_mode",
     "is_held",
+    "load_newest",
     "newest_bytes",
     "peek_folder",
     "read_plan",
@@ -63,7 +64,7 @@ class FolderStore:
 
     @classmethod
     def open(cls, folder: Path, master_key: bytes) -> Self:
-        """Make the folder if it is missing, hold it, and clean up what a crash left half-written.
+        """Create the folder if it is missing, lock it, and clean up after a crash.
 
         Args:
             folder: The folder; only its last part is made.
@@ -96,19 +97,14 @@ class FolderStore:
         self.close()
 
     def load_latest(self, plan_digest: bytes) -> Snapshot | None:
-        """See `Store.load_latest`. Older generations that a crash left over are erased once the newest proved good."""
-        data = self.latest_bytes()
-        if data is None:
-            return None
-        snapshot = self.bound(
-            decode(data, self._master_key, plan_digest)
-        )  # before its phase, and so its key, has ended
-        hand_over(self._folder, snapshot.generation)
-        self._erase_older()
+        """See `Store.load_latest`. Older generations left by a crash are erased once the newest has been decoded."""
+        snapshot = load_newest(self._folder, self._master_key, plan_digest)
+        if snapshot is not None:
+            self._erase_older()
         return snapshot
 
     def latest_bytes(self) -> bytes | None:
-        """See `Store.latest_bytes`."""
+        """Return the newest snapshot as it stands, encrypted; None if there is none (see `newest_bytes`)."""
         return newest_bytes(self._folder)
 
     def save(self, snapshot: Snapshot) -> None:
@@ -140,7 +136,12 @@ class FolderStore:
         return written_at(self._folder)
 
     def write_plan(self, plan: bytes) -> None:
-        """See `Store.write_plan`."""
+        """Keep the plan's canonical JSON, durably.
+
+        Raises:
+            ForeignPlanError: There is another plan already, or a snapshot of another plan.
+            StorageError: It could not be written.
+        """
         self._check_held()
         present = self.read_plan()
         if present == plan:
@@ -151,11 +152,11 @@ class FolderStore:
         replace_durably(self._folder / _PLAN, plan)
 
     def read_plan(self) -> bytes | None:
-        """See `Store.read_plan`."""
+        """See `read_plan`."""
         return read_plan(self._folder)
 
     def close(self) -> None:
-        """See `Store.close`."""
+        """Let another process hold the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -165,7 +166,7 @@ class FolderStore:
             raise StateError(f"state folder {self._folder}: the store is closed")
 
     def _settle(self) -> None:
-        """Make durable what a process that died has named and not synced, then erase what it left half-written."""
+        """Sync names that a dead process left unsynced, then erase its temporary files."""
         try:
             durable.sync_folder(self._folder)
         except OSError as exc:
@@ -214,6 +215,21 @@ def newest_bytes(folder: Path) -> bytes | None:
     return _read_newest(folder, _read_file)
 
 
+def load_newest(folder: Path, master_key: bytes, plan_digest: bytes) -> Snapshot | None:
+    """Return a folder's newest snapshot without holding the folder, bound to its shard; None if there is none.
+
+    Raises:
+        StateError: See `decode`; or it is another shard's, or a program's that has answered without saving.
+        StorageError: It cannot be read.
+    """
+    snapshot = _read_newest(folder, lambda path: decode(_read_file(path), master_key, plan_digest))
+    if snapshot is None:
+        return None
+    snapshot = snapshot.bound(place_of(folder))  # before its phase, and so its key, has ended
+    hand_over(folder, snapshot.generation)
+    return snapshot
+
+
 def _read_newest(folder: Path, read: Callable[[Path], _Read]) -> _Read | None:
     refuse_retired(folder)
     for _ in range(_ATTEMPTS):
@@ -258,7 +274,7 @@ def read_plan(folder: Path) -> bytes | None:
 
 
 def check_mode(folder: Path) -> None:
-    """Refuse a folder that others can open, or that is none.
+    """Refuse a path that is no folder, or a folder that others can open.
 
     Raises:
         StateError: It is not private, or not a folder.
@@ -277,7 +293,7 @@ def check_mode(folder: Path) -> None:
 
 
 def check_lock(folder: Path) -> None:
-    """Refuse a folder whose lock this user cannot take; what another one left there is a common cause.
+    """Refuse a folder whose lock file this user cannot open, as one that another user left.
 
     Raises:
         StorageError: It cannot be opened.
@@ -293,7 +309,7 @@ def check_lock(folder: Path) -> None:
 
 
 def is_held(folder: Path) -> bool:
-    """Return whether some process holds the folder now. It makes and changes nothing."""
+    """Return whether a process holds the folder now; changes nothing."""
     try:
         descriptor = durable.open_regular(folder / _LOCK)
     except OSError:
@@ -341,7 +357,7 @@ def _peek_file(path: Path) -> PublicHeader:
         header = peek(file.read(HEADER_BYTES))
         size = os.fstat(file.fileno()).st_size
     if size < header.total_bytes:
-        raise TruncatedSnapshotError("snapshot: ends before the length that its header declares")
+        raise TruncatedSnapshotError("snapshot: shorter than its header declares")
     _check_name(path, header)
     return header
 
@@ -352,4 +368,4 @@ def _check_name(path: Path, header: PublicHeader) -> None:
     except ForeignShardError as exc:
         raise ForeignShardError(f"{path}: {exc}") from exc
     if path.name != f"snapshot-{header.generation:020d}.perp":
-        raise CorruptSnapshotError(f"{path}: was not written under this name")
+        raise CorruptSnapshotError(f"{path}: written under another name")

@@ -1,4 +1,4 @@
-"""The ledger of forks, beside the state folder or genesis file that they start from: what was spent on other logs.
+"""The ledger of forks, beside the state folder or genesis file that they start from.
 
 It holds public facts only (`ReplayForked`); what it is beside is left untouched.
 """
@@ -15,7 +15,7 @@ _NOUN = "fork"
 
 
 def forks_path(origin: Path) -> Path:
-    """Return where the forks of a state folder or genesis file are recorded; links do not lead to another place."""
+    """Return the path of the forks' ledger of a state folder or genesis file, with links resolved."""
     whole = origin.resolve()
     return whole.with_name(whole.name + ".forks.jsonl")
 
@@ -26,7 +26,7 @@ def read_forks(origin: Path) -> Sequence[ReplayForked]:
 
 
 def record_fork(origin: Path, make: Callable[[int], ReplayForked]) -> ReplayForked:
-    """Record one more fork, durably, before anything of it is shown (see `record_event`).
+    """Append a fork durably, before anything of it is shown (see `record_event`).
 
     Args:
         origin: The state folder or genesis file that is forked.

@@ -40,13 +40,14 @@ __all__ = [
     "Snapshot",
     "check_place",
     "decode",
+    "derive_key",
     "encode",
     "peek",
     "phase_key",
 ]
 
 KEY: Final = "key"
-"""Name of the phase key among a predictor's arrays; whatever else is keyed is derived from it when it is restored."""
+"""Name of the phase key among a predictor's arrays; all other keys are derived from it."""
 
 MASTER_KEY_BYTES = 32
 """Length of the master key."""
@@ -103,7 +104,7 @@ class Snapshot:
         )
 
     def bound(self, place: Place) -> Self:
-        """Return it as a snapshot of that shard, and of no other: what it is bound to is encrypted with it.
+        """Return the snapshot bound to this shard and no other; the binding is authenticated by the encryption.
 
         Raises:
             ForeignShardError: It is bound to another one.
@@ -117,14 +118,14 @@ class Snapshot:
 
 
 def check_place(origin: Origin | None, place: Place) -> None:
-    """Refuse a snapshot of another shard; one that is not bound is not refused.
+    """Refuse a snapshot that is bound to another shard.
 
     Raises:
         ForeignShardError: It is bound to another one.
     """
     if origin is not None and origin.place != place:
         raise ForeignShardError(
-            f"snapshot: it is of {origin.place}, and here {place} belongs; put each shard's own snapshot back"
+            f"snapshot: belongs to {origin.place}, but this is {place}; put back each shard's own snapshot"
         )
 
 
@@ -135,7 +136,7 @@ def phase_key(arrays: StateArrays) -> PhaseKey:
         CorruptSnapshotError: It holds none.
     """
     if KEY not in arrays:
-        raise CorruptSnapshotError("snapshot: it has no phase key")
+        raise CorruptSnapshotError("snapshot: has no phase key")
     return PhaseKey(arrays[KEY].tobytes())
 
 
@@ -163,7 +164,7 @@ def encode(snapshot: Snapshot, master_key: bytes) -> bytes:
         round=snapshot.round,
         position=snapshot.position,
         rearms=snapshot.rearms,
-        key_id=_derive(master_key, _KEY_ID_PURPOSE, snapshot.plan_digest, KEY_ID_BYTES),
+        key_id=derive_key(master_key, _KEY_ID_PURPOSE, snapshot.plan_digest, KEY_ID_BYTES),
         nonce=secrets.token_bytes(NONCE_BYTES),
         payload_bytes=len(payload) + _GCM_TAG_BYTES,
         origin=snapshot.origin,
@@ -190,19 +191,19 @@ def decode(data: bytes, master_key: bytes, plan_digest: bytes) -> Snapshot:
     """
     header = peek(data)
     if len(data) < header.total_bytes:
-        raise TruncatedSnapshotError("snapshot: ends before the length that its header declares")
+        raise TruncatedSnapshotError("snapshot: shorter than its header declares")
     if len(data) > header.total_bytes:
-        raise CorruptSnapshotError("snapshot: goes on behind the length that its header declares")
+        raise CorruptSnapshotError("snapshot: longer than its header declares")
     if header.plan_digest != plan_digest:
-        raise ForeignPlanError("snapshot: belongs to another plan than the one at hand")
-    if header.key_id != _derive(master_key, _KEY_ID_PURPOSE, plan_digest, KEY_ID_BYTES):
-        raise WrongKeyError("snapshot: was encrypted with another key than the one at hand")
+        raise ForeignPlanError("snapshot: belongs to another plan")
+    if header.key_id != derive_key(master_key, _KEY_ID_PURPOSE, plan_digest, KEY_ID_BYTES):
+        raise WrongKeyError("snapshot: encrypted with another key")
     try:
         payload = _cipher(master_key, plan_digest).decrypt(
             header.nonce, memoryview(data)[header.header_bytes :], data[: header.header_bytes]
         )
     except InvalidTag as exc:
-        raise CorruptSnapshotError("snapshot: the encrypted part is not the one that was written") from exc
+        raise CorruptSnapshotError("snapshot: the encrypted part is damaged") from exc
     tag, arrays = decode_payload(payload)
     return Snapshot(
         plan_digest=header.plan_digest,
@@ -218,7 +219,7 @@ def decode(data: bytes, master_key: bytes, plan_digest: bytes) -> Snapshot:
 
 
 def peek(data: bytes) -> PublicHeader:
-    """Read the public header, without the key; `data` may end behind it. Nothing of it is authenticated.
+    """Read the public header without the key, unauthenticated; `data` may end after it.
 
     Raises:
         NewerVersionError: A newer Perpetua wrote it.
@@ -229,10 +230,15 @@ def peek(data: bytes) -> PublicHeader:
 
 
 def _cipher(master_key: bytes, plan_digest: bytes) -> AESGCM:
-    return AESGCM(_derive(master_key, _KEY_PURPOSE, plan_digest, 32))
+    return AESGCM(derive_key(master_key, _KEY_PURPOSE, plan_digest))
 
 
-def _derive(master_key: bytes, purpose: bytes, plan_digest: bytes, length: int) -> bytes:
+def derive_key(master_key: bytes, purpose: bytes, plan_digest: bytes, length: int = 32) -> bytes:
+    """Return a key of so many bytes for one purpose and one plan only: HKDF of the master key.
+
+    Raises:
+        KeyFileError: The master key does not have 32 bytes.
+    """
     if len(master_key) != MASTER_KEY_BYTES:
         raise KeyFileError(f"key: must have {MASTER_KEY_BYTES} bytes")
     return HKDF(algorithm=SHA256(), length=length, salt=None, info=purpose + plan_digest).derive(master_key)

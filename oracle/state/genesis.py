@@ -14,7 +14,7 @@ from oracle.errors import (
     KeyFileError,
     NewerVersionError,
     StorageError,
-    beyond_us,
+    newer_version,
 )
 from oracle.state.files import read_private, write_exclusive
 from oracle.state.format import MASTER_KEY_BYTES, peek
@@ -57,7 +57,7 @@ def write_genesis(path: Path, genesis: Genesis) -> None:
     try:
         write_exclusive(path, body + hashlib.sha256(body).digest())
     except FileExistsError as exc:
-        raise StorageError(f"genesis file {path}: exists already, and is never overwritten") from exc
+        raise StorageError(f"genesis file {path}: already exists and is never overwritten") from exc
 
 
 def read_genesis(path: Path) -> Genesis:
@@ -75,12 +75,12 @@ def read_genesis(path: Path) -> Genesis:
         raise KeyFileError(f"genesis file {path}: {exc.strerror}") from exc
     body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != checksum or len(body) < _HEADER.size:
-        raise CorruptSnapshotError(f"genesis file {path}: its bytes are not the ones that were written")
+        raise CorruptSnapshotError(f"genesis file {path}: the file is damaged")
     _magic, version, master_key, snapshot_bytes, plan_bytes = _HEADER.unpack_from(body)
     if version > _VERSION:
-        raise NewerVersionError(f"genesis file {path}: {beyond_us(version, _VERSION)}")
+        raise NewerVersionError(f"genesis file {path}: {newer_version(version, _VERSION)}")
     if len(body) != _HEADER.size + snapshot_bytes + plan_bytes:
-        raise CorruptSnapshotError(f"genesis file {path}: its bytes are not the ones that were written")
+        raise CorruptSnapshotError(f"genesis file {path}: the file is damaged")
     plan_start = _HEADER.size + snapshot_bytes
     genesis = Genesis(master_key, body[_HEADER.size : plan_start], body[plan_start:])
     _check_plan(genesis)

@@ -10,14 +10,14 @@ import zlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from oracle.errors import CorruptSnapshotError, InputError, NewerVersionError, TruncatedSnapshotError, beyond_us
+from oracle.errors import CorruptSnapshotError, InputError, NewerVersionError, TruncatedSnapshotError, newer_version
 from oracle.state.place import Place
 
 __all__ = ["HEADER_BYTES", "KEY_ID_BYTES", "NONCE_BYTES", "PLAN_DIGEST_BYTES", "VERSION", "Origin", "PublicHeader"]
 
 MAGIC = b"PERPSNAP"
 VERSION = 2
-"""The highest format version that is read; that of a snapshot that is bound to its shard. Version 1 says no origin."""
+"""The highest format version, of snapshots that are bound to their shard; version 1 has no origin."""
 
 PLAN_DIGEST_BYTES = 32
 KEY_ID_BYTES = 16
@@ -42,7 +42,7 @@ _SHARDS = 1 << 32
 
 
 class Origin(NamedTuple):
-    """Which shard's noise a snapshot goes on with.
+    """The shard whose noise a snapshot continues.
 
     Attributes:
         place: The shard.
@@ -56,7 +56,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PublicHeader:
-    """What a snapshot says about itself without its key. Not authenticated until the snapshot is decoded.
+    """The public facts of a snapshot. Not authenticated until the snapshot is decoded.
 
     Attributes:
         plan_digest: SHA-256 of the plan's canonical JSON, 32 bytes.
@@ -137,7 +137,7 @@ class PublicHeader:
         """
         length = _LENGTHS[_check_prefix(data)]
         if len(data) < length:
-            raise TruncatedSnapshotError("snapshot: ends within its header")
+            raise TruncatedSnapshotError("snapshot: truncated within its header")
         body, checksum = data[: length - _CHECKSUM_BYTES], data[length - _CHECKSUM_BYTES : length]
         if hashlib.sha256(body).digest() != checksum:
             raise CorruptSnapshotError("snapshot: the header's checksum does not match")
@@ -154,14 +154,14 @@ class PublicHeader:
 def _check_prefix(data: bytes) -> int:
     """Return the version."""
     if not data.startswith(MAGIC[: len(data)]):
-        raise CorruptSnapshotError("snapshot: this is not a snapshot of Perpetua")
+        raise CorruptSnapshotError("snapshot: not a Perpetua snapshot")
     if len(data) < _PREFIX_BYTES:
-        raise TruncatedSnapshotError("snapshot: ends within its header")
+        raise TruncatedSnapshotError("snapshot: truncated within its header")
     _magic, version, length = _PREFIX.unpack_from(data)
     if _CRC.unpack_from(data, _PREFIX.size)[0] != zlib.crc32(data[: _PREFIX.size]):
         raise CorruptSnapshotError("snapshot: the version's checksum does not match")
     if version > VERSION:
-        raise NewerVersionError(f"snapshot: {beyond_us(version, VERSION)}")
+        raise NewerVersionError(f"snapshot: {newer_version(version, VERSION)}")
     if version < 1 or length != _LENGTHS[version]:
-        raise CorruptSnapshotError("snapshot: no version has such a header")
+        raise CorruptSnapshotError("snapshot: the header does not fit its version")
     return int(version)

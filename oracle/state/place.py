@@ -1,4 +1,4 @@
-"""Which shard a state folder is, by its name and the mark of the state that it is in.
+"""Which shard a state folder belongs to, by its name and the mark of the state around it.
 
     plan.json, key             one plan for each shard, one key for all
     shard-0000, shard-0001     a folder as `FolderStore` keeps it, each
@@ -8,14 +8,13 @@ The state of a model with one shard is that shard's folder itself, without a mar
 """
 
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
-from oracle import durable
-from oracle.errors import NewerVersionError, StateError, StorageError, beyond_us
+from oracle.errors import StateError
+from oracle.state.files import read_versioned
 
 __all__ = ["MARK", "SHARD", "UNFINISHED", "Mark", "Place", "place_of", "read_mark", "shard_name"]
 
@@ -26,7 +25,7 @@ SHARD: Final = re.compile(r"shard-(\d+)")
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """What the mark says: how many shards there are."""
+    """The content of the mark: how many shards there are."""
 
     version: int = VERSION
     shards: int
@@ -53,7 +52,7 @@ def shard_name(number: int) -> str:
 
 
 def place_of(folder: Path) -> Place:
-    """Return which shard's state a folder is for; links do not change it.
+    """Return which shard a folder belongs to, with links resolved.
 
     Raises:
         StateError: The mark beside it is damaged.
@@ -73,17 +72,7 @@ def read_mark(path: Path) -> Mark | None:
         StateError: It is damaged.
         StorageError: It cannot be read.
     """
-    try:
-        data = durable.read(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
-    mark = None
-    with suppress(msgspec.MsgspecError):
-        mark = msgspec.json.decode(data, type=Mark)
-    if mark is not None and mark.version > VERSION:
-        raise NewerVersionError(f"{path}: {beyond_us(mark.version, VERSION)}")
-    if mark is None or mark.version < 1 or mark.shards < 2:  # noqa: PLR2004 -- one shard has no mark
-        raise StateError(f"{path}: its bytes are not the ones that were written")
+    mark = read_versioned(path, Mark, VERSION)
+    if mark is not None and (mark.version < 1 or mark.shards < 2):  # noqa: PLR2004 -- one shard has no mark
+        raise StateError(f"{path}: the file is damaged")
     return mark

@@ -19,7 +19,7 @@ _SAVED = b"saved"
 
 
 def say_answering(folder: Path, generation: int) -> None:
-    """Say, durably, that rounds behind the newest snapshot are about to be answered.
+    """Mark durably that rounds after the newest snapshot are about to be answered.
 
     Args:
         folder: The state folder; the caller holds it.
@@ -32,7 +32,7 @@ def say_answering(folder: Path, generation: int) -> None:
 
 
 def say_saved(folder: Path) -> None:
-    """Say, durably, that the newest snapshot has all answers in it.
+    """Mark durably that the newest snapshot covers all answers.
 
     Raises:
         StorageError: It could not be written.
@@ -41,12 +41,12 @@ def say_saved(folder: Path) -> None:
 
 
 def is_programs(folder: Path) -> bool:
-    """Return whether a program answered from a state last."""
+    """Return whether a program was the last to answer from a state."""
     return (folder / _NAME).exists()
 
 
 def hand_over(folder: Path, generation: int) -> None:
-    """Make a state that a program has saved whole the caller's; others are left as they are.
+    """Take over a state that a program has saved completely; leave others as they are.
 
     Args:
         folder: The state folder.

@@ -1,6 +1,6 @@
-"""A retired state: the word that ends it for good, and the erasure of all that could open it or answer.
+"""A retired state: the mark that ends it for good, and the erasure of its secrets.
 
-    retired.json        the word, in the state folder; it stays, with plan.json and shards.json
+    retired.json        the mark, in the state folder; it stays, with plan.json and shards.json
 
 What the file system keeps of overwritten blocks (flash drives, copy on write, snapshots of a volume), and what was
 copied elsewhere, is not erased here.
@@ -20,24 +20,22 @@ from oracle import durable
 from oracle.accounting.ledger import ModelRetired
 from oracle.errors import (
     KeyFileError,
-    NewerVersionError,
     RetiredError,
     StateBusyError,
     StateError,
     StorageError,
-    beyond_us,
 )
-from oracle.state.files import replace_durably
+from oracle.state.files import read_versioned, replace_durably
 from oracle.state.place import MARK, SHARD
 
 __all__ = [
     "Retired",
     "erase_secrets",
-    "held_whole",
     "key_digest",
+    "lock_all",
+    "lock_shared",
     "read_retired",
     "refuse_retired",
-    "share",
     "write_retired",
 ]
 
@@ -74,12 +72,12 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_digest(master_key: bytes) -> str:
-    """Return what tells a key from others and nothing else of it, hex digits."""
+    """Return a key's fingerprint, hex digits; it reveals nothing else of the key."""
     return hashlib.sha256(_DOMAIN + master_key).hexdigest()
 
 
 def read_retired(folder: Path) -> Retired | None:
-    """Return the word that a state, or the state that a shard belongs to, was retired; None if it was not.
+    """Return the mark of a retired state, or of the state that a shard belongs to; None if it is not retired.
 
     Raises:
         StateError: It is damaged, or a newer Perpetua wrote it.
@@ -87,21 +85,11 @@ def read_retired(folder: Path) -> Retired | None:
     """
     whole = folder.resolve()
     path = (whole.parent if SHARD.fullmatch(whole.name) and (whole.parent / MARK).exists() else whole) / _NAME
-    try:
-        found = msgspec.json.decode(durable.read(path), type=Retired)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be read: {exc.strerror}") from exc
-    except msgspec.MsgspecError as exc:
-        raise StateError(f"{path}: its bytes are not the ones that were written") from exc
-    if found.version > _VERSION:
-        raise NewerVersionError(f"{path}: {beyond_us(found.version, _VERSION)}")
-    return found
+    return read_versioned(path, Retired, _VERSION)
 
 
 def refuse_retired(folder: Path) -> None:
-    """Refuse a state that answers no more.
+    """Refuse a retired state.
 
     Raises:
         RetiredError: It was retired.
@@ -110,13 +98,13 @@ def refuse_retired(folder: Path) -> None:
     found = read_retired(folder)
     if found is not None:
         raise RetiredError(
-            f"{folder}: model {found.model} was retired ({found.retired}): its keys are erased, it answers no more; "
+            f"{folder}: model {found.model} was retired ({found.retired}): its keys are erased and it answers no more; "
             "make another model with `perpetua init`, in a folder of its own"
         )
 
 
 def write_retired(folder: Path, retired: Retired) -> None:
-    """Retire a state, durably: from here on nothing serves it, whatever of it is still there.
+    """Retire a state durably: from now on nothing serves it, whatever is left of it.
 
     Raises:
         StorageError: It could not be written; the state is not retired.
@@ -124,8 +112,8 @@ def write_retired(folder: Path, retired: Retired) -> None:
     replace_durably(folder / _NAME, msgspec.json.encode(retired))
 
 
-def share(folder: Path) -> int:
-    """Say that this process serves a state folder, until the descriptor is closed; others may serve it too.
+def lock_shared(folder: Path) -> int:
+    """Lock a state folder as served, shared with others, until the descriptor is closed.
 
     Raises:
         BlockingIOError: Somebody is retiring it.
@@ -135,8 +123,8 @@ def share(folder: Path) -> int:
 
 
 @contextlib.contextmanager
-def held_whole(folders: Sequence[Path]) -> Iterator[None]:
-    """Hold all folders of a state, so that no other process serves or changes it.
+def lock_all(folders: Sequence[Path]) -> Iterator[None]:
+    """Lock all folders of a state, so that no other process serves or changes it.
 
     Raises:
         StateBusyError: Another process does.
@@ -168,7 +156,7 @@ def _locked(path: Path, how: int) -> int:
 
 
 def erase_secrets(folder: Path, shards: Sequence[Path], retired: Retired, key: bytes | None) -> None:
-    """Overwrite and delete what a retired state leaves: the key first, then snapshots, then journals.
+    """Overwrite and delete a retired state's secrets: the key first, then snapshots, then journals.
 
     Args:
         folder: The state.
@@ -182,11 +170,11 @@ def erase_secrets(folder: Path, shards: Sequence[Path], retired: Retired, key: b
     """
     path = folder / retired.key_file
     if key is not None and key_digest(key) != retired.key_digest:
-        raise KeyFileError(f"key file {path}: belongs to another state by now, and was left alone")
+        raise KeyFileError(f"key file {path}: now belongs to another state; left untouched")
     snapshots = [one for shard in shards for one in sorted(shard.glob("*snapshot-*.perp*"))]
     journals = [one for kind in _JOURNALS for one in sorted((folder / retired.journal / kind).glob("*"))]
     for one in (path, *snapshots, *journals):
         try:
             durable.erase(one, linked=True)
         except OSError as exc:
-            raise StorageError(f"{one}: cannot be erased: {exc.strerror}; run the same command again") from exc
+            raise StorageError(f"{one}: cannot be erased: {exc.strerror}; run the command again") from exc

@@ -1,4 +1,4 @@
-"""A state of several shards: a folder of complete state folders, and the mark that says that all of them are there."""
+"""A state of several shards: a folder of complete state folders, and the mark that all of them are there."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -89,12 +89,12 @@ def shard_folder(folder: Path, number: int) -> Path:
     """
     count = _count(folder)
     if not 0 <= number < count:
-        raise StateError(f"{folder}: has {count} shards, numbered from 0, and none is number {number}")
+        raise StateError(f"{folder}: has {count} shards, numbered from 0: there is no number {number}")
     return folder if count == 1 else folder / shard_name(number)
 
 
 def holds_state(folder: Path) -> bool:
-    """Return whether a state or parts of one are there that nothing may overwrite; what `init` left unfinished may be.
+    """Return whether a folder has a state, or parts of one, that must not be overwritten; unfinished ones may be.
 
     Raises:
         StorageError: The folder cannot be read.
@@ -105,7 +105,7 @@ def holds_state(folder: Path) -> bool:
 
 
 def refuse_sharded(folder: Path) -> None:
-    """Refuse a folder that is not one shard's: what works on files takes one shard at a time.
+    """Refuse a folder that is not one shard's: serving from files takes one shard at a time.
 
     Raises:
         StateError: It holds several shards, or `perpetua init` has not finished it, or it is a shard that is not where
@@ -115,7 +115,7 @@ def refuse_sharded(folder: Path) -> None:
     if (folder / UNFINISHED).exists() or (folder / MARK).exists():
         count = shard_count(folder)
         raise StateError(
-            f"{folder}: is a state of {count} shards, which is served from Kafka; for one shard on files name its "
+            f"{folder}: has {count} shards and is served from Kafka; to serve one shard from files, name its "
             f"folder, such as {folder / shard_name(0)}, and the key file (by default {folder / 'key'})"
         )
     if SHARD.fullmatch(folder.name) and (folder.parent / UNFINISHED).exists():
@@ -125,7 +125,7 @@ def refuse_sharded(folder: Path) -> None:
 
 
 def refuse_copies(folder: Path, master_key: bytes) -> None:
-    """Refuse shards of one state that would draw the same noise on two streams, as one is a copy of another.
+    """Refuse a state in which one shard is a copy of another: both would draw the same noise.
 
     `shard_count` and `refuse_sharded` see that without the key, but not of snapshots that an earlier Perpetua wrote,
     which say nothing of their shard; those are opened here, and their keys brought forward to one phase.
@@ -157,7 +157,7 @@ def refuse_copies(folder: Path, master_key: bytes) -> None:
 
 
 def begin_shards(folder: Path, shards: int) -> None:
-    """Say durably that shards are being made here; until `finish_shards` nothing takes the folder for a state.
+    """Mark durably that shards are being made here; until `finish_shards` the folder is no state.
 
     Args:
         folder: A folder that the caller holds (`FolderStore.open`), with nothing in it that `holds_state` finds.
@@ -175,7 +175,7 @@ def begin_shards(folder: Path, shards: int) -> None:
 
 
 def finish_shards(folder: Path) -> None:
-    """Say durably that all shards are there: the one step that makes the folder a state.
+    """Mark durably that all shards are there: the one step that makes the folder a state.
 
     Raises:
         ForeignShardError: Two shards have the same key: what drew them is broken.
@@ -189,7 +189,7 @@ def finish_shards(folder: Path) -> None:
 
 
 def discard_unfinished(folder: Path) -> None:
-    """Erase the shards, and their plan, that an interrupted `init` left; the key stays. No round was ever served.
+    """Erase the shards and plan that an interrupted `init` left; the key stays. No round was ever served.
 
     Their rows must not be dealt a second time beside them: a record would then be in two shards.
 
@@ -210,7 +210,7 @@ def discard_unfinished(folder: Path) -> None:
         durable.erase(folder / _PLAN)
         durable.erase(folder / UNFINISHED)  # last: all else is gone
     except OSError as exc:
-        raise StorageError(f"{folder}: what was left unfinished cannot be erased: {exc.strerror}") from exc
+        raise StorageError(f"{folder}: unfinished parts cannot be erased: {exc.strerror}") from exc
 
 
 def _refuse_equal_origins(folder: Path) -> None:
@@ -232,7 +232,7 @@ def _refuse_equal(folder: Path, keyed: Iterable[tuple[str, bytes]]) -> None:
 
 
 def _present(folder: Path) -> list[str]:
-    """Return the names of all folders that are named as shards are, sorted."""
+    """Return the names of all shard folders, sorted."""
     try:
         return sorted(path.name for path in folder.iterdir() if SHARD.fullmatch(path.name) and path.is_dir())
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Whether a folder can take a file, such as the next snapshot: tried without leaving anything there."""
+"""Tests whether a folder can take a file, such as the next snapshot, without leaving anything there."""
 
 import errno
 import os
@@ -8,15 +8,15 @@ from typing import Final
 from oracle import durable
 from oracle.errors import StorageError
 
-__all__ = ["check_room", "folder_problem"]
+__all__ = ["check_space", "folder_problem"]
 
 _BLOCK: Final = bytes(4096)
 _NO_NAMELESS: Final = frozenset({errno.EISDIR, errno.EOPNOTSUPP})
-"""What file systems and kernels say that have no files without a name."""
+"""Errors of file systems and kernels without unnamed files."""
 
 
-def check_room(folder: Path, size: int) -> None:
-    """Refuse a folder that a snapshot could not be written to.
+def check_space(folder: Path, size: int) -> None:
+    """Refuse a folder that cannot take a snapshot.
 
     Args:
         folder: The folder.
@@ -31,7 +31,7 @@ def check_room(folder: Path, size: int) -> None:
 
 
 def folder_problem(folder: Path, size: int = 0) -> str | None:
-    """Return what is wrong with a folder as a place for a file, None if nothing is.
+    """Return why a folder cannot take a file, or None if it can.
 
     Args:
         folder: The folder.
@@ -51,7 +51,7 @@ def folder_problem(folder: Path, size: int = 0) -> str | None:
 
 
 def _open_nameless(folder: Path) -> int:
-    """Open a file that is gone once it is closed, also if the process dies meanwhile.
+    """Open a file that disappears when it is closed, even if the process dies.
 
     Raises:
         OSError: It cannot be made.

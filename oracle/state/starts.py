@@ -1,4 +1,4 @@
-"""The ledger of checked starts, beside the state folder that `init` was to make: what each try has released.
+"""The ledger of checked starts, beside the state folder of `init`: what each try has released.
 
 It holds what was released only (`StartChecked`), and stays where no state was made: what was spent is spent.
 """
@@ -15,13 +15,13 @@ __all__ = ["record_start", "starts_path"]
 
 
 def starts_path(state: Path) -> Path:
-    """Return where the starts of a state folder are recorded; links do not lead to another place."""
+    """Return the path of the starts' ledger of a state folder, with links resolved."""
     whole = state.resolve()
     return whole.with_name(whole.name + ".starts.jsonl")
 
 
 def record_start(state: Path, event: StartChecked) -> None:
-    """Record one more start, durably, before anything of it is shown.
+    """Append a start durably, before anything of it is shown.
 
     Raises:
         StateError: What is recorded already cannot be understood.

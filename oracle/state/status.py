@@ -1,9 +1,9 @@
-"""What anyone may know about a state, of one shard or many, without its key."""
+"""The public facts of a state, of one shard or many, read without its key."""
 
 import math
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -11,11 +11,18 @@ from oracle.errors import StateError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.planning.promise import Promise, promise_of
-from oracle.state.folder import peek_folder, read_plan
+from oracle.state.folder import peek_folder, read_plan, written_at
 from oracle.state.forks import read_forks
 from oracle.state.shards import shard_name
 
 __all__ = ["ShardedStatus", "Status", "public_status", "sharded_status"]
+
+
+_OF_ALL_SHARDS: Final = (
+    *("model", "predictor", "profile", "alpha", "proved", "protects_queries", "epsilon", "promise"),
+    *("data", "person_rows", "person_epsilon", "person_delta"),
+)
+"""What is the same for every shard of a state."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,28 +85,19 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Public facts of a state of several shards: what holds for all records together, and each shard's.
+    """Public facts of a state of several shards. Fields that are not listed are as in `Status`.
 
     Attributes:
-        model: The model's name.
-        predictor: Its predictor.
-        profile: Its profile.
-        alpha: As in `Status`.
-        proved: As in `Status`.
-        protects_queries: As in `Status`.
         rounds: Rounds that all shards answered.
         rearms: Times that any side of any shard was armed afresh.
         epsilon: Per-record epsilon; a record is in one shard only.
         delta_spent: Sum of delta over the training set and all rounds so far, of all shards.
-        delta_limit: Its bound for ever, without forks.
         forks: Forks of all shards.
         epsilon_with_forks: Of a record in the shard where it is largest.
         delta_of_forks: Sum over the shards.
         snapshot_bytes: Size of the newest snapshots together.
-        snapshot_age_seconds: Age of the one that is oldest.
-        promise: As in `Status`.
+        snapshot_age_seconds: Age of the oldest of them.
         shards: The facts of each, from shard 0.
-        data: As in `Status`, and so are the next three.
     """
 
     model: str
@@ -140,7 +138,6 @@ def public_status(folder: Path) -> Status:
     current = plan.phases[header.phase - 1]
     in_phase = header.round - plan.first_round(header.phase)
     forks = read_forks(folder)
-    written = max((_modified(path) for path in folder.glob("snapshot-*.perp")), default=0.0)
     return Status(
         model=plan.name,
         predictor=plan.predictor,
@@ -161,14 +158,14 @@ def public_status(folder: Path) -> Status:
         epsilon_with_forks=plan.epsilon + sum(fork.epsilon for fork in forks),
         delta_of_forks=sum(fork.delta_sum for fork in forks),
         snapshot_bytes=header.total_bytes,
-        snapshot_age_seconds=max(time.time() - written, 0.0),
+        snapshot_age_seconds=max(time.time() - (written_at(folder) or 0.0), 0.0),
         promise=promise_of(plan),
         **_of_rows(plan),
     )
 
 
 def _of_rows(plan: Plan) -> dict[str, Any]:
-    """Return what is said of the training rows beyond a row's guarantee."""
+    """Return the facts about the training rows beyond a row's guarantee."""
     found: dict[str, Any] = {} if plan.data is msgspec.UNSET else {"data": plan.data.name}
     bound = plan.person
     if bound is not msgspec.UNSET:
@@ -183,17 +180,9 @@ def sharded_status(folder: Path, count: int) -> ShardedStatus:
         StateError: A shard's state is not there, or is damaged.
     """
     shards = tuple(public_status(folder / shard_name(number)) for number in range(count))
-    first = shards[0]
     return ShardedStatus(
-        model=first.model,
-        predictor=first.predictor,
-        profile=first.profile,
-        alpha=first.alpha,
-        proved=first.proved,
-        protects_queries=first.protects_queries,
         rounds=sum(shard.round for shard in shards),
         rearms=sum(shard.rearms for shard in shards),
-        epsilon=first.epsilon,
         delta_spent=math.fsum(shard.delta_spent for shard in shards),
         delta_limit=math.fsum(shard.delta_limit for shard in shards),
         forks=sum(shard.forks for shard in shards),
@@ -201,14 +190,6 @@ def sharded_status(folder: Path, count: int) -> ShardedStatus:
         delta_of_forks=math.fsum(shard.delta_of_forks for shard in shards),
         snapshot_bytes=sum(shard.snapshot_bytes for shard in shards),
         snapshot_age_seconds=max(shard.snapshot_age_seconds for shard in shards),
-        promise=first.promise,
         shards=shards,
-        **{name: getattr(first, name) for name in ("data", "person_rows", "person_epsilon", "person_delta")},
+        **{name: getattr(shards[0], name) for name in _OF_ALL_SHARDS},
     )
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # a newer snapshot has just taken its place
-        return 0.0

@@ -4,22 +4,17 @@ import os
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
-from oracle.errors import CorruptSnapshotError, StateBusyError, StorageError
-from oracle.state.folder import FolderStore, check_mode, newest_bytes, peek_folder, read_plan, written_at
-from oracle.state.format import PublicHeader, Snapshot, decode
-from oracle.state.place import place_of
-from oracle.state.program import hand_over
-from oracle.state.retired import share
+from oracle.errors import StateBusyError, StorageError
+from oracle.state.folder import FolderStore, check_mode, load_newest, peek_folder, written_at
+from oracle.state.format import PublicHeader, Snapshot
+from oracle.state.retired import lock_shared
 
 __all__ = ["DeferredStore"]
 
-_ATTEMPTS: Final = 10
-
 
 class DeferredStore:
-    """Reads the newest snapshot without holding the folder, and holds it from the first `save` that can.
+    """Reads the newest snapshot without locking the folder, and locks it at the first `save` that can.
 
     On Kafka it is the bus that lets one process answer. The process before may still hold the folder, because it was
     stopped and does not know yet that it is fenced; then snapshots wait until it lets go, and the older one and the log
@@ -45,7 +40,7 @@ class DeferredStore:
         self._closed = False
         self._saving = threading.Lock()
         try:
-            self._shared: int | None = share(folder)
+            self._shared: int | None = lock_shared(folder)
         except FileNotFoundError:
             self._shared = None  # it holds no plan: whoever reads it says so
         except BlockingIOError as exc:
@@ -54,32 +49,8 @@ class DeferredStore:
             raise StorageError(f"state folder {folder}: {exc.strerror}") from exc
 
     def load_latest(self, plan_digest: bytes) -> Snapshot | None:
-        """See `Store.load_latest`; older generations are left until the next `save`.
-
-        Raises:
-            StateError: See `decode`.
-            StorageError: It cannot be read.
-        """
-        before = None
-        for _ in range(_ATTEMPTS):
-            data = newest_bytes(self._folder)
-            try:
-                if data is None:
-                    return None
-                snapshot = decode(data, self._master_key, plan_digest).bound(place_of(self._folder))
-            except CorruptSnapshotError:
-                # Whoever holds the folder may have saved a newer one and erased this one while we read it.
-                if data == before:
-                    raise
-            else:
-                hand_over(self._folder, snapshot.generation)
-                return snapshot
-            before = data
-        raise StorageError(f"state folder {self._folder}: snapshots change faster than they can be read")
-
-    def latest_bytes(self) -> bytes | None:
-        """See `Store.latest_bytes`."""
-        return newest_bytes(self._folder)
+        """See `Store.load_latest`; older generations are left until the next `save`."""
+        return load_newest(self._folder, self._master_key, plan_digest)
 
     def save(self, snapshot: Snapshot) -> None:
         """See `Store.save`; the generation is raised above the newest one's.
@@ -114,20 +85,8 @@ class DeferredStore:
         """See `Store.written`."""
         return written_at(self._folder)
 
-    def write_plan(self, plan: bytes) -> None:  # noqa: ARG002 -- the protocol's
-        """Not for a folder that `init` has made.
-
-        Raises:
-            StorageError: Always.
-        """
-        raise StorageError(f"state folder {self._folder}: its plan is written by `perpetua init` only")
-
-    def read_plan(self) -> bytes | None:
-        """See `Store.read_plan`."""
-        return read_plan(self._folder)
-
     def close(self) -> None:
-        """See `Store.close`. It waits for a save that runs in another thread; one that comes later is refused."""
+        """Let the folder go, once a save that runs in another thread has ended; a later one is refused."""
         with self._saving:
             self._closed = True
             held, self._held = self._held, None

@@ -5,10 +5,10 @@ from msgspec import UNSET
 from oracle.accounting.ledger import ShardStarted, ShardStopped
 from oracle.telemetry.records import ShardTelemetry
 
-__all__ = ["standing"]
+__all__ = ["shard_event"]
 
 
-def standing(
+def shard_event(
     version: str, record: ShardTelemetry, *, started: bool, begins: int | None = None, stops: int | None = None
 ) -> ShardStarted | ShardStopped:
     """Return the event of a shard's beginning (`started`) or end; on Kafka with the offsets it has its queries from."""

@@ -1,6 +1,6 @@
 """What may be told of a running process: frozen records of public facts.
 
-They are the only thing that log lines, metrics, ledger events of a shard's standing, health and the status page are
+They are the only thing that log lines, metrics, a shard's ledger events, health and the status page are
 built from (ARCHITECTURE.md, "What may be seen"). No field is, or depends on, a label, a feature, a depth, a count of
 mediums or the size of a set.
 """
@@ -23,15 +23,15 @@ from oracle.telemetry.states import State
 __all__ = [
     "BOUNDS",
     "NO_REJECTIONS",
-    "Mishap",
+    "Incident",
     "ProcessTelemetry",
     "ShardTelemetry",
     "State",
     "Timing",
     "Work",
-    "beginning",
-    "standing_at",
-    "whole",
+    "initial_record",
+    "public_fields",
+    "whole_seconds",
 ]
 
 NO_REJECTIONS: Final[Mapping[Reason, int]] = MappingProxyType(dict.fromkeys(Reason, 0))
@@ -88,13 +88,13 @@ def _bound(bounds: tuple[float, ...], seconds: float) -> float:
     return bound
 
 
-def whole(seconds: float) -> float:
+def whole_seconds(seconds: float) -> float:
     """Return the whole second of a moment, which is all that is told of it: what lies between two is no timing."""
     return float(math.floor(seconds))
 
 
 @dataclass(frozen=True, slots=True)
-class Mishap:
+class Incident:
     """Something that an operator should know.
 
     Attributes:
@@ -194,48 +194,30 @@ class ProcessTelemetry:
 
     Attributes:
         version: The software's version.
-        model: The model's name.
-        profile: The plan's profile.
-        predictor: The plan's predictor.
-        alpha: The error that was asked of the plan.
+        plan: The plan of every shard; public.
         promise: What the plan promises of the error, and what that rests on.
-        schedule: Rounds and per-record delta of each planned phase of a shard.
-        declared: Training records that a shard's plan declares.
-        nominal: As in `ShardTelemetry`.
-        protects_queries: As in `ShardTelemetry`.
-        released: As in `Plan`: answers follow from what was released when the state was made, and cost nothing.
-        epsilon: Per-record epsilon (nats); a record is in one shard only.
         started: When the process began (whole seconds since 1970).
         joined: Whether the consumer group counts us in; always True without a group.
         planned: How many shards the state has, whoever serves them.
         bus_failures: Times that the bus did not let the process take part; those of a shard are in its own record.
         strangers: Whether somebody else is in the consumer group.
         shards: Those that are ours, by number.
-        mishaps: The last ones, newest first.
+        incidents: The last ones, newest first.
     """
 
     version: str
-    model: str
-    profile: str
-    predictor: str
-    alpha: float
+    plan: Plan
     promise: Promise
-    schedule: tuple[tuple[int, float], ...]
-    declared: int
-    nominal: bool
-    protects_queries: bool = True
-    released: bool = False
-    epsilon: float
     started: float
     joined: bool
     planned: int
     bus_failures: int
     strangers: bool = False
     shards: tuple[ShardTelemetry, ...]
-    mishaps: tuple[Mishap, ...]
+    incidents: tuple[Incident, ...]
 
 
-def standing_at(plan: Plan, facts: PublicFacts) -> dict[str, int | float]:
+def public_fields(plan: Plan, facts: PublicFacts) -> dict[str, int | float]:
     """Return the fields of `ShardTelemetry` that follow from the plan and a predictor's public facts."""
     return {
         "round": facts.round,
@@ -248,7 +230,7 @@ def standing_at(plan: Plan, facts: PublicFacts) -> dict[str, int | float]:
     }
 
 
-def beginning(plan: Plan, shard: int) -> ShardTelemetry:
+def initial_record(plan: Plan, shard: int) -> ShardTelemetry:
     """Return the record of a shard of which nothing is known yet but its plan."""
     first = PublicFacts(round=0, phase=1, phase_round=0, phase_rounds=plan.phases[0].rounds, rearms=0)
     return ShardTelemetry(
@@ -258,5 +240,5 @@ def beginning(plan: Plan, shard: int) -> ShardTelemetry:
         delta_limit=plan.delta,
         nominal=plan.nominal,
         protects_queries=plan.protects_queries,
-        **standing_at(plan, first),  # type: ignore[arg-type]  # mypy cannot see which field has which type
+        **public_fields(plan, first),  # type: ignore[arg-type]  # mypy cannot see which field has which type
     )

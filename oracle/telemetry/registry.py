@@ -1,4 +1,4 @@
-"""`Registry`: the records of all shards that a process serves, and what befell it; observers read nothing else."""
+"""`Registry`: the records of a process and all its shards; observers read nothing else."""
 
 import time
 from collections import deque
@@ -9,17 +9,17 @@ from oracle.errors import BusError
 from oracle.planning.plan import Plan
 from oracle.planning.promise import promise_of
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.records import Mishap, ProcessTelemetry, State, Timing, whole
+from oracle.telemetry.records import Incident, ProcessTelemetry, State, Timing, whole_seconds
 from oracle.telemetry.reporter import Reporter
 
 __all__ = ["Registry"]
 
-_MISHAPS: Final = 20
+_INCIDENTS: Final = 20
 """How many of the last ones are kept."""
 
 
 class Registry:
-    """Where a process's shards are watched from.
+    """Keeps the reporters of a process's shards and its own record.
 
     Args:
         plan: The plan of each shard.
@@ -42,45 +42,35 @@ class Registry:
     ) -> None:
         self._plan = plan
         self._promise = promise_of(plan)
-        self._schedule = tuple((phase.rounds, phase.delta) for phase in plan.phases)
         self._log = log
         self._version = version
         self._planned = shards
         self._grouped = grouped
         self._now = now
-        self._started = whole(now())
+        self._started = whole_seconds(now())
         self._joined = not grouped
         self._bus_failures = 0
         self._strangers: str | None = None
         self._draining = False
-        self._watches: dict[int, Reporter] = {}
+        self._reporters: dict[int, Reporter] = {}
         self._ours: set[int] = set()
-        self._mishaps: deque[Mishap] = deque(maxlen=_MISHAPS)
+        self._incidents: deque[Incident] = deque(maxlen=_INCIDENTS)
         self._listeners: list[Callable[[Timing], None]] = []
 
     @property
     def telemetry(self) -> ProcessTelemetry:
-        """The record as of now."""
+        """The process's record as of now."""
         return ProcessTelemetry(
             version=self._version,
-            model=self._plan.name,
-            profile=self._plan.profile,
-            predictor=self._plan.predictor,
-            alpha=self._plan.alpha,
+            plan=self._plan,
             promise=self._promise,
-            schedule=self._schedule,
-            declared=self._plan.declared,
-            nominal=self._plan.nominal,
-            protects_queries=self._plan.protects_queries,
-            released=self._plan.released,
-            epsilon=self._plan.epsilon,
             started=self._started,
             joined=self._joined,
             planned=self._planned,
             bus_failures=self._bus_failures,
             strangers=self._strangers is not None,
-            shards=tuple(self._watches[shard].telemetry for shard in sorted(self._ours)),
-            mishaps=tuple(self._mishaps),
+            shards=tuple(self._reporters[shard].telemetry for shard in sorted(self._ours)),
+            incidents=tuple(self._incidents),
         )
 
     def listen(self, listener: Callable[[Timing], None]) -> None:
@@ -88,36 +78,36 @@ class Registry:
         self._listeners.append(listener)
 
     def shard(self, number: int) -> Reporter:
-        """Return the watch of a shard; one that nobody has spoken of before is ours from now on."""
-        if number not in self._watches:
+        """Return the reporter of a shard; a new one is ours from now on."""
+        if number not in self._reporters:
             self._begin(number)
-        return self._watches[number]
+        return self._reporters[number]
 
     def assigned(self, number: int) -> None:
-        """A shard is ours from now on, with a new watch: what the one before is still told of is not shown."""
+        """A shard is ours from now on, with a new reporter: late events of the previous one are not shown."""
         self._begin(number)
-        self._watches[number].assigned()
+        self._reporters[number].assigned()
 
-    def revoked(self, watch: Reporter) -> None:
-        """A shard is ours no more, unless it was assigned again since."""
-        watch.revoked()
-        number = watch.telemetry.shard
-        if self._watches[number] is watch:
+    def revoked(self, reporter: Reporter) -> None:
+        """A shard is no longer ours, unless it was assigned again since."""
+        reporter.revoked()
+        number = reporter.telemetry.shard
+        if self._reporters[number] is reporter:
             self._ours.discard(number)
 
     def folder_tried(self, number: int, *, writable: bool) -> None:
-        """The folder of a shard's snapshots was tried."""
-        self._watches[number].folder_tried(writable=writable)
+        """A shard's snapshot folder was tested."""
+        self._reporters[number].folder_tried(writable=writable)
 
     def _begin(self, number: int) -> None:
-        before = self._watches.get(number)
+        before = self._reporters.get(number)
         self._ours.add(number)
-        self._watches[number] = Reporter(
+        self._reporters[number] = Reporter(
             self._plan,
             self._log.of(number) if self._grouped else self._log,
             number,
             before=None if before is None else before.telemetry,
-            on_mishap=lambda event, text: self._mishap(number, event, text),
+            on_incident=lambda event, text: self._incident(number, event, text),
             on_timing=self._timed,
         )
 
@@ -126,17 +116,15 @@ class Registry:
         self._joined = True
 
     def bus_failed(self, error: BusError) -> None:
-        """The bus does not let us take part; it will be tried again."""
+        """The bus does not let us take part; it will be retried."""
         self._joined = not self._grouped
         self._bus_failures += 1
-        self._log.warning("bus.unavailable", error=str(error))
-        self._mishap(None, "bus.unavailable", str(error))
+        self._warn("bus.unavailable", str(error))
 
     def strangers(self, text: str | None) -> None:
         """Somebody else is in the consumer group; None: nobody is."""
         if text is not None and text != self._strangers:
-            self._log.warning("group.stranger", error=text)
-            self._mishap(None, "group.stranger", text)
+            self._warn("group.stranger", text)
         self._strangers = text
 
     def draining(self, signal: str) -> None:
@@ -150,13 +138,17 @@ class Registry:
         return self._draining
 
     def failed(self, error: Exception) -> None:
-        """The process cannot go on; shards of which this was told already are let be."""
+        """The process cannot go on; shards that have failed already keep their own error."""
         for number in sorted(self._ours):
-            if self._watches[number].telemetry.state is not State.FAILED:
-                self._watches[number].failed(error)
+            if self._reporters[number].telemetry.state is not State.FAILED:
+                self._reporters[number].failed(error)
 
-    def _mishap(self, shard: int | None, event: str, text: str) -> None:
-        self._mishaps.appendleft(Mishap(whole(self._now()), shard, event, text))
+    def _warn(self, event: str, text: str) -> None:
+        self._log.warning(event, error=text)
+        self._incident(None, event, text)
+
+    def _incident(self, shard: int | None, event: str, text: str) -> None:
+        self._incidents.appendleft(Incident(whole_seconds(self._now()), shard, event, text))
 
     def _timed(self, timing: Timing) -> None:
         for listener in self._listeners:

@@ -1,4 +1,4 @@
-"""`Reporter`: what one shard's daemon tells; it keeps the shard's record, and logs from it."""
+"""`Reporter`: turns the events of one shard into its record and its log lines."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,35 +12,31 @@ from oracle.errors import BusError, LogDivergedError, MessageError, PerpetuaErro
 from oracle.planning.plan import Plan
 from oracle.predictors.base import PublicFacts
 from oracle.telemetry.log import PublicLog
-from oracle.telemetry.records import ShardTelemetry, Timing, Work, beginning, standing_at, whole
-from oracle.telemetry.states import Event, Standing
+from oracle.telemetry.records import ShardTelemetry, Timing, Work, initial_record, public_fields, whole_seconds
+from oracle.telemetry.states import Event, Lifecycle
 
 __all__ = ["Reporter"]
 
 
-def _untold(_event: str, _text: str) -> None:
-    """Tell nobody."""
+def _ignore(*_args: object) -> None:
+    """Do nothing."""
 
 
 def _whole(seconds: float | None) -> float | None:
-    return None if seconds is None else whole(seconds)
-
-
-def _untimed(_timing: Timing) -> None:
-    """Time nothing."""
+    return None if seconds is None else whole_seconds(seconds)
 
 
 class Reporter:
-    """Told of one shard's events, by those who serve it; asked for its record, by those who observe.
+    """Takes one shard's events from its daemon, and gives its record to observers.
 
-    Not for several threads. It decides nothing, so no answer can depend on it.
+    Not thread-safe. It decides nothing, so no answer can depend on it.
 
     Args:
         plan: The plan.
         log: Where the log lines go.
         shard: The shard's number.
-        before: The record of an earlier watch of the shard; the counters go on from there.
-        on_mishap: Called with the log's event and a text.
+        before: The record of an earlier reporter of the shard; the counters go on from there.
+        on_incident: Called with the log's event and a text.
         on_timing: Called with every timing.
     """
 
@@ -51,15 +47,15 @@ class Reporter:
         shard: int = 0,
         *,
         before: ShardTelemetry | None = None,
-        on_mishap: Callable[[str, str], None] = _untold,
-        on_timing: Callable[[Timing], None] = _untimed,
+        on_incident: Callable[[str, str], None] = _ignore,
+        on_timing: Callable[[Timing], None] = _ignore,
     ) -> None:
         self._plan = plan
         self._log = log
-        self._on_mishap = on_mishap
+        self._on_incident = on_incident
         self._on_timing = on_timing
-        self._record = before or beginning(plan, shard)
-        self._standing = Standing(unsaved=self._record.snapshot_failing)
+        self._record = before or initial_record(plan, shard)
+        self._lifecycle = Lifecycle(unsaved=self._record.snapshot_failing)
         self._lag: Callable[[], Lag | None] | None = None
 
     @property
@@ -73,23 +69,23 @@ class Reporter:
         self._log.info("shard.assigned")
 
     def revoked(self) -> None:
-        """The shard is ours no more."""
+        """The shard is no longer ours."""
         self._lag = None
         self._move(Event.REVOKED)
         self._log.info("shard.revoked")
 
     def restoring(self, lag: Callable[[], Lag | None]) -> None:
-        """The snapshot is to be read, and then the source, whose lag can be asked for from now on."""
+        """The snapshot is about to be read, and then the source; `lag` can be called from now on."""
         self._lag = lag
         self._move(Event.RESTORING)
 
     def snapshot_read(self, facts: PublicFacts, written: float | None, size: int | None) -> None:
-        """The snapshot was opened; re-execution begins behind it."""
+        """The snapshot was opened (written at a Unix time, of `size` bytes); re-execution starts after it."""
         self._reach(facts, snapshot_at=_whole(written), snapshot_bytes=size)
 
     def restored(self, facts: PublicFacts, rounds: int, seconds: float, position: int = 0) -> None:
-        """The shard is where its commits are, at a position, after so many rounds of re-execution."""
-        self._move(Event.RESTORED, **standing_at(self._plan, facts))
+        """The shard has caught up with its commits, up to `position`, by re-executing so many rounds."""
+        self._move(Event.RESTORED, **public_fields(self._plan, facts))
         if rounds == 0:
             self._move(Event.SAVED)  # the newest snapshot is where the commits are, whoever has written it
         record = self._record
@@ -104,17 +100,17 @@ class Reporter:
         )
 
     def serving(self) -> None:
-        """Queries are answered from now on."""
+        """The shard answers queries from now on."""
         self._move(Event.SERVING, begun=self._record.batches)
         record = self._record
         self._log.info("daemon.serving", round=record.round, phase=record.phase, **record.promise)
 
     def begun(self) -> None:
-        """A batch is to be answered."""
+        """A batch is about to be answered."""
         self._set(begun=self._record.begun + 1)
 
     def committed(self, facts: PublicFacts, rejections: Sequence[Reason], *, phase_ended: bool) -> None:
-        """The answers to a batch are durable; `facts` are what is public right behind it."""
+        """The answers to a batch are durable; `facts` are the public facts right after it."""
         found = Counter(rejections)
         counts = self._record.rejections
         if found:
@@ -138,16 +134,15 @@ class Reporter:
             return
         position, error = failures[0]
         self._log.error("message.failed", position=position, error=error, count=len(failures))
-        self._on_mishap("message.failed", f"position {position}: rejected as internal: {error}")
+        self._on_incident("message.failed", f"position {position}: rejected as internal: {error}")
 
     def message_failed(self, error: MessageError) -> None:
-        """One message of several could not be processed; the shard is opened again, to find out which."""
+        """One of several messages could not be processed; the shard is reopened to find out which."""
         self._move(Event.ASSIGNED)  # its run begins anew
-        self._log.error("message.failed", error=str(error))
-        self._on_mishap("message.failed", str(error))
+        self._incident(self._log.error, "message.failed", str(error))
 
     def took(self, work: Work, seconds: float) -> float:
-        """Some work took so long; return what may be told of it, see `Timing`."""
+        """Record how long some work took; return the public figure (s), as `Timing` rounds it."""
         timing = Timing(self._record.shard, work, seconds)
         self._on_timing(timing)
         return timing.seconds
@@ -157,99 +152,96 @@ class Reporter:
         self._log.info("source.ended", round=self._record.round)
 
     def snapshot_written(self, facts: PublicFacts, written: float | None, size: int | None, seconds: float) -> None:
-        """A snapshot of where `facts` are of is durable, `written` seconds after 1970 and of so many bytes."""
+        """A snapshot with these facts is durable, written at a Unix time and of `size` bytes."""
         self._move(Event.SAVED, snapshot_at=_whole(written), snapshot_bytes=size)
         bound = self.took(Work.SNAPSHOT, seconds)
         self._log.info("snapshot.written", round=facts.round, phase=facts.phase, seconds=bound)
 
     def snapshot_failed(self, error: PerpetuaError) -> None:
-        """A snapshot could not be written; the older one and the log suffice."""
+        """A snapshot could not be written; the older one and the log are enough."""
         self._move(Event.UNSAVED, snapshot_failures=self._record.snapshot_failures + 1)
-        self._log.error("snapshot.failed", error=str(error), round=self._record.round)
-        self._on_mishap("snapshot.failed", str(error))
+        self._incident(self._log.error, "snapshot.failed", str(error), round=self._record.round)
 
     def draining(self, signal: str) -> None:
         """A signal has asked for a clean stop."""
         self._log.info("daemon.draining", signal=signal)
 
     def stopped(self) -> None:
-        """The shard is served no more, as was asked for, or because the stream has ended."""
+        """The daemon has stopped as asked, or at the end of its stream."""
         self._move(Event.STOPPED)
 
     def fenced(self) -> None:
         """Another process has taken the shard over."""
         self._move(Event.FENCED, bus_failures=self._record.bus_failures + 1)
         self._log.warning("shard.fenced")
-        self._on_mishap("shard.fenced", "another process has taken it over")
+        self._on_incident("shard.fenced", "another process has taken it over")
 
     def bus_failed(self, error: PerpetuaError) -> None:
-        """The bus failed the shard; it will be opened again."""
+        """The bus failed; the shard will be reopened."""
         self._bus_away(Event.BUS_FAILED, error)
 
     def link_awaited(self) -> None:
-        """The bus has a link of its own, which does not stand yet."""
+        """The bus has a link of its own (MQTT), which is not up yet."""
         self._move(Event.LINK_AWAITED)
 
     def link_lost(self, error: BusError) -> None:
-        """The link to the bus is lost, or could not be made; it is tried again while the shard goes on."""
+        """The link to the bus is down; it is retried while the shard goes on."""
         self._bus_away(Event.LINK_LOST, error)
 
     def link_refused(self, error: RefusedError) -> None:
-        """The bus does not let us in any more; it is tried again, but somebody must look."""
+        """The broker refuses us; the link is retried, but an operator must look."""
         failures = self._record.bus_failures + 1
         self._move(Event.LINK_REFUSED, refusal=str(error), bus_failures=failures)
-        self._log.error("bus.refused", error=str(error))
-        self._on_mishap("bus.refused", str(error))
+        self._incident(self._log.error, "bus.refused", str(error))
 
     def link_found(self) -> None:
-        """The link to the bus stands."""
+        """The link to the bus is up."""
         self._move(Event.LINK_FOUND, refusal=None)
 
     def folder_tried(self, *, writable: bool) -> None:
-        """The folder of the snapshots was tried."""
+        """The snapshot folder was tested."""
         self._move(Event.WRITABLE if writable else Event.UNWRITABLE)
 
     def disturbed(self, text: str) -> None:
         """Somebody else has changed the group's offset on Kafka."""
         self._set(disturbances=self._record.disturbances + 1)
-        self._log.warning("group.stranger", error=text)
-        self._on_mishap("group.stranger", text)
+        self._incident(self._log.warning, "group.stranger", text)
 
     def unmarked(self, text: str) -> None:
-        """No marks can be kept on Kafka: others could take the shard's place in the log away."""
-        self._log.warning("marks.unkept", error=text)
-        self._on_mishap("marks.unkept", text)
+        """No marks can be kept on Kafka: others could change the shard's committed offset unnoticed."""
+        self._incident(self._log.warning, "marks.unkept", text)
 
     def withheld(self, text: str) -> None:
         """A reply topic takes no answers."""
-        self._log.warning("answers.undelivered", error=text)
-        self._on_mishap("answers.undelivered", text)
+        self._incident(self._log.warning, "answers.undelivered", text)
 
     def undelivered(self, count: int) -> None:
-        """So many answers were given up, as their reply topics take none."""
+        """So many answers were given up because their reply topics refuse them."""
         self._set(undelivered=self._record.undelivered + count)
 
     def failed(self, error: Exception) -> None:
-        """The shard cannot go on by itself. Of an error that is not ours the text may be private."""
+        """The shard needs an operator. The text of a foreign error may be private: only its class is told."""
         text = str(error) if isinstance(error, PerpetuaError) else f"internal error: {type(error).__name__}"
         self._lag = None
         diverged = self._record.divergences + isinstance(error, LogDivergedError)
         self._move(Event.FAILED, divergences=diverged)
-        self._log.error("shard.failed", error=text)
-        self._on_mishap("shard.failed", text)
+        self._incident(self._log.error, "shard.failed", text)
+
+    def _incident(self, log: Callable[..., None], event: str, text: str, **fields: float) -> None:
+        log(event, error=text, **fields)
+        self._on_incident(event, text)
 
     def _reach(self, facts: PublicFacts, **fields: Any) -> None:  # noqa: ANN401 -- fields of the record
-        self._set(**standing_at(self._plan, facts), **fields)
+        self._set(**public_fields(self._plan, facts), **fields)
 
     def _bus_away(self, event: Event, error: PerpetuaError) -> None:
         self._move(event, refusal=None, bus_failures=self._record.bus_failures + 1)
-        self._log.warning("bus.unavailable", error=str(error))
-        self._on_mishap("bus.unavailable", str(error))
+        self._incident(self._log.warning, "bus.unavailable", str(error))
 
     def _move(self, event: Event, **fields: Any) -> None:  # noqa: ANN401 -- fields of the record
-        """Let something happen to the shard; nothing else changes its state."""
-        standing = self._standing = self._standing.after(event)
-        self._set(state=standing.state, restored=standing.restored, snapshot_failing=standing.unsaved, **fields)
+        """Apply an event; nothing else changes the shard's state."""
+        lifecycle = self._lifecycle = self._lifecycle.after(event)
+        self._set(state=lifecycle.state, restored=lifecycle.restored, snapshot_failing=lifecycle.unsaved, **fields)
 
     def _set(self, **fields: Any) -> None:  # noqa: ANN401 -- fields of the record
         self._record = replace(self._record, **fields)

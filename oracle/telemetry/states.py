@@ -11,7 +11,7 @@ from enum import Enum, StrEnum, auto
 from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["Event", "Standing", "State"]
+__all__ = ["Event", "Lifecycle", "State"]
 
 
 class State(StrEnum):
@@ -86,7 +86,7 @@ _BEGINS: Final = frozenset({Event.ASSIGNED, Event.RESTORING, Event.REVOKED})
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Lifecycle:
     """Where a shard stands.
 
     Attributes:
@@ -112,7 +112,7 @@ class Standing:
             return self.link
         return State.DEGRADED if self.unsaved or self.unwritable else State.SERVING
 
-    def after(self, event: Event) -> "Standing":
+    def after(self, event: Event) -> "Lifecycle":
         """Return where it stands after something has happened."""
         changes = _CHANGES[event]
         if self.run is State.FAILED and event not in _BEGINS and not changes.keys().isdisjoint({"run", "restored"}):

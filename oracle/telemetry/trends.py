@@ -1,4 +1,4 @@
-"""How the records move: rates, the last minutes, and how long a shard has stood still. It looks once a second."""
+"""How the records move: rates, the last minutes, and how long a shard has stalled. Sampled once a second."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class _Trail:
 
 
 class Trends:
-    """Looks at records from time to time, and tells what one of them alone does not."""
+    """Follows the records over time."""
 
     def __init__(self) -> None:
         self._trails: dict[int, _Trail] = {}
@@ -42,8 +42,8 @@ class Trends:
         self._rates: deque[float] = deque(maxlen=_ENTRIES)
         self._lags: deque[int | None] = deque(maxlen=_ENTRIES)
 
-    def look(self, telemetry: ProcessTelemetry, seconds: float, now: float) -> None:
-        """Take note of a record.
+    def observe(self, telemetry: ProcessTelemetry, seconds: float, now: float) -> None:
+        """Take in a record.
 
         Args:
             telemetry: The record.
@@ -87,7 +87,7 @@ class Trends:
         (begin, first), (end, last) = trail.rounds[0], trail.rounds[-1]
         return (last - first) / (end - begin)
 
-    def stood_still(self, shard: int, seconds: float) -> float:
+    def stalled_for(self, shard: int, seconds: float) -> float:
         """Return for how long a shard that is serving has committed no batch, though there is something to read."""
         trail = self._trails.get(shard)
         return 0.0 if trail is None else seconds - trail.moved

@@ -1,1 +1,1 @@
-"""Metrics, health and a status page over HTTP: to be looked at, and made from the telemetry records only."""
+"""Metrics, health and a status page over HTTP: read-only, from the telemetry records alone."""

@@ -1,4 +1,4 @@
-"""The web application: what is answered at which path."""
+"""The web application: its paths and what they answer."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +30,7 @@ _PAGE: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def make_app(  # noqa: PLR0913 -- its parts
-    board: Registry,
+    registry: Registry,
     health: Health,
     metrics: Metrics,
     now: Callable[[], float],
@@ -42,12 +42,12 @@ def make_app(  # noqa: PLR0913 -- its parts
     """Return the application.
 
     Args:
-        board: Where the records are.
-        health: Whether we are ready.
+        registry: Where the records are.
+        health: For /readyz.
         metrics: For /metrics.
         now: Seconds since 1970.
-        token: What a request must show, but for /livez and the page's files; None: nothing.
-        host: The address that is listened at.
+        token: Required of requests, but for /livez and the page's files; None: no token is required.
+        host: The address to listen on.
         clock: Seconds, monotone.
     """
     scrapes = Scrapes(metrics, clock)
@@ -59,7 +59,7 @@ def make_app(  # noqa: PLR0913 -- its parts
         found = health.not_ready()
         body: dict[str, object] = {"ready": not found, "not_ready": found}
         if not found:
-            body["text"] = health.said()
+            body["text"] = health.summary()
         return Response(msgspec.json.encode(body), 503 if found else 200, media_type=_JSON)
 
     async def measured(request: Request) -> Response:
@@ -67,7 +67,7 @@ def make_app(  # noqa: PLR0913 -- its parts
         return Response(await scrapes.get(wanted), headers={"Content-Type": wanted.value})
 
     async def status(_request: Request) -> Response:
-        body = status_json(board.telemetry, health.not_ready(), health.trends, now())
+        body = status_json(registry.telemetry, health.not_ready(), health.trends, now())
         return Response(body, media_type=_JSON)
 
     routes = [

@@ -1,4 +1,4 @@
-"""What stands before every answer: methods, the token or the host, and headers that make a browser careful."""
+"""Checks before every answer: method, token or host; and security headers on all of them."""
 
 import re
 from typing import Final
@@ -26,22 +26,22 @@ HEADERS: Final = {
 
 _METHODS: Final = frozenset({"GET", "HEAD"})
 _OPEN_PATHS: Final = frozenset({"/livez", "/", "/static/page.css", "/static/page.js"})
-"""What says nothing of the daemon but that it runs: the page's files, so that a browser may ask for the token."""
+"""These tell nothing but that the daemon runs; the page's own files ask for the token."""
 
 _HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:@\[\]]+))(?::[0-9]*)?")
-"""A Host header: an IPv6 address in brackets, or anything else, and maybe a port (RFC 9110, section 7.2)."""
+"""A Host header: an IPv6 address in brackets or a name, and an optional port (RFC 9110, section 7.2)."""
 
 
 class Guard:
-    """Lets requests to look at something through, and nothing else.
+    """Lets authorized GET and HEAD requests through, and nothing else.
 
-    Without a token it answers only who calls this machine by a name of its own: a page from elsewhere whose name was
-    made to mean this machine, once a browser had loaded it, still says that name.
+    Without a token it requires a Host header that names this machine, against DNS rebinding: a foreign page whose name
+    was made to resolve to this machine still sends that name.
 
     Args:
-        app: What answers them.
-        token: What they must show, but for /livez and the page's files; None: nothing.
-        host: The address that is listened at, as configured.
+        app: Answers what is let through.
+        token: Required of requests, but for /livez and the page's files; None: no token is required.
+        host: The address it listens on, as configured.
     """
 
     def __init__(self, app: ASGIApp, token: bytes | None, host: str) -> None:
@@ -60,21 +60,20 @@ class Guard:
         await self._answering(scope)(scope, receive, send_guarded)
 
     def _answering(self, scope: Scope) -> ASGIApp:
-        """Return what is to answer."""
+        """Return the application that answers: a refusal or the real one."""
         if scope["method"] not in _METHODS:
             return PlainTextResponse("read-only\n", 405, {"Allow": "GET, HEAD"})
         headers = Headers(scope=scope)
         if self._token is None and not self._is_ours(headers.get("host", "")):
-            return PlainTextResponse("this machine is called otherwise\n", 421)
+            return PlainTextResponse("the Host header does not name this machine\n", 421)
         shown = headers.get("authorization", "").encode("latin-1")
         if self._token is not None and scope["path"] not in _OPEN_PATHS and not is_shown(self._token, shown):
-            return PlainTextResponse(
-                "a bearer token is needed" + (", another one\n" if shown else "\n"), 401, {"WWW-Authenticate": "Bearer"}
-            )
+            text = "wrong bearer token\n" if shown else "bearer token required\n"
+            return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
         return self._app
 
     def _is_ours(self, host: str) -> bool:
-        """Return whether a Host header means this machine to itself."""
+        """Return whether a Host header names this machine."""
         found = _HOST.fullmatch(host.lower())
         name = "" if found is None else found[1] or found[2]
         return name == self._host or is_loopback(name)

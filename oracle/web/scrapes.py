@@ -1,4 +1,4 @@
-"""The metrics as bytes, made no more often than somebody can use them."""
+"""Encoded metrics, cached for a second."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ _KEPT_SECONDS: Final = 1.0
 
 
 class Scrapes:
-    """Makes the metrics at most once a second in each format, in a thread; who asks meanwhile is given the same bytes.
+    """Encodes the metrics in a thread, at most once a second in each format; requests in between get the same bytes.
 
     Args:
         metrics: Whose.
@@ -32,6 +32,6 @@ class Scrapes:
             made, body = self._kept.get(wanted, (None, b""))
             now = self._clock()
             if made is None or now - made >= _KEPT_SECONDS:
-                body = await asyncio.to_thread(encode, self._metrics.look(), wanted)
+                body = await asyncio.to_thread(encode, self._metrics.collector(), wanted)
                 self._kept[wanted] = (now, body)
             return body

@@ -28,28 +28,28 @@ __all__ = ["listen", "serving"]
 
 _LOGGERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 _CONNECTIONS: Final = 64
-"""Most connections at a time; one more takes the place of the one that has been idle longest."""
+"""Most connections at a time; one more replaces the one that has been idle longest."""
 
 _REQUEST_SECONDS: Final = 10.0
-"""Most time from a connection, or the answer before, to the end of the next answer."""
+"""Most time from a connection, or the previous answer, to the end of the next answer."""
 
 _IDLE_SECONDS: Final = 5
 _REQUEST_BYTES: Final = 16_384
 _STOP_SECONDS: Final = 2
-_LET_GO: Final = 5.0
+_STOP_TIMEOUT: Final = 5.0
 
 
 def listen(table: WebTable) -> socket.socket:
-    """Return a listening socket at the address of `[web]`.
+    """Return a socket that listens at the address of `[web]`.
 
     Raises:
-        InputError: There is no such address here, or the port is taken.
+        InputError: The address is not this machine's, or the port is in use.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(table.host, table.port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=_CONNECTIONS)
     except (socket.gaierror, UnicodeError) as exc:
-        raise InputError("web.host", table.host, "must be an address of this machine, or a name of one") from exc
+        raise InputError("web.host", table.host, "must be an address or name of this machine") from exc
     except OSError as exc:
         if exc.errno == errno.EADDRNOTAVAIL:
             raise InputError("web.host", table.host, "must be an address of this machine") from exc
@@ -57,54 +57,54 @@ def listen(table: WebTable) -> socket.socket:
             raise InputError(
                 "web.port",
                 table.port,
-                f"taken by another process at {table.host}; take another one, or 0 for one that is free",
+                f"in use by another process at {table.host}; choose another, or 0 for any free port",
             ) from exc
-        raise InputError("web.port", table.port, f"cannot be listened at: {exc.strerror}") from exc
+        raise InputError("web.port", table.port, f"cannot listen on it: {exc.strerror}") from exc
 
 
 @contextlib.asynccontextmanager
 async def serving(
-    table: WebTable, board: Registry, folder_of: Callable[[int], Path], log: PublicLog
+    table: WebTable, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
 ) -> AsyncIterator[None]:
-    """Answer requests about what the board knows until the context is left.
+    """Serve the registry's records over HTTP until the context is left.
 
     Args:
         table: `[web]`.
-        board: Where the records are.
+        registry: Where the records are.
         folder_of: Where a shard's snapshots are.
-        log: Told of the address, and that something went wrong; never what was asked.
+        log: Gets the address and failures, never anything of a request.
 
     Raises:
-        InputError: The address is not there or taken, or the token file cannot be used.
+        InputError: See `listen` and `read_token`.
     """
     token = None if table.token_file is None else read_token(table.token_file)
-    health = Health(board, folder_of, table.ready_lag_seconds)
+    health = Health(registry, folder_of, table.ready_lag_seconds)
 
     def unready() -> frozenset[int | None]:
         return frozenset(found.shard for found in health.not_ready())
 
-    metrics = Metrics(board, unready=unready, now=time.time)
-    server = _Server(_settings(make_app(board, health, metrics, time.time, token=token, host=table.host)))
+    metrics = Metrics(registry, unready=unready, now=time.time)
+    server = _Server(_settings(make_app(registry, health, metrics, time.time, token=token, host=table.host)))
     listener = listen(table)
     hear_client(LibraryLog(log, "web.server"), _LOGGERS)
     health.look()
     tasks = [asyncio.create_task(server.serve([listener])), asyncio.create_task(health.run())]
     for task in tasks:
-        task.add_done_callback(lambda done: _tell(done, log))
+        task.add_done_callback(lambda done: _log_failure(done, log))
     log.info("web.listening", host=table.host, port=listener.getsockname()[1])
     try:
         yield
     finally:
         server.should_exit = True
-        await asyncio.wait(tasks[:1], timeout=_LET_GO)
+        await asyncio.wait(tasks[:1], timeout=_STOP_TIMEOUT)
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=_LET_GO)
+        await asyncio.wait(tasks, timeout=_STOP_TIMEOUT)
         listener.close()
 
 
-def _tell(task: "asyncio.Task[None]", log: PublicLog) -> None:
-    """Say that the web server has ended by itself; the daemon goes on without it."""
+def _log_failure(task: "asyncio.Task[None]", log: PublicLog) -> None:
+    """Log that the web server has failed; the daemon goes on without it."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
         log.error("web.server", kind=type(error).__name__, reason="ended")
@@ -135,34 +135,34 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """One of a bounded number of connections, each of bounded patience."""
+    """One of a bounded number of connections, each with a deadline for the next answer."""
 
-    _deadline: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        self._wait()
+        self._start_timer()
         there = [other for other in self.connections if not other.transport.is_closing()]
         if len(there) > _CONNECTIONS:
             idle = [other for other in there if isinstance(other, _Connection) and other is not self and other.is_idle]
-            min(idle, key=lambda other: other.patience_ends, default=self).transport.abort()
+            min(idle, key=lambda other: other.deadline, default=self).transport.abort()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no whole request waits for its answer."""
+        """Whether no request is waiting for its answer."""
         return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]  # None before the first
 
     @property
-    def patience_ends(self) -> float:
-        """When it is closed (seconds of the event loop), unless an answer ends before."""
-        return math.inf if self._deadline is None else self._deadline.when()
+    def deadline(self) -> float:
+        """When the connection is closed unless an answer ends before (seconds of the event loop)."""
+        return math.inf if self._timer is None else self._timer.when()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._wait_no_more()
+        self._cancel_timer()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        self._wait()
+        self._start_timer()
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -171,10 +171,10 @@ class _Connection(H11Protocol):
         self.transport.write("\r\n".join(lines).encode())
         self.transport.close()
 
-    def _wait(self) -> None:
-        self._wait_no_more()
-        self._deadline = self.loop.call_later(_REQUEST_SECONDS, self.transport.abort)
+    def _start_timer(self) -> None:
+        self._cancel_timer()
+        self._timer = self.loop.call_later(_REQUEST_SECONDS, self.transport.abort)
 
-    def _wait_no_more(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()

@@ -7,42 +7,43 @@ from typing import Any
 import msgspec
 
 from oracle.telemetry.health import NotReady
-from oracle.telemetry.records import Mishap, ProcessTelemetry, ShardTelemetry, whole
+from oracle.telemetry.records import ProcessTelemetry, ShardTelemetry, whole_seconds
 from oracle.telemetry.trends import HISTORY_SECONDS, Trends
 
 __all__ = ["status_json"]
 
 
 def status_json(telemetry: ProcessTelemetry, not_ready: Sequence[NotReady], trends: Trends, now: float) -> bytes:
-    """Return it; `epsilon` is a record's, which is in one shard only, and the deltas are sums over our shards."""
+    """Return the status as JSON; `epsilon` is per record, in one shard only; the deltas are sums over our shards."""
+    plan = telemetry.plan
     return msgspec.json.encode(
         {
             "version": telemetry.version,
-            "model": telemetry.model,
-            "profile": telemetry.profile,
-            "predictor": telemetry.predictor,
-            "alpha": telemetry.alpha,
+            "model": plan.name,
+            "profile": plan.profile,
+            "predictor": plan.predictor,
+            "alpha": plan.alpha,
             "promise": telemetry.promise,
-            "proved": not telemetry.nominal,
-            "protects_queries": telemetry.protects_queries,
-            "released": telemetry.released,
+            "proved": not plan.nominal,
+            "protects_queries": plan.protects_queries,
+            "released": plan.released,
             "now": now,
             "started": telemetry.started,
             "ready": not not_ready,
             "not_ready": not_ready,
-            "epsilon": telemetry.epsilon,
-            "declared": telemetry.declared,
-            "schedule": [{"rounds": rounds, "delta": delta} for rounds, delta in telemetry.schedule],
+            "epsilon": plan.epsilon,
+            "declared": plan.declared,
+            "schedule": [{"rounds": phase.rounds, "delta": phase.delta} for phase in plan.phases],
             "delta_spent": math.fsum(record.delta_spent for record in telemetry.shards),
             "delta_limit": math.fsum(record.delta_limit for record in telemetry.shards),
             "shards": [_shard(record, trends.rate(record.shard)) for record in telemetry.shards],
             "history": {
                 "seconds": HISTORY_SECONDS,
-                "ends": whole(trends.ends),
+                "ends": whole_seconds(trends.ends),
                 "rates": trends.rates,
                 "lags": trends.lags,
             },
-            "errors": [_error(mishap) for mishap in telemetry.mishaps],
+            "errors": telemetry.incidents,
         }
     )
 
@@ -68,7 +69,3 @@ def _shard(record: ShardTelemetry, rate: float) -> dict[str, Any]:
         "snapshot_bytes": record.snapshot_bytes,
         "rate": rate,
     }
-
-
-def _error(mishap: Mishap) -> dict[str, Any]:
-    return {"at": mishap.at, "shard": mishap.shard, "event": mishap.event, "text": mishap.text}

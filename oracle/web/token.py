@@ -1,4 +1,4 @@
-"""The bearer token: what a request must show, from a file that its owner only can read."""
+"""The bearer token that requests must carry, from a private file."""
 
 import hmac
 import re
@@ -12,10 +12,10 @@ __all__ = ["is_shown", "read_token"]
 
 _READ_LIMIT: Final = 4096
 _SHORTEST: Final = 16
-"""Characters; what is shorter could be tried out."""
+"""Characters; shorter ones could be guessed."""
 
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
-"""What may stand in the header (RFC 6750, section 2.1)."""
+"""Tokens that fit the header (RFC 6750, section 2.1)."""
 
 
 def read_token(path: Path) -> bytes:
@@ -30,14 +30,14 @@ def read_token(path: Path) -> bytes:
         raise InputError("web.token_file", str(path), exc.strerror or "cannot be read") from exc
     token = text.rstrip(b"\r\n")
     if not _TOKEN.fullmatch(token):
-        bound = "must hold one token on one line: letters, digits and ._~+/-, = at its end"
+        bound = "must contain one token on one line: letters, digits and ._~+/-, optionally = at the end"
         raise InputError("web.token_file", str(path), bound)
     if len(token) < _SHORTEST:
-        raise InputError("web.token_file", str(path), f"must hold a token of at least {_SHORTEST} characters")
+        raise InputError("web.token_file", str(path), f"must contain a token of at least {_SHORTEST} characters")
     return token
 
 
 def is_shown(token: bytes, authorization: bytes) -> bool:
-    """Return whether an Authorization header holds the token; how long it takes does not depend on how much fits."""
+    """Return whether an Authorization header holds the token, in constant time."""
     scheme, _, given = authorization.partition(b" ")
     return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)

@@ -26,9 +26,8 @@ from oracle.receipts.ledgers import against_ledger
 from oracle.receipts.receipts import Statement, statement_of
 from oracle.runtime.fork import fork_event
 from oracle.state.format import Snapshot
-from oracle.state.store import MemoryStore
-from oracle.telemetry.ledger_event import standing
-from oracle.telemetry.records import beginning, standing_at
+from oracle.telemetry.ledger_event import shard_event
+from oracle.telemetry.records import initial_record, public_fields
 from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.shards import (
@@ -42,6 +41,7 @@ from tests.support.shards import (
     run_daemon,
 )
 from tests.support.standing import standing_of
+from tests.support.stores import MemoryStore
 
 PLAN = tiny_plan(
     [feature("a"), feature("b")], points=(12, 15, 10, 13) * 4, rearmed=4, threshold=1, rounds=60
@@ -131,9 +131,9 @@ def test_every_predictor_agrees_with_its_ledger(predictor):
     statements: list[tuple[Statement, int]] = []
     deliveries = deliveries_of(bodies(plan.rounds))
     for start in range(0, len(deliveries), 30):
-        facts: dict[str, Any] = {**standing_at(plan, shard.facts())}
-        record = replace(beginning(plan, 0), **facts)
-        events += [standing("1", record, started=started) for started in (False, True)]
+        facts: dict[str, Any] = {**public_fields(plan, shard.facts())}
+        record = replace(initial_record(plan, 0), **facts)
+        events += [shard_event("1", record, started=started) for started in (False, True)]
         statements.append((stated(shard.snapshot(), plan), len(events)))
         waiting = deliveries[start : start + 30]
         events += [decode(event) for event in shard.process(waiting).commit.ledger]
@@ -159,7 +159,7 @@ def test_an_event_that_is_told_twice_otherwise_is_found(every_round, kind, first
     both = [other, honest] if first else [honest, other]
     name = "beginning" if kind is PhaseStarted else "end"
     said = problems(statement, [*events[:at], *both, *events[at + 1 :]])
-    assert f"phase 2: the ledger contradicts itself: it tells the phase's {name} in 2 ways" in said
+    assert f"phase 2: the ledger contradicts itself: 2 different events for the phase's {name}" in said
 
 
 def test_a_re_arm_too_many_or_too_few_is_found(every_round):
@@ -195,7 +195,7 @@ def test_a_shard_of_another_plan_is_found(every_round, kind, changes):
     event = standing_of(statement, kind)
     assert against_ledger(statement, [event, *events, event]) == []
     said = problems(statement, [*events, msgspec.structs.replace(event, **changes)])
-    assert "the ledger is not of the receipt's plan" in said
+    assert "the ledger is of another plan" in said
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_events_that_the_plan_cannot_have_are_found(every_round, foreign):
     statement, _ = statements[0]
     assert statement.round == 1
     assert against_ledger(statement, events) == []
-    assert "the ledger is not of the receipt's plan" in problems(statement, [*events, foreign])
+    assert "the ledger is of another plan" in problems(statement, [*events, foreign])
 
 
 @pytest.mark.parametrize(("predictor", "sides"), [("rectangles", 4), ("stumps", 1), ("classical", 0), ("bisection", 0)])
@@ -231,7 +231,7 @@ def test_a_side_that_the_plan_does_not_have_is_no_re_arm(predictor, sides):
     told = [phase_started(plan, 1)]
     for side in (-1, *range(sides), sides, 99):
         said = problems(stated(snapshot, plan), [*told, SideRearmed(round=10, phase=1, side=side)])
-        assert ("no side-rearmed is like that of phase 1, round 10" in said) == (side not in range(sides))
+        assert ("no side-rearmed like that of phase 1, round 10" in said) == (side not in range(sides))
         assert bool(said) == (side not in range(sides))
 
 

@@ -158,7 +158,7 @@ def test_the_check_fails_where_it_could_not_tell():
         found = run_timing("one message", _SEED, 1e-3, looks=(17,), turns=1)
     assert not found.passed
     assert found.unsure
-    assert "could not tell: the machine is too busy; a difference of 1 % would not have been seen" in found.says
+    assert "inconclusive: the machine is too busy to have detected a difference of 1 %" in found.says
     assert "run it again on a quiet machine" in found.says
 
 
@@ -180,7 +180,7 @@ def test_the_job_hands_on_its_miss(monkeypatch):
         return Check(cell="c", target="t", name="n", passed=True, says="s", seconds=0.0)
 
     monkeypatch.setattr(runner, "run_timing", recorded)
-    runner.Time("one message")(_SEED, 3e-6)
+    runner.timing_job("one message").run(_SEED, 3e-6)
     assert given == [("one message", _SEED, 3e-6)]
 
 

@@ -264,7 +264,7 @@ def test_files_serve_one_shard(cli, refused, arguments, tmp_path):
     (tmp_path / "q.jsonl").write_text('{"x":[0.5]}\n' * 20)
     whole = write_config(tmp_path)
     message = (
-        f"{folder}: is a state of 2 shards, which is served from Kafka; for one shard on files name its folder, "
+        f"{folder}: has 2 shards and is served from Kafka; to serve one shard from files, name its folder, "
         f"such as {folder / 'shard-0000'}, and the key file (by default {folder / 'key'})"
     )
     assert refused(3, "serve", whole) == message

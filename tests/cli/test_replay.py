@@ -245,7 +245,7 @@ def test_wrong_key(refused, served):
     """A state folder's snapshot needs its key."""
     make_state(served / "other", long_plan())
     line = refused(3, *_replay(served, "--key", served / "other" / "key", origin="state"))
-    assert line.endswith(f"another key than the one at hand, {served / 'other' / 'key'}")
+    assert line.endswith(f"encrypted with another key, {served / 'other' / 'key'}")
 
 
 def test_nothing_to_compare(refused, served):

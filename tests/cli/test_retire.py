@@ -156,7 +156,7 @@ def test_the_key_of_another_state_is_let_be(cli, refused, tmp_path):
     assert cli("retire", tmp_path / "a", "--key", tmp_path / "a.key").code == 0
     assert not (tmp_path / "a.key").exists()
     shutil.copy(tmp_path / "b.key", tmp_path / "a.key")
-    assert "belongs to another state by now" in refused(3, "retire", tmp_path / "a")
+    assert "now belongs to another state; left untouched" in refused(3, "retire", tmp_path / "a")
     assert (tmp_path / "a.key").exists()
     assert (tmp_path / "b").exists()
 

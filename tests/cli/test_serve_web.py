@@ -109,7 +109,7 @@ def test_a_watched_daemon(state):
         served.until(lambda: served.ask("/readyz").status_code == 503)
         (reason,) = served.ask("/readyz").json()["not_ready"]
         assert (reason["shard"], reason["check"]) == (0, "folder")
-        assert "shard 0: its snapshot folder cannot be written: No such file" in reason["text"]
+        assert "shard 0: the snapshot folder cannot be written: No such file" in reason["text"]
         served.until(lambda: _samples(served.ask("/metrics").text)["perpetua_ready", ""] == 0)  # kept for a second
         assert served.ask("/livez").status_code == 200
         (state / "moved").rename(state / "state")
@@ -161,7 +161,7 @@ def test_ready_only_when_restored(state):
         time.sleep(0.5)
         answer = served.ask("/readyz")
         assert answer.status_code == 503
-        assert answer.json()["not_ready"] == [{"shard": 0, "check": "restored", "text": "shard 0 is being restored"}]
+        assert answer.json()["not_ready"] == [{"shard": 0, "check": "restored", "text": "shard 0 is restoring"}]
         found = _samples(served.ask("/metrics").text)
         assert found["perpetua_ready", ""] == 0
         assert ("perpetua_rounds_total", "") not in found
@@ -200,7 +200,7 @@ def test_port_that_is_taken(state):
         port = other.getsockname()[1]
         done = perpetua("serve", _config(state, web={"port": port}))
     assert done.returncode == 2
-    assert f"web.port = {port}: taken by another process at 127.0.0.1" in done.stderr.decode().splitlines()[-1]
+    assert f"web.port = {port}: in use by another process at 127.0.0.1" in done.stderr.decode().splitlines()[-1]
     assert not (state / "out.jsonl").exists() or (state / "out.jsonl").read_bytes() == b""
 
 
@@ -239,7 +239,7 @@ def test_check_knows_of_it(cli, state):
         config = _config(state, web={"token_file": str(token), "port": port})
         found = _web_findings(cli, config)
         assert "chmod 600" in found["web: token file"]
-        assert "taken by another process" in found[listening]
+        assert "in use by another process" in found[listening]
     token.chmod(0o600)
     config = _config(state, web={"token_file": str(token), "port": port}, source={"follow": True})
     with _Served(state, config) as served:

@@ -27,7 +27,7 @@ from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
 from oracle.telemetry.health import Health
-from oracle.telemetry.ledger_event import standing
+from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Metrics
 from oracle.telemetry.registry import Registry
@@ -115,15 +115,15 @@ class _Run:
 
     async def serve(self) -> None:
         """Serve the stream chunk by chunk, take a look behind each, and see what is left."""
-        board = Registry(self._plan, PublicLog(self._output, "json", "tiny"), version="1.2", now=self._clock)
-        health = Health(board, lambda _shard: self._state, 60.0, clock=self._clock, now=self._clock)
+        registry = Registry(self._plan, PublicLog(self._output, "json", "tiny"), version="1.2", now=self._clock)
+        health = Health(registry, lambda _shard: self._state, 60.0, clock=self._clock, now=self._clock)
         metrics = Metrics(
-            board,
+            registry,
             unready=lambda: frozenset(found.shard for found in health.not_ready()),
             now=self._clock,
         )
         app = make_app(
-            board,
+            registry,
             health,
             metrics,
             self._clock,
@@ -131,7 +131,7 @@ class _Run:
             host="leaks",
             clock=count().__next__,  # nothing is kept
         )
-        serving = asyncio.create_task(self._daemon(board).run())
+        serving = asyncio.create_task(self._daemon(registry).run())
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://leaks") as client:
             for start in range(0, len(self._world.messages), CHUNK):
                 self._send(self._world.messages[start : start + CHUNK])
@@ -145,16 +145,16 @@ class _Run:
         self._store.close()
         self._see_bus()
 
-    def _daemon(self, board: Registry) -> Daemon:
+    def _daemon(self, registry: Registry) -> Daemon:
         return Daemon(
             plan=self._plan,
             store=self._store,
             source=MemorySource(self._bus),
             sink=MemorySink(self._bus),
-            reporter=board.shard(0),
+            reporter=registry.shard(0),
             settings=DaemonSettings(batch_rows=CHUNK, snapshot_rounds=1),
             clock=self._clock,
-            announce=partial(standing, "1.2"),
+            announce=partial(shard_event, "1.2"),
         )
 
     def _send(self, messages: tuple[Message, ...]) -> None:

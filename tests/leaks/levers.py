@@ -5,18 +5,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import pytest
+from prometheus_client.core import GaugeMetricFamily
 
 from oracle.codec.batches import DecodedBatch
 from oracle.predictors.base import Answers
 from oracle.runtime.shard import Shard
-from oracle.telemetry import metrics
-from oracle.telemetry.families import Family, Moment
-from oracle.telemetry.families import families as families_of
+from oracle.telemetry.collector import RecordCollector
+from oracle.telemetry.reporter import Reporter
+from oracle.web import app
 from tests.leaks.subjects import Kind
 
-__all__ = ["Mutant", "Patch", "after", "asked", "fill", "gauge", "in_channels", "on_answers", "ones"]
+__all__ = [
+    "Mutant",
+    "Patch",
+    "after",
+    "asked",
+    "fill",
+    "gauge",
+    "in_channels",
+    "in_status",
+    "log_reason",
+    "on_answers",
+    "on_commit",
+    "ones",
+    "padded",
+]
 
 Patch = pytest.MonkeyPatch
 
@@ -97,10 +113,41 @@ def after(patch: Patch, owner: Any, name: str, do: Callable[..., object]) -> Non
 
 def gauge(patch: Patch, name: str, read: Callable[[], float]) -> None:
     """Add a gauge to the metrics."""
-    real = families_of
+    real = RecordCollector.collect
 
-    def families(moment: Moment) -> Any:
-        yield from real(moment)
-        yield Family(name, "gauge", "A leak", [(name, read())])
+    def collect(self: RecordCollector) -> Any:
+        yield from real(self)
+        yield GaugeMetricFamily(name, "A leak", read())
 
-    patch.setattr(metrics, "families", families)
+    patch.setattr(RecordCollector, "collect", collect)
+
+
+def on_commit(patch: Patch, do: Callable[[Reporter], object]) -> None:
+    """Have something done with a shard's reporter behind every commit."""
+    after(patch, Reporter, "committed", lambda reporter, *_, **__: do(reporter))
+
+
+def log_reason(patch: Patch, read: Callable[[], object]) -> None:
+    """Log something behind every commit."""
+    on_commit(patch, lambda reporter: reporter._log.info("queries.rejected", reason=f"{read()}"))
+
+
+def in_status(patch: Patch, name: str, read: Callable[[], float]) -> None:
+    """Add a field to /status."""
+    real = app.__dict__["status_json"]
+
+    def status_json(*args: Any) -> bytes:
+        return msgspec.json.encode(msgspec.json.decode(real(*args)) | {name: read()})
+
+    patch.setattr(app, "status_json", status_json)
+
+
+def padded(owner: type[Any], count: Callable[[Any], int], patch: Patch) -> None:
+    """Have a predictor's state be longer by what is counted in it."""
+    real = owner.export
+
+    def export(self: Any) -> Any:
+        arrays = dict(real(self))
+        return {**arrays, "spare": np.zeros(count(arrays), dtype=np.int8)}
+
+    patch.setattr(owner, "export", export)

@@ -27,8 +27,22 @@ from oracle.state.folder import FolderStore
 from oracle.telemetry.health import Health
 from oracle.telemetry.records import Work
 from oracle.telemetry.reporter import Reporter
-from oracle.web import app, guard
-from tests.leaks.levers import Mutant, Patch, after, asked, fill, gauge, in_channels, on_answers, ones
+from oracle.web import guard
+from tests.leaks.levers import (
+    Mutant,
+    Patch,
+    after,
+    asked,
+    fill,
+    gauge,
+    in_channels,
+    in_status,
+    log_reason,
+    on_answers,
+    on_commit,
+    ones,
+    padded,
+)
 from tests.leaks.mutants_of_others import MUTANTS_OF_OTHERS, metric_by_label
 from tests.support.shards import arrow_body
 
@@ -43,23 +57,17 @@ def _metric_of_mediums(patch: Patch) -> None:
 
 
 def _logged_feature(patch: Patch) -> None:
-    count = asked(patch)
-    after(
-        patch,
-        Reporter,
-        "committed",
-        lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"the batch sums to {count()}"),
-    )
+    log_reason(patch, asked(patch))
 
 
 def _log_line_by_label(patch: Patch) -> None:
     count = ones(patch)
 
-    def committed(watch: Reporter, *_: Any, **__: Any) -> None:
+    def committed(reporter: Reporter) -> None:
         for _one in range(count() % 7):
-            watch._log.info("queries.rejected")
+            reporter._log.info("queries.rejected")
 
-    after(patch, Reporter, "committed", committed)
+    on_commit(patch, committed)
 
 
 def _logged_rearm(patch: Patch) -> None:
@@ -70,22 +78,12 @@ def _logged_rearm(patch: Patch) -> None:
         real(self, side, *args, **kwargs)
 
     patch.setattr(RectanglesPERP, "_rearm", rearm)
-    after(
-        patch,
-        Reporter,
-        "committed",
-        lambda watch, *_, **__: watch._log.info("phase.started", count=sum(counts)),
-    )
+    on_commit(patch, lambda reporter: reporter._log.info("phase.started", count=sum(counts)))
 
 
 def _timing_by_label(patch: Patch) -> None:
     count = ones(patch)
-
-    def committed(watch: Reporter, *_: Any, **__: Any) -> None:
-        if count() % 2:
-            watch.took(Work.COMMIT, 0.0)
-
-    after(patch, Reporter, "committed", committed)
+    on_commit(patch, lambda reporter: count() % 2 and reporter.took(Work.COMMIT, 0.0))
 
 
 def _early_exit(patch: Patch) -> None:
@@ -141,14 +139,7 @@ def _text_of_query(patch: Patch) -> None:
 
 
 def _size_by_set(patch: Patch) -> None:
-    real = RectanglesPERP.export
-
-    def export(self: RectanglesPERP) -> Any:
-        arrays = dict(real(self))
-        count = int(arrays["collected_counts"].sum())
-        return {**arrays, "spare": np.zeros(count, dtype=np.int8)}
-
-    patch.setattr(RectanglesPERP, "export", export)
+    padded(RectanglesPERP, lambda state: int(state["collected_counts"].sum()), patch)
 
 
 def _name_by_query(patch: Patch) -> None:
@@ -183,17 +174,12 @@ def _ledger_of_set(patch: Patch) -> None:
 
 
 def _status_of_window(patch: Patch) -> None:
-    count, real = fill(patch), app.__dict__["status_json"]
-
-    def status_json(*args: Any) -> bytes:
-        return msgspec.json.encode(msgspec.json.decode(real(*args)) | {"window": count()})
-
-    patch.setattr(app, "status_json", status_json)
+    in_status(patch, "window", fill(patch))
 
 
 def _ready_by_window(patch: Patch) -> None:
-    count, real = fill(patch), Health.said
-    patch.setattr(Health, "said", lambda health: f"{real(health)}, {count():04} collected")
+    count, real = fill(patch), Health.summary
+    patch.setattr(Health, "summary", lambda health: f"{real(health)}, {count():04} collected")
 
 
 def _header_by_label(patch: Patch) -> None:
@@ -228,7 +214,7 @@ def _padding(patch: Patch) -> None:
 
 def _printed_label(patch: Patch) -> None:
     count = ones(patch)
-    after(patch, Reporter, "stopped", lambda _watch: typer.echo(f"{count()} answers were 1"))
+    after(patch, Reporter, "stopped", lambda _reporter: typer.echo(f"{count()} answers were 1"))
 
 
 def _printed_set(patch: Patch) -> None:

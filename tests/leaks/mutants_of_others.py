@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 
 from oracle.codec.json import messages as json_messages
@@ -16,8 +15,19 @@ from oracle.predictors.classical import ClassicalPredictor
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.stumps import StumpsPERP
 from oracle.telemetry.reporter import Reporter
-from oracle.web import app
-from tests.leaks.levers import Mutant, Patch, after, gauge, in_channels, on_answers, ones
+from tests.leaks.levers import (
+    Mutant,
+    Patch,
+    after,
+    gauge,
+    in_channels,
+    in_status,
+    log_reason,
+    on_answers,
+    on_commit,
+    ones,
+    padded,
+)
 
 __all__ = ["MUTANTS_OF_OTHERS", "metric_by_label"]
 
@@ -39,21 +49,7 @@ def _gauge_of(read: Callable[[Any], float], patch: Patch) -> None:
 
 
 def _log_of(read: Callable[[Any], float], patch: Patch) -> None:
-    found = _of_state(patch, read)
-    after(
-        patch, Reporter, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"{found()}")
-    )
-
-
-def _padded(owner: type[Any], count: Callable[[Any], int], patch: Patch) -> None:
-    """Have the state be longer by what is counted in it."""
-    real = owner.export
-
-    def export(self: Any) -> Any:
-        arrays = dict(real(self))
-        return {**arrays, "spare": np.zeros(count(arrays), dtype=np.int8)}
-
-    patch.setattr(owner, "export", export)
+    log_reason(patch, _of_state(patch, read))
 
 
 def _trimmed_keys(state: Any) -> int:
@@ -69,21 +65,21 @@ def _text_lengths_logged(patch: Patch) -> None:
         return real(text, count)
 
     patch.setattr(json_values, "text_digits", digits)
-    after(patch, Reporter, "committed", lambda watch, *_, **__: watch._log.info("queries.rejected", count=sum(lengths)))
+    on_commit(patch, lambda reporter: reporter._log.info("queries.rejected", count=sum(lengths)))
 
 
 def _kept_queries(patch: Patch) -> None:
     """A classical predictor that keeps the queries that it answers with 1."""
     kept = ones(patch)
-    _padded(ClassicalPredictor, lambda _: kept(), patch)
+    padded(ClassicalPredictor, lambda _: kept(), patch)
 
 
 def _edge_in_text(patch: Patch) -> None:
     """Log lines by the digits of the lower bounds."""
 
-    def restored(watch: Reporter, *_: Any) -> None:
+    def restored(reporter: Reporter, *_: Any) -> None:
         for _one in range(digits()):
-            watch._log.info("daemon.recovered")
+            reporter._log.info("daemon.recovered")
 
     found: list[ClassicalPredictor] = []
     after(patch, ClassicalPredictor, "__init__", lambda self, *_, **__: found.append(self))
@@ -101,21 +97,11 @@ def _threshold_logged(patch: Patch) -> None:
         sums.append(float(thresholds.sum()))
 
     after(patch, BinaryThresholdOracle, "ask", ask)
-    after(
-        patch,
-        Reporter,
-        "committed",
-        lambda watch, *_, **__: watch._log.info("queries.rejected", reason=f"{sums[-1]:.9f}"),
-    )
+    log_reason(patch, lambda: f"{sums[-1]:.9f}")
 
 
 def _cost_in_status(patch: Patch) -> None:
-    found, real = _of_state(patch, lambda state: state["cost"].sum()), app.__dict__["status_json"]
-
-    def status_json(*args: Any) -> bytes:
-        return msgspec.json.encode(msgspec.json.decode(real(*args)) | {"spent": found()})
-
-    patch.setattr(app, "status_json", status_json)
+    in_status(patch, "spent", _of_state(patch, lambda state: state["cost"].sum()))
 
 
 def _unpadded_value(patch: Patch) -> None:
@@ -126,7 +112,7 @@ _FILES: Final = in_channels("files", "metrics", "snapshot headers", "status")
 
 MUTANTS_OF_OTHERS: Final[dict[str, Mutant]] = {
     "strings: a state's size by how long texts are": Mutant(
-        partial(_padded, RectanglesPERP, _trimmed_keys), "query", _FILES, subject="strings"
+        partial(padded, RectanglesPERP, _trimmed_keys), "query", _FILES, subject="strings"
     ),
     "strings: how long texts are, logged": Mutant(_text_lengths_logged, "query", in_channels("log"), subject="strings"),
     "boxes: learned edges in a metric": Mutant(
@@ -137,7 +123,7 @@ MUTANTS_OF_OTHERS: Final[dict[str, Mutant]] = {
     ),
     "stumps: a metric by label": Mutant(metric_by_label, "label", in_channels("metrics"), subject="stumps"),
     "stumps: a state's size by a window": Mutant(
-        partial(_padded, StumpsPERP, lambda state: int(state["collected_counts"].sum())),
+        partial(padded, StumpsPERP, lambda state: int(state["collected_counts"].sum())),
         "presence",
         _FILES,
         subject="stumps",
@@ -162,7 +148,7 @@ MUTANTS_OF_OTHERS: Final[dict[str, Mutant]] = {
         _cost_in_status, "query", in_channels("status"), subject="bisection"
     ),
     "bisection: a state's size by the hypothesis": Mutant(
-        partial(_padded, Bisection, lambda state: int(1000.0 * np.abs(state["raw"]).sum())),
+        partial(padded, Bisection, lambda state: int(1000.0 * np.abs(state["raw"]).sum())),
         "everything",
         _FILES,
         subject="bisection",

@@ -3,15 +3,14 @@
 import json
 import re
 import shutil
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
 import httpx
 
-from tests.leaks.outside import line_of, rounds_of, see_pages, start_in, write_rows
+from tests.leaks.outside import init_in, line_of, rounds_of, see_pages, serving_in
 from tests.leaks.sightings import Sightings, masked
-from tests.leaks.subjects import leak_plan, model_file
+from tests.leaks.subjects import leak_plan
 from tests.leaks.worlds import CHUNK, Pair
 from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest, wait_until
@@ -54,39 +53,25 @@ class _Run:
 
     def serve(self) -> None:
         """Make the state, serve the stream chunk by chunk, take a look behind each, stop, and see what is left."""
-        (self._folder / "model.toml").write_text(model_file(self._world.subject))
-        write_rows(self._folder / "rows.parquet", self._world)
-        init = self._start("init", "init", "model.toml", "--data", "rows.parquet", "--state", "state")
-        init.join(PATIENCE)
-        assert init.exitcode == 0, self._err("init").read_text()
+        init_in(self._folder, self._world)
         config = self._model.config(state="state", extra="[web]\nport = 0\n")
         text = (
             config.read_text().replace(f"{self._folder}/", "").replace("snapshot_rounds = 500", "snapshot_rounds = 1")
         )
         config.write_text(text)
-        process = self._start("serve", "serve", config.name)
-        try:
+        with serving_in(self._folder, config.name, self._model.plan.encode(), self.seen):
             self._stream()
-            process.terminate()
-            process.join(PATIENCE)
-        finally:
-            if process.is_alive():
-                process.kill()
-        self.seen.add("exit codes", str(process.exitcode))
-        lines = self._err("serve").read_text().splitlines()
+        lines = self._err.read_text().splitlines()
         self.seen.log("\n".join(line for line in lines if f'"event": "{_CLIENT}"' not in line))
         self._see_topics()
 
-    def _err(self, said: str) -> Path:
-        return self._folder / f"{said}.err"
-
-    def _start(self, said: str, *arguments: str) -> BaseProcess:
-        return start_in(self._folder, said, self._model.plan.encode(), *arguments)
+    @property
+    def _err(self) -> Path:
+        return self._folder / "serve.err"
 
     def _said(self, event: str, **fields: object) -> dict[str, object] | None:
         """Return a line of the log, if it is there."""
-        path = self._err("serve")
-        for text in path.read_text().splitlines() if path.exists() else []:
+        for text in self._err.read_text().splitlines() if self._err.exists() else []:
             line = json.loads(text) if text.startswith("{") and text.endswith("}") else {}
             if line.get("event") == event and line.items() >= fields.items():
                 return dict(line)

@@ -7,17 +7,15 @@ how long the outbox's files are: it notes the broker's acknowledgements in group
 
 import re
 from functools import partial
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from tests.leaks.outside import line_of, see_pages, start_in, write_rows
+from tests.leaks.outside import init_in, line_of, see_pages, serving_in
 from tests.leaks.sightings import Sightings, masked
-from tests.leaks.subjects import BAD, leak_plan, model_file
+from tests.leaks.subjects import BAD, leak_plan
 from tests.leaks.worlds import CHUNK, Pair
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, Heard, MqttModelUnderTest, eventually
-from tests.support.waiting import PATIENCE
 
 __all__ = ["sight"]
 
@@ -56,31 +54,17 @@ class _Run:
 
     def serve(self) -> None:
         """Make the state, ask, take a look behind each chunk, stop, and see what is left."""
-        (self._folder / "model.toml").write_text(model_file(self._world.subject))
-        write_rows(self._folder / "rows.parquet", self._world)
-        init = self._start("init", "init", "model.toml", "--data", "rows.parquet", "--state", "state")
-        init.join(PATIENCE)
-        assert init.exitcode == 0, (self._folder / "init.err").read_text()
+        init_in(self._folder, self._world)
         config = self._model.config(
             state=f"snapshot_rounds = {CHUNK // 4}\nsnapshot_seconds = 3600", extra="[web]\nport = 0\n"
         )
         config.write_text(config.read_text().replace(f"{self._folder}/", ""))
-        process = self._start("serve", "serve", config.name)
-        try:
+        with serving_in(self._folder, config.name, self._model.plan.encode(), self.seen):
             self._stream()
-            process.terminate()
-            process.join(PATIENCE)
-        finally:
-            if process.is_alive():
-                process.kill()
-        self.seen.add("exit codes", str(process.exitcode))
         said = (self._folder / "serve.err").read_text()
         self.seen.log(said.replace(self._model.broker.server, "the broker"))
         self.seen.files(self._folder / "state")
         self._leave_out_the_outbox()
-
-    def _start(self, said: str, *arguments: str) -> BaseProcess:
-        return start_in(self._folder, said, self._model.plan.encode(), *arguments)
 
     def _listening(self) -> bool:
         """Return whether the daemon is connected, and take note of its port."""

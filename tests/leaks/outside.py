@@ -4,12 +4,13 @@ The stream comes in chunks of one page of memory, so that the daemon reads each 
 the snapshot behind a chunk is written: by then all that the chunk brings about has been told.
 """
 
+import contextlib
 import dataclasses
 import json
 import multiprocessing
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final, Literal
@@ -26,7 +27,7 @@ from tests.leaks.worlds import CHUNK, Pair, World, table_of
 from tests.support.folders import write_config
 from tests.support.waiting import PATIENCE
 
-__all__ = ["KEPT_SECONDS", "Files", "line_of", "rounds_of", "see_pages", "sight", "start_in", "write_rows"]
+__all__ = ["KEPT_SECONDS", "Files", "init_in", "line_of", "rounds_of", "see_pages", "serving_in", "sight"]
 
 KEPT_SECONDS: Final = 1.05
 """For a second the metrics that were asked for last are given again."""
@@ -81,7 +82,7 @@ class _Run:
         for path in (folder, self._out, self._said):
             path.mkdir()
         (folder / "model.toml").write_text(model_file(self._world.subject))
-        write_rows(folder / "rows.parquet", self._world)
+        _write_rows(folder / "rows.parquet", self._world)
 
     # Processes
 
@@ -240,7 +241,7 @@ def see_pages(seen: Sightings, url: str) -> None:
             seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
 
 
-def start_in(folder: Path, said: str, plan: bytes, *arguments: str) -> BaseProcess:
+def _start_in(folder: Path, said: str, plan: bytes, *arguments: str) -> BaseProcess:
     """Start a command of an unbroken Perpetua in a folder; what it says is in files there that begin with `said`."""
     order = child.Order(arguments, folder, folder / f"{said}.out", folder / f"{said}.err", plan, None)
     process = _CONTEXT.Process(target=child.run, args=(order,))
@@ -248,7 +249,31 @@ def start_in(folder: Path, said: str, plan: bytes, *arguments: str) -> BaseProce
     return process
 
 
-def write_rows(path: Path, world: World) -> None:
+def init_in(folder: Path, world: World) -> None:
+    """Make a world's state in a folder, with an unbroken Perpetua."""
+    (folder / "model.toml").write_text(model_file(world.subject))
+    _write_rows(folder / "rows.parquet", world)
+    plan = leak_plan(world.subject).encode()
+    init = _start_in(folder, "init", plan, "init", "model.toml", "--data", "rows.parquet", "--state", "state")
+    init.join(PATIENCE)
+    assert init.exitcode == 0, (folder / "init.err").read_text()
+
+
+@contextlib.contextmanager
+def serving_in(folder: Path, config: str, plan: bytes, seen: Sightings) -> Iterator[None]:
+    """Serve a configuration in a folder until the context is left; what is said is in `serve.out` and `serve.err`."""
+    process = _start_in(folder, "serve", plan, "serve", config)
+    try:
+        yield
+        process.terminate()
+        process.join(PATIENCE)
+    finally:
+        if process.is_alive():
+            process.kill()
+    seen.add("exit codes", str(process.exitcode))
+
+
+def _write_rows(path: Path, world: World) -> None:
     """Write the training rows."""
     features = zip(leak_plan(world.subject).features, world.rows.T.tolist(), strict=True)
     columns = {feature.name: as_column(feature, column) for feature, column in features}

@@ -9,7 +9,6 @@ import pytest
 
 from connectors.local.memory import Failure, MemoryLog, MemorySink
 from oracle.errors import StorageError
-from oracle.state.store import MemoryStore
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
 from tests.support.shards import (
@@ -22,6 +21,7 @@ from tests.support.shards import (
     process_in_batches,
     small_plan,
 )
+from tests.support.stores import MemoryStore
 from tests.support.waiting import PATIENCE, until
 
 _ROWS = 16

@@ -15,7 +15,6 @@ from connectors.local.memory import Abort, CrashError, Failure, MemoryLog, Memor
 from oracle.errors import PlanExhaustedError, StorageError
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.runtime.marks import CommitMark
-from oracle.state.store import MemoryStore
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
 from tests.support.shards import (
@@ -33,6 +32,7 @@ from tests.support.shards import (
     small_plan,
     state_of,
 )
+from tests.support.stores import MemoryStore
 from tests.support.waiting import limits_of, until
 
 _COUNT = 900  # two phases end within

@@ -9,12 +9,12 @@ import pytest
 from connectors.local.memory import MemoryLog, MemorySink, MemorySource
 from oracle.accounting.ledger import LedgerEvent
 from oracle.runtime.daemon import Daemon, DaemonSettings
-from oracle.state.store import MemoryStore
-from oracle.telemetry.ledger_event import standing
+from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.reporter import Reporter
 from tests.support.shards import MASTER_KEY, CountingSource, bodies, first_snapshot, new_store, small_plan
+from tests.support.stores import MemoryStore
 from tests.support.waiting import PATIENCE, until
 
 _JUNK = 3
@@ -31,7 +31,7 @@ class _Clock:
 
 
 def _announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
-    return standing("test", record, started=started)
+    return shard_event("test", record, started=started)
 
 
 def _daemon(source, store, clock, announce=None, sink=None):

@@ -12,10 +12,10 @@ from connectors.local.memory import MemoryLog, MemorySource
 from connectors.local.stdio import StdoutSink
 from oracle.errors import LogDivergedError, SourceError
 from oracle.runtime.daemon import Daemon, DaemonSettings
-from oracle.state.store import MemoryStore
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
 from tests.support.shards import bodies, new_store, small_plan
+from tests.support.stores import MemoryStore
 
 
 class Crash(BaseException):

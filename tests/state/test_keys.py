@@ -23,7 +23,7 @@ def test_key_comes_back(tmp_path):
 def test_key_is_never_overwritten(tmp_path):
     """Making a key where one is changes nothing."""
     key = create_key_file(tmp_path / "key")
-    with pytest.raises(KeyFileError, match="exists already"):
+    with pytest.raises(KeyFileError, match="already exists"):
         create_key_file(tmp_path / "key")
     assert read_key_file(tmp_path / "key") == key
 

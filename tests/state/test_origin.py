@@ -89,7 +89,9 @@ READERS = {
 def test_snapshot_of_another_shard_is_refused(state, reader):
     """Copied over the shard's own one; whoever reads it is told whose it is, and what to do."""
     shutil.copy(_snapshot(state, 0), _snapshot(state, 1))
-    with pytest.raises(ForeignShardError, match=r"shard-0001/snapshot-.*: it is of shard 0 of 3, and here shard 1"):
+    with pytest.raises(
+        ForeignShardError, match=r"shard-0001/snapshot-.*: belongs to shard 0 of 3, but this is shard 1"
+    ):
         READERS[reader](state / "shard-0001")
 
 
@@ -98,7 +100,7 @@ def test_folder_of_another_shard_is_refused(state, reader):
     """With all that is in it; also where the two have only changed places."""
     (state / "shard-0001").rename(state / "aside")
     shutil.copytree(state / "shard-0000", state / "shard-0001")
-    with pytest.raises(ForeignShardError, match="it is of shard 0 of 3, and here shard 1 of 3 belongs"):
+    with pytest.raises(ForeignShardError, match="belongs to shard 0 of 3, but this is shard 1 of 3"):
         READERS[reader](state / "shard-0001")
     shutil.rmtree(state / "shard-0000")
     (state / "aside").rename(state / "shard-0000")
@@ -110,15 +112,15 @@ def test_folder_of_another_shard_is_refused(state, reader):
 def test_shard_in_a_state_of_other_size_is_refused(state, tmp_path):
     """As where a mark was changed by hand, or a shard's folder taken for a state of its own, or the reverse."""
     shutil.copytree(state / "shard-0002", tmp_path / "alone")
-    with pytest.raises(ForeignShardError, match="it is of shard 2 of 3, and here shard 0 of 1 belongs"):
+    with pytest.raises(ForeignShardError, match="belongs to shard 2 of 3, but this is shard 0 of 1"):
         _load(tmp_path / "alone")
     with FolderStore.open(tmp_path / "single", KEY) as store:
         store.save(make_snapshot())
     _put(state, 0, newest_bytes(tmp_path / "single"))
-    with pytest.raises(ForeignShardError, match="it is of shard 0 of 1, and here shard 0 of 3 belongs"):
+    with pytest.raises(ForeignShardError, match="belongs to shard 0 of 1, but this is shard 0 of 3"):
         shard_count(state)
     (state / "shards.json").write_text('{"version":1,"shards":2}')
-    with pytest.raises(ForeignShardError, match="it is of shard 1 of 3, and here shard 1 of 2 belongs"):
+    with pytest.raises(ForeignShardError, match="belongs to shard 1 of 3, but this is shard 1 of 2"):
         _load(state / "shard-0001")
 
 
@@ -204,6 +206,6 @@ def test_snapshot_is_saved_over_those_of_its_own_run_only(tmp_path):
     """What somebody has put there meanwhile is not gone on with, nor erased."""
     with FolderStore.open(tmp_path / "state", KEY) as store:
         store.save(_unbound(0))
-        with pytest.raises(StateError, match="of another run"):
+        with pytest.raises(StateError, match="belongs to another run"):
             store.save(_unbound(1, generation=2))
         store.save(_unbound(0, phase=2, generation=2))

@@ -73,7 +73,7 @@ def test_state_of_one_shard(tmp_path):
 @pytest.mark.parametrize("number", [-1, 3, 1024])
 def test_shard_that_is_not_one(sharded, number):
     """The number is told, and how many there are."""
-    with pytest.raises(StateError, match=f"has 3 shards, numbered from 0, and none is number {number}"):
+    with pytest.raises(StateError, match=f"has 3 shards, numbered from 0: there is no number {number}"):
         shard_folder(sharded, number)
 
 
@@ -129,7 +129,7 @@ def test_mark_is_missing(sharded):
 def test_damaged_mark(sharded, mark):
     """It is told, and not taken for one shard."""
     (sharded / "shards.json").write_bytes(mark)
-    with pytest.raises(StateError, match=r"shards.json: its bytes are not the ones that were written"):
+    with pytest.raises(StateError, match=r"shards.json: the file is damaged"):
         shard_count(sharded)
     with pytest.raises(StateError, match=r"shards.json"):
         refuse_sharded(sharded)
@@ -155,7 +155,7 @@ def test_files_take_one_shard(sharded):
     with pytest.raises(StateError) as caught:
         refuse_sharded(sharded)
     assert str(caught.value) == (
-        f"{sharded}: is a state of 3 shards, which is served from Kafka; for one shard on files name its folder, "
+        f"{sharded}: has 3 shards and is served from Kafka; to serve one shard from files, name its folder, "
         f"such as {sharded / 'shard-0000'}, and the key file (by default {sharded / 'key'})"
     )
     refuse_sharded(sharded / "shard-0001")
@@ -210,5 +210,5 @@ def test_failures_are_named(tmp_path):
     with pytest.raises(StorageError, match=r"shards.json: cannot be written"):
         finish_shards(folder)
     (_begun(folder) / "shard-0001" / "somebody's").mkdir()
-    with pytest.raises(StorageError, match="what was left unfinished cannot be erased"):
+    with pytest.raises(StorageError, match="unfinished parts cannot be erased"):
         discard_unfinished(folder)

@@ -1,4 +1,5 @@
 import contextlib
+import hashlib
 import os
 import re
 import signal
@@ -12,37 +13,22 @@ import pytest
 
 from oracle.errors import (
     CorruptSnapshotError,
+    ForeignPlanError,
+    InputError,
     StateBusyError,
     StateError,
     StorageError,
     TruncatedSnapshotError,
+    WrongKeyError,
 )
 from oracle.state.folder import FolderStore, peek_folder, read_plan
-from oracle.state.store import MemoryStore
 from tests.faults import Faults, SimulatedCrash, full_disk
-from tests.state.suite import DIGEST, KEY, PLAN, StoreSuite, assert_same, make_snapshot
+from tests.state.suite import DIGEST, KEY, OTHER_PLAN, PLAN, assert_same, make_snapshot
 
 ROOT = Path(__file__).parents[2]
 
 
-class TestMemoryStore(StoreSuite):
-    """The store that other tests use."""
-
-    @pytest.fixture(autouse=True)
-    def _make(self):
-        self.data, self.plan = None, None
-        self.store = None
-
-    def reopen(self, key=KEY):
-        """Hand the kept bytes over to a new object."""
-        store = MemoryStore(key)
-        if self.store is not None:
-            store._data, store._plan = self.store._data, self.store._plan
-        self.store = store
-        return store
-
-
-class TestFolderStore(StoreSuite):
+class TestFolderStore:
     """The store on disk."""
 
     @pytest.fixture(autouse=True)
@@ -63,6 +49,85 @@ class TestFolderStore(StoreSuite):
     def names(self):
         """Return the folder's file names."""
         return sorted(path.name for path in self.folder.iterdir())
+
+    def test_new_store_is_empty(self):
+        """Nothing is there before the first save."""
+        store = self.reopen()
+        assert store.load_latest(DIGEST) is None
+        assert store.latest_bytes() is None
+        assert store.peek() is None
+        assert store.read_plan() is None
+
+    def test_newest_snapshot_comes_back(self):
+        """What was saved last is loaded, by this object and by the next."""
+        store = self.reopen()
+        for generation in (1, 2, 7):
+            store.save(make_snapshot(generation, fill=generation))
+            assert_same(store.load_latest(DIGEST), make_snapshot(generation, fill=generation))
+        assert_same(self.reopen().load_latest(DIGEST), make_snapshot(7, fill=7))
+
+    def test_peek_shows_public_facts(self):
+        """The header is read without plan or key."""
+        store = self.reopen()
+        store.save(make_snapshot(4))
+        header = store.peek()
+        assert header is not None
+        assert (header.generation, header.position, header.round, header.phase, header.rearms) == (4, 1004, 904, 2, 3)
+        assert header.plan_digest == DIGEST
+        data = store.latest_bytes()
+        assert data is not None
+        assert header.total_bytes == len(data)
+
+    @pytest.mark.parametrize("generation", [0, 2, 3])
+    def test_generations_must_grow(self, generation):
+        """A generation not above the newest one is refused and changes nothing."""
+        store = self.reopen()
+        store.save(make_snapshot(3))
+        with pytest.raises(InputError, match="generation"):
+            store.save(make_snapshot(generation, fill=9.0))
+        assert_same(store.load_latest(DIGEST), make_snapshot(3))
+
+    def test_wrong_key_is_named(self):
+        """Another key is told apart from damage."""
+        self.reopen().save(make_snapshot())
+        with pytest.raises(WrongKeyError):
+            self.reopen(bytes(32)).load_latest(DIGEST)
+
+    def test_foreign_plan_is_named(self):
+        """A snapshot of another plan is refused."""
+        store = self.reopen()
+        store.save(make_snapshot())
+        with pytest.raises(ForeignPlanError):
+            store.load_latest(hashlib.sha256(OTHER_PLAN).digest())
+
+    def test_plan_comes_back_byte_for_byte(self):
+        """The plan is kept as given; writing the same again is fine."""
+        store = self.reopen()
+        store.write_plan(PLAN)
+        store.write_plan(PLAN)
+        store.save(make_snapshot())
+        assert store.read_plan() == PLAN
+        assert self.reopen().read_plan() == PLAN
+
+    def test_another_plan_is_refused(self):
+        """A plan is never replaced."""
+        store = self.reopen()
+        store.write_plan(PLAN)
+        with pytest.raises(ForeignPlanError):
+            store.write_plan(OTHER_PLAN)
+        assert store.read_plan() == PLAN
+
+    def test_plan_must_be_the_snapshots(self):
+        """A plan is checked against the newest snapshot when written and when read."""
+        store = self.reopen()
+        store.save(make_snapshot())
+        with pytest.raises(ForeignPlanError):
+            store.write_plan(OTHER_PLAN)
+        assert store.read_plan() is None
+        store.write_plan(PLAN)
+        store.save(make_snapshot(2, plan=OTHER_PLAN))
+        with pytest.raises(ForeignPlanError):
+            store.read_plan()
 
     def test_modes_do_not_depend_on_the_umask(self):
         """Folder 0700, files 0600."""

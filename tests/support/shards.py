@@ -26,11 +26,11 @@ from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.shard import Restore, Shard
 from oracle.state.format import Snapshot
-from oracle.state.store import MemoryStore
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
 from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.texts import as_rows
+from tests.support.stores import MemoryStore
 from tests.support.waiting import until
 
 __all__ = [

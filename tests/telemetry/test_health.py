@@ -16,22 +16,22 @@ from tests.support.shards import small_plan
 
 
 class _Bench:
-    """A board with one shard, its health, and clocks that stand still until they are set."""
+    """A registry with one shard, its health, and clocks that stand still until they are set."""
 
     def __init__(self, folder, *, grouped=False, patience=60.0):
         self.now = 0.0
         self.lag: Lag | None = None
-        self.board = Registry(small_plan(), PublicLog(io.StringIO()), version="1", grouped=grouped)
+        self.registry = Registry(small_plan(), PublicLog(io.StringIO()), version="1", grouped=grouped)
         self.health = Health(
-            self.board, lambda _shard: folder, patience, clock=lambda: self.now, now=lambda: 1e9 + self.now
+            self.registry, lambda _shard: folder, patience, clock=lambda: self.now, now=lambda: 1e9 + self.now
         )
 
     def serve(self, shard=0, rounds=0):
-        watch = self.board.shard(shard)
-        watch.restoring(lambda: self.lag)
-        watch.restored(_facts(rounds), 0, 0.1)
-        watch.serving()
-        return watch
+        reporter = self.registry.shard(shard)
+        reporter.restoring(lambda: self.lag)
+        reporter.restored(_facts(rounds), 0, 0.1)
+        reporter.serving()
+        return reporter
 
     def checks(self):
         return [(found.shard, found.check) for found in self.health.not_ready()]
@@ -52,12 +52,12 @@ def _facts(rounds):
 @pytest.mark.parametrize(
     ("tell", "checks", "words"),
     [
-        (lambda watch: watch.serving(), [], ""),
-        (lambda watch: watch.restoring(lambda: None), [(0, "restored")], "shard 0 is being restored"),
-        (lambda watch: watch.bus_failed(BusError("b")), [(0, "restored")], "shard 0 waits for the bus"),
-        (lambda watch: watch.failed(SourceError("gone")), [(0, "restored")], "without an operator"),
-        (lambda watch: watch.stopped(), [(0, "restored")], "shard 0 has stopped"),
-        (lambda watch: watch.fenced(), [(0, "fenced")], "taken over by another process"),
+        (lambda reporter: reporter.serving(), [], ""),
+        (lambda reporter: reporter.restoring(lambda: None), [(0, "restored")], "shard 0 is restoring"),
+        (lambda reporter: reporter.bus_failed(BusError("b")), [(0, "restored")], "shard 0 is waiting for the bus"),
+        (lambda reporter: reporter.failed(SourceError("gone")), [(0, "restored")], "has failed and needs an operator"),
+        (lambda reporter: reporter.stopped(), [(0, "restored")], "shard 0 has stopped"),
+        (lambda reporter: reporter.fenced(), [(0, "fenced")], "taken over by another process"),
     ],
 )
 def test_states(tmp_path, tell, checks, words):
@@ -71,7 +71,7 @@ def test_states(tmp_path, tell, checks, words):
 def test_a_shard_that_has_not_begun_is_not_ready(tmp_path):
     """Not before the snapshot was opened, and re-executed up to the last commit."""
     bench = _Bench(tmp_path)
-    bench.board.shard(0)
+    bench.registry.shard(0)
     assert bench.checks() == [(0, "restored")]
 
 
@@ -79,19 +79,19 @@ def test_outside_the_group_and_standby(tmp_path):
     """A process without a partition is ready once the group counts it in, and says that it stands by."""
     bench = _Bench(tmp_path, grouped=True)
     assert bench.checks() == [(None, "restored")]
-    bench.board.joined()
+    bench.registry.joined()
     assert bench.checks() == []
-    assert "standby" in bench.health.said()
-    bench.board.assigned(0)
+    assert "standby" in bench.health.summary()
+    bench.registry.assigned(0)
     bench.serve()
-    assert bench.health.said() == "serving 1 shard"
+    assert bench.health.summary() == "serving 1 shard"
 
 
 @pytest.mark.parametrize("moving", [False, True])
 async def test_standing_still_with_queries_waiting(tmp_path, moving):
     """After `patience` seconds of it a shard is not ready; a batch, or nothing to read, sets the clock back."""
     bench = _Bench(tmp_path)
-    watch = bench.serve()
+    reporter = bench.serve()
     for rounds in range(10):
         bench.lag = Lag(0, 0.0)
         await bench.look(100.0)
@@ -100,10 +100,10 @@ async def test_standing_still_with_queries_waiting(tmp_path, moving):
         await bench.look(59.0)
         assert bench.checks() == []
         if moving:
-            watch.committed(_facts(rounds), [], phase_ended=False)
+            reporter.committed(_facts(rounds), [], phase_ended=False)
         await bench.look(2.0)
         assert bench.checks() == ([] if moving else [(0, "moving")])
-    watch.committed(_facts(20), [], phase_ended=False)
+    reporter.committed(_facts(20), [], phase_ended=False)
     await bench.look(1.0)
     assert bench.checks() == []
 
@@ -111,19 +111,19 @@ async def test_standing_still_with_queries_waiting(tmp_path, moving):
 async def test_a_source_that_cannot_tell_stands_still_with_a_batch_under_way(tmp_path):
     """Without a lag nobody knows what there is to read, but a batch that was begun and does not end is seen."""
     bench = _Bench(tmp_path)
-    watch = bench.serve()
+    reporter = bench.serve()
     await bench.look()
     await bench.look(1e6)
     assert bench.checks() == []
-    watch.begun()
-    watch.begun()
-    watch.committed(_facts(1), [], phase_ended=False)
+    reporter.begun()
+    reporter.begun()
+    reporter.committed(_facts(1), [], phase_ended=False)
     await bench.look(1.0)
     await bench.look(59.0)
     assert bench.checks() == []
     await bench.look(2.0)
     assert bench.checks() == [(0, "moving")]
-    watch.committed(_facts(2), [], phase_ended=False)
+    reporter.committed(_facts(2), [], phase_ended=False)
     await bench.look(1.0)
     await bench.look(1e6)
     assert bench.checks() == []
@@ -132,9 +132,9 @@ async def test_a_source_that_cannot_tell_stands_still_with_a_batch_under_way(tmp
 async def test_a_batch_that_the_bus_broke_off_is_not_under_way(tmp_path):
     """What was begun before the shard was opened again is begun anew."""
     bench = _Bench(tmp_path)
-    watch = bench.serve()
-    watch.begun()
-    watch.bus_failed(BusError("gone"))
+    reporter = bench.serve()
+    reporter.begun()
+    reporter.bus_failed(BusError("gone"))
     bench.serve()
     await bench.look()
     await bench.look(1e6)
@@ -162,12 +162,12 @@ async def test_folder_that_goes_and_comes_back(tmp_path):
 async def test_a_snapshot_that_fails(tmp_path):
     """A small file fits, the snapshot did not: not ready until one is written again."""
     bench = _Bench(tmp_path)
-    watch = bench.serve()
+    reporter = bench.serve()
     await bench.look()
-    watch.snapshot_failed(StorageError("full"))
+    reporter.snapshot_failed(StorageError("full"))
     assert bench.checks() == [(0, "folder")]
-    assert bench.health.not_ready()[0].text == "shard 0: its last snapshot could not be written"
-    watch.snapshot_written(_facts(0), 1e9, 777, 0.1)
+    assert bench.health.not_ready()[0].text == "shard 0: the last snapshot could not be written"
+    reporter.snapshot_written(_facts(0), 1e9, 777, 0.1)
     assert bench.checks() == []
 
 
@@ -186,7 +186,7 @@ async def test_no_thread_for_a_trial(tmp_path, monkeypatch):
             await asyncio.sleep(0)
         bench.health.look()
         assert [found.text for found in bench.health.not_ready()] == [
-            "shard 0: its snapshot folder could not be tried: RuntimeError"
+            "shard 0: the snapshot folder could not be tested: RuntimeError"
         ]
         assert not task.done()
     task.cancel()
@@ -209,18 +209,18 @@ async def test_run_looks_until_cancelled(tmp_path):
 
 
 def _look(trends, bench, seconds):
-    trends.look(bench.board.telemetry, seconds, 1e9 + seconds)
+    trends.observe(bench.registry.telemetry, seconds, 1e9 + seconds)
 
 
 def test_rate_is_of_the_last_ten_seconds(tmp_path):
     """Rounds that a restore found are no queries answered now."""
     bench, trends = _Bench(tmp_path), Trends()
-    bench.board.shard(0)
+    bench.registry.shard(0)
     _look(trends, bench, 0.0)
-    watch = bench.serve(rounds=1000)
+    reporter = bench.serve(rounds=1000)
     for second in range(1, 31):
         _look(trends, bench, float(second))
-        watch.committed(_facts(1000 + 7 * second), [], phase_ended=False)
+        reporter.committed(_facts(1000 + 7 * second), [], phase_ended=False)
     assert trends.rate(0) == pytest.approx(7.0)
     for second in range(31, 50):
         _look(trends, bench, float(second))

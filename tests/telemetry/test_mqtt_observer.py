@@ -19,9 +19,9 @@ def test_notes_are_told_once_in_a_while_and_troubles_are_passed_on():
     """The same words come at most once in ten seconds; others at once; a lost connection goes to who counts them."""
     stream, now = io.StringIO(), [0.0]
     log = PublicLog(stream, "json", "m")
-    watch = Reporter(small_plan(), log)
-    watch.serving()
-    observer = LoggingObserver(log, watch, lambda: now[0])
+    reporter = Reporter(small_plan(), log)
+    reporter.serving()
+    observer = LoggingObserver(log, reporter, lambda: now[0])
     observer.connected()
     for seconds in (0.0, 9.0, 10.5):
         now[0] = seconds
@@ -30,11 +30,11 @@ def test_notes_are_told_once_in_a_while_and_troubles_are_passed_on():
     observer.given_up("answer cannot be sent")
     observer.given_up("answer cannot be sent")
     observer.lost(BusError("broker h:1: no answer in time"))
-    assert watch.telemetry.state is State.WAITING
+    assert reporter.telemetry.state is State.WAITING
     observer.refused(RefusedError("broker h:1: refuses us"))
-    assert (watch.telemetry.state, watch.telemetry.refusal) == (State.REFUSED, "broker h:1: refuses us")
+    assert (reporter.telemetry.state, reporter.telemetry.refusal) == (State.REFUSED, "broker h:1: refuses us")
     observer.connected()
-    assert (watch.telemetry.state, watch.telemetry.refusal) == (State.SERVING, None)
+    assert (reporter.telemetry.state, reporter.telemetry.refusal) == (State.SERVING, None)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()][1:]
     assert [(line["event"], line.get("reason"), line["level"]) for line in lines] == [
         ("bus.connected", None, "info"),
@@ -46,7 +46,7 @@ def test_notes_are_told_once_in_a_while_and_troubles_are_passed_on():
         ("bus.refused", None, "error"),
         ("bus.connected", None, "info"),
     ]
-    assert (watch.telemetry.bus_failures, watch.telemetry.undelivered) == (2, 2)
+    assert (reporter.telemetry.bus_failures, reporter.telemetry.undelivered) == (2, 2)
 
 
 def test_the_clients_own_lines_tell_the_kinds_of_errors_and_no_text():

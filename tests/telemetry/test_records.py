@@ -13,7 +13,7 @@ from oracle.accounting.ledger import ShardStarted, ShardStopped
 from oracle.codec.rejections import Reason
 from oracle.errors import BusError, LogDivergedError, SourceError, StorageError
 from oracle.predictors.base import PublicFacts
-from oracle.telemetry.ledger_event import standing
+from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import BOUNDS, ShardTelemetry, State, Timing, Work
 from oracle.telemetry.registry import Registry
@@ -31,7 +31,7 @@ _ROWS = 50
 _LOUD = {"side-rearmed", "phase-ended"}
 
 
-def _board(output=None, *, grouped=False, now=lambda: 1000.0):
+def _registry(output=None, *, grouped=False, now=lambda: 1000.0):
     return Registry(
         small_plan(), PublicLog(output or io.StringIO(), "json", "tiny"), version="1.2", grouped=grouped, now=now
     )
@@ -42,19 +42,19 @@ def _facts(rounds, phase_round, phase=1, rearms=0):
 
 
 def _served(count=600):
-    """Serve so many messages in memory, and return the board, the log of messages and the timings."""
-    board = _board()
+    """Serve so many messages in memory, and return the registry, the log of messages and the timings."""
+    registry = _registry()
     timings: list[Timing] = []
-    board.listen(timings.append)
+    registry.listen(timings.append)
     log = MemoryLog.of(mixed_bodies(count))
-    run_daemon(daemon_over(log, new_store(), MemorySink(log), batch_rows=_ROWS, reporter=board.shard(0)))
-    return board, log, timings
+    run_daemon(daemon_over(log, new_store(), MemorySink(log), batch_rows=_ROWS, reporter=registry.shard(0)))
+    return registry, log, timings
 
 
 def test_record_is_what_was_committed():
     """After a run it holds the rounds, batches and rejections that the sink shows, and the plan's own figures."""
-    board, log, _ = _served()
-    (record,) = board.telemetry.shards
+    registry, log, _ = _served()
+    (record,) = registry.telemetry.shards
     plan = small_plan()
     rejected = len(log.dead_letters)
     assert rejected > 0
@@ -87,9 +87,9 @@ def test_what_is_timed():
     A restore does the bookkeeping of the answers again, and answering may miss the processor's caches: what is told of
     these times is a range.
     """
-    board, log, timings = _served()
+    registry, log, timings = _served()
     count = {work: sum(timing.work is work for timing in timings) for work in Work}
-    (record,) = board.telemetry.shards
+    (record,) = registry.telemetry.shards
     assert count[Work.COMMIT] == len(log.commits)
     assert count[Work.RESTORE] == 1
     assert count[Work.SNAPSHOT] >= 1
@@ -116,12 +116,12 @@ def test_how_long_work_took_is_rounded_up(work):
 def test_log_lines_tell_no_finer_times_than_metrics(seconds):
     """Both log lines with a duration have the bound that the listeners are told."""
     output = io.StringIO()
-    board = _board(output)
+    registry = _registry(output)
     told: list[Timing] = []
-    board.listen(told.append)
-    watch = board.shard(0)
-    watch.restored(_facts(20, 20), 3, seconds)
-    watch.snapshot_written(_facts(20, 20), 4000.0, 777, seconds)
+    registry.listen(told.append)
+    reporter = registry.shard(0)
+    reporter.restored(_facts(20, 20), 3, seconds)
+    reporter.snapshot_written(_facts(20, 20), 4000.0, 777, seconds)
     lines = [json.loads(line)["seconds"] for line in output.getvalue().splitlines()]
     assert lines == [timing.seconds for timing in told]
     assert [timing.work for timing in told] == [Work.RESTORE, Work.SNAPSHOT]
@@ -130,7 +130,7 @@ def test_log_lines_tell_no_finer_times_than_metrics(seconds):
 
 def test_record_is_frozen():
     """Who observes cannot change what others see."""
-    record = _board().shard(0).telemetry
+    record = _registry().shard(0).telemetry
     with pytest.raises(dataclasses.FrozenInstanceError):
         record.round = 3
     with pytest.raises(TypeError):
@@ -146,11 +146,11 @@ def test_record_has_no_private_field():
 @pytest.mark.parametrize(("started", "kind"), [(True, ShardStarted), (False, ShardStopped)])
 def test_standing_is_the_record(started, kind):
     """The ledger's event of a beginning or an end says what the record says."""
-    watch = _board().shard(0)
-    watch.restored(_facts(20, 20, rearms=2), 0, 0.1)
-    event = standing("1.2", watch.telemetry, started=started)
+    reporter = _registry().shard(0)
+    reporter.restored(_facts(20, 20, rearms=2), 0, 0.1)
+    event = shard_event("1.2", reporter.telemetry, started=started)
     assert isinstance(event, kind)
-    record = watch.telemetry
+    record = reporter.telemetry
     for field in ("round", "phase", "rearms", "epsilon", "delta", "delta_spent", "delta_limit"):
         assert getattr(event, field) == getattr(record, field)
     assert event.version == "1.2"
@@ -158,43 +158,43 @@ def test_standing_is_the_record(started, kind):
 
 def test_counters_go_on_when_a_shard_comes_back():
     """Batches and failures of this process stay; where the shard stands is known only when it is restored again."""
-    board = _board(grouped=True)
-    board.assigned(3)
-    watch = board.shard(3)
-    watch.restored(_facts(20, 20), 0, 0.1)
-    watch.committed(_facts(25, 25), [Reason.OVERSIZED, Reason.OVERSIZED], phase_ended=False)
-    watch.bus_failed(BusError("gone"))
-    board.revoked(watch)
-    assert board.telemetry.shards == ()
-    board.assigned(3)
-    (record,) = board.telemetry.shards
+    registry = _registry(grouped=True)
+    registry.assigned(3)
+    reporter = registry.shard(3)
+    reporter.restored(_facts(20, 20), 0, 0.1)
+    reporter.committed(_facts(25, 25), [Reason.OVERSIZED, Reason.OVERSIZED], phase_ended=False)
+    reporter.bus_failed(BusError("gone"))
+    registry.revoked(reporter)
+    assert registry.telemetry.shards == ()
+    registry.assigned(3)
+    (record,) = registry.telemetry.shards
     assert (record.batches, record.rejections[Reason.OVERSIZED], record.bus_failures) == (1, 2, 1)
     assert (record.state, record.restored) == (State.WAITING, False)
 
 
 def test_what_ends_late_is_not_shown():
-    """The watch of an earlier assignment is told things still, and revoked; the later one's record stands."""
-    board = _board(grouped=True)
-    board.assigned(0)
-    old = board.shard(0)
-    board.assigned(0)
-    board.shard(0).restored(_facts(20, 20), 0, 0.1)
-    board.shard(0).serving()
+    """The reporter of an earlier assignment is told things still, and revoked; the later one's record stands."""
+    registry = _registry(grouped=True)
+    registry.assigned(0)
+    old = registry.shard(0)
+    registry.assigned(0)
+    registry.shard(0).restored(_facts(20, 20), 0, 0.1)
+    registry.shard(0).serving()
     old.failed(SourceError("the old one's"))
-    board.revoked(old)
-    (record,) = board.telemetry.shards
+    registry.revoked(old)
+    (record,) = registry.telemetry.shards
     assert (record.state, record.round) == (State.SERVING, 20)
 
 
 def test_mishaps_are_the_last_ones_newest_first():
     """Twenty are kept, each with its time, shard, event and text."""
     times = iter(range(1, 100))
-    board = _board(grouped=True, now=lambda: float(next(times)))
-    board.assigned(5)
+    registry = _registry(grouped=True, now=lambda: float(next(times)))
+    registry.assigned(5)
     for number in range(25):
-        board.shard(5).bus_failed(BusError(f"number {number}"))
-    board.bus_failed(BusError("nobody answers"))
-    first, second, *rest = board.telemetry.mishaps
+        registry.shard(5).bus_failed(BusError(f"number {number}"))
+    registry.bus_failed(BusError("nobody answers"))
+    first, second, *rest = registry.telemetry.incidents
     assert (first.shard, first.event, first.text) == (None, "bus.unavailable", "nobody answers")
     assert (second.shard, second.text) == (5, "number 24")
     assert first.at > second.at
@@ -204,38 +204,38 @@ def test_mishaps_are_the_last_ones_newest_first():
 def test_foreign_errors_are_told_by_their_kind_only():
     """Their text may hold anything; those of Perpetua's own are public. A diverged log is counted."""
     output = io.StringIO()
-    board = _board(output)
-    watch = board.shard(0)
-    watch.failed(ValueError("x = 0.123"))
-    assert board.telemetry.mishaps[0].text == "internal error: ValueError"
+    registry = _registry(output)
+    reporter = registry.shard(0)
+    reporter.failed(ValueError("x = 0.123"))
+    assert registry.telemetry.incidents[0].text == "internal error: ValueError"
     assert "0.123" not in output.getvalue()
-    assert watch.telemetry.divergences == 0
-    watch.failed(LogDivergedError("log diverged: it did"))
-    assert watch.telemetry.divergences == 1
-    assert watch.telemetry.state is State.FAILED
-    assert board.telemetry.mishaps[0].text == "log diverged: it did"
+    assert reporter.telemetry.divergences == 0
+    reporter.failed(LogDivergedError("log diverged: it did"))
+    assert reporter.telemetry.divergences == 1
+    assert reporter.telemetry.state is State.FAILED
+    assert registry.telemetry.incidents[0].text == "log diverged: it did"
 
 
 def test_a_group_takes_us_in_and_loses_us():
     """Without a group we are always in."""
-    assert _board().telemetry.joined
-    board = _board(grouped=True)
-    assert not board.telemetry.joined
-    board.joined()
-    assert board.telemetry.joined
-    board.bus_failed(BusError("gone"))
-    assert not board.telemetry.joined
+    assert _registry().telemetry.joined
+    registry = _registry(grouped=True)
+    assert not registry.telemetry.joined
+    registry.joined()
+    assert registry.telemetry.joined
+    registry.bus_failed(BusError("gone"))
+    assert not registry.telemetry.joined
 
 
 def test_moments_are_told_in_whole_seconds():
-    """The start, a mishap and a snapshot, read or written, lie in the second in which they were."""
-    board = _board(now=lambda: 1000.999)
-    watch = board.shard(0)
-    watch.snapshot_read(_facts(10, 10), 900.75, 777)
-    assert watch.telemetry.snapshot_at == 900.0
-    watch.snapshot_written(_facts(10, 10), 910.9999, 777, 0.1)
-    assert watch.telemetry.snapshot_at == 910.0
-    watch.snapshot_failed(StorageError("full"))
-    assert (board.telemetry.started, board.telemetry.mishaps[0].at) == (1000.0, 1000.0)
-    watch.snapshot_written(_facts(10, 10), None, None, 0.1)
-    assert watch.telemetry.snapshot_at is None
+    """The start, a incident and a snapshot, read or written, lie in the second in which they were."""
+    registry = _registry(now=lambda: 1000.999)
+    reporter = registry.shard(0)
+    reporter.snapshot_read(_facts(10, 10), 900.75, 777)
+    assert reporter.telemetry.snapshot_at == 900.0
+    reporter.snapshot_written(_facts(10, 10), 910.9999, 777, 0.1)
+    assert reporter.telemetry.snapshot_at == 910.0
+    reporter.snapshot_failed(StorageError("full"))
+    assert (registry.telemetry.started, registry.telemetry.incidents[0].at) == (1000.0, 1000.0)
+    reporter.snapshot_written(_facts(10, 10), None, None, 0.1)
+    assert reporter.telemetry.snapshot_at is None

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracle.telemetry.states import Event, Standing, State
+from oracle.telemetry.states import Event, Lifecycle, State
 
 _RUN = [
     (Event.ASSIGNED, State.WAITING),
@@ -26,18 +26,18 @@ _RUN = [
 
 
 def _after(*events):
-    standing = Standing()
+    lifecycle = Lifecycle()
     for event in events:
-        standing = standing.after(event)
-    return standing
+        lifecycle = lifecycle.after(event)
+    return lifecycle
 
 
 def test_a_run_step_by_step():
     """From assigned to its end and on; a failure stands until the shard is assigned or restored anew."""
-    standing = Standing()
+    lifecycle = Lifecycle()
     for event, state in _RUN:
-        standing = standing.after(event)
-        assert standing.state is state, event
+        lifecycle = lifecycle.after(event)
+        assert lifecycle.state is state, event
 
 
 def test_a_link_that_outlasts_its_losses():
@@ -71,4 +71,4 @@ def test_answering_without_snapshots():
 def test_nothing_sticks(events):
     """Whatever has happened, all being well again it serves."""
     well = (Event.ASSIGNED, Event.RESTORING, Event.RESTORED, Event.LINK_FOUND, Event.SAVED, Event.WRITABLE)
-    assert _after(*events, *well, Event.SERVING) == Standing(run=State.SERVING, restored=True)
+    assert _after(*events, *well, Event.SERVING) == Lifecycle(run=State.SERVING, restored=True)

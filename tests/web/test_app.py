@@ -1,4 +1,4 @@
-"""The web server on a real port, in front of a board: paths, headers, the token, and clients that misbehave."""
+"""The web server on a real port, in front of a registry: paths, headers, the token, and clients that misbehave."""
 
 import asyncio
 import contextlib
@@ -35,8 +35,8 @@ _OPEN = {"/livez", "/", "/static/page.css", "/static/page.js"}
 class _Site:
     """What a test has of a running web server."""
 
-    def __init__(self, board, output, port):
-        self.board = board
+    def __init__(self, registry, output, port):
+        self.registry = registry
         self.output = output
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
@@ -53,19 +53,19 @@ class _Site:
 async def _site(folder, *, grouped=False, plan=None, **settings):
     output = io.StringIO()
     log = PublicLog(output, "json", "tiny")
-    board = Registry(plan or small_plan(), log, version="1.2", grouped=grouped)
-    async with serving(WebTable(port=0, **settings), board, lambda _shard: folder, log):
+    registry = Registry(plan or small_plan(), log, version="1.2", grouped=grouped)
+    async with serving(WebTable(port=0, **settings), registry, lambda _shard: folder, log):
         (listening,) = [json.loads(line) for line in output.getvalue().splitlines()]
         assert listening["event"] == "web.listening"
-        yield _Site(board, output, listening["port"])
+        yield _Site(registry, output, listening["port"])
 
 
-def _serve(board, shard=0):
-    watch = board.shard(shard)
-    watch.restoring(lambda: None)
-    watch.restored(PublicFacts(20, 1, 20, small_plan().phases[0].rounds, 0), 0, 0.1)
-    watch.serving()
-    return watch
+def _serve(registry, shard=0):
+    reporter = registry.shard(shard)
+    reporter.restoring(lambda: None)
+    reporter.restored(PublicFacts(20, 1, 20, small_plan().phases[0].rounds, 0), 0, 0.1)
+    reporter.serving()
+    return reporter
 
 
 @pytest.fixture
@@ -133,20 +133,20 @@ async def test_readiness_in_words(tmp_path):
     """503 and every reason, by shard; 200 and what it is doing."""
     async with _site(tmp_path, grouped=True) as site:
         outside = await site.ask("/readyz")
-        site.board.joined()
+        site.registry.joined()
         standby = await site.ask("/readyz")
-        site.board.assigned(3)
+        site.registry.assigned(3)
         waiting = await site.ask("/readyz")
-        watch = _serve(site.board, 3)
+        reporter = _serve(site.registry, 3)
         serving_one = await site.ask("/readyz")
-        watch.fenced()
+        reporter.fenced()
         fenced = await site.ask("/readyz")
     assert (outside.status_code, outside.json()["ready"]) == (503, False)
     (reason,) = outside.json()["not_ready"]
     assert (reason["shard"], reason["check"]) == (None, "restored")
     assert (standby.status_code, standby.json()["ready"]) == (200, True)
     assert "standby" in standby.json()["text"]
-    assert waiting.json()["not_ready"] == [{"shard": 3, "check": "restored", "text": "shard 3 waits for the bus"}]
+    assert waiting.json()["not_ready"] == [{"shard": 3, "check": "restored", "text": "shard 3 is waiting for the bus"}]
     assert serving_one.json() == {"ready": True, "not_ready": [], "text": "serving 1 shard"}
     assert fenced.status_code == 503
     assert fenced.json()["not_ready"][0]["check"] == "fenced"
@@ -155,10 +155,10 @@ async def test_readiness_in_words(tmp_path):
 async def test_status(tmp_path):
     """All fields are there; sums are over the shards; errors are the newest first."""
     async with _site(tmp_path) as site:
-        first, _ = _serve(site.board, 0), _serve(site.board, 1)
+        first, _ = _serve(site.registry, 0), _serve(site.registry, 1)
         first.bus_failed(BusError("nobody answers"))
         found = (await site.ask("/status")).json()
-        plan, (record, _) = small_plan(), site.board.telemetry.shards
+        plan, (record, _) = small_plan(), site.registry.telemetry.shards
     assert list(found) == [
         *["version", "model", "profile", "predictor", "alpha", "promise", "proved", "protects_queries", "released"],
         *[
@@ -198,7 +198,7 @@ async def test_status_of_every_kind(tmp_path, predictor):
     """It says whom epsilon and delta are about, and which models' queries cost nothing, of which no delta is spent."""
     plan = example(predictor)
     async with _site(tmp_path, plan=plan) as site:
-        site.board.shard(0)
+        site.registry.shard(0)
         found = (await site.ask("/status")).json()
     assert found["protects_queries"] == (predictor != "bisection")
     assert found["released"] == (predictor == "classical")
@@ -254,7 +254,7 @@ def test_port_that_is_taken():
     """It is said by the setting's name."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(InputError, match=rf"web\.port = {port}: taken by another process at 127\.0\.0\.1"):
+        with pytest.raises(InputError, match=rf"web\.port = {port}: in use by another process at 127\.0\.0\.1"):
             listen(WebTable(port=port))
 
 

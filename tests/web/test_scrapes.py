@@ -11,7 +11,7 @@ from tests.support.waiting import PATIENCE, until
 
 
 class _Maker:
-    """Stands for the metrics: a moment is its number; making them takes until it is let go."""
+    """Stands for the metrics; encoding them takes until it is let go."""
 
     def __init__(self):
         self.now = 100.0
@@ -19,11 +19,11 @@ class _Maker:
         self.go_on = threading.Event()
         self.go_on.set()
 
-    def look(self):
+    def collector(self):
         return threading.get_ident()
 
-    def encode(self, looked, wanted):
-        assert looked == threading.main_thread().ident
+    def encode(self, collected_in, wanted):
+        assert collected_in == threading.main_thread().ident
         self.threads.append(threading.get_ident())
         assert self.go_on.wait(PATIENCE)
         return f"{wanted.name} {len(self.threads)}".encode()

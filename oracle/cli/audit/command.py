@@ -192,14 +192,14 @@ def _jobs(
     games: int, daemon_games: int, epsilons: tuple[float, ...], miss: float, only: tuple[str, ...]
 ) -> "list[Job]":
     from oracle.audit.cells import all_cells
-    from oracle.audit.runner import Daemon, Game, Structure, Time
+    from oracle.audit.runner import daemon_job, game_job, structure_job, timing_job
     from oracle.audit.structure import structure_names
     from oracle.audit.timing import TIMINGS
 
-    jobs: list[Job] = [Structure(target, check) for target, check in structure_names()]
-    jobs += [Daemon(daemon_games)] if daemon_games else []
-    jobs += [Game(cell) for cell in all_cells(games, epsilons, miss)]
-    jobs += [Time(what) for what in TIMINGS]
+    jobs = [structure_job(target, check) for target, check in structure_names()]
+    jobs += [daemon_job(daemon_games)] if daemon_games else []
+    jobs += [game_job(cell) for cell in all_cells(games, epsilons, miss)]
+    jobs += [timing_job(what) for what in TIMINGS]
     wanted = [job for job in jobs if not only or any(part in job.name for part in only)]
     if not wanted:
         raise InputError("--only", only[0], "must be part of a part's name, as 'structure' or 'twins' is")

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from oracle.errors import BusError, PerpetuaError
 from oracle.state.folder import check_lock, newest_bytes
-from oracle.state.space import check_room
+from oracle.state.space import check_space
 
 __all__ = ["Finding", "attempt", "room_finding"]
 
@@ -45,6 +45,6 @@ def room_finding(folders: Sequence[Path]) -> Finding:
     def try_all() -> None:
         for folder in folders:
             check_lock(folder)
-            check_room(folder, len(newest_bytes(folder) or b""))
+            check_space(folder, len(newest_bytes(folder) or b""))
 
     return attempt("state folder has room for the next snapshot", try_all)[0]

@@ -15,7 +15,7 @@ from oracle.hosting.mqtt import misplaced, open_bus
 from oracle.planning.plan import Plan
 from oracle.runtime.memory import settle_memory
 from oracle.state.store import Store
-from oracle.telemetry.ledger_event import standing
+from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.library_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry
@@ -53,7 +53,7 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
         log.warning("bus.client", kind=type(error).__name__ if error else "loop")
 
     def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
-        return standing(version(), record, started=started)
+        return shard_event(version(), record, started=started)
 
     asyncio.get_running_loop().set_exception_handler(on_loose_end)
     board = Registry(plan, log, version=version())

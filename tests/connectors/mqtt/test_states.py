@@ -28,7 +28,7 @@ def test_drill_broker_that_comes_goes_and_comes_back(late):
     late.serve(late.config(extra=_WEB))
     told = Told(late)
     (reason,) = told.becomes("waiting")
-    assert (reason["check"], reason["text"]) == ("restored", "shard 0 waits for the bus")
+    assert (reason["check"], reason["text"]) == ("restored", "shard 0 is waiting for the bus")
     late.broker.start()
     told.becomes("serving")
     for kill in (False, True, False):

@@ -4,17 +4,17 @@ import sys
 import pytest
 
 from oracle.errors import StorageError
-from oracle.state.space import check_room, folder_problem
+from oracle.state.space import check_space, folder_problem
 
 _CHILD = """
 import resource, sys
 from pathlib import Path
 from oracle.errors import StorageError
-from oracle.state.space import check_room
+from oracle.state.space import check_space
 resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
-check_room(Path(sys.argv[1]), 65536)
+check_space(Path(sys.argv[1]), 65536)
 try:
-    check_room(Path(sys.argv[1]), 65537)
+    check_space(Path(sys.argv[1]), 65537)
 except StorageError as exc:
     print(exc)
 """
@@ -24,7 +24,7 @@ def test_trying_a_folder(tmp_path):
     """A file in its place is told like a missing one; a folder stays as it was, whatever is in it."""
     (tmp_path / "file").write_text("x")
     assert folder_problem(tmp_path) is None
-    check_room(tmp_path, 100_000)
+    check_space(tmp_path, 100_000)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert "Not a directory" in (folder_problem(tmp_path / "file") or "")
     assert "No such file" in (folder_problem(tmp_path / "none") or "")
@@ -33,7 +33,7 @@ def test_trying_a_folder(tmp_path):
 def test_no_folder(tmp_path):
     """What is wrong is said with the folder's name, and what to do."""
     with pytest.raises(StorageError, match=r"none: cannot be written: No such file .*; let this user write to it"):
-        check_room(tmp_path / "none", 1)
+        check_space(tmp_path / "none", 1)
 
 
 def test_no_room(tmp_path):

@@ -1,0 +1,198 @@
+"""What is measured: every metric with its name, help text and labels, made from the telemetry records.
+
+Labels are the model, the shard's number and a closed list of reasons.
+"""
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from oracle.telemetry.records import BOUNDS, ProcessTelemetry, ShardTelemetry, Timing, Work
+from oracle.telemetry.states import State
+
+__all__ = ["RecordCollector", "Tally"]
+
+_SHARD: Final = ("model", "shard")
+
+_TIMED: Final = {
+    Work.ANSWER: (
+        "perpetua_answer_seconds",
+        "Seconds to decide a batch, but for those in which a phase ended or a side was armed afresh",
+    ),
+    Work.COMMIT: ("perpetua_commit_seconds", "Seconds until a batch's answers were durable"),
+    Work.RESTORE: ("perpetua_restore_seconds", "Seconds from opening a snapshot to being where the commits are"),
+    Work.SNAPSHOT: ("perpetua_snapshot_seconds", "Seconds to write a snapshot"),
+}
+"""Name and help text of each histogram; its buckets are the `BOUNDS`, so its sum is one of bounds."""
+
+_ROUNDED: Final = "each rounded up to its bucket's bound"
+
+_Read = Callable[[ShardTelemetry], float | None]
+
+_COUNTERS: Final[tuple[tuple[str, str, _Read], ...]] = (
+    ("perpetua_rounds", "Rounds answered since the state was made", lambda r: r.round if r.restored else None),
+    ("perpetua_batches", "Batches committed by this process", lambda r: r.batches),
+    ("perpetua_rearms", "Times a side was armed afresh, ever", lambda r: r.rearms if r.restored else None),
+    ("perpetua_log_divergences", "Times the log was not the one that was answered", lambda r: r.divergences),
+    ("perpetua_snapshot_failures", "Snapshots that could not be written", lambda r: r.snapshot_failures),
+    (
+        "perpetua_undelivered",
+        "Answers that the bus does not take to their askers",
+        lambda r: r.undelivered,
+    ),
+    ("perpetua_disturbances", "Times somebody else had changed the group's offset", lambda r: r.disturbances),
+    ("perpetua_bus_failures", "Times the bus failed or fenced the shard", lambda r: r.bus_failures),
+)
+"""Name without `_total`, help text, and the value in a record; None: unknown now."""
+
+_GAUGES: Final[tuple[tuple[str, str, _Read], ...]] = (
+    ("perpetua_lag_records", "Messages not answered yet", lambda r: None if r.lag is None else r.lag.records),
+    ("perpetua_lag_seconds", "Age of the oldest of them", lambda r: None if r.lag is None else r.lag.seconds),
+    ("perpetua_snapshot_timestamp_seconds", "When the newest snapshot was written", lambda r: r.snapshot_at),
+    ("perpetua_snapshot_bytes", "Size of the newest snapshot", lambda r: r.snapshot_bytes),
+    (
+        "perpetua_bus_refused",
+        "Whether the broker lets us in no more, as in /readyz",
+        lambda r: r.state is State.REFUSED,
+    ),
+    ("perpetua_phase", "The phase", lambda r: r.phase if r.restored else None),
+    ("perpetua_phases", "Phases planned", lambda r: r.phases),
+    (
+        "perpetua_phase_rounds_left",
+        "Rounds until the phase ends",
+        lambda r: r.phase_rounds - r.phase_round if r.restored else None,
+    ),
+    ("perpetua_epsilon", "Epsilon of every record", lambda r: r.epsilon),
+    ("perpetua_phase_delta", "Delta of the phase's records", lambda r: r.delta if r.restored else None),
+    (
+        "perpetua_delta_spent",
+        "Sum of delta over the training records and all rounds so far",
+        lambda r: r.delta_spent if r.restored else None,
+    ),
+    (
+        "perpetua_delta_left",
+        "What is left of its limit",
+        lambda r: max(r.delta_limit - r.delta_spent, 0.0) if r.restored else None,
+    ),
+    ("perpetua_delta_limit", "Bound on that sum for ever", lambda r: r.delta_limit),
+)
+"""As `_COUNTERS`, whole names."""
+
+
+class Tally(NamedTuple):
+    """How often some work of a shard took how long.
+
+    Attributes:
+        counts: By the bound it was rounded up to; the last number is of all beyond the last of `BOUNDS`.
+        seconds: Sum of those bounds.
+    """
+
+    counts: tuple[int, ...]
+    seconds: float
+
+    @classmethod
+    def none(cls, work: Work) -> "Tally":
+        """Return that of work that was never done."""
+        return cls((0,) * (len(BOUNDS[work]) + 1), 0.0)
+
+    def plus(self, timing: Timing) -> "Tally":
+        """Return it with one timing more."""
+        bounds = BOUNDS[timing.work]
+        index = bounds.index(timing.seconds) if timing.seconds in bounds else len(bounds)
+        counts = (*self.counts[:index], self.counts[index] + 1, *self.counts[index + 1 :])
+        return Tally(counts, self.seconds + timing.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCollector(Collector):
+    """Collects the metrics of one moment, in any thread: nothing here changes any more.
+
+    Attributes:
+        telemetry: The records.
+        unready: The shards that are not ready, and None if the whole process is not.
+        now: Seconds since 1970.
+        tallies: By work and shard.
+    """
+
+    telemetry: ProcessTelemetry
+    unready: frozenset[int | None]
+    now: float
+    tallies: Mapping[tuple[Work, int], Tally]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric family, in a fixed order."""
+        for work, (name, text) in _TIMED.items():
+            yield self._histogram(work, HistogramMetricFamily(name, f"{text}; {_ROUNDED}", labels=_SHARD))
+        yield from self._of_process()
+        for name, text, read in _COUNTERS:
+            yield self._of_shards(CounterMetricFamily(name, text, labels=_SHARD), read)
+        for name, text, read in (*_GAUGES, *self._gauges_of_now()):
+            yield self._of_shards(GaugeMetricFamily(name, text, labels=_SHARD), read)
+        yield self._rejections()
+
+    def _histogram(self, work: Work, family: HistogramMetricFamily) -> Metric:
+        bounds = [*map(repr, BOUNDS[work]), "+Inf"]
+        for (other, shard), tally in sorted(self.tallies.items()):
+            if other is work:
+                buckets = list(zip(bounds, accumulate(tally.counts), strict=True))
+                family.add_metric((self.telemetry.plan.name, str(shard)), buckets, tally.seconds)
+        return family
+
+    def _of_process(self) -> Iterator[Metric]:
+        telemetry = self.telemetry
+        build = GaugeMetricFamily("perpetua_build_info", "What is running", labels=("python", "version"))
+        build.add_metric((platform.python_version(), telemetry.version), 1.0)
+        yield build
+        for name, text, value in (
+            ("perpetua_start_time_seconds", "When the process began", telemetry.started),
+            (
+                "perpetua_joined",
+                "Whether the consumer group counts the process in; 1 without a group",
+                telemetry.joined,
+            ),
+            ("perpetua_group_strangers", "Whether somebody else is in the consumer group", telemetry.strangers),
+            ("perpetua_shards_planned", "Shards that the state has, whoever serves them", telemetry.planned),
+        ):
+            gauge = GaugeMetricFamily(name, text, labels=("model",))
+            gauge.add_metric((telemetry.plan.name,), value)
+            yield gauge
+        text = "Times the bus did not let the process take part"
+        failures = CounterMetricFamily("perpetua_group_failures", text, labels=("model",))
+        failures.add_metric((telemetry.plan.name,), telemetry.bus_failures)
+        yield failures
+
+    def _gauges_of_now(self) -> tuple[tuple[str, str, _Read], ...]:
+        now, unready = self.now, self.unready
+        return (
+            (
+                "perpetua_snapshot_age_seconds",
+                "Age of the newest snapshot",
+                lambda r: None if r.snapshot_at is None else max(now - r.snapshot_at, 0.0),
+            ),
+            (
+                "perpetua_snapshot_failing",
+                "Whether the last try to write a snapshot failed",
+                lambda r: r.snapshot_failing,
+            ),
+            ("perpetua_ready", "Whether the shard is ready, as in /readyz", lambda r: not unready & {r.shard, None}),
+        )
+
+    def _of_shards(self, family: CounterMetricFamily | GaugeMetricFamily, read: _Read) -> Metric:
+        for record in self.telemetry.shards:
+            value = read(record)
+            if value is not None:
+                family.add_metric((self.telemetry.plan.name, str(record.shard)), value)
+        return family
+
+    def _rejections(self) -> Metric:
+        text = "Messages rejected by this process"
+        family = CounterMetricFamily("perpetua_rejections", text, labels=("model", "reason", "shard"))
+        for record in self.telemetry.shards:
+            for reason, count in record.rejections.items():
+                family.add_metric((self.telemetry.plan.name, reason.value, str(record.shard)), count)
+        return family
