@@ -29,17 +29,16 @@ def run(
     with FolderStore.open(state, read_key_file(key or state / "key")) as store:
         data = store.read_plan()
         if data is None:
-            msg = f"{state}: it holds no plan; make a state with `perpetua init`"
-            raise StateError(msg)
+            raise StateError(f"{state}: it holds no plan; make a state with `perpetua init`")
         plan = decode_plan(data)
         if not isinstance(plan, BisectionPlan):
             why = "is not printed, but may be asked at no cost" if plan.released else "is never released"
-            msg = f"{state}: what predictor {plan.predictor} has learned {why}; this command is for bisection"
-            raise RefusedError(msg)
+            raise RefusedError(
+                f"{state}: what predictor {plan.predictor} has learned {why}; this command is for bisection"
+            )
         snapshot = store.load_latest(plan.digest)
     if snapshot is None:
-        msg = f"{state}: it holds no snapshot; make a state with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{state}: it holds no snapshot; make a state with `perpetua init`")
     predictor = Bisection.restore(plan, snapshot.arrays)
     weights = dict(zip((feature.name for feature in plan.features), predictor.hypothesis().tolist(), strict=True))
     learned = min(snapshot.round, plan.phases[0].rounds)

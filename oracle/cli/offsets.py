@@ -216,19 +216,16 @@ def _of_snapshot(model: "KafkaModel", found: "Standing") -> "Claim":
 
     snapshot = _newest(model, found.partition)
     if snapshot is None:
-        msg = f"partition {found.partition}: its folder holds no snapshot"
-        raise StateError(msg)
+        raise StateError(f"partition {found.partition}: its folder holds no snapshot")
     if found.counts is not None and found.counts.position >= snapshot.position:
-        msg = (
+        raise RefusedError(
             f"partition {found.partition}: offset {found.counts.position} is known to be answered, and the snapshot is "
             f"at {snapshot.position}: leave out --from"
         )
-        raise RefusedError(msg)
     if snapshot.position == 0:
-        msg = (
+        raise RefusedError(
             f"partition {found.partition}: its snapshot has answered nothing; if that is so, delete the group's offset "
             f"with Kafka's own tool: kafka-consumer-groups --delete-offsets --group {model.settings.group} --topic "
             f"{model.settings.topic}:{found.partition}"
         )
-        raise RefusedError(msg)
     return Claim(snapshot.position, Witness(CommitMark(snapshot.round, snapshot.tag).pack(), -1).pack())

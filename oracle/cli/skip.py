@@ -41,11 +41,10 @@ def run(
     with _parts(load_config(config_file), partition) as (snapshot, committed, ends):
         asyncio.run(check_message(snapshot, ends()[0], committed, position))
         if not yes:
-            msg = (
+            raise RefusedError(
                 f"--yes is not set: the message that ends at position {position} of partition {partition} would never "
                 "be answered; its asker gets an error, and the ledger says so. Add --yes to do it"
             )
-            raise RefusedError(msg)
         asyncio.run(skip_message(snapshot, *ends(), position))
     typer.echo(f"partition {partition}: the message that ends at position {position} is passed over; start the daemon")
 
@@ -67,8 +66,7 @@ def _parts(config: Config, partition: int) -> "Iterator[Parts]":
     with store:
         snapshot = store.load_latest(plan.digest)
         if snapshot is None:
-            msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
-            raise StateError(msg)
+            raise StateError(f"{config.state.folder}: holds no snapshot; make one with `perpetua init`")
         if config.source.kind == "mqtt":
             from oracle.hosting import mqtt
 
@@ -100,8 +98,7 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     folder = shard_folder(config.state.folder, partition)
     snapshot = DeferredStore(folder, model.master_key).load_latest(model.plan.digest)
     if snapshot is None:
-        msg = f"{folder}: holds no snapshot; make one with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{folder}: holds no snapshot; make one with `perpetua init`")
     settings = (await check_topics(model)).settings
     found = await committed_offset(settings, partition)
 

@@ -58,8 +58,7 @@ class TableFile:
             if names.count(name) != 1:
                 found = "appears more than once" if name in names else f"is missing: {_there_are(names)}"
                 advice = advice_for.get(name, "") if name not in names else ""
-                msg = f"{_shown(path)}: column {name} {found}{advice}"
-                raise DataError(msg)
+                raise DataError(f"{_shown(path)}: column {name} {found}{advice}")
 
     @property
     def format(self) -> str:
@@ -125,8 +124,7 @@ class TableFile:
         try:
             return msgspec.json.decode(line, type=dict[str, object])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-            msg = "the first line is not a JSON object"
-            raise pa.ArrowInvalid(msg) from exc
+            raise pa.ArrowInvalid("the first line is not a JSON object") from exc
 
     def _json_options(self) -> pyarrow.json.ParseOptions:
         first = self._first_object()

@@ -160,15 +160,16 @@ class Config(BaseSettings):
     def _fitting(self) -> Self:
         """Refuse to answer Arrow messages into lines, lines into Parquet, or one bus into another."""
         if (self.source.kind == "parquet") != (self.sink.kind == "parquet"):
-            msg = f'must be parquet exactly if source.kind is (it is "{self.source.kind}")'
-            raise PydanticCustomError("content", msg)
+            raise PydanticCustomError(
+                "content", f'must be parquet exactly if source.kind is (it is "{self.source.kind}")'
+            )
         for bus, table, needed in (("kafka", self.kafka, "servers"), ("mqtt", self.mqtt, "server")):
             if (self.source.kind == bus) != (self.sink.kind == bus):
-                msg = f'must be {bus} exactly if source.kind is (it is "{self.source.kind}")'
-                raise PydanticCustomError("content", msg)
+                raise PydanticCustomError(
+                    "content", f'must be {bus} exactly if source.kind is (it is "{self.source.kind}")'
+                )
             if (self.source.kind == bus) != (table is not None):
-                msg = f"must be set, with its {needed}, exactly if source.kind is {bus}"
-                raise PydanticCustomError(bus, msg)
+                raise PydanticCustomError(bus, f"must be set, with its {needed}, exactly if source.kind is {bus}")
         if isinstance(self.source, KafkaSource) and isinstance(self.sink, KafkaSink):
             check_kafka_topics(self.source, self.sink)
         if isinstance(self.source, MqttSource) and isinstance(self.sink, MqttSink):

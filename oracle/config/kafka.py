@@ -116,9 +116,7 @@ def check_kafka_topics(source: KafkaSource, sink: KafkaSink) -> None:
     names = [source.topic, sink.topic, *sink.reply_topics, *filter(None, (sink.ledger, sink.dead_letter, sink.marks))]
     internal = next((name for name in names if name.startswith("__") or not name.strip(".")), None)
     if internal is not None:
-        msg = f"{internal} is Kafka's own, or no name"
-        raise PydanticCustomError("topics", msg)
+        raise PydanticCustomError("topics", f"{internal} is Kafka's own, or no name")
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
-        msg = f"each must be a topic of its own; {double} is named twice"
-        raise PydanticCustomError("topics", msg)
+        raise PydanticCustomError("topics", f"each must be a topic of its own; {double} is named twice")

@@ -21,14 +21,13 @@ _FILTERS: Final = "a topic filter: + for one level, # for all that follow, at th
 def _named(topic: str) -> str:
     """Refuse what is no topic of ours to publish to or to subscribe to."""
     if topic.startswith("$share/"):
-        msg = (
+        raise PydanticCustomError(
+            "topic",
             "must not be a shared subscription: a model's queries are one stream in one order, which the broker would "
-            "deal out; serve one daemon for each topic, and use more topics for more daemons"
+            "deal out; serve one daemon for each topic, and use more topics for more daemons",
         )
-        raise PydanticCustomError("topic", msg)
     if not 0 < len(topic.encode()) <= _LONGEST or topic.startswith("$") or set(topic) & set("+#\0"):
-        msg = f"must be {_TOPICS}"
-        raise PydanticCustomError("topic", msg)
+        raise PydanticCustomError("topic", f"must be {_TOPICS}")
     return topic
 
 
@@ -37,11 +36,12 @@ def _filter(wildcard: str) -> str:
     levels = wildcard.split("/")
     whole = all(len(level) == 1 or not set(level) & set("+#") for level in levels) and "#" not in levels[:-1]
     if not whole or "\0" in wildcard or not 0 < len(wildcard.encode()) <= _LONGEST:
-        msg = f"must be {_FILTERS}"
-        raise PydanticCustomError("topic", msg)
+        raise PydanticCustomError("topic", f"must be {_FILTERS}")
     if levels[0] in {"+", "#"} or wildcard.startswith("$"):
-        msg = "must begin with a name, not with a wildcard or $: a query could otherwise have us write to any topic"
-        raise PydanticCustomError("topic", msg)
+        raise PydanticCustomError(
+            "topic",
+            "must begin with a name, not with a wildcard or $: a query could otherwise have us write to any topic",
+        )
     return wildcard
 
 
@@ -161,5 +161,4 @@ def check_mqtt_topics(source: MqttSource, sink: MqttSink) -> None:
     names = [source.topic, sink.topic, *filter(None, (sink.ledger, sink.dead_letter, sink.status))]
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
-        msg = f"each must be a topic of its own; {double} is named twice"
-        raise PydanticCustomError("topics", msg)
+        raise PydanticCustomError("topics", f"each must be a topic of its own; {double} is named twice")

@@ -32,8 +32,9 @@ class WebTable(BaseModel):
     def _guarded(self) -> Self:
         """Refuse to answer other machines that show nothing."""
         if self.token_file is None and not is_loopback(self.host):
-            msg = f'must be set: host is "{self.host}", which others than this machine can reach'
-            raise PydanticCustomError("unguarded", msg)
+            raise PydanticCustomError(
+                "unguarded", f'must be set: host is "{self.host}", which others than this machine can reach'
+            )
         return self
 
 

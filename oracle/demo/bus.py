@@ -165,8 +165,7 @@ class KafkaBus:
 
     def _prepared(self) -> "KafkaSettings":
         if self._settings is None:
-            msg = "demo: the bus was not prepared"
-            raise PerpetuaError(msg)
+            raise PerpetuaError("demo: the bus was not prepared")
         return self._settings
 
 
@@ -176,8 +175,7 @@ async def _make_topics(model: "KafkaModel") -> list[str]:
 
     facts = await describe(model.settings)
     if model.settings.topic in facts:
-        msg = f"topic {model.settings.topic}: is there already; the demo wants a broker without it"
-        raise PerpetuaError(msg)
+        raise PerpetuaError(f"topic {model.settings.topic}: is there already; the demo wants a broker without it")
     return await make_missing(model.settings, facts, model.shards, largest_reply(model.plan, DEFAULT_MESSAGE_BYTES), 1)
 
 

@@ -68,8 +68,7 @@ class MqttBus:
         loaded = load_config(config)
         data = read_plan(loaded.state.folder)
         if data is None:
-            msg = f"{loaded.state.folder}: holds no plan"
-            raise PerpetuaError(msg)
+            raise PerpetuaError(f"{loaded.state.folder}: holds no plan")
         settings = mqtt_settings(loaded, decode_plan(data))
         reader = replace(settings, client_id="perpetua-demo-reader", topic=settings.answers, receive_maximum=1000)
         asyncio.run(hold_session(settings))
@@ -94,8 +93,9 @@ class MqttBus:
         while len(self._answers) < self._expected and time.monotonic() < deadline:
             time.sleep(0.05)
         if sorted(self._answers) != list(range(self._expected)):
-            msg = f"demo: {len(self._answers):,} of {self._expected:,} answers came, or one of them changed"
-            raise PerpetuaError(msg)
+            raise PerpetuaError(
+                f"demo: {len(self._answers):,} of {self._expected:,} answers came, or one of them changed"
+            )
         self._file.write_bytes(b"".join(self._answers[number] + b"\n" for number in range(self._expected)))
         return self._file
 

@@ -55,11 +55,10 @@ def sign(
     try:
         write_exclusive(path, sealed)
     except FileExistsError as exc:
-        msg = (
+        raise StorageError(
             f"{path}: exists already, and a receipt is never overwritten; there is no newer snapshot: name another "
             "file with --out"
-        )
-        raise StorageError(msg) from exc
+        ) from exc
     typer.echo(f"receipt:    {path}")
     typer.echo(f"public key: {public_key_path(secret)}  (give it to those who check receipts)")
 

@@ -119,8 +119,7 @@ async def _answer_again(shard: Shard, source: Source, rounds: int) -> bool:
                 fetched = await source.fetch(_MESSAGES, 1.0)
                 if not fetched:
                     if not source.exhausted:
-                        msg = "--log: cannot be read to its end"
-                        raise SourceError(msg)
+                        raise SourceError("--log: cannot be read to its end")
                     return True
                 batch = shard.decode(fetched)
                 fitting = bisect_right(batch.ends, left)

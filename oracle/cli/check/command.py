@@ -110,8 +110,7 @@ def _check_folder(folder: Path) -> None:
 def _plan(config: Config) -> Plan:
     data = read_plan(config.state.folder)
     if data is None:
-        msg = f"{config.state.folder}: holds no state; make one with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{config.state.folder}: holds no state; make one with `perpetua init`")
     plan = decode_plan(data)
     verify_plan(plan)
     return plan
@@ -120,13 +119,11 @@ def _plan(config: Config) -> Plan:
 def _shard(config: Config, plan: Plan, key: bytes) -> Shard:
     data = newest_bytes(config.state.folder)
     if data is None:
-        msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{config.state.folder}: holds no snapshot; make one with `perpetua init`")
     try:
         return Shard(plan, decode(data, key, plan.digest))
     except WrongKeyError as exc:
-        msg = f"{exc}, {config.state.key_path}"
-        raise WrongKeyError(msg) from exc
+        raise WrongKeyError(f"{exc}, {config.state.key_path}") from exc
 
 
 def _writable(config: Config) -> None:
@@ -141,8 +138,9 @@ def _writable(config: Config) -> None:
             with TemporaryFile(dir=path.parent):  # of no name that somebody could have put a link at
                 pass
         except OSError as exc:
-            msg = f"{path.parent}: cannot be written: {exc.strerror}; make the folder, or let this user write to it"
-            raise StateError(msg) from exc
+            raise StateError(
+                f"{path.parent}: cannot be written: {exc.strerror}; make the folder, or let this user write to it"
+            ) from exc
 
 
 def _read(config: Config, plan: Plan, position: int) -> None:

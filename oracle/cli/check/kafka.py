@@ -66,8 +66,7 @@ def _check_shard(model: KafkaModel, partition: int) -> str:
     folder = shard_folder(model.config.state.folder, partition)
     data = newest_bytes(folder)
     if data is None:
-        msg = f"{folder}: holds no snapshot; make one with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{folder}: holds no snapshot; make one with `perpetua init`")
     shard = Shard(model.plan, decode(data, model.master_key, model.plan.digest))
     return asyncio.run(_check_place(model, partition, shard))
 

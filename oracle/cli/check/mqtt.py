@@ -68,16 +68,14 @@ def _check_folder(config: Config) -> None:
 def _plan(config: Config) -> Plan:
     data = read_plan(config.state.folder)
     if data is None:
-        msg = f"{config.state.folder}: holds no state; make one with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{config.state.folder}: holds no state; make one with `perpetua init`")
     return decode_plan(data)
 
 
 def _shard(config: Config, plan: Plan) -> Shard:
     data = newest_bytes(config.state.folder)
     if data is None:
-        msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{config.state.folder}: holds no snapshot; make one with `perpetua init`")
     return Shard(plan, decode(data, read_key_file(config.state.key_path), plan.digest))
 
 

@@ -179,11 +179,9 @@ class _Sale(NamedTuple):
         if yes:
             return
         if not sys.stdin.isatty():
-            msg = "--release: spends privacy; accept the cost above with --yes"
-            raise RefusedError(msg)
+            raise RefusedError("--release: spends privacy; accept the cost above with --yes")
         if not typer.confirm("Release it?", err=True):
-            msg = "--release: not accepted; nothing was released"
-            raise RefusedError(msg)
+            raise RefusedError("--release: not accepted; nothing was released")
 
     def close(self, trial: Trial) -> ScoreReleased:
         """Return the event with the score, which is in the ledger by then."""
@@ -227,5 +225,4 @@ def _write(path: Path, text: str) -> None:
     try:
         durable.replace(path, path.with_name(f".{path.name}.tmp"), text.encode())
     except OSError as exc:
-        msg = f"--html = '{path}': cannot be written: {exc.strerror}"
-        raise StorageError(msg) from exc
+        raise StorageError(f"--html = '{path}': cannot be written: {exc.strerror}") from exc

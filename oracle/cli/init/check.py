@@ -83,14 +83,13 @@ class StartCheck:
         record_start(self.state, event)
         if not passed:
             where = f"shard {shard}: " if self.shards > 1 else ""
-            msg = (
+            raise RefusedError(
                 f"data: {where}no state was made: {counted(check, len(self.plan.sides), beyond)}, with noise; to be "
                 f"{1.0 - check.miss:.2%} sure it takes {check.margin:,} more than are needed. The rows have paid "
                 f"epsilon = {cost.epsilon:.3g}, delta = {cost.delta:.2g} for this number, as "
                 f"{starts_path(self.state)} says; nothing else was released. "
                 f"{'; '.join(self._remedies(self.plan, check, beyond))}"
             )
-            raise RefusedError(msg)
 
     def _remedies(self, plan: BoxPlan, check: CheckPlan, beyond: int) -> Iterator[str]:
         """Yield what could be done and what it costs; all of it follows from the plan and what was released."""

@@ -74,8 +74,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     """Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file."""
     model = read_model(model_file)
     if label in {feature.name for feature in model.features}:
-        msg = f"--label = {label!r}: is a feature of the model"
-        raise RefusedError(msg)
+        raise RefusedError(f"--label = {label!r}: is a feature of the model")
     check_persons(person, at_most, {label, *(feature.source for feature in model.features)})
     shard_model(model, shards)  # refuses a number of shards that no plan is for
     targets = Targets(state, key or state / "key", keep_genesis, data_ledger(model, model_file, data))

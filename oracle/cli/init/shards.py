@@ -190,8 +190,7 @@ class _Readings:
         digest = digests[0].digest() + digests[1].digest()
         self._first = self._first or digest
         if digest != self._first:
-            msg = f"{self._rows.path}: has changed while it was read; run the same command again"
-            raise DataError(msg)
+            raise DataError(f"{self._rows.path}: has changed while it was read; run the same command again")
         return trainer
 
     def _batches(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
@@ -203,5 +202,4 @@ class _Readings:
             self._progress.at(self._read)
             if not missing:
                 return
-        msg = f"data: fewer rows than model.examples = {self._rows.declared} declares"
-        raise DataError(msg)
+        raise DataError(f"data: fewer rows than model.examples = {self._rows.declared} declares")

@@ -86,8 +86,9 @@ def run(
         near = read_in_range(model_file, exc)
         raise (refused_with_offers(exc, near) if near else exc) from None
     if compare is not None and model.profile == compare:
-        msg = "--compare = 'paper': this model is of the paper profile itself; compare one of profile tight with it"
-        raise RefusedError(msg)
+        raise RefusedError(
+            "--compare = 'paper': this model is of the paper profile itself; compare one of profile tight with it"
+        )
     part = shard_model(model, shards)
     try:
         _show(model, part, shards, compare=compare, as_json=as_json)
@@ -122,8 +123,7 @@ def _paper(model: Model) -> Plan:
     """Plan the same model as the paper does, for just enough examples."""
     paper = as_paper(model)
     if paper is None:
-        msg = f"--compare = 'paper': predictor {model.predictor} has no such profile"
-        raise RefusedError(msg)
+        raise RefusedError(f"--compare = 'paper': predictor {model.predictor} has no such profile")
     return wish_for(msgspec.structs.replace(paper, examples=1))
 
 

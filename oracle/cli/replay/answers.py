@@ -50,8 +50,7 @@ def open_answers(path: Path) -> AnswerFile:
             tables = [pyarrow.parquet.read_table(part, partitioning=None) for part in parts]
             return _Batches([_one(table) for table in tables])
     except (OSError, pa.ArrowException) as exc:
-        msg = f"{path}: cannot be read"
-        raise SourceError(msg) from exc
+        raise SourceError(f"{path}: cannot be read") from exc
     raise InputError(
         "--answers", str(path), "must be a .jsonl or .arrow file, or a .parquet folder, as a sink writes it"
     )

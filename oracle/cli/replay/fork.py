@@ -131,8 +131,7 @@ def _check_new(option: str, path: Path, origin: Path) -> None:
     if origin.resolve() in folders or any(any(folder.glob("snapshot-*.perp")) for folder in folders):
         raise InputError(option, str(path), "lies in a state folder, which stays as it is")
     if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK | os.X_OK):
-        msg = f"{option} = '{path}': its folder is missing or cannot be written"
-        raise StorageError(msg)
+        raise StorageError(f"{option} = '{path}': its folder is missing or cannot be written")
 
 
 async def publish(  # noqa: PLR0913, PLR0917 -- its parts
@@ -166,15 +165,13 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
         SourceError: The log cannot be read; what was committed stands.
     """
     if snapshot.round >= plan.rounds:
-        msg = f"round {snapshot.round}: the plan's last phase has ended; make a new plan and state"
-        raise PlanExhaustedError(msg)
+        raise PlanExhaustedError(f"round {snapshot.round}: the plan's last phase has ended; make a new plan and state")
     fork_cost(plan, snapshot)
     await source.open(None)  # 1.
     try:
         waiting = await source.fetch(_MESSAGES, 1.0)
         if not waiting:
-            msg = "the log holds no message, so there is nothing to answer"
-            raise RefusedError(msg)
+            raise RefusedError("the log holds no message, so there is nothing to answer")
         salt = secrets.token_bytes(FORK_BYTES)
         shard = Shard(plan, fork_snapshot(snapshot, salt))
         shard.learn(passed)
@@ -206,8 +203,7 @@ def _sink(outputs: Outputs) -> Sink:
 
 async def _begin(sink: Sink, shard: Shard, event: ReplayForked) -> None:
     if await sink.open() is not None:
-        msg = "--out: another replay has written there meanwhile"
-        raise StateError(msg)
+        raise StateError("--out: another replay has written there meanwhile")
     await sink.commit(Commit([], [encode(event)], shard.position, shard.mark.pack()))
 
 
@@ -229,8 +225,7 @@ async def _answer(  # noqa: PLR0913, PLR0917 -- its parts
         progress.at(shard.position)
         waiting = waiting[len(outcome.commit.replies) :] or await source.fetch(_MESSAGES, 1.0)
     if complete and not source.exhausted:
-        msg = "LOG: cannot be read to its end; what was answered stands"
-        raise SourceError(msg)
+        raise SourceError("LOG: cannot be read to its end; what was answered stands")
     return Published(
         messages=messages,
         rounds=shard.facts().round - event.round,

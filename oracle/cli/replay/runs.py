@@ -79,8 +79,7 @@ def verify_log(recorded: Recorded, answers: Path | None, commit: Path | None, *,
     try:
         verdict = asyncio.run(verify(Shard(plan, snapshot), source, answers, committed, log, _size(log)))
     except LogDivergedError as exc:
-        msg = f"{exc}{doubt}"
-        raise LogDivergedError(msg) from exc
+        raise LogDivergedError(f"{exc}{doubt}") from exc
     _show_verdict(verdict, doubt, as_json=as_json)
 
 
@@ -114,8 +113,9 @@ def fork_log(  # noqa: PLR0913 -- the command's options
     plan, snapshot, master_key = _origin(recorded.origin, recorded.key)
     topic = _topic(recorded, plan, master_key) if log.suffix == ".toml" else None
     if not accept_cost:
-        msg = f"--accept-cost is not set: {stated_cost(plan, snapshot, recorded.origin)}. Add --accept-cost to spend it"
-        raise RefusedError(msg)
+        raise RefusedError(
+            f"--accept-cost is not set: {stated_cost(plan, snapshot, recorded.origin)}. Add --accept-cost to spend it"
+        )
     if out is None:
         raise InputError("--out", None, "must name the file that the answers go to")
     if plan.data is not msgspec.UNSET and data_ledger is None:
@@ -185,8 +185,9 @@ def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
             f"for every record that the snapshot holds (fork number {done.number} of it)"
         )
     if not done.complete:
-        msg = f"round {done.first_round + done.rounds}: the plan's last phase has ended before the log did"
-        raise PlanExhaustedError(msg)
+        raise PlanExhaustedError(
+            f"round {done.first_round + done.rounds}: the plan's last phase has ended before the log did"
+        )
 
 
 def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot, bytes]:
@@ -195,20 +196,17 @@ def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot, bytes]:
         refuse_sharded(origin)
         if any(origin.glob("*.genesis")):
             first = origin / "shard-0000.genesis"
-            msg = f"{origin}: a folder of genesis files; name one of them, {first} for partition 0"
-            raise StateError(msg)
+            raise StateError(f"{origin}: a folder of genesis files; name one of them, {first} for partition 0")
         data, plan_data = newest_bytes(origin), read_plan(origin)
         if data is None or plan_data is None:
-            msg = f"{origin}: holds no state; make one with `perpetua init`"
-            raise StateError(msg)
+            raise StateError(f"{origin}: holds no state; make one with `perpetua init`")
         plan = decode_plan(plan_data)
         path = key or origin / "key"
         master_key = read_key_file(path)
         try:
             return plan, decode(data, master_key, plan.digest), master_key
         except WrongKeyError as exc:
-            msg = f"{exc}, {path}"
-            raise WrongKeyError(msg) from exc
+            raise WrongKeyError(f"{exc}, {path}") from exc
     genesis = read_genesis(origin)
     plan = decode_plan(genesis.plan)
     return plan, decode(genesis.snapshot, genesis.master_key, plan.digest), genesis.master_key

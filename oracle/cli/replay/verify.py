@@ -59,8 +59,9 @@ def last_commit_of(answers: Path, commit: Path | None) -> Committed:
     path = commit or answers.with_name(answers.name + ".commit")
     record = DurableCommitFile(path).read()
     if record is None or record.position is None:
-        msg = f"{path}: no commit, so nothing says which log was answered (--commit names the record if it was moved)"
-        raise StateError(msg)
+        raise StateError(
+            f"{path}: no commit, so nothing says which log was answered (--commit names the record if it was moved)"
+        )
     return Committed(record.position, record.metadata)
 
 
@@ -85,17 +86,18 @@ async def verify(  # noqa: PLR0913, PLR0917 -- its parts
     """
     first_round, messages = shard.facts().round, 0
     if shard.position and answers.suffix != ".jsonl":
-        msg = f"--from: a verification of {answers.suffix} answers starts at a genesis file, not at a later snapshot"
-        raise RefusedError(msg)
+        raise RefusedError(
+            f"--from: a verification of {answers.suffix} answers starts at a genesis file, not at a later snapshot"
+        )
     if committed.position < shard.position:
-        msg = f"--answers: committed up to position {committed.position}, behind the snapshot at {shard.position}"
-        raise StateError(msg)
+        raise StateError(
+            f"--answers: committed up to position {committed.position}, behind the snapshot at {shard.position}"
+        )
     if committed.position == shard.position:
-        msg = (
+        raise RefusedError(
             f"--from: the snapshot is at the last commit (round {first_round:,}), so there is nothing to compare; "
             "start at a genesis file (`perpetua init --keep-genesis`), or at an older copy of the state folder"
         )
-        raise RefusedError(msg)
     mark = CommitMark.unpack(committed.metadata)
     shard.learn(mark.passed)
     skipped = await _messages_before(source, shard.position)
@@ -114,13 +116,13 @@ async def verify(  # noqa: PLR0913, PLR0917 -- its parts
     finally:
         await source.close()
     if shard.position != committed.position:
-        msg = f"{log}: not the log that was answered: no record ends at position {committed.position}"
-        raise LogDivergedError(msg)
+        raise LogDivergedError(f"{log}: not the log that was answered: no record ends at position {committed.position}")
     try:
         shard.check(mark)
     except LogDivergedError as exc:
-        msg = f"{log}: not the log that was answered: {str(exc).removeprefix('log diverged: ')}"
-        raise LogDivergedError(msg) from exc
+        raise LogDivergedError(
+            f"{log}: not the log that was answered: {str(exc).removeprefix('log diverged: ')}"
+        ) from exc
     if difference is None and not ended:
         difference = skipped + messages
     return Verdict(
@@ -166,6 +168,5 @@ async def _messages_before(source: Source, position: int) -> int:
         if before < len(deliveries):
             break
     if not deliveries and not source.exhausted:
-        msg = "log: cannot be read to its end"
-        raise SourceError(msg)
+        raise SourceError("log: cannot be read to its end")
     return count
