@@ -5,13 +5,14 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from oracle.cli.options import ConfigFile
+from oracle.cli.states import present
 from oracle.config.daemon import Config, load_config
-from oracle.errors import InputError, RefusedError, StateError
+from oracle.errors import InputError, RefusedError
 
 if TYPE_CHECKING:
     from connectors.base import Committed, Sink, Source
@@ -25,7 +26,7 @@ __all__ = ["run"]
 
 
 def run(
-    config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.")],
+    config_file: ConfigFile,
     position: Annotated[int, typer.Option("--position", help="Position of the message, as `serve` named it.")],
     partition: Annotated[int, typer.Option(help="Partition, as `serve` named it; 0 on files and MQTT.")] = 0,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what would be done.")] = False,
@@ -64,9 +65,7 @@ def _parts(config: Config, partition: int) -> "Iterator[Parts]":
 
     store, plan = open_store(config.state)
     with store:
-        snapshot = store.load_latest(plan.digest)
-        if snapshot is None:
-            raise StateError(f"{config.state.folder}: holds no snapshot; make one with `perpetua init`")
+        snapshot = present(store.load_latest(plan.digest), config.state.folder)
         if config.source.kind == "mqtt":
             from oracle.hosting import mqtt
 
@@ -96,9 +95,7 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     if not 0 <= partition < model.shards:
         raise InputError("--partition", partition, f"must be from 0 to {model.shards - 1}, the state's shards")
     folder = shard_folder(config.state.folder, partition)
-    snapshot = DeferredStore(folder, model.master_key).load_latest(model.plan.digest)
-    if snapshot is None:
-        raise StateError(f"{folder}: holds no snapshot; make one with `perpetua init`")
+    snapshot = present(DeferredStore(folder, model.master_key).load_latest(model.plan.digest), folder)
     settings = (await check_topics(model)).settings
     found = await committed_offset(settings, partition)
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from oracle.cli.serve.web import watched
+from oracle.cli.serve.web import web_beside
 from oracle.config.web import WebTable
 from oracle.errors import LogDivergedError
 from oracle.telemetry.log import PublicLog
@@ -146,7 +146,7 @@ async def test_a_diverged_log_is_shown_for_a_while(tmp_path, monkeypatch, draini
         if draining:
             board.draining("SIGTERM")
         with pytest.raises(LogDivergedError):
-            async with watched(table, board, lambda _shard: tmp_path, PublicLog(io.StringIO())):
+            async with web_beside(table, board, lambda _shard: tmp_path, PublicLog(io.StringIO())):
                 raise LogDivergedError("log diverged")
         assert board.telemetry.shards[0].divergences == (shown if table else 0)
 

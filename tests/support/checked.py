@@ -19,10 +19,11 @@ ALL = [
     "configuration",
     "state folder exists and is private",
     "state folder has room for the next snapshot",
+    "plan can be read",
     "plan verified by the accountant",
     "key file",
-    "sink's folder is writable",
     "snapshot decrypts with this key and plan",
+    "sink's folder is writable",
     "sink matches the state",
     "source can be read from the state's position",
 ]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from oracle.audit.findings import (
@@ -28,6 +27,8 @@ from oracle.audit.findings import (
 )
 from oracle.audit.page import page
 from oracle.cli.audit import receipt as audit_receipt
+from oracle.cli.options import AsJson
+from oracle.cli.output import figure_table, print_json, wide_console
 from oracle.cli.progress import Progress
 from oracle.cli.version import version
 from oracle.errors import InputError, StorageError
@@ -41,7 +42,6 @@ _LEAST: Final = 64
 _LEAST_DAEMON: Final = 16
 _LEAST_MISS: Final = 1e-9
 _SMALLEST, _LARGEST = 0.5, 8.0
-_WIDTH: Final = 140
 _KEPT: Final = "audit.jsonl"
 _REPORTS: Final = ("audit.html", "audit.json")
 """The page, and the same as JSON, which is written last."""
@@ -89,7 +89,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         float, typer.Option("--miss", help="Probability that at least one true claim is refuted by chance.")
     ] = 1e-3,
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0 for one per core.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Play both worlds of the privacy game against every predictor; check structure, restarts and time.
 
@@ -118,7 +118,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         _write(out / _REPORTS[0], shown.encode())
         _write(out / _REPORTS[1], msgspec.json.encode(_report(settings, results)))
     if as_json:
-        typer.echo(msgspec.json.encode(_report(settings, results)))
+        print_json(_report(settings, results))
     else:
         _print(results, settings, out)
     raise typer.Exit(1 if refuted(results) or untold(results) else 0)
@@ -224,8 +224,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path | None) -> None:
-    console = Console(soft_wrap=True, markup=False)
-    console.width = max(console.width, _WIDTH)
+    console = wide_console()
     games = [one for one in results if isinstance(one, Finding)]
     if games:
         console.print(_games_table(games))
@@ -248,11 +247,8 @@ def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path
 
 
 def _games_table(games: "Sequence[Finding]") -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("attacked", "adversary", "hidden record"):
-        table.add_column(name, overflow="fold")
-    for name in ("claimed", "delta", "proved", "provable", "estimate", "counted"):
-        table.add_column(name, justify="right", no_wrap=True)
+    texts, figures = ("attacked", "adversary", "hidden record"), ("claimed", "delta", "proved", "provable")
+    table = figure_table(*texts, *figures, "estimate", "counted", texts=len(texts))
     for one in games:
         estimate = "-" if one.estimate is None else f"{one.estimate:.2f}"
         table.add_row(
@@ -271,9 +267,7 @@ def _games_table(games: "Sequence[Finding]") -> Table:
 
 
 def _checks_table(checks: "Sequence[Check]") -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("checked", "what must hold", "", "seen"):
-        table.add_column(name, overflow="fold")
+    table = figure_table("checked", "what must hold", "", "seen", texts=4)
     for one in checks:
         table.add_row(one.target, one.name, verdict(one), one.says, style=None if one.passed else "red")
     return table

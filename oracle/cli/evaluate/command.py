@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 import typer
 from numpy.typing import NDArray
@@ -16,6 +15,8 @@ from oracle.accounting.ledger import ScoreReleased
 from oracle.cli.data_ledger import data_ledger, enter_score, read_ledger
 from oracle.cli.evaluate.page import print_cost, print_report
 from oracle.cli.models import read_model
+from oracle.cli.options import AsJson, ModelFile
+from oracle.cli.output import print_json
 from oracle.cli.progress import Progress
 from oracle.cli.tables import labelled_batches, order_by
 from oracle.errors import InputError, RefusedError, StorageError
@@ -40,7 +41,7 @@ _MOST_ROUNDS: Final = 100_000_000
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
+    model_file: ModelFile,
     train: Annotated[
         Path, typer.Option("--train", help="Labelled rows to train on, in any format that init --data takes.")
     ],
@@ -62,7 +63,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         str | None,
         typer.Option("--time", metavar="COLUMN", help="Column of --test with the time, or a number, to order it by."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: AsJson = False,
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write an HTML report with plots to this file.")
     ] = None,
@@ -114,7 +115,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     if html is not None:
         _write(html, page(report))
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        print_json(report, pretty=True)
     else:
         print_report(report)
     if not report.kept:

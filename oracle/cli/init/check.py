@@ -61,34 +61,17 @@ class StartCheck:
         Raises:
             RefusedError: They do not, or the noise may hide that they do not.
         """
-        if beyond is None or not isinstance(self.plan, BoxPlan) or self.plan.check is UNSET:
+        event = start_event(self.plan, shard, beyond)
+        if event is None:
             return
-        check, cost = self.plan.check, released_guarantee(self.plan)
-        passed = beyond >= check.margin
-        event = StartChecked(
-            round=0,
-            model=self.plan.name,
-            shard=shard,
-            beyond=beyond,
-            least=check.margin,
-            noise=check.epsilon,
-            passed=passed,
-            epsilon=cost.epsilon,
-            delta=cost.delta,
-            data=self.plan.data,
-            start=secrets.token_hex(_START_BYTES),
-        )
         if self.data_ledger is not None:
             enter_start(self.data_ledger, event, phase_started(self.plan, 1))
         record_start(self.state, event)
-        if not passed:
+        if not event.passed:
             where = f"shard {shard}: " if self.shards > 1 else ""
             raise RefusedError(
-                f"data: {where}no state was made: {counted(check, len(self.plan.sides), beyond)}, with noise; to be "
-                f"{1.0 - check.miss:.2%} sure it takes {check.margin:,} more than are needed. The rows have paid "
-                f"epsilon = {cost.epsilon:.3g}, delta = {cost.delta:.2g} for this number, as "
-                f"{starts_path(self.state)} says; nothing else was released. "
-                f"{'; '.join(self._remedies(self.plan, check, beyond))}"
+                f"data: {where}no state was made: {too_few_points(self.plan, event)}, as {starts_path(self.state)} "
+                f"says; nothing else was released. {'; '.join(self._remedies(self.plan, event.beyond))}"
             )
 
     def _remedies(self, plan: BoxPlan, check: CheckPlan, beyond: int) -> Iterator[str]:

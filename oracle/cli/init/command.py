@@ -23,6 +23,7 @@ from oracle.cli.init.files import (
 from oracle.cli.init.persons import Persons, check_persons
 from oracle.cli.init.shards import Rows, Targets, make_shards, refuse_genesis_folder
 from oracle.cli.models import read_model
+from oracle.cli.options import LabelColumn, ModelFile
 from oracle.cli.progress import Progress
 from oracle.cli.tables import BothLabels, check_table, labelled_batches, read_persons
 from oracle.errors import DataError, RefusedError
@@ -41,7 +42,7 @@ __all__ = ["run"]
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
+    model_file: ModelFile,
     data: Annotated[
         Path,
         typer.Option(
@@ -49,7 +50,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         ),
     ],
     state: Annotated[Path, typer.Option("--state", help="The state folder to create.")],
-    label: Annotated[str, typer.Option("--label", help="The label column.")] = "label",
+    label: LabelColumn = "label",
     key: Annotated[Path | None, typer.Option("--key", help="The key file to create; by default DIR/key.")] = None,
     keep_genesis: Annotated[
         Path | None,

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET
 from rich.table import Table
 
-from oracle.cli.plan.page import ABOUT_REARMS, Row, figure_table, mebibytes
+from oracle.cli.output import Row, figure_table
+from oracle.cli.plan.page import ABOUT_REARMS, mebibytes
 from oracle.planning.plan import BoxPlan, InstancePlan
 
 __all__ = ["TERMS", "box_phases", "box_rows", "compare_boxes", "noise_rows"]

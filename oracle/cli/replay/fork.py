@@ -15,6 +15,7 @@ from connectors.local.parquet_sink import ParquetSink
 from oracle.accounting.ledger import DataUse, ReplayForked, encode
 from oracle.cli.data_ledger import enter
 from oracle.cli.progress import Progress
+from oracle.cli.sources import MESSAGES, opened
 from oracle.errors import InputError, PlanExhaustedError, RefusedError, SourceError, StateError, StorageError
 from oracle.mechanisms.keys import FORK_BYTES
 from oracle.planning.plan import Plan
@@ -27,7 +28,6 @@ from oracle.state.format import Snapshot
 
 __all__ = ["Outputs", "Published", "check_outputs", "counted", "publish", "stated_cost"]
 
-_MESSAGES = 16_384
 _LINES = (".jsonl",)
 _ARROW = (".parquet", ".arrow")
 
@@ -166,22 +166,18 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
     """
     if snapshot.round >= plan.rounds:
         raise PlanExhaustedError(f"round {snapshot.round}: the plan's last phase has ended; make a new plan and state")
-    fork_cost(plan, snapshot)
-    await source.open(None)  # 1.
-    try:
-        waiting = await source.fetch(_MESSAGES, 1.0)
+    cost = fork_cost(plan, snapshot)
+    async with opened(source):
+        waiting = await source.fetch(MESSAGES, 1.0)  # 1.
         if not waiting:
             raise RefusedError("the log holds no message, so there is nothing to answer")
         salt = secrets.token_bytes(FORK_BYTES)
         shard = Shard(plan, fork_snapshot(snapshot, salt))
         shard.learn(passed)
         if outputs.data_ledger is not None and isinstance(plan.data, DataUse):
-            use, cost = msgspec.structs.replace(plan.data, use=salt.hex()), fork_cost(plan, snapshot)
+            use = msgspec.structs.replace(plan.data, use=salt.hex())
             first = phase_started(plan, 1)
-            enter(
-                outputs.data_ledger,
-                msgspec.structs.replace(first, data=use, epsilon=cost.epsilon, delta=cost.delta),
-            )
+            enter(outputs.data_ledger, msgspec.structs.replace(first, data=use, epsilon=cost.epsilon, delta=cost.delta))
         event = record_fork(outputs.origin, partial(fork_event, plan, snapshot, salt))  # 2.
         sink = _sink(outputs)
         try:
@@ -192,8 +188,6 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
                 return await _answer(shard, source, sink, waiting, event, progress)  # 4.
         finally:
             await sink.close()
-    finally:
-        await source.close()
 
 
 def _sink(outputs: Outputs) -> Sink:
@@ -223,7 +217,7 @@ async def _answer(  # noqa: PLR0913, PLR0917 -- its parts
         messages += len(outcome.commit.replies)
         rejected += len(outcome.rejections)
         progress.at(shard.position)
-        waiting = waiting[len(outcome.commit.replies) :] or await source.fetch(_MESSAGES, 1.0)
+        waiting = waiting[len(outcome.commit.replies) :] or await source.fetch(MESSAGES, 1.0)
     if complete and not source.exhausted:
         raise SourceError("LOG: cannot be read to its end; what was answered stands")
     return Published(

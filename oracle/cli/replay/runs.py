@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import typer
 
+from oracle.cli.output import print_json
 from oracle.cli.replay.answers import answered_rows
 from oracle.cli.replay.fork import Outputs, Published, check_outputs, counted, publish, stated_cost
 from oracle.cli.replay.query_log import ROWS, check_log, open_log
 from oracle.cli.replay.verify import Verdict, last_commit_of, verify
-from oracle.errors import InputError, LogDivergedError, PlanExhaustedError, RefusedError, StateError, WrongKeyError
+from oracle.cli.states import newest_snapshot, state_plan
+from oracle.errors import InputError, LogDivergedError, PlanExhaustedError, RefusedError, StateError
 from oracle.hosting.file_kinds import MessageSettings
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.marks import Passed
 from oracle.runtime.shard import Shard
-from oracle.state.folder import newest_bytes, read_plan
 from oracle.state.format import Snapshot, decode
 from oracle.state.genesis import read_genesis
-from oracle.state.keys import read_key_file
 from oracle.state.shards import refuse_sharded
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _doubt(given: int | None, served: int | None) -> str:
 
 def _show_verdict(verdict: Verdict, doubt: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(msgspec.json.encode(verdict))
+        print_json(verdict)
     elif verdict.identical:
         typer.echo(
             f"identical: {counted(verdict.messages, 'message')}, {counted(verdict.rounds, 'round')} from round "
@@ -176,7 +176,7 @@ def _show_verdict(verdict: Verdict, doubt: str, *, as_json: bool) -> None:
 
 def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(msgspec.json.encode(done))
+        print_json(done)
     else:
         typer.echo(
             f"{out}: {counted(done.messages, 'message')} ({done.rejected:,} rejected), "
@@ -192,21 +192,13 @@ def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
 
 def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot, bytes]:
     """Return the plan, the snapshot, and the master key that opened it."""
-    if origin.is_dir():
-        refuse_sharded(origin)
-        if any(origin.glob("*.genesis")):
-            first = origin / "shard-0000.genesis"
-            raise StateError(f"{origin}: a folder of genesis files; name one of them, {first} for partition 0")
-        data, plan_data = newest_bytes(origin), read_plan(origin)
-        if data is None or plan_data is None:
-            raise StateError(f"{origin}: holds no state; make one with `perpetua init`")
-        plan = decode_plan(plan_data)
-        path = key or origin / "key"
-        master_key = read_key_file(path)
-        try:
-            return plan, decode(data, master_key, plan.digest), master_key
-        except WrongKeyError as exc:
-            raise WrongKeyError(f"{exc}, {path}") from exc
-    genesis = read_genesis(origin)
-    plan = decode_plan(genesis.plan)
-    return plan, decode(genesis.snapshot, genesis.master_key, plan.digest), genesis.master_key
+    if not origin.is_dir():
+        genesis = read_genesis(origin)
+        plan = decode_plan(genesis.plan)
+        return plan, decode(genesis.snapshot, genesis.master_key, plan.digest), genesis.master_key
+    refuse_sharded(origin)
+    if any(origin.glob("*.genesis")):
+        first = origin / "shard-0000.genesis"
+        raise StateError(f"{origin}: a folder of genesis files; name one of them, {first} for partition 0")
+    plan = state_plan(origin)
+    return plan, *newest_snapshot(origin, key or origin / "key", plan)

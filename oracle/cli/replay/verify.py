@@ -14,13 +14,12 @@ from connectors.base import Committed, Delivery, Reply, Source
 from connectors.local.commitfile import DurableCommitFile
 from oracle.cli.progress import Progress
 from oracle.cli.replay.answers import AnswerFile, open_answers
-from oracle.errors import LogDivergedError, PlanExhaustedError, RefusedError, SourceError, StateError
+from oracle.cli.sources import MESSAGES, deliveries, opened
+from oracle.errors import LogDivergedError, PlanExhaustedError, RefusedError, StateError
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.shard import Shard
 
 __all__ = ["Verdict", "last_commit_of", "verify"]
-
-_MESSAGES = 16_384
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,8 +101,7 @@ async def verify(  # noqa: PLR0913, PLR0917 -- its parts
     shard.learn(mark.passed)
     skipped = await _messages_before(source, shard.position)
     difference: int | None = None
-    await source.open(shard.position or None)
-    try:
+    async with opened(source, shard.position or None):
         with contextlib.closing(open_answers(answers)) as recorded, Progress("replaying", size, "bytes") as progress:
             recorded.skip(skipped)
             async for replies in _replies(shard, source, committed.position):
@@ -113,8 +111,6 @@ async def verify(  # noqa: PLR0913, PLR0917 -- its parts
                 messages += len(replies)
                 progress.at(shard.position)
             ended = recorded.ended()
-    finally:
-        await source.close()
     if shard.position != committed.position:
         raise LogDivergedError(f"{log}: not the log that was answered: no record ends at position {committed.position}")
     try:
@@ -136,7 +132,7 @@ async def verify(  # noqa: PLR0913, PLR0917 -- its parts
 
 async def _replies(shard: Shard, source: Source, last: int) -> AsyncIterator[list[Reply]]:
     """Re-execute what ends at the position `last` or before; what is behind it was not answered then either."""
-    while fetched := await source.fetch(_MESSAGES, 1.0):
+    while fetched := await source.fetch(MESSAGES, 1.0):
         waiting: Sequence[Delivery] = [delivery for delivery in fetched if delivery.position <= last]
         while waiting:
             try:
@@ -162,11 +158,9 @@ async def _messages_before(source: Source, position: int) -> int:
         return 0
     await source.open(None)
     count = 0
-    while deliveries := await source.fetch(_MESSAGES, 1.0):
-        before = sum(delivery.position <= position for delivery in deliveries)
+    async for fetched in deliveries(source, "LOG"):
+        before = sum(delivery.position <= position for delivery in fetched)
         count += before
-        if before < len(deliveries):
+        if before < len(fetched):
             break
-    if not deliveries and not source.exhausted:
-        raise SourceError("log: cannot be read to its end")
     return count
