@@ -12,7 +12,7 @@ from connectors.kafka.restore import Standing, standing
 from connectors.kafka.restore import restore as commit
 from connectors.kafka.traffic import first_and_last
 from oracle.cli.kafka import open_kafka
-from oracle.cli.options import AsJson, KafkaConfig
+from oracle.cli.options import AsJson, KafkaConfigFile
 from oracle.cli.output import print_json
 from oracle.errors import InputError, RefusedError, StateError
 from oracle.hosting.kafka import KafkaModel
@@ -41,7 +41,7 @@ class Origin(StrEnum):
 
 
 @app.command("show")
-def show(config_file: KafkaConfig, partition: _Partition = None, as_json: AsJson = False) -> None:
+def show(config_file: KafkaConfigFile, partition: _Partition = None, as_json: AsJson = False) -> None:
     """Show by partition what the group and our mark say was answered. Changes nothing; exits 1 if they disagree."""
     model = open_kafka(config_file, "offsets", partition)
     found = [asyncio.run(_told(model, number)) for number in _partitions(model, partition)]
@@ -57,7 +57,7 @@ def show(config_file: KafkaConfig, partition: _Partition = None, as_json: AsJson
 
 @app.command("restore")
 def restore(
-    config_file: KafkaConfig,
+    config_file: KafkaConfigFile,
     partition: _Partition = None,
     origin: Annotated[
         Origin | None,

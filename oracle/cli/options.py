@@ -12,7 +12,7 @@ __all__ = [
     "CommitRecord",
     "ConfigFile",
     "DataLedger",
-    "KafkaConfig",
+    "KafkaConfigFile",
     "KeyFile",
     "LabelColumn",
     "Ledger",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.")]
-KafkaConfig = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="A configuration with a Kafka source.")]
+KafkaConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="A configuration with a Kafka source.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")]
 StateFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The state folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with every figure.")]

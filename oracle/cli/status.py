@@ -86,6 +86,10 @@ def _terms(status: Status | ShardedStatus) -> Iterator[Row]:
     if status.predictor in _ARMS_SIDES:
         yield "phase", "so many rounds under one key; nothing is used up in it, and the next one is planned already"
         yield ABOUT_REARMS
+    yield (
+        "forks",
+        "other logs answered from this state (`perpetua fork`); each is one more run that its records pay for",
+    )
     if status.delta_limit:
         who = "record" if status.protects_queries else "training row"
         yield "delta", f"each {who} pays its own once; all that is spent, added up, stays below the limit for ever"

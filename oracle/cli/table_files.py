@@ -28,6 +28,7 @@ _ARROW_FILE: Final = b"ARROW1"
 _BATCH_ROWS: Final = 65_536
 _HEADER_BYTES: Final = 1 << 20
 _ROW: Final = re.compile(r"Row #(\d+): ")
+_DECIMAL_COMMA: Final = re.compile(r"(?:invalid value|The string) '\s*[-+]?\d+,\d+\s*'")
 
 
 class TableFile:
@@ -70,10 +71,11 @@ class TableFile:
         with self._reader(typed=True) as reader:
             return pa.schema([_schema_of(reader).field(name) for name in self._columns])
 
-    def first_unlike(self, number: int) -> tuple[str, int | None]:
+    def first_unlike(self, number: int) -> tuple[str, int | None, bool]:
         """Return the name of a wanted column of a .csv file, and the first row (from 1) that cannot be read as typed.
 
-        The row is None where Arrow does not tell: it counts rows only where it reads them in one thread.
+        The row is None where Arrow does not tell: it counts rows only where it reads them in one thread. The last part
+        says whether the value there is a number with a decimal comma.
         """
         try:
             with self._reader(typed=True, threads=False) as reader:
@@ -81,8 +83,9 @@ class TableFile:
                     pass
         except pa.ArrowException as exc:
             row = _ROW.search(str(exc))
-            return self._columns[number], int(row[1]) - 1 if row else None  # the header is row 1 of Arrow's
-        return self._columns[number], None
+            comma = _DECIMAL_COMMA.search(str(exc)) is not None
+            return self._columns[number], int(row[1]) - 1 if row else None, comma  # the header is row 1 of Arrow's
+        return self._columns[number], None, False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the wanted columns, in the file's order of rows."""

@@ -192,12 +192,13 @@ def _unlike(table: TableFile, features: Sequence[Feature], label: str, found: "r
     """Return what to say of a column of a text file that has a value of another type somewhere."""
     named = {feature.source: feature for feature in features}
     number, name = found.groups()
-    name, row = table.first_unlike(int(number)) if number is not None else (name, None)
+    name, row, comma = table.first_unlike(int(number)) if number is not None else (name, None, False)
     feature = named.get(name)
     if feature is None:
         return f"data: column {label}: must hold {_LABELS} in every row"
     where = "" if row is None else f"; the first is in row {row}"
-    return f"data: column {feature.source}: holds something that is not {feature.accepts}{where}"
+    hint = "; write numbers with a decimal point, not with a comma" if comma else ""
+    return f"data: column {feature.source}: holds something that is not {feature.accepts}{where}{hint}"
 
 
 def _type_name(kind: pa.DataType) -> str:

@@ -7,7 +7,7 @@ import typer
 
 from connectors.kafka.topics import TopicFacts, describe, make_missing, problems
 from oracle.cli.kafka import open_kafka
-from oracle.cli.options import AsJson, KafkaConfig
+from oracle.cli.options import AsJson, KafkaConfigFile
 from oracle.cli.output import print_json
 from oracle.errors import InputError
 from oracle.hosting.kafka import KafkaModel
@@ -17,7 +17,7 @@ __all__ = ["run"]
 
 
 def run(
-    config_file: KafkaConfig,
+    config_file: KafkaConfigFile,
     create: Annotated[bool, typer.Option("--create", help="Create the missing topics.")] = False,
     replication: Annotated[int, typer.Option(help="Replication factor of new topics.")] = 1,
     as_json: AsJson = False,

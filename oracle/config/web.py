@@ -3,15 +3,15 @@
 import ipaddress
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from oracle.config.paths import LocalPath
+from oracle.config.base import ConfigTable, LocalPath
 
-__all__ = ["WebTable", "is_loopback"]
+__all__ = ["WebConfig", "is_loopback"]
 
 
-class WebTable(BaseModel):
+class WebConfig(ConfigTable):
     """`[web]`: metrics, health and the status page over HTTP, to be looked at only. Without it there is no web server.
 
     Attributes:
@@ -22,7 +22,6 @@ class WebTable(BaseModel):
         ready_lag_seconds: How long answers may stand still while queries wait, before /readyz says so.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 9464
     token_file: LocalPath | None = None

@@ -13,7 +13,7 @@ from typing import Final
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from oracle.config.web import WebTable
+from oracle.config.web import WebConfig
 from oracle.errors import InputError
 from oracle.telemetry.health import Health
 from oracle.telemetry.library_logs import LibraryLog, hear_client
@@ -39,7 +39,7 @@ _STOP_SECONDS: Final = 2
 _LET_GO: Final = 5.0
 
 
-def listen(table: WebTable) -> socket.socket:
+def listen(table: WebConfig) -> socket.socket:
     """Return a listening socket at the address of `[web]`.
 
     Raises:
@@ -64,7 +64,7 @@ def listen(table: WebTable) -> socket.socket:
 
 @contextlib.asynccontextmanager
 async def serving(
-    table: WebTable, board: Registry, folder_of: Callable[[int], Path], log: PublicLog
+    table: WebConfig, board: Registry, folder_of: Callable[[int], Path], log: PublicLog
 ) -> AsyncIterator[None]:
     """Answer requests about what the board knows until the context is left.
 

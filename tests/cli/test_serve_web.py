@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from oracle.cli.serve.web import web_beside
-from oracle.config.web import WebTable
+from oracle.config.web import WebConfig
 from oracle.errors import LogDivergedError
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
@@ -140,7 +140,7 @@ def test_a_diverged_log_can_be_scraped_before_the_process_ends(state):
 async def test_a_diverged_log_is_shown_for_a_while(tmp_path, monkeypatch, draining, shown):
     """It ends by itself; a process that was told to stop does not wait, nor one without a web server."""
     monkeypatch.setattr("oracle.cli.serve.web._SHOWN_SECONDS", 0.2)
-    for table in (WebTable(port=0), None):
+    for table in (WebConfig(port=0), None):
         board = Registry(long_plan(), PublicLog(io.StringIO()), version="test")
         board.shard(0)
         if draining:

@@ -3,7 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from oracle.config.daemon import Config, FileSink, FileSource, StdinSource, StdoutSink, load_config
+from oracle.config.daemon import (
+    Config,
+    FileSinkConfig,
+    FileSourceConfig,
+    StdinSourceConfig,
+    StdoutSinkConfig,
+    load_config,
+)
 from oracle.errors import InputError, SourceError
 from tests.support.folders import write_config
 
@@ -49,15 +56,15 @@ def test_whole_file(tmp_path):
     here = Path.cwd()
     assert (config.state.folder, config.state.key_path, config.state.snapshot_rounds) == (here / "st", here / "k", 7)
     assert config.state.snapshot_seconds == 60.0
-    assert config.source == FileSource(kind="parquet", path=Path("q.parquet"), rows_per_message=100)
-    assert config.sink == FileSink(kind="parquet", path=Path("out.parquet"), dead_letter=Path("dead.jsonl"))
+    assert config.source == FileSourceConfig(kind="parquet", path=Path("q.parquet"), rows_per_message=100)
+    assert config.sink == FileSinkConfig(kind="parquet", path=Path("out.parquet"), dead_letter=Path("dead.jsonl"))
     assert (config.service.batch_rows, config.service.log, config.service.drain_seconds) == (5, "json", 30.0)
 
 
 def test_pipes(tmp_path):
     """The least there is: standard input and output; the key is in the state folder."""
     config = _load(tmp_path, _PIPES)
-    assert (config.source, config.sink) == (StdinSource(kind="stdin"), StdoutSink(kind="stdout"))
+    assert (config.source, config.sink) == (StdinSourceConfig(kind="stdin"), StdoutSinkConfig(kind="stdout"))
     assert config.state.key_path == Path.cwd() / "s/key"
 
 
@@ -171,7 +178,7 @@ def test_environment_goes_before_the_file(tmp_path, monkeypatch):
     config = load_config(path)
     assert (config.service.log, config.service.batch_rows) == ("json", 9)
     assert (config.state.snapshot_rounds, config.state.folder) == (17, tmp_path / "state")
-    assert isinstance(config.source, FileSource)
+    assert isinstance(config.source, FileSourceConfig)
     assert (config.source.kind, config.source.path) == ("jsonl", Path("/other.jsonl"))
 
 

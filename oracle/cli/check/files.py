@@ -7,7 +7,7 @@ from connectors.base import Committed, Source
 from oracle.cli.check.findings import Findings
 from oracle.cli.progress import Progress
 from oracle.cli.sources import opened
-from oracle.config.daemon import Config, FileSink, StdoutSink
+from oracle.config.daemon import Config, FileSinkConfig, StdoutSinkConfig
 from oracle.errors import StateError
 from oracle.hosting.files import inspect_sink, last_commit, open_sink, open_source
 from oracle.planning.plan import Plan
@@ -44,9 +44,9 @@ def check_ends(config: Config, findings: Findings, plan: Plan | None, shard: Sha
 
 def _try_writing(config: Config) -> None:
     open_sink(config)
-    if not isinstance(config.sink, FileSink | StdoutSink):
+    if not isinstance(config.sink, FileSinkConfig | StdoutSinkConfig):
         return
-    answers = config.sink.path if isinstance(config.sink, FileSink) else None
+    answers = config.sink.path if isinstance(config.sink, FileSinkConfig) else None
     for path in filter(None, (answers, config.sink.ledger, config.sink.dead_letter)):
         try:
             with TemporaryFile(dir=path.parent):  # of no name that somebody could have put a link at

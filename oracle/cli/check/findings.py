@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from oracle.config.web import WebTable
+from oracle.config.web import WebConfig
 from oracle.errors import BusError, PerpetuaError
 from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
@@ -81,7 +81,7 @@ class Findings(list[Finding]):
 
         self.holds("state folder has room for the next snapshot", try_all)
 
-    def web(self, table: WebTable | None, *, held: bool) -> None:
+    def web(self, table: WebConfig | None, *, held: bool) -> None:
         """Note what is wrong with the token file and the address.
 
         Args:

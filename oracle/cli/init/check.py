@@ -1,7 +1,6 @@
 """What `perpetua init` does with the noisy count of its sides' points: it records it, and makes no state of too few."""
 
 import math
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,20 +8,16 @@ from typing import Final, Literal
 
 from msgspec import UNSET
 
-from oracle.accounting.ledger import StartChecked
 from oracle.cli.data_ledger import enter_start
 from oracle.errors import PlanError, RefusedError
 from oracle.planning.boxes.edges import counted
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import plan_or_wanted
-from oracle.planning.guarantees import released_guarantee
 from oracle.planning.plan import BoxPlan, CheckPlan, Plan
 from oracle.predictors.base import phase_started
-from oracle.state.starts import record_start, starts_path
+from oracle.state.starts import record_start, start_event, starts_path
 
 __all__ = ["StartCheck"]
-
-_START_BYTES: Final = 16
 
 _SAFELY: Final = 0.9
 """Part of the share that was seen which a remedy counts on."""
@@ -67,11 +62,15 @@ class StartCheck:
         if self.data_ledger is not None:
             enter_start(self.data_ledger, event, phase_started(self.plan, 1))
         record_start(self.state, event)
-        if not event.passed:
+        if not event.passed and isinstance(self.plan, BoxPlan) and self.plan.check is not UNSET:
+            plan, check = self.plan, self.plan.check
             where = f"shard {shard}: " if self.shards > 1 else ""
             raise RefusedError(
-                f"data: {where}no state was made: {too_few_points(self.plan, event)}, as {starts_path(self.state)} "
-                f"says; nothing else was released. {'; '.join(self._remedies(self.plan, event.beyond))}"
+                f"data: {where}no state was made: {counted(check, len(plan.sides), event.beyond)}, with noise; to be "
+                f"{1.0 - check.miss:.2%} sure it takes {check.margin:,} more than are needed. The rows have paid "
+                f"epsilon = {event.epsilon:.3g}, delta = {event.delta:.2g} for this number, as "
+                f"{starts_path(self.state)} says; nothing else was released. "
+                f"{'; '.join(self._remedies(plan, check, event.beyond))}"
             )
 
     def _remedies(self, plan: BoxPlan, check: CheckPlan, beyond: int) -> Iterator[str]:

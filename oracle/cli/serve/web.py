@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
-from oracle.config.web import WebTable
+from oracle.config.web import WebConfig
 from oracle.errors import LogDivergedError
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
@@ -20,7 +20,7 @@ _SHOWN_SECONDS: Final = 45.0
 
 @contextlib.asynccontextmanager
 async def web_beside(
-    table: WebTable | None, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
+    table: WebConfig | None, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
 ) -> AsyncIterator[None]:
     """Run the web server that `[web]` asks for beside what is done in the context; without `[web]` there is none.
 
