@@ -49,7 +49,7 @@ def run(
         str | None, typer.Option("--mqtt", metavar="HOST:PORT", help="Serve over this MQTT broker instead of files.")
     ] = None,
 ) -> None:
-    """Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out.
+    """Run the oracle on real flights: train on nine months, answer three, crash, resume, and report.
 
     With --kafka the queries come from a topic and the answers go to one, exactly once, crash included. With --mqtt they
     come once at least, and repetitions are the same bytes.

@@ -116,7 +116,7 @@ def _lines(model: KafkaModel, told: dict[str, Any]) -> list[str]:
         f"  mark on topic {model.settings.marks}: {_said(told['mark'])}",
     ]
     if told["counts"] is not None:
-        lines.append(f"  a start goes on from: offset {told['counts']}")
+        lines.append(f"  the next start goes on from: offset {told['counts']}")
     return [*lines, f"  WRONG: {told['problem']}" if told["problem"] else "  nothing is wrong"]
 
 
@@ -136,7 +136,7 @@ async def _restore(model: KafkaModel, partition: int, origin: Origin | None) -> 
         lost = _lost(model, found)
         if lost is not None:
             raise StateError(f"partition {partition}: {lost}")
-        return "nothing was ever committed; there is nothing to restore"
+        return "nothing has been committed yet, so there is nothing to restore"
     if found.agrees and found.offset is not None and found.offset.position == choice.position:
         return f"offset {choice.position} is the group's and our mark's already"
     await commit(model.settings, partition, choice)

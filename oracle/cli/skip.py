@@ -29,9 +29,9 @@ def run(
     config_file: ConfigFile,
     position: Annotated[int, typer.Option("--position", help="Position of the message, as `serve` named it.")],
     partition: Annotated[int, typer.Option(help="Partition, as `serve` named it; 0 on files and MQTT.")] = 0,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what would happen.")] = False,
 ) -> None:
-    """Pass over the message that `serve` stopped at: it takes no round, and its asker gets an error (`skipped`).
+    """Skip the message that `serve` stopped at: it takes no round, and its sender gets an error (`skipped`).
 
     A position is where a message ends: after record 16 of a Kafka topic
     it is 17. The message must be the next one. On files and MQTT stop
@@ -44,7 +44,7 @@ def run(
         if not yes:
             raise RefusedError(
                 f"--yes is not set: the message that ends at position {position} of partition {partition} would never "
-                "be answered; its asker gets an error, and the ledger says so. Add --yes to do it"
+                "be answered; its sender gets an error, and the ledger records it. Add --yes to do it"
             )
         asyncio.run(skip_message(snapshot, *ends(), position))
     typer.echo(f"partition {partition}: the message that ends at position {position} is passed over; start the daemon")

@@ -84,7 +84,7 @@ def _print_facts(console: Console, status: Status | ShardedStatus) -> None:
 def _terms(status: Status | ShardedStatus) -> Iterator[Row]:
     """Yield what the facts' names mean, as far as they need it."""
     if status.predictor in _ARMS_SIDES:
-        yield "phase", "so many rounds under one key; nothing is used up in it, and the next one is planned already"
+        yield "phase", "rounds under one key; nothing is used up when it ends, and the next one is planned already"
         yield ABOUT_REARMS
     yield (
         "forks",

@@ -20,8 +20,8 @@ from oracle.planning.suggest import Offer, lines_of, nearest, offer_of
 __all__ = ["refused_with_offers", "run"]
 
 _NOTES = """\
-A model file with any of these figures in place of its own has a plan; `perpetua plan` searches longer and may find
-that a few percent less do. Fewer sides are the first ones in the file's order (sides = "none" for the rest); others
+Put any of these figures into the model file, and it has a plan; `perpetua plan` searches longer and may need a few
+percent less. Where fewer sides are named, they are the first in the file's order (sides = "none" for the rest); others
 cost the same. A stump's alpha is beyond the best stump's error; a classical learner releases what it learns."""
 
 
@@ -32,7 +32,7 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what your rows buy: the least epsilon and alpha, and the fewest rows, of every predictor. Reads no data."""
+    """Print what your rows buy: the least epsilon and alpha, and the fewest rows, for each predictor. Reads no data."""
     model = read_model(model_file)
     if rows is not None:
         least, most = range_of(Model, "examples")

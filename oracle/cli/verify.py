@@ -27,7 +27,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     partition: Partition = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Prove recorded answers: answer the log again, and compare. Publishes nothing and costs no epsilon.
+    """Verify recorded answers by answering the log again. Publishes nothing and costs no epsilon.
 
     It exits with 1 if an answer differs, with 2 if the snapshot is at the
     last answer already, so that there is nothing to compare, with 3 if LOG is

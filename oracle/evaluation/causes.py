@@ -65,8 +65,8 @@ def _unfit(plan: Plan, promise: Promise, box: Baseline | None, rows: int) -> Ite
         return
     if interval(box.fit, rows)[0] > _UNFIT * promise.bound:
         yield (
-            f"labels that no box fits: the best box that was found gets {box.fit:.2%} of the training rows wrong "
-            f"itself, and {box.error:.2%} of the test rows; the promise is for labels of which it gets none wrong"
+            f"labels that no box fits: the best box found gets {box.fit:.2%} of the training rows wrong, and "
+            f"{box.error:.2%} of the test rows; the promise is for labels that some box fits without error"
         )
 
 

@@ -218,7 +218,7 @@ def test_configuration_is_frozen(tmp_path):
     """Nothing changes it after it was checked."""
     config = _load(tmp_path, _PIPES)
     with pytest.raises(ValueError, match="frozen"):
-        config.service.batch_rows = 3
+        config.service.batch_rows = 3  # type: ignore[misc]
 
 
 _WEB = ["127.0.0.1", "127.0.0.53", "::1", "localhost"]

@@ -128,16 +128,13 @@ class Report(msgspec.Struct, frozen=True):
     """What `--json` prints.
 
     Attributes:
-        version: Of the software.
         software: Its fingerprint, hex digits.
-        seed: Of the auditor's dice.
         miss: Probability that at least one true claim is refuted by chance.
         refuted: Names of the refuted claims and failed checks.
         untold: Names of the checks that could not tell.
         too_few: Names of the attacks that had too few games to refute their claim.
         near: By level of attack, the least factor between a proved claim and what was shown of it.
         near_predictors: The same by predictor; null where nothing could be shown with so many games.
-        results: Of all parts.
     """
 
     version: str
@@ -153,19 +150,16 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def _report(settings: "Settings", results: "Sequence[Finding | Check]") -> Report:
-    levels = {level: finite(factor) for level, factor in near(results).items()}
-    predictors = {name: finite(factor) for name, factor in near_predictors(results).items()}
-    broken = tuple(one.cell for one in refuted(results))
     return Report(
         version=settings.version,
         software=settings.software,
         seed=settings.seed,
         miss=settings.miss,
-        refuted=broken,
+        refuted=tuple(one.cell for one in refuted(results)),
         untold=tuple(one.cell for one in untold(results)),
         too_few=tuple(one.cell for one in too_few(results)),
-        near=levels,
-        near_predictors=predictors,
+        near={level: finite(factor) for level, factor in near(results).items()},
+        near_predictors={name: finite(factor) for name, factor in near_predictors(results).items()},
         results=tuple(results),
     )
 

@@ -86,7 +86,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Accept the cost of --release without being asked.")] = False,
 ) -> None:
-    """Show the error on your own rows before anything is released. What it prints is not private.
+    """Measure the error on your own rows before anything is released. The output is not private.
 
     It trains the model's predictor under a throw-away key and asks it; no
     state is made. Exits 1 if the plan's promise is not kept.

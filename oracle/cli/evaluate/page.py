@@ -22,9 +22,7 @@ def print_cost(plan: Plan, epsilon: float, rounds: int, data: str) -> None:
     console.print(f"To be released: how many of {rounds:,} answers are wrong, with noise of epsilon {epsilon:g}")
     console.print(f"  a test row pays      epsilon {cost.test:g}{delta}{own}")
     console.print(f"  a training row pays  epsilon {cost.training:g}{delta}: the trial is a run of the model on it")
-    console.print(
-        f'  once more for each such trial and for each state, of the data "{data}"; a row in both files pays both'
-    )
+    console.print(f'  once for each such trial and each state made of the data "{data}"; a row in both files pays both')
 
 
 def print_report(report: Report) -> None:
@@ -33,7 +31,7 @@ def print_report(report: Report) -> None:
     console.print(report.warning)
     console.print()
     seen = f"{report.error:.4f} wrong, {report.low:.4f} to {report.high:.4f} ({report.interval})"
-    wrongs = f"{report.false_positives:.4f} say 1 and should say 0, {report.false_negatives:.4f} say 0 and should say 1"
+    wrongs = f"{report.false_positives:.4f} wrongly say 1, {report.false_negatives:.4f} wrongly say 0"
     limit = f", at most {report.limit:.4f} on these rows" if report.promise.beyond else ""
     rows = [
         ("model", f"{report.model}: {report.predictor}, epsilon = {report.epsilon:g}, delta = {report.delta:g}"),
@@ -41,15 +39,15 @@ def print_report(report: Report) -> None:
         ("promise", (report.verdict if report.kept else report.verdict.upper()) + limit),
         *promise_rows(report.promise),
     ]
-    rows += [("" if number else "found", cause) for number, cause in enumerate(report.causes or ("nothing amiss",))]
+    rows += [("" if number else "found", cause) for number, cause in enumerate(report.causes or ("nothing wrong",))]
     print_rows(console, rows)
     for table in (_others(report), _phases(report), _stretches(report)):
         console.print()
         console.print(table)
     if report.later:
         console.print(
-            f"phase {report.phases[-1].phase} lasts {report.phase_rounds[-1]:,} rounds; later ones were not asked, and "
-            "may err more (--rounds asks more)"
+            f"phase {report.phases[-1].phase} lasts {report.phase_rounds[-1]:,} rounds; later ones were not tried and "
+            "may err more (--rounds tries more)"
         )
     if report.released is not None:
         console.print()

@@ -31,14 +31,7 @@ _POWER: Final = 1.8
 
 @dataclass(frozen=True, slots=True)
 class StartCheck:
-    """The check of one `init`.
-
-    Attributes:
-        plan: The plan of one shard.
-        shards: How many shards there are.
-        state: The state folder that is to be made.
-        data_ledger: The data set's ledger; None where the model names no data set.
-    """
+    """The check of one `init`: of the plan of one shard, and the state folder that is to be made."""
 
     plan: Plan
     shards: int

@@ -69,7 +69,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         str | None, typer.Option("--person", help="Column that names the person a row belongs to; needs --at-most.")
     ] = None,
     at_most: Annotated[
-        int | None, typer.Option("--at-most", help="Most rows to use of any one person, chosen with a fresh key.")
+        int | None,
+        typer.Option("--at-most", help="Use at most this many rows of any one person, chosen with a fresh key."),
     ] = None,
 ) -> None:
     """Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file."""

@@ -45,14 +45,7 @@ _GENESIS_TEMPORARY = re.compile(r"\.shard-\d{4,}\.genesis\.tmp")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the labelled rows are.
-
-    Attributes:
-        path: The file.
-        label: The label column.
-        declared: How many rows the whole model declares.
-        persons: Which rows are left out, if any.
-    """
+    """Where the labelled rows are; the whole model declares so many of them, and `persons` may leave some out."""
 
     path: Path
     label: str
@@ -62,14 +55,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What is to be made.
-
-    Attributes:
-        state: The state folder.
-        key: The key file.
-        genesis: The folder of genesis files, if they are to be kept.
-        ledger: The ledger of the data set, if the model names one.
-    """
+    """What is to be made: `genesis` is a file, or a folder of them; `ledger` is that of the data set."""
 
     state: Path
     key: Path

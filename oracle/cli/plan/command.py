@@ -57,7 +57,7 @@ PAGES: Final[Mapping[str, Page[Any]]] = {
 }
 """The page of every kind in `oracle.planning.kinds.KINDS`."""
 
-_LOOK: Final = "where one of these fails the error may be anything: look with `perpetua evaluate`, on rows of yours"
+_LOOK: Final = "if one of these fails, the error has no bound: check with `perpetua evaluate` on your own rows"
 _SECONDS_A_YEAR = 365.25 * 86_400
 
 _NOMINAL = """\

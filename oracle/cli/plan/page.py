@@ -10,7 +10,7 @@ __all__ = ["ABOUT_REARMS", "mebibytes", "promise_rows"]
 
 ABOUT_REARMS: Final = (
     "re-armed",
-    "a side gets new points, of queries: all when a phase ends, one alone when enough queries came close to its edge",
+    "a side gets new points, from queries: all when a phase ends, one alone when enough queries came close to its edge",
 )
 """What a re-arm is, for `plan` and `status`."""
 

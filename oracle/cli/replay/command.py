@@ -36,7 +36,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     data_ledger: options.DataLedger = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """The older name of `verify` (with --verify) and of `fork` (without); both take the same options as it does."""
+    """Old name of `verify` (with --verify) and of `fork` (without it); these take the same options."""
     recorded = Recorded(log, origin, key, partition, rows_per_message)
     typer.echo(f"note: `perpetua replay` is now `perpetua {'verify' if check else 'fork'}`", err=True)
     if not check:

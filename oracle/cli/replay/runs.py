@@ -58,7 +58,6 @@ def verify_log(recorded: Recorded, answers: Path | None, commit: Path | None, *,
 
     Raises:
         InputError: No answers are named, or some for a Kafka topic.
-        PerpetuaError: See `verify`.
         typer.Exit: With 1, if an answer differs.
     """
     log = recorded.log
@@ -107,7 +106,6 @@ def fork_log(  # noqa: PLR0913 -- the command's options
     Raises:
         RefusedError: The cost was not accepted, or an option is missing.
         PlanExhaustedError: The plan ended before the log.
-        PerpetuaError: See `publish`.
     """
     log, (ledger, data_ledger) = recorded.log, ledgers
     plan, snapshot, master_key = _origin(recorded.origin, recorded.key)
