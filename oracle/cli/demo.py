@@ -153,7 +153,7 @@ def _serve_until(console: Console, folder: Path, bus: Bus, wanted: int, number: 
         daemon = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 -- our own command
         try:
             while (there := bus.answered()) < wanted and daemon.poll() is None:
-                if time.monotonic() - started > bus.patience:
+                if time.monotonic() - started > bus.timeout_seconds:
                     break
                 time.sleep(_LOOK)
         finally:

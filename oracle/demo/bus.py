@@ -61,7 +61,7 @@ class Bus(Protocol):
     ends: bool
     """True if the daemon ends by itself when all is answered; else it is stopped."""
 
-    patience: float
+    timeout_seconds: float
     """Seconds that the daemon may take to get where it is wanted."""
 
     def config(self, folder: Path) -> str:
@@ -85,7 +85,7 @@ class FileBus:
     """JSONL files."""
 
     ends = True
-    patience = 120.0
+    timeout_seconds = 120.0
 
     def __init__(self, folder: Path) -> None:
         self._answers = folder / "answers.jsonl"
@@ -118,7 +118,7 @@ class KafkaBus:
     """
 
     ends = False
-    patience = 120.0
+    timeout_seconds = 120.0
 
     def __init__(self, servers: str, folder: Path) -> None:
         self._servers = servers

@@ -39,7 +39,7 @@ status = "flights/status"
 """
 
 _ROUND: Final = re.compile(rb'"round":(\d+)')
-_PATIENCE: Final = 60.0
+_TIMEOUT: Final = 60.0
 
 
 class MqttBus:
@@ -51,7 +51,7 @@ class MqttBus:
     """
 
     ends = False
-    patience = 1800.0
+    timeout_seconds = 1800.0
 
     def __init__(self, server: str, folder: Path) -> None:
         self._server = server
@@ -89,7 +89,7 @@ class MqttBus:
         Raises:
             PerpetuaError: Not all answers came, or a repetition was not identical.
         """
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while len(self._answers) < self._expected and time.monotonic() < deadline:
             time.sleep(0.05)
         if sorted(self._answers) != list(range(self._expected)):

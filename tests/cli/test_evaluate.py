@@ -242,7 +242,8 @@ def test_a_released_score(cli, sale, tmp_path):
         assert "a test row pays      epsilon 8.5, delta" in result.err
         assert "a training row pays  epsilon 8, delta" in result.err
         assert 'of the data "patients"' in result.err
-    text = cli(*sale).out
+    text, spent = cli(*sale).out, cli("budget", tmp_path / "scores.jsonl").out
+    assert re.search(r"spent in all +25\.5 .*\nbudget +not declared +not declared", spent)
     assert "This may be published, and nothing above:\n  case: wrong on " in text
 
 

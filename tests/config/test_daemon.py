@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ from tests.support.folders import write_config
 
 _SOURCES = "must be one of jsonl, parquet, stdin, kafka and mqtt"
 _PIPES = '[state]\nfolder = "s"\n[source]\nkind = "stdin"\n[sink]\nkind = "stdout"\n'
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_tester(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith("PERPETUA_"):
-            monkeypatch.delenv(name)
 
 
 def _load(folder: Path, text: str) -> Config:
@@ -139,17 +131,21 @@ def test_setting_outside_its_bound(tmp_path, text, field, value, bound):
     assert "\n" not in str(caught.value)
 
 
+def _of_kinds(folder, source, sink):
+    return write_config(
+        folder,
+        source={"kind": source, "path": None if source == "stdin" else "q"},
+        sink={"kind": sink, "path": None if sink == "stdout" else "out"},
+    )
+
+
 @pytest.mark.parametrize(
     ("source", "sink"),
     [("parquet", "jsonl"), ("jsonl", "parquet"), ("stdin", "parquet"), ("parquet", "stdout")],
 )
 def test_kinds_that_do_not_fit(tmp_path, source, sink):
     """Arrow messages are not answered into lines, nor lines into Parquet."""
-    path = write_config(
-        tmp_path,
-        source={"kind": source, "path": None if source == "stdin" else "q"},
-        sink={"kind": sink, "path": None if sink == "stdout" else "out"},
-    )
+    path = _of_kinds(tmp_path, source, sink)
     with pytest.raises(InputError, match=rf'sink.kind.*must be parquet exactly if source.kind is \(it is "{source}"\)'):
         load_config(path)
 
@@ -159,12 +155,7 @@ def test_kinds_that_do_not_fit(tmp_path, source, sink):
 )
 def test_kinds_that_fit(tmp_path, source, sink):
     """All other pairs are taken."""
-    path = write_config(
-        tmp_path,
-        source={"kind": source, "path": None if source == "stdin" else "q"},
-        sink={"kind": sink, "path": None if sink == "stdout" else "out"},
-    )
-    config = load_config(path)
+    config = load_config(_of_kinds(tmp_path, source, sink))
     assert (config.source.kind, config.sink.kind) == (source, sink)
 
 

@@ -99,15 +99,15 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         raise InputError("model.predictor", plan.predictor, bound)
     if epsilon is not None and ledger is None:
         ledger = data_ledger(model, model_file, train)
-    sale = _Sale.of(epsilon, ledger, _data_name(model, name), plan, (model.data_epsilon, model.data_delta))
+    paid = _Release.of(epsilon, ledger, _data_name(model, name), plan, (model.data_epsilon, model.data_delta))
     tables = _read(train, model.features, label, most=plan.declared), _read(test, model.features, label)
     secret = secrets.token_bytes(KEY_BYTES)
     asked, words = _order(test, len(tables[1].labels), rounds, order, time, PhaseKey(secret).ratchet().secret)
-    if sale is not None:
-        sale.agree(train, test, tables[1], asked, yes=yes)
+    if paid is not None:
+        paid.confirm(train, test, tables[1], asked, yes=yes)
     with Progress("asking", len(asked), "queries") as progress:
         trial = run_trial(plan, secret, tables, asked, progress=progress.at)
-    released = None if sale is None else sale.close(trial)
+    released = None if paid is None else paid.publish(trial)
     promise = promise_of(plan)
     others = list(baselines(model, *tables, secret))
     found = list(causes(plan, promise, trial, others, tables))
@@ -129,7 +129,7 @@ def _data_name(model: Model, name: str | None) -> str:
     return name or model.data or model.name
 
 
-class _Sale(NamedTuple):
+class _Release(NamedTuple):
     """A score that is to be released: agreed to before the trial, paid for before it is shown.
 
     Attributes:
@@ -149,7 +149,7 @@ class _Sale(NamedTuple):
     @classmethod
     def of(
         cls, epsilon: float | None, ledger: Path | None, data: str, plan: Plan, most: tuple[float | None, float | None]
-    ) -> "_Sale | None":
+    ) -> "_Release | None":
         """Return it, if it is wanted and can be."""
         if epsilon is None:
             if ledger is not None:
@@ -164,7 +164,7 @@ class _Sale(NamedTuple):
         limits = [math.inf if one is None else one for one in most]
         return cls(plan, epsilon, ledger, data, (limits[0], limits[1]))
 
-    def agree(self, train: Path, test: Path, rows: Table, asked: NDArray[np.int64], *, yes: bool) -> None:
+    def confirm(self, train: Path, test: Path, rows: Table, asked: NDArray[np.int64], *, yes: bool) -> None:
         """Say what it costs, and go on if that is agreed to.
 
         Raises:
@@ -184,7 +184,7 @@ class _Sale(NamedTuple):
         if not typer.confirm("Release it?", err=True):
             raise RefusedError("--release: not accepted; nothing was released")
 
-    def close(self, trial: Trial) -> ScoreReleased:
+    def publish(self, trial: Trial) -> ScoreReleased:
         """Return the event with the score, which is in the ledger by then."""
         event = release(self.plan, trial, self.epsilon, self.data)
         return enter_score(self.ledger, event, self.most)
