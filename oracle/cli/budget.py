@@ -13,8 +13,8 @@ from oracle.accounting.budget import Charge, Total, charges, total
 from oracle.accounting.ledger import LedgerEvent, decode
 from oracle.cli.options import AsJson
 from oracle.cli.output import figure_table, print_json, wide_console
-from oracle.cli.states import state_plan
-from oracle.errors import InputError, StorageError
+from oracle.errors import InputError, StateError, StorageError
+from oracle.planning.kinds import decode_plan
 from oracle.predictors.base import phase_started
 from oracle.state.forks import read_forks
 from oracle.state.shards import shard_folders
@@ -76,7 +76,11 @@ def _events(path: Path) -> Iterator[LedgerEvent]:
 def _of_state(folder: Path) -> Iterator[LedgerEvent]:
     """Yield the first phase of a state, retired or not, and its forks; a row is in the shard that has most of them."""
     shards = shard_folders(folder)
-    yield phase_started(state_plan(shards[0]), 1)
+    try:
+        plan = decode_plan(durable.read(shards[0] / "plan.json"))  # that of a retired state, too
+    except OSError as exc:
+        raise StateError(f"{folder}: holds no state: {exc.strerror}") from exc
+    yield phase_started(plan, 1)
     yield from max((read_forks(shard) for shard in shards), key=lambda forks: sum(fork.epsilon for fork in forks))
 
 
