@@ -81,7 +81,7 @@ def test_plan_of_another_snapshot(cli, ready):
     """A plan that is not the snapshot's is found."""
     path = ready / "state" / "plan.json"
     path.write_bytes(path.read_bytes().replace(b'"interval"', b'"interbal"'))
-    assert "not the plan of the snapshot" in problem_of(cli, ready, "plan can be read")
+    assert "not the plan of the snapshot" in problem_of(cli, ready, "plan verified by the accountant")
 
 
 def test_missing_key(cli, ready):

@@ -19,11 +19,10 @@ ALL = [
     "configuration",
     "state folder exists and is private",
     "state folder has room for the next snapshot",
-    "plan can be read",
     "plan verified by the accountant",
     "key file",
-    "snapshot decrypts with this key and plan",
     "sink's folder is writable",
+    "snapshot decrypts with this key and plan",
     "sink matches the state",
     "source can be read from the state's position",
 ]

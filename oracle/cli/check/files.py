@@ -1,6 +1,7 @@
 """What `perpetua check` looks at where queries and answers are in files or standard streams."""
 
 import asyncio
+from collections.abc import Callable
 from tempfile import TemporaryFile
 
 from connectors.base import Committed, Source
@@ -19,9 +20,10 @@ from oracle.runtime.skip import standing_place
 __all__ = ["check_ends"]
 
 
-def check_ends(config: Config, findings: Findings, plan: Plan | None, shard: Shard | None) -> None:
+def check_ends(config: Config, findings: Findings, plan: Plan | None, open_shard: Callable[[], Shard | None]) -> None:
     """Check the sink's folder, and beside the state the sink, the source and the log between them."""
     fine = findings.holds("sink's folder is writable", lambda: _try_writing(config))
+    shard = open_shard()
     if plan is None or shard is None:
         return
     if fine:

@@ -48,8 +48,16 @@ class Findings(list[Finding]):
         self.append(Finding(what, problem, unreachable))
         self._show(self[-1])
 
-    def get(self, what: str, work: Callable[[], _Result]) -> _Result | None:
-        """Do something that `serve` would do, note how it went, and return its result; None if it failed."""
+    def get(
+        self, what: str, work: Callable[[], _Result], name: Callable[[_Result], str] | None = None
+    ) -> _Result | None:
+        """Do something that `serve` would do, note how it went, and return its result; None if it failed.
+
+        Args:
+            what: What is looked at.
+            work: Looks.
+            name: What to call it instead, given the result.
+        """
         try:
             result = work()
         except PerpetuaError as exc:
@@ -57,7 +65,7 @@ class Findings(list[Finding]):
         except OSError as exc:
             self.note(what, f"{exc.filename or what}: {exc.strerror or type(exc).__name__}")
         else:
-            self.note(what)
+            self.note(what if name is None else name(result))
             return result
         return None
 
@@ -66,10 +74,19 @@ class Findings(list[Finding]):
         self.get(what, work)
         return self[-1].problem is None
 
-    def verified(self, plan: Plan) -> None:
-        """Note whether the planner and the accountant come to the plan's figures again."""
-        nominal = "plan recomputed: epsilon and delta are nominal, no proof bounds them"
-        self.holds(nominal if plan.nominal else "plan verified by the accountant", lambda: verify_plan(plan))
+    def plan(self, read: Callable[[], Plan]) -> Plan | None:
+        """Note whether the planner and the accountant come to a plan's figures again; return the plan if they do."""
+
+        def verified() -> Plan:
+            plan = read()
+            verify_plan(plan)
+            return plan
+
+        what, nominal = (
+            "plan verified by the accountant",
+            "plan recomputed: epsilon and delta are nominal, no proof bounds them",
+        )
+        return self.get(what, verified, lambda plan: nominal if plan.nominal else what)
 
     def room(self, folders: Sequence[Path]) -> None:
         """Note whether each shard's folder takes a snapshot as large as its last."""

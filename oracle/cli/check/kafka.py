@@ -38,7 +38,7 @@ def check_kafka(config: Config, findings: Findings) -> None:
     folders = [shard_folder(config.state.folder, shard) for shard in range(model.shards)]
     findings.web(config.web, held=any(map(is_held, folders)))
     findings.room(folders)
-    findings.verified(model.plan)
+    findings.plan(lambda: model.plan)
     findings.holds("topics exist and fit the plan", lambda: asyncio.run(check_topics(model)))
     if not findings[-1].unreachable:
         findings.holds(

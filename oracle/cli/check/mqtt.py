@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from connectors.journal.source import JournalSource
 from connectors.mqtt.messages import delivery
@@ -19,9 +20,10 @@ from oracle.telemetry.library_logs import hear_client
 __all__ = ["check_ends"]
 
 
-def check_ends(config: Config, findings: Findings, plan: Plan | None, shard: Shard | None) -> None:
+def check_ends(config: Config, findings: Findings, plan: Plan | None, open_shard: Callable[[], Shard | None]) -> None:
     """Check journal and outbox beside the state, the settings, and the broker with these."""
     hear_client(logging.NullHandler())
+    shard = open_shard()
     if plan is None:
         return
     if shard is not None:

@@ -1,5 +1,7 @@
 """What `perpetua check` looks at where one shard is served, from files, standard input or MQTT."""
 
+from functools import partial
+
 from oracle.cli.check.findings import Findings
 from oracle.cli.states import newest_snapshot, state_plan
 from oracle.config.daemon import Config
@@ -20,23 +22,23 @@ def check_single(config: Config, findings: Findings) -> None:
         check_mode(folder)
         refuse_sharded(folder)
 
+    def open_shard() -> Shard | None:
+        if plan is None or not has_key:
+            return None
+        return findings.get("snapshot decrypts with this key and plan", partial(_shard, config, plan))
+
+    findings.web(config.web, held=is_held(folder))
     if not findings.holds("state folder exists and is private", check_folder):
         return
-    findings.web(config.web, held=is_held(folder))
     findings.room([folder])
-    plan = findings.get("plan can be read", lambda: state_plan(folder))
-    if plan is not None:
-        findings.verified(plan)
+    plan = findings.plan(lambda: state_plan(folder))
     has_key = findings.holds("key file", lambda: read_key_file(config.state.key_path))
-    shard = None
-    if plan is not None and has_key:
-        shard = findings.get("snapshot decrypts with this key and plan", lambda: _shard(config, plan))
     if config.source.kind == "mqtt":
         from oracle.cli.check.mqtt import check_ends
     else:
         from oracle.cli.check.files import check_ends
-    check_ends(config, findings, plan, shard)
-    if shard is not None and is_held(folder):
+    check_ends(config, findings, plan, open_shard)
+    if is_held(folder):
         findings.note("a daemon is serving this state now; a second one would be refused")
 
 

@@ -13,7 +13,7 @@ from oracle.cli.serve.process import run_logged
 from oracle.cli.serve.web import web_beside
 from oracle.cli.version import version
 from oracle.config.daemon import Config
-from oracle.errors import MisplacedError
+from oracle.errors import MisplacedError, StateError
 from oracle.hosting.files import (
     daemon_settings,
     inspect_sink,
@@ -63,7 +63,19 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
         )
         daemon.install_signals(os._exit)
         async with web_beside(config.web, registry, lambda _shard: config.state.folder, log):
-            return await daemon.run()
+            try:
+                return await daemon.run()
+            except MisplacedError as exc:
+                raise _explained(config, exc) from exc
+
+
+def _explained(config: Config, error: MisplacedError) -> StateError:
+    """Return what is said where a snapshot is ahead of what was committed."""
+    if config.source.kind != "mqtt":
+        return error
+    from oracle.hosting.mqtt import misplaced
+
+    return misplaced(config, error)
 
 
 @contextlib.contextmanager
@@ -86,13 +98,10 @@ def _mqtt_ends(
     config: Config, _store: Store, plan: Plan, log: PublicLog, reporter: Reporter
 ) -> Iterator[dict[str, Any]]:
     """Lend the daemon's parts that are of MQTT."""
-    from oracle.hosting.mqtt import misplaced, open_bus
+    from oracle.hosting.mqtt import open_bus
 
     def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
         return standing(version(), record, started=started)
 
     bus = open_bus(config, plan, log, reporter)
-    try:
-        yield {"source": bus.source, "sink": bus.sink, "announce": announce, "retention": bus.source}
-    except MisplacedError as exc:
-        raise misplaced(config, exc) from exc
+    yield {"source": bus.source, "sink": bus.sink, "announce": announce, "retention": bus.source}
