@@ -81,10 +81,8 @@ def _on_files(config: Config, plan: "Plan") -> "tuple[Source | None, Sink]":
 
 
 async def _on_kafka(config: Config, partition: int) -> "Parts":
-    from connectors.base import Committed
-    from connectors.kafka.place import committed_offset
     from connectors.kafka.sink import KafkaSink
-    from connectors.kafka.source import KafkaSource
+    from oracle.cli.kafka import last_commit
     from oracle.hosting.kafka import check_topics, open_model
     from oracle.state.shards import shard_folder
     from oracle.state.waiting import DeferredStore
@@ -97,12 +95,10 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     folder = shard_folder(config.state.folder, partition)
     snapshot = present(DeferredStore(folder, model.master_key).load_latest(model.plan.digest), folder)
     settings = (await check_topics(model)).settings
-    found = await committed_offset(settings, partition)
+    committed, make_source = await last_commit(settings, partition)
 
     def ends() -> "tuple[Source, Sink]":
-        source = KafkaSource(settings, partition)
-        if found is not None:
-            source.expect(*found)
+        source = make_source()
         return source, KafkaSink(settings, partition, source)
 
-    return snapshot, None if found is None else Committed(found[0], found[1].mark), ends
+    return snapshot, committed, ends

@@ -5,11 +5,9 @@ import logging
 from functools import partial
 from typing import Final
 
-from connectors.base import Committed
-from connectors.kafka.place import committed_offset
 from connectors.kafka.rights import check_rights
-from connectors.kafka.source import KafkaSource
 from oracle.cli.check.findings import Findings
+from oracle.cli.kafka import last_commit
 from oracle.cli.states import newest_snapshot
 from oracle.config.daemon import Config
 from oracle.errors import MisplacedError
@@ -60,12 +58,8 @@ def _check_shard(model: KafkaModel, partition: int) -> str:
 
 async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> str:
     """Return in words where the shard stands, if something is behind its last commit."""
-    source = KafkaSource(model.settings, partition)
-    found = await committed_offset(model.settings, partition)
-    committed = None
-    if found is not None:
-        committed = Committed(found[0], found[1].mark)
-        source.expect(*found)
+    committed, make_source = await last_commit(model.settings, partition)
+    source = make_source()
     try:
         _, behind = await catch_up(shard, source, committed)
         behind = behind or await source.fetch(1, _WAIT)

@@ -28,12 +28,7 @@ _QUIET = 3.0
 
 @dataclass(frozen=True, slots=True)
 class KafkaLog:
-    """One partition of a query topic.
-
-    Attributes:
-        settings: The connector's.
-        partition: The partition's number.
-    """
+    """One partition of a query topic; its methods raise `BusError` where the brokers do not answer."""
 
     settings: KafkaSettings
     partition: int
@@ -43,7 +38,6 @@ class KafkaLog:
 
         Raises:
             InputError: It is no range, or not in the topic.
-            BusError: The brokers do not answer.
         """
         first, last = asyncio.run(first_and_last(self.settings, self.partition))
         begin, end = _range(offsets, first, last)
@@ -54,7 +48,6 @@ class KafkaLog:
 
         Raises:
             StateError: Nothing says how far was answered.
-            BusError: The brokers do not answer.
         """
         found = asyncio.run(committed_offset(self.settings, self.partition))
         begun = None if found is None else found[1].begun
@@ -62,11 +55,7 @@ class KafkaLog:
         return KafkaRange(self.settings, self.partition, end if first == "latest" else first, end)
 
     def present(self) -> KafkaRange:
-        """Return all records that there are now.
-
-        Raises:
-            BusError: The brokers do not answer.
-        """
+        """Return all records that there are now."""
         return self.whole(asyncio.run(first_and_last(self.settings, self.partition))[1])
 
     def committed(self) -> Committed:
