@@ -60,8 +60,8 @@ class _Batches:
 
 
 AnswerFile = _Lines | _Batches
-"""Answers in the order they were given: `skip` passes over the first ones, `matches` compares the next one with a reply,
-and `ended` says whether all were compared."""
+"""Answers in the order they were given: `skip` passes over the first ones, `matches` compares the next one with a
+reply, and `ended` says whether all were compared."""
 
 
 def open_answers(path: Path) -> AnswerFile:
