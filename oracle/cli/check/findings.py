@@ -75,18 +75,19 @@ class Findings(list[Finding]):
         return self[-1].problem is None
 
     def plan(self, read: Callable[[], Plan]) -> Plan | None:
-        """Note whether the planner and the accountant come to a plan's figures again; return the plan if they do."""
+        """Note whether planner and accountant come to a plan's figures again; return it if it can be read at all."""
+        found: Plan | None = None
 
         def verified() -> Plan:
-            plan = read()
-            verify_plan(plan)
-            return plan
+            nonlocal found
+            found = read()
+            verify_plan(found)
+            return found
 
-        what, nominal = (
-            "plan verified by the accountant",
-            "plan recomputed: epsilon and delta are nominal, no proof bounds them",
-        )
-        return self.get(what, verified, lambda plan: nominal if plan.nominal else what)
+        what = "plan verified by the accountant"
+        nominal = "plan recomputed: epsilon and delta are nominal, no proof bounds them"
+        self.get(what, verified, lambda plan: nominal if plan.nominal else what)
+        return found
 
     def room(self, folders: Sequence[Path]) -> None:
         """Note whether each shard's folder takes a snapshot as large as its last."""
