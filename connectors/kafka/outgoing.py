@@ -3,12 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from aiokafka import AIOKafkaProducer
+from aiokafka.producer.message_accumulator import BatchBuilder
 
 from connectors.base import JSON, Commit, Reply
 from connectors.columns import Replies
-from connectors.kafka.filling import fill
-from connectors.kafka.large_batches import LARGE, LargeBatch
 from connectors.kafka.replies import dead_letter, reply_headers, reply_topic, undelivered
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StorageError
@@ -42,12 +40,11 @@ class Outgoing:
         self._where = f"answers of topic {settings.topic}, partition {partition}"
 
     def batches(
-        self, producer: AIOKafkaProducer, commit: Commit, now: int, withheld: Collection[str], asked: Asked
+        self, commit: Commit, now: int, withheld: Collection[str], asked: Asked
     ) -> Iterable[tuple[str, int, Any]]:
         """Yield (topic, partition, batch), each topic's in order.
 
         Args:
-            producer: Makes the batches.
             commit: What to write.
             now: The records' time (ms).
             withheld: Reply topics that nothing is written to; dead letters are, instead of those replies.
@@ -57,13 +54,12 @@ class Outgoing:
         for topic, headers, keys, bodies in self._runs(commit, now, withheld, asked):
             batch = batches.get(topic)
             if batch is None:
-                batch = batches[topic] = self._new_batch(producer, topic, now, large=len(bodies[0]) >= LARGE)
-            done = fill(batch, zip(keys, bodies, strict=True), now, headers)
+                batch = batches[topic] = self._new_batch(topic)
+            done = _fill(batch, zip(keys, bodies, strict=True), now, headers)
             while done < len(bodies):
                 yield topic, self.place(topic), batch
-                large = len(bodies[done]) >= LARGE
-                batch = batches[topic] = self._new_batch(producer, topic, now, large=large)
-                more = fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
+                batch = batches[topic] = self._new_batch(topic)
+                more = _fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
                 if not more:
                     size = len(bodies[done])
                     raise StorageError(f"{self._where}: a message of {size} bytes does not fit a batch")
@@ -71,10 +67,9 @@ class Outgoing:
         for topic, batch in batches.items():
             yield topic, self.place(topic), batch
 
-    def _new_batch(self, producer: AIOKafkaProducer, topic: str, now: int, *, large: bool) -> Any:  # noqa: ANN401
+    def _new_batch(self, topic: str) -> Any:  # noqa: ANN401 -- the client has no types
         most = self._settings.batch_bytes
-        room = min(self._room.get(topic, most), most)
-        return LargeBatch(room, now) if large or room < most else producer.create_batch()
+        return BatchBuilder(min(self._room.get(topic, most), most), 0, is_transactional=1)
 
     def place(self, topic: str) -> int:
         """Return the partition that this shard writes to: one, so that its answers stay in order."""
@@ -125,6 +120,20 @@ class Outgoing:
         settings = self._settings
         place = (settings.topic, self._partition, offset)
         return undelivered(place, value or b"", reply_to, bodies=settings.dead_letter_bodies)
+
+
+def _fill(
+    batch: Any,  # noqa: ANN401 -- the client has no types
+    records: Iterable[tuple[bytes | None, bytes]],
+    timestamp: int,
+    headers: list[tuple[str, bytes]],
+) -> int:
+    """Append records with the same headers until there are no more or the batch is full; return how many went in."""
+    first = batch.record_count()
+    for key, value in records:
+        if batch.append(timestamp=timestamp, key=key, value=value, headers=headers) is None:
+            break
+    return int(batch.record_count() - first)
 
 
 def named_topics(replies: Sequence[Reply], settings: KafkaSettings) -> dict[str, int]:

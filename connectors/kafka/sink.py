@@ -12,7 +12,6 @@ from aiokafka.structs import OffsetAndMetadata
 from connectors.base import JSON, Commit, Committed
 from connectors.kafka.client import close_quietly, make_producer, start
 from connectors.kafka.errors import translated
-from connectors.kafka.filling import fill
 from connectors.kafka.marks import Claim, mark_record, marks_kept, seal_of
 from connectors.kafka.metadata import look
 from connectors.kafka.outgoing import Outgoing, named_topics
@@ -167,7 +166,7 @@ class KafkaSink:
         claim = Claim(commit.position, witness.pack())
         while True:
             withheld = await self._look_at(replies)
-            batches = self._outgoing.batches(self._producer, commit, self._now(), withheld, asked)
+            batches = self._outgoing.batches(commit, self._now(), withheld, asked)
             if await self._done(batches, claim, replies.keys() - withheld):
                 break
         self._last = claim
@@ -294,8 +293,8 @@ class KafkaSink:
             return
         writer = producer._txn_manager  # noqa: SLF001 -- nobody else knows
         batch = producer.create_batch()
-        mark = mark_record(self._seal, claim, (writer.producer_id, writer.producer_epoch))
-        fill(batch, [mark], self._now(), [("content-type", JSON.encode())])
+        key, value = mark_record(self._seal, claim, (writer.producer_id, writer.producer_epoch))
+        batch.append(timestamp=self._now(), key=key, value=value, headers=[("content-type", JSON.encode())])
         yield self._settings.marks, self._partition, batch
 
     async def _to_blame(self, replies: Collection[str], failed: Mapping[str, str]) -> bool:

@@ -29,6 +29,6 @@ async def _serve(model: KafkaModel, log: PublicLog) -> None:
     registry = Registry(model.plan, log, version=version(), shards=model.shards, grouped=True)
     folders = [shard_folder(model.config.state.folder, shard) for shard in range(model.shards)]
     async with web_beside(model.config.web, registry, folders.__getitem__, log):
-        fleet, membership = make_fleet(model, registry, version(), log)
+        fleet, membership = make_fleet(model, registry, version())
         fleet.install_signals(os._exit)
         await fleet.run(membership)

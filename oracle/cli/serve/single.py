@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from connectors.base import Sink, Source
 from oracle.accounting.ledger import LedgerEvent
 from oracle.cli.progress import Progress
 from oracle.cli.serve.process import run_logged
@@ -14,18 +14,16 @@ from oracle.cli.serve.web import web_beside
 from oracle.cli.version import version
 from oracle.config.daemon import Config
 from oracle.errors import MisplacedError, StateError
+from oracle.hosting.daemons import make_daemon
 from oracle.hosting.files import (
-    daemon_settings,
     inspect_sink,
     last_commit,
-    new_engine,
     open_sink,
     open_source,
     open_store,
     stream_end,
 )
 from oracle.planning.plan import Plan
-from oracle.runtime.daemon import Daemon
 from oracle.state.store import Store
 from oracle.telemetry.ledger_event import standing
 from oracle.telemetry.log import PublicLog
@@ -34,6 +32,9 @@ from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
 __all__ = ["serve_single"]
+
+Ends = tuple[Source, Sink, dict[str, Any]]
+"""The source, the sink, and what else the daemon is made with."""
 
 
 def serve_single(config: Config) -> None:
@@ -51,16 +52,8 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
     registry = Registry(plan, log, version=version())
     reporter = registry.shard(0)
     ends = _mqtt_ends if config.source.kind == "mqtt" else _file_ends
-    with contextlib.closing(new_engine(config, log)) as engine, ends(config, store, plan, log, reporter) as parts:
-        daemon = Daemon(
-            plan=plan,
-            store=store,
-            watch=reporter,
-            settings=daemon_settings(config),
-            clock=time.monotonic,
-            restore=engine.restore,
-            **parts,
-        )
+    with ends(config, store, plan, log, reporter) as (source, sink, more):
+        daemon = make_daemon(config, plan, store, source, sink, reporter, **more)
         daemon.install_signals(os._exit)
         async with web_beside(config.web, registry, lambda _shard: config.state.folder, log):
             try:
@@ -79,9 +72,7 @@ def _explained(config: Config, error: MisplacedError) -> StateError:
 
 
 @contextlib.contextmanager
-def _file_ends(
-    config: Config, store: Store, plan: Plan, log: PublicLog, _reporter: Reporter
-) -> Iterator[dict[str, Any]]:
+def _file_ends(config: Config, store: Store, plan: Plan, log: PublicLog, _reporter: Reporter) -> Iterator[Ends]:
     """Lend the daemon's parts that are of files; log how much of standard input is taken for answered."""
     header = store.peek()
     if header is not None:
@@ -90,13 +81,11 @@ def _file_ends(
     if committed is not None and committed.position:  # nobody can tell whether it is the same stream
         log.info("source.passed", count=committed.position)
     with Progress("serving", stream_end(config), "of the source") as progress:
-        yield {"source": open_source(config, plan), "sink": open_sink(config), "on_progress": progress.at}
+        yield open_source(config, plan), open_sink(config), {"on_progress": progress.at}
 
 
 @contextlib.contextmanager
-def _mqtt_ends(
-    config: Config, _store: Store, plan: Plan, log: PublicLog, reporter: Reporter
-) -> Iterator[dict[str, Any]]:
+def _mqtt_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, reporter: Reporter) -> Iterator[Ends]:
     """Lend the daemon's parts that are of MQTT."""
     from oracle.hosting.mqtt import open_bus
 
@@ -104,4 +93,4 @@ def _mqtt_ends(
         return standing(version(), record, started=started)
 
     bus = open_bus(config, plan, log, reporter)
-    yield {"source": bus.source, "sink": bus.sink, "announce": announce, "retention": bus.source}
+    yield bus.source, bus.sink, {"announce": announce, "retention": bus.source}
