@@ -62,8 +62,8 @@ class Bridge(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     ledger: config_mqtt.Topic
     topic: config.Topic
-    mqtt: config_mqtt.MqttTable
-    kafka: config.KafkaTable
+    mqtt: config_mqtt.MqttConfig
+    kafka: config.KafkaConfig
 
 
 def load(path: Path) -> Bridge:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from oracle import durable
 from oracle.accounting.ledger import StartChecked
 from oracle.api.arrays import BATCH, as_features
-from oracle.config.daemon import StateTable
+from oracle.config.daemon import StateConfig
 from oracle.errors import InputError, PlanExhaustedError, StateError, StorageError
 from oracle.hosting.files import open_store
 from oracle.planning.plan import Plan
@@ -236,5 +236,5 @@ def load(folder: Path | str, *, key: Path | str | None = None) -> TrainedPredict
 
 def open_state(folder: Path | str, key: Path | str | None) -> tuple[FolderStore, Plan]:
     """Hold the state folder of one shard, and read its plan; see `load`."""
-    table = StateTable(folder=Path(folder).resolve(), key_file=None if key is None else Path(key).resolve())
+    table = StateConfig(folder=Path(folder).resolve(), key_file=None if key is None else Path(key).resolve())
     return open_store(table)

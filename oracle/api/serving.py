@@ -38,8 +38,8 @@ async def serve(
     """
     store, plan = open_state(folder, key)
     with store:
-        watch = Registry(plan, PublicLog(model=plan.name), version=version("perpetua")).shard(0)
+        reporter = Registry(plan, PublicLog(model=plan.name), version=version("perpetua")).shard(0)
         daemon = Daemon(
-            plan=plan, store=store, source=source, sink=sink, reporter=watch, settings=settings, clock=time.monotonic
+            plan=plan, store=store, source=source, sink=sink, reporter=reporter, settings=settings, clock=time.monotonic
         )
         return await daemon.run()

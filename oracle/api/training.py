@@ -12,9 +12,9 @@ from oracle.api.predictor import TrainedPredictor
 from oracle.errors import DataError, InputError, RefusedError
 from oracle.mechanisms.keys import KEY_BYTES
 from oracle.planning.boxes.edges import counted
-from oracle.planning.guarantees import released_guarantee
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.kinds import new_trainer, points_beyond
+from oracle.state.starts import start_event
 
 __all__ = ["Training", "train"]
 
@@ -100,29 +100,14 @@ class Training:
 
     def _checked(self) -> StartChecked | None:
         """Return what was released of the sides' points, None if nothing was; refuse too few."""
-        beyond, plan = points_beyond(self._trainer), self._plan
-        if beyond is None or not isinstance(plan, BoxPlan) or plan.check is UNSET:
-            return None
-        check, cost = plan.check, released_guarantee(plan)
-        if beyond < check.margin:
+        event, plan = start_event(self._plan, 0, points_beyond(self._trainer)), self._plan
+        if event is not None and not event.passed and isinstance(plan, BoxPlan) and plan.check is not UNSET:
             raise RefusedError(
-                f"rows: no predictor was made: {counted(check, len(plan.sides), beyond)}, with noise; it takes "
-                f"{check.margin:,} more than are needed. The rows have paid epsilon = {cost.epsilon:.3g}, "
-                f"delta = {cost.delta:.2g} for this number. Declare more examples, or fewer sides"
+                f"rows: no predictor was made: {counted(plan.check, len(plan.sides), event.beyond)}, with noise; it "
+                f"takes {event.least:,} more than are needed. The rows have paid epsilon = {event.epsilon:.3g}, "
+                f"delta = {event.delta:.2g} for this number. Declare more examples, or fewer sides"
             )
-        return StartChecked(
-            round=0,
-            model=plan.name,
-            shard=0,
-            beyond=beyond,
-            least=check.margin,
-            noise=check.epsilon,
-            passed=True,
-            epsilon=cost.epsilon,
-            delta=cost.delta,
-            data=plan.data,
-            start=secrets.token_hex(16),
-        )
+        return event
 
 
 def _as_labels(labels: ArrayLike, count: int) -> NDArray[np.bool_]:

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from oracle import durable
 from oracle.accounting.budget import Charge, Total, charges, total
 from oracle.accounting.ledger import LedgerEvent, decode
+from oracle.cli.options import AsJson
+from oracle.cli.output import figure_table, print_json, wide_console
 from oracle.errors import InputError, StateError, StorageError
 from oracle.planning.kinds import decode_plan
 from oracle.predictors.base import phase_started
@@ -30,7 +30,7 @@ def run(
             help="Data sets' ledgers (NAME.budget.jsonl), models' ledgers, or state folders, retired ones too.",
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Add up what a row of each data set pays for all models trained on it. Exits 1 if a declared budget is exceeded.
 
@@ -48,7 +48,7 @@ def run(
             name: {**_numbers(sums[name]), "charges": [one._asdict() for one in found if one.data == name]}
             for name in names
         }
-        typer.echo(msgspec.json.encode(told))
+        print_json(told)
     for name in () if as_json else names:
         _print(name, [one for one in found if one.data == name], sums[name])
     raise typer.Exit(1 if any(one.passed for one in sums.values()) else 0)
@@ -77,7 +77,7 @@ def _of_state(folder: Path) -> Iterator[LedgerEvent]:
     """Yield the first phase of a state, retired or not, and its forks; a row is in the shard that has most of them."""
     shards = shard_folders(folder)
     try:
-        plan = decode_plan(durable.read(shards[0] / "plan.json"))
+        plan = decode_plan(durable.read(shards[0] / "plan.json"))  # that of a retired state, too
     except OSError as exc:
         raise StateError(f"{folder}: holds no state: {exc.strerror}") from exc
     yield phase_started(plan, 1)
@@ -85,18 +85,16 @@ def _of_state(folder: Path) -> Iterator[LedgerEvent]:
 
 
 def _print(name: str, found: list[Charge], whole: Total) -> None:
-    table = Table(title=f"data set {name}: what a row pays", title_justify="left", box=None, pad_edge=False)
-    for heading in ("model", "use", "epsilon", "delta"):
-        table.add_column(heading, justify="left" if heading in {"model", "use"} else "right", no_wrap=True)
+    table = figure_table("model", "use", "epsilon", "delta", texts=2, title=f"data set {name}: what a row pays")
     for _, model, use, epsilon, delta in dict.fromkeys(one[:5] for one in found):
         table.add_row(model, use[:8], f"{epsilon:g}", f"{delta:g}")
-    table.add_row("all", "", f"{whole.epsilon:f}", f"{float(whole.delta):.6g}", style="bold")
+    table.add_row("spent in all", "", f"{whole.epsilon:f}", f"{float(whole.delta):.6g}", style="bold")
     table.add_row("budget", "", _limit(whole.most_epsilon), _limit(whole.most_delta))
-    Console(soft_wrap=True, markup=False).print(table)
+    wide_console().print(table)
     if whole.passed:
-        typer.echo(f"{whole.passed} has passed what is declared")
+        typer.echo(f"{whole.passed}: more is spent than the budget declares")
     typer.echo("Queries share none of it: each pays in the models that answer it, by their own guarantees.")
 
 
 def _limit(most: Decimal) -> str:
-    return f"{most:g}" if most.is_finite() else "none"
+    return f"{most:g}" if most.is_finite() else "not declared"

@@ -10,30 +10,28 @@ from typer.main import get_command
 __all__ = ["COMMANDS", "LazyCommands", "module_of", "register"]
 
 COMMANDS: Final = {
-    "plan": "Print the plan of a model: examples needed, expected error, phases, delta schedule, memory. "
+    "plan": "Print the plan of a model: examples needed, expected error, phases, delta schedule, memory. Reads "
+    "no data.",
+    "suggest": "Print what your rows buy: the least epsilon and alpha, and the fewest rows, for each predictor. "
     "Reads no data.",
-    "suggest": "Print what your rows buy: the least epsilon and alpha, and the fewest rows, of every predictor. "
-    "Reads no data.",
-    "evaluate": "Show the error on your own rows before anything is released. What it prints is not private.",
+    "evaluate": "Measure the error on your own rows before anything is released. The output is not private.",
     "init": "Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file.",
     "serve": "Answer queries until the source ends or a signal arrives (a second one exits at once).",
     "status": "Print a state's public facts, as of its newest snapshot. Needs no key; --json prints all of them.",
-    "check": "Check a configuration, its state, source and sink; change nothing. Exits 1 if something would stop "
-    "`serve`.",
-    "skip": "Pass over the message that `serve` stopped at: it takes no round, and its asker gets an error "
-    "(`skipped`).",
+    "check": "Check a configuration, its state, source and sink; change nothing. Exits 1 if something would "
+    "stop `serve`.",
+    "skip": "Skip the message that `serve` stopped at: it takes no round, and its sender gets an error (`skipped`).",
     "topics": "Check a model's Kafka topics, or create the missing ones. Exits 1 if something would stop `serve`.",
     "offsets": "Show or repair a model's position on Kafka: the group's offsets and Perpetua's own marks.",
-    "budget": "Add up what a row of each data set pays for all models trained on it. Exits 1 if a declared budget is "
-    "exceeded.",
-    "retire": "End a model for good: erase its keys and snapshots, and leave a receipt. It cannot be undone.",
-    "verify": "Prove recorded answers: answer the log again, and compare. Publishes nothing and costs no epsilon.",
+    "budget": "Add up what a row of each data set pays for all models trained on it. Exits 1 if a declared "
+    "budget is exceeded.",
+    "retire": "End a model for good: erase its keys and snapshots, and leave a receipt. This cannot be undone.",
+    "verify": "Verify recorded answers by answering the log again. Publishes nothing and costs no epsilon.",
     "fork": "Answer another log from a snapshot with fresh noise, at a stated cost.",
-    "replay": "The older name of `verify` (with --verify) and of `fork` (without); both take the same options as it "
-    "does.",
-    "hypothesis": "Print the vector w by which a bisection model answers, as of its newest snapshot: one weight a "
-    "feature, as JSON.",
-    "demo": "Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out.",
+    "replay": "Old name of `verify` (with --verify) and of `fork` (without it); these take the same options.",
+    "hypothesis": "Print the vector w by which a bisection model answers, as of its newest snapshot: one weight "
+    "a feature, as JSON.",
+    "demo": "Run the oracle on real flights: train on nine months, answer three, crash, resume, and report.",
     "audit": "Attack Perpetua; sign and check receipts.",
 }
 """What `--help` says of each: the first sentence of what the command says of itself. `oracle.cli.NAME` holds it, or

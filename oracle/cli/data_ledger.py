@@ -2,6 +2,9 @@
 
 A state is entered there before it is made, under a name of its own (`use`) that stands in its folder meanwhile: so the
 same `init` again after a crash is entered once, and no state is made that is not entered.
+
+What reads the ledger raises `StateError` where it is not one that this Perpetua has written; what enters something
+raises `InputError`, and enters nothing, where that would pass the budget, and `StorageError` where it cannot write.
 """
 
 import math
@@ -51,13 +54,7 @@ def data_ledger(model: Model, model_file: Path, rows: Path) -> Path | None:
 
 
 def enter(ledger: Path, event: PhaseStarted) -> None:
-    """Enter what a state, or one more run of it, costs a row, durably, unless it is entered already.
-
-    Raises:
-        InputError: It would pass the budget; nothing is entered.
-        StateError: The ledger is not one that this Perpetua has written.
-        StorageError: It could not be written.
-    """
+    """Enter what a state, or one more run of it, costs a row, durably, unless it is entered already."""
     if event not in read_ledger(ledger):
         record_event(ledger, _KINDS, lambda _number: _checked(ledger, event), _NOUN, "made")
 
@@ -70,11 +67,6 @@ def enter_start(ledger: Path, event: StartChecked, state: PhaseStarted) -> None:
         event: The check's.
         state: The first event of the state that is to follow. It must have room too: else of several that are made at
             the same time each would enter its check, and all would then be in each other's way.
-
-    Raises:
-        InputError: They would pass the budget, as another model was entered meanwhile; nothing is entered.
-        StateError: The ledger is not one that this Perpetua has written.
-        StorageError: It could not be written.
     """
 
     def entered(_number: int) -> StartChecked | PhaseStarted | ScoreReleased:
@@ -91,23 +83,13 @@ def enter_score(ledger: Path, event: ScoreReleased, most: tuple[float, float]) -
         ledger: Where.
         event: The score's.
         most: Epsilon and delta that its model declares a row of the data may pay.
-
-    Raises:
-        InputError: It would pass the budget; nothing is entered.
-        StateError: The ledger is not one that this Perpetua has written.
-        StorageError: It could not be written.
     """
     record_event(ledger, _KINDS, lambda _number: _checked(ledger, event, most), _NOUN, "released")
     return event
 
 
 def read_ledger(ledger: Path) -> Sequence[LedgerEvent]:
-    """Return all that is entered; nothing where there is no file yet.
-
-    Raises:
-        StateError: The ledger is not one that this Perpetua has written.
-        StorageError: It could not be read.
-    """
+    """Return all that is entered; nothing where there is no file yet."""
     return read_events(ledger, _KINDS, _NOUN)
 
 
@@ -131,12 +113,7 @@ class Uses:
     state: Path
 
     def named(self, plan: Plan, model: Model) -> Plan:
-        """Return the plan with its data set; refuse one that passes the budget, before any work.
-
-        Raises:
-            InputError: It does.
-            StateError: The ledger is not one that this Perpetua has written.
-        """
+        """Return the plan with its data set; refuse one that passes the budget, before any work."""
         if self.ledger is None or model.data is None:
             return plan
         unset = msgspec.UNSET
@@ -152,12 +129,7 @@ class Uses:
         return plan
 
     def enter(self, plan: Plan) -> None:
-        """Enter a state that is to be made now, durably, unless it is entered already.
-
-        Raises:
-            InputError: Another one was entered meanwhile, and both would pass the budget.
-            StorageError: It could not be written; nothing is made.
-        """
+        """Enter a state that is to be made now, durably, unless it is entered already."""
         event = phase_started(plan, 1)
         if self.ledger is None or not isinstance(event.data, DataUse):
             return

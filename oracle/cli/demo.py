@@ -49,7 +49,7 @@ def run(
         str | None, typer.Option("--mqtt", metavar="HOST:PORT", help="Serve over this MQTT broker instead of files.")
     ] = None,
 ) -> None:
-    """Run the oracle on real flights: train on nine months, answer three, crash and resume, show what came out.
+    """Run the oracle on real flights: train on nine months, answer three, crash, resume, and report.
 
     With --kafka the queries come from a topic and the answers go to one, exactly once, crash included. With --mqtt they
     come once at least, and repetitions are the same bytes.
@@ -83,8 +83,7 @@ def run(
         score = score_files(bus.collect(), prepared.truth)
         data = read_plan(folder / "state")
         if data is None:
-            msg = f"{folder / 'state'}: holds no plan"
-            raise StateError(msg)
+            raise StateError(f"{folder / 'state'}: holds no plan")
         plan = decode_plan(data)
         plot = draw(score, plan.alpha, folder / "error.svg", [crash])
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -106,8 +105,7 @@ def run(
 
 def _bus(servers: str | None, mqtt: str | None, folder: Path) -> Bus:
     if servers and mqtt:
-        msg = "--kafka and --mqtt: name one of them"
-        raise RefusedError(msg)
+        raise RefusedError("--kafka and --mqtt: name one of them")
     if mqtt:
         from oracle.demo.mqtt_bus import MqttBus
 
@@ -118,15 +116,13 @@ def _bus(servers: str | None, mqtt: str | None, folder: Path) -> Bus:
 def _fresh(folder: Path) -> Path:
     """Make the demo's folder anew; never touch one that the demo did not make."""
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
-        msg = f"--folder = '{folder}': is not empty and not a demo's; name another"
-        raise RefusedError(msg)
+        raise RefusedError(f"--folder = '{folder}': is not empty and not a demo's; name another")
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / _MARK).touch()
     except OSError as exc:
-        msg = f"--folder = '{folder}': cannot be made: {exc.strerror}"
-        raise StorageError(msg) from exc
+        raise StorageError(f"--folder = '{folder}': cannot be made: {exc.strerror}") from exc
     return folder
 
 
@@ -145,8 +141,7 @@ def _perpetua(console: Console, arguments: Sequence[str], folder: Path) -> None:
     console.print(f"  $ perpetua {' '.join(command[3:])}", markup=False)
     done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 -- our own command
     if done.returncode:
-        msg = f"perpetua {arguments[0]}: ended with {done.returncode}: {done.stderr.strip()}"
-        raise PerpetuaError(msg)
+        raise PerpetuaError(f"perpetua {arguments[0]}: ended with {done.returncode}: {done.stderr.strip()}")
 
 
 def _serve_until(console: Console, folder: Path, bus: Bus, wanted: int, number: signal.Signals) -> tuple[int, float]:
@@ -158,13 +153,12 @@ def _serve_until(console: Console, folder: Path, bus: Bus, wanted: int, number: 
         daemon = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 -- our own command
         try:
             while (there := bus.answered()) < wanted and daemon.poll() is None:
-                if time.monotonic() - started > bus.patience:
+                if time.monotonic() - started > bus.timeout_seconds:
                     break
                 time.sleep(_LOOK)
         finally:
             daemon.send_signal(number)
             daemon.wait()
     if there < wanted:
-        msg = f"perpetua serve: did not give {wanted:,} answers; see {log.name}"
-        raise PerpetuaError(msg)
+        raise PerpetuaError(f"perpetua serve: did not give {wanted:,} answers; see {log.name}")
     return bus.answered(), time.monotonic() - started

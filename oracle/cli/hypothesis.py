@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from oracle.errors import RefusedError, StateError
+from oracle.cli.options import KeyFile
+from oracle.cli.output import print_json
+from oracle.cli.states import present, state_plan
+from oracle.errors import RefusedError
 from oracle.planning.bisection.model import BisectionPlan
-from oracle.planning.kinds import decode_plan
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.state.folder import FolderStore
 from oracle.state.keys import read_key_file
@@ -19,7 +20,7 @@ __all__ = ["run"]
 
 def run(
     state: Annotated[Path, typer.Argument(metavar="STATE", help="The state folder of a bisection model.")],
-    key: Annotated[Path | None, typer.Option("--key", help="The key file; STATE/key if left out.")] = None,
+    key: KeyFile = None,
 ) -> None:
     """Print the vector w by which a bisection model answers, as of its newest snapshot: one weight a feature, as JSON.
 
@@ -27,21 +28,15 @@ def run(
     """
     refuse_sharded(state)
     with FolderStore.open(state, read_key_file(key or state / "key")) as store:
-        data = store.read_plan()
-        if data is None:
-            msg = f"{state}: it holds no plan; make a state with `perpetua init`"
-            raise StateError(msg)
-        plan = decode_plan(data)
+        plan = state_plan(state)
         if not isinstance(plan, BisectionPlan):
             why = "is not printed, but may be asked at no cost" if plan.released else "is never released"
-            msg = f"{state}: what predictor {plan.predictor} has learned {why}; this command is for bisection"
-            raise RefusedError(msg)
-        snapshot = store.load_latest(plan.digest)
-    if snapshot is None:
-        msg = f"{state}: it holds no snapshot; make a state with `perpetua init`"
-        raise StateError(msg)
+            raise RefusedError(
+                f"{state}: what predictor {plan.predictor} has learned {why}; this command is for bisection"
+            )
+        snapshot = present(store.load_latest(plan.digest), state)
     predictor = Bisection.restore(plan, snapshot.arrays)
     weights = dict(zip((feature.name for feature in plan.features), predictor.hypothesis().tolist(), strict=True))
     learned = min(snapshot.round, plan.phases[0].rounds)
     document = {"model": plan.name, "round": snapshot.round, "learned_from": learned, "weights": weights}
-    typer.echo(msgspec.json.encode(document))
+    print_json(document)

@@ -90,7 +90,7 @@ def run(before: Callable[[], None] = lambda: None) -> None:
         sys.exit(130)
     except TyperException as exc:
         if exc.format_message():  # empty where the help was shown instead
-            _say(f"{exc.format_message()} (perpetua --help, or perpetua COMMAND --help, tells more)")
+            _say(f"{exc.format_message()} (see perpetua --help, or perpetua COMMAND --help)")
         sys.exit(exc.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -103,7 +103,7 @@ def run(before: Callable[[], None] = lambda: None) -> None:
             sys.exit(4)
         if os.environ.get("PERPETUA_DEBUG") == "1":
             raise
-        _say(f"internal error: {type(exc).__name__}; set PERPETUA_DEBUG=1 to see where (it may show private data)")
+        _say(f"internal error: {type(exc).__name__}; set PERPETUA_DEBUG=1 for a traceback, which may hold private data")
         sys.exit(70)
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -1,21 +1,25 @@
 """`perpetua offsets show` and `perpetua offsets restore`: a model's place on Kafka, looked at and put right again."""
 
 import asyncio
-import logging
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import msgspec
 import typer
 
+from connectors.kafka.marks import Claim
+from connectors.kafka.position import Witness
+from connectors.kafka.restore import Standing, standing
+from connectors.kafka.restore import restore as commit
+from connectors.kafka.traffic import first_and_last
+from oracle.cli.kafka import open_kafka
+from oracle.cli.options import AsJson, KafkaConfigFile
+from oracle.cli.output import print_json
 from oracle.errors import InputError, RefusedError, StateError
-
-if TYPE_CHECKING:
-    from connectors.kafka.marks import Claim
-    from connectors.kafka.restore import Standing
-    from oracle.hosting.kafka import KafkaModel
-    from oracle.state.format import Snapshot
+from oracle.hosting.kafka import KafkaModel
+from oracle.runtime.marks import CommitMark
+from oracle.state.folder import newest_bytes
+from oracle.state.format import Snapshot, decode
+from oracle.state.shards import shard_folder
 
 __all__ = ["app"]
 
@@ -25,7 +29,6 @@ app = typer.Typer(
     add_completion=False,
 )
 
-_Config = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="A configuration with a Kafka source.")]
 _Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Only this one.")]
 
 
@@ -38,16 +41,12 @@ class Origin(StrEnum):
 
 
 @app.command("show")
-def show(
-    config_file: _Config,
-    partition: _Partition = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+def show(config_file: KafkaConfigFile, partition: _Partition = None, as_json: AsJson = False) -> None:
     """Show by partition what the group and our mark say was answered. Changes nothing; exits 1 if they disagree."""
-    model = _model(config_file)
+    model = open_kafka(config_file, "offsets", partition)
     found = [asyncio.run(_told(model, number)) for number in _partitions(model, partition)]
     if as_json:
-        typer.echo(msgspec.json.encode({"group": model.settings.group, "partitions": found}))
+        print_json({"group": model.settings.group, "partitions": found})
     else:
         for told in found:
             for line in _lines(model, told):
@@ -58,7 +57,7 @@ def show(
 
 @app.command("restore")
 def restore(
-    config_file: _Config,
+    config_file: KafkaConfigFile,
     partition: _Partition = None,
     origin: Annotated[
         Origin | None,
@@ -71,33 +70,16 @@ def restore(
     answered behind the newest snapshot are answered again, with the same
     bytes.
     """
-    model = _model(config_file)
+    model = open_kafka(config_file, "offsets", partition)
     for number in _partitions(model, partition):
         typer.echo(f"partition {number}: {asyncio.run(_restore(model, number, origin))}")
 
 
-def _model(config_file: Path) -> "KafkaModel":
-    from oracle.config.daemon import load_config
-    from oracle.hosting.kafka import open_model
-    from oracle.telemetry.library_logs import hear_client
-
-    config = load_config(config_file)
-    if config.source.kind != "kafka":
-        raise InputError("source.kind", config.source.kind, 'must be "kafka": only Kafka has offsets')
-    hear_client(logging.NullHandler())
-    return open_model(config)
-
-
-def _partitions(model: "KafkaModel", partition: int | None) -> list[int]:
-    if partition is not None and partition >= model.shards:
-        raise InputError("--partition", partition, f"must be below {model.shards}, the state's shards")
+def _partitions(model: KafkaModel, partition: int | None) -> list[int]:
     return list(range(model.shards)) if partition is None else [partition]
 
 
-async def _told(model: "KafkaModel", partition: int) -> dict[str, Any]:
-    from connectors.kafka.restore import standing
-    from connectors.kafka.traffic import first_and_last
-
+async def _told(model: KafkaModel, partition: int) -> dict[str, Any]:
     first, last = await first_and_last(model.settings, partition)
     found = await standing(model.settings, partition)
     lost = _lost(model, found)
@@ -112,11 +94,8 @@ async def _told(model: "KafkaModel", partition: int) -> dict[str, Any]:
     }
 
 
-def _claim(claim: "Claim | None") -> dict[str, Any]:
+def _claim(claim: Claim | None) -> dict[str, Any]:
     """Return a place as it is shown: its round too, if its metadata is ours."""
-    from connectors.kafka.position import Witness
-    from oracle.runtime.marks import CommitMark
-
     if claim is None:
         return {}
     shown: dict[str, Any] = {"position": claim.position, "metadata": claim.text}
@@ -128,7 +107,7 @@ def _claim(claim: "Claim | None") -> dict[str, Any]:
     return shown | {"ours": True, "round": mark.round, "time": witness.timestamp, "looked": witness.looked}
 
 
-def _lines(model: "KafkaModel", told: dict[str, Any]) -> list[str]:
+def _lines(model: KafkaModel, told: dict[str, Any]) -> list[str]:
     """Return what is shown of a partition."""
     log = told["log"]
     lines = [
@@ -137,7 +116,7 @@ def _lines(model: "KafkaModel", told: dict[str, Any]) -> list[str]:
         f"  mark on topic {model.settings.marks}: {_said(told['mark'])}",
     ]
     if told["counts"] is not None:
-        lines.append(f"  a start goes on from: offset {told['counts']}")
+        lines.append(f"  the next start goes on from: offset {told['counts']}")
     return [*lines, f"  WRONG: {told['problem']}" if told["problem"] else "  nothing is wrong"]
 
 
@@ -150,17 +129,14 @@ def _said(claim: dict[str, Any] | None) -> str:
     return f"offset {claim['position']}, round {claim['round']:,}{old}"
 
 
-async def _restore(model: "KafkaModel", partition: int, origin: Origin | None) -> str:
-    from connectors.kafka.restore import restore as commit
-    from connectors.kafka.restore import standing
-
+async def _restore(model: KafkaModel, partition: int, origin: Origin | None) -> str:
     found = await standing(model.settings, partition)
     choice = _chosen(model, found, origin)
     if choice is None:
         lost = _lost(model, found)
         if lost is not None:
             raise StateError(f"partition {partition}: {lost}")
-        return "nothing was ever committed; there is nothing to restore"
+        return "nothing has been committed yet, so there is nothing to restore"
     if found.agrees and found.offset is not None and found.offset.position == choice.position:
         return f"offset {choice.position} is the group's and our mark's already"
     await commit(model.settings, partition, choice)
@@ -168,7 +144,7 @@ async def _restore(model: "KafkaModel", partition: int, origin: Origin | None) -
     return f"offset {choice.position} is the group's and our mark's again; the group's was {before}"
 
 
-def _chosen(model: "KafkaModel", found: "Standing", origin: Origin | None) -> "Claim | None":
+def _chosen(model: KafkaModel, found: Standing, origin: Origin | None) -> Claim | None:
     """Return the place to commit.
 
     Raises:
@@ -187,16 +163,12 @@ def _chosen(model: "KafkaModel", found: "Standing", origin: Origin | None) -> "C
     return claim
 
 
-def _newest(model: "KafkaModel", partition: int) -> "Snapshot | None":
-    from oracle.state.folder import newest_bytes
-    from oracle.state.format import decode
-    from oracle.state.shards import shard_folder
-
+def _newest(model: KafkaModel, partition: int) -> Snapshot | None:
     data = newest_bytes(shard_folder(model.config.state.folder, partition))
     return None if data is None else decode(data, model.master_key, model.plan.digest)
 
 
-def _lost(model: "KafkaModel", found: "Standing") -> str | None:
+def _lost(model: KafkaModel, found: Standing) -> str | None:
     """Return what to say where neither place is left and the state has answered queries; None if that is not so."""
     if found.offset is not None or found.mark is not None:
         return None
@@ -209,26 +181,19 @@ def _lost(model: "KafkaModel", found: "Standing") -> str | None:
     )
 
 
-def _of_snapshot(model: "KafkaModel", found: "Standing") -> "Claim":
-    from connectors.kafka.marks import Claim
-    from connectors.kafka.position import Witness
-    from oracle.runtime.marks import CommitMark
-
+def _of_snapshot(model: KafkaModel, found: Standing) -> Claim:
     snapshot = _newest(model, found.partition)
     if snapshot is None:
-        msg = f"partition {found.partition}: its folder holds no snapshot"
-        raise StateError(msg)
+        raise StateError(f"partition {found.partition}: its folder holds no snapshot")
     if found.counts is not None and found.counts.position >= snapshot.position:
-        msg = (
+        raise RefusedError(
             f"partition {found.partition}: offset {found.counts.position} is known to be answered, and the snapshot is "
             f"at {snapshot.position}: leave out --from"
         )
-        raise RefusedError(msg)
     if snapshot.position == 0:
-        msg = (
+        raise RefusedError(
             f"partition {found.partition}: its snapshot has answered nothing; if that is so, delete the group's offset "
             f"with Kafka's own tool: kafka-consumer-groups --delete-offsets --group {model.settings.group} --topic "
             f"{model.settings.topic}:{found.partition}"
         )
-        raise RefusedError(msg)
     return Claim(snapshot.position, Witness(CommitMark(snapshot.round, snapshot.tag).pack(), -1).pack())

@@ -36,7 +36,7 @@ def run(
         Path | None, typer.Option("--receipt-key", help="As for `audit sign`; by default beside the key file.")
     ] = None,
 ) -> None:
-    """End a model for good: erase its keys and snapshots, and leave a receipt. It cannot be undone.
+    """End a model for good: erase its keys and snapshots, and leave a receipt. This cannot be undone.
 
     Stop whatever serves it first. With the configuration the end is
     committed too: the ledger gets its last event, and no copy of
@@ -137,11 +137,7 @@ def _say(folder: Path, retired: Retired, receipts: list[Path], config: "Config |
     for path in receipts:
         typer.echo(f"receipt:      {path}")
     typer.echo(f"erased:       {folder / retired.key_file}, and the snapshots in {folder}")
-    typer.echo(
-        "not erased:   other copies of these, backups, a genesis file, the log and the answers; and what a flash"
-    )
-    typer.echo(
-        "              drive, a file system that copies on write, or a volume's snapshots keep of what was there"
-    )
+    typer.echo("not erased:   other copies, backups, a genesis file, the log and the answers; nor what a flash drive,")
+    typer.echo("              a copy-on-write file system or a volume's snapshots still hold")
     if config is None:
         typer.echo("ledger:       not updated; name the configuration instead of the folder to update it")

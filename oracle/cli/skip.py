@@ -5,13 +5,14 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from oracle.cli.options import ConfigFile
+from oracle.cli.states import present
 from oracle.config.daemon import Config, load_config
-from oracle.errors import InputError, RefusedError, StateError
+from oracle.errors import InputError, RefusedError
 
 if TYPE_CHECKING:
     from connectors.base import Committed, Sink, Source
@@ -25,12 +26,12 @@ __all__ = ["run"]
 
 
 def run(
-    config_file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The configuration.")],
+    config_file: ConfigFile,
     position: Annotated[int, typer.Option("--position", help="Position of the message, as `serve` named it.")],
     partition: Annotated[int, typer.Option(help="Partition, as `serve` named it; 0 on files and MQTT.")] = 0,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what would happen.")] = False,
 ) -> None:
-    """Pass over the message that `serve` stopped at: it takes no round, and its asker gets an error (`skipped`).
+    """Skip the message that `serve` stopped at: it takes no round, and its sender gets an error (`skipped`).
 
     A position is where a message ends: after record 16 of a Kafka topic
     it is 17. The message must be the next one. On files and MQTT stop
@@ -41,11 +42,10 @@ def run(
     with _parts(load_config(config_file), partition) as (snapshot, committed, ends):
         asyncio.run(check_message(snapshot, ends()[0], committed, position))
         if not yes:
-            msg = (
+            raise RefusedError(
                 f"--yes is not set: the message that ends at position {position} of partition {partition} would never "
-                "be answered; its asker gets an error, and the ledger says so. Add --yes to do it"
+                "be answered; its sender gets an error, and the ledger records it. Add --yes to do it"
             )
-            raise RefusedError(msg)
         asyncio.run(skip_message(snapshot, *ends(), position))
     typer.echo(f"partition {partition}: the message that ends at position {position} is passed over; start the daemon")
 
@@ -65,10 +65,7 @@ def _parts(config: Config, partition: int) -> "Iterator[Parts]":
 
     store, plan = open_store(config.state)
     with store:
-        snapshot = store.load_latest(plan.digest)
-        if snapshot is None:
-            msg = f"{config.state.folder}: holds no snapshot; make one with `perpetua init`"
-            raise StateError(msg)
+        snapshot = present(store.load_latest(plan.digest), config.state.folder)
         if config.source.kind == "mqtt":
             from oracle.hosting import mqtt
 
@@ -84,10 +81,8 @@ def _on_files(config: Config, plan: "Plan") -> "tuple[Source | None, Sink]":
 
 
 async def _on_kafka(config: Config, partition: int) -> "Parts":
-    from connectors.base import Committed
-    from connectors.kafka.place import committed_offset
     from connectors.kafka.sink import KafkaSink
-    from connectors.kafka.source import KafkaSource
+    from oracle.cli.kafka import last_commit
     from oracle.hosting.kafka import check_topics, open_model
     from oracle.state.shards import shard_folder
     from oracle.state.waiting import DeferredStore
@@ -98,17 +93,12 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     if not 0 <= partition < model.shards:
         raise InputError("--partition", partition, f"must be from 0 to {model.shards - 1}, the state's shards")
     folder = shard_folder(config.state.folder, partition)
-    snapshot = DeferredStore(folder, model.master_key).load_latest(model.plan.digest)
-    if snapshot is None:
-        msg = f"{folder}: holds no snapshot; make one with `perpetua init`"
-        raise StateError(msg)
+    snapshot = present(DeferredStore(folder, model.master_key).load_latest(model.plan.digest), folder)
     settings = (await check_topics(model)).settings
-    found = await committed_offset(settings, partition)
+    committed, make_source = await last_commit(settings, partition)
 
     def ends() -> "tuple[Source, Sink]":
-        source = KafkaSource(settings, partition)
-        if found is not None:
-            source.expect(*found)
+        source = make_source()
         return source, KafkaSink(settings, partition, source)
 
-    return snapshot, None if found is None else Committed(found[0], found[1].mark), ends
+    return snapshot, committed, ends

@@ -1,15 +1,16 @@
 """`perpetua status`: what anyone may know about a state, of one shard or many, without its key."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from oracle.cli.plan.page import ABOUT_REARMS, Row, glossary, promise_rows
+from oracle.cli.options import AsJson, StateFolder
+from oracle.cli.output import Row, figure_table, print_json, print_rows, wide_console
+from oracle.cli.plan.page import ABOUT_REARMS, promise_rows
 from oracle.planning.promise import Promise
 from oracle.state.retired import Retired, read_retired
 from oracle.state.shards import shard_count
@@ -34,14 +35,9 @@ _PROVED: Final = {
 }
 _BISECTION_PHASES: Final = {1: "1, learns", 2: "2, recalls"}
 _ARMS_SIDES: Final = frozenset({"rectangles", "stumps"})
-_WIDTH = 120
-"""Columns that the table fits into; a terminal may wrap what it cannot show."""
 
 
-def run(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The state folder.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+def run(folder: StateFolder, as_json: AsJson = False) -> None:
     """Print a state's public facts, as of its newest snapshot. Needs no key; --json prints all of them."""
     retired = read_retired(folder)
     if retired is not None:
@@ -50,11 +46,10 @@ def run(
     shards = shard_count(folder)
     status = public_status(folder) if shards == 1 else sharded_status(folder, shards)
     if as_json:
-        typer.echo(msgspec.json.encode(status))
+        print_json(status)
         return
-    console = Console(soft_wrap=True, markup=False)
+    console = wide_console()
     if isinstance(status, ShardedStatus):
-        console.width = max(console.width, _WIDTH)
         console.print(_by_shard(status))
         console.print()
     _print_facts(console, status)
@@ -63,7 +58,7 @@ def run(
 def _tell_retired(retired: Retired, *, as_json: bool) -> None:
     facts = {"model": retired.model, "retired": retired.retired, "shards": retired.events}
     if as_json:
-        typer.echo(msgspec.json.encode(facts))
+        print_json(facts)
         return
     typer.echo(f"{retired.model}: retired ({retired.retired}); its keys are erased, and it answers no more")
     for number, event in enumerate(retired.events):
@@ -81,29 +76,29 @@ def _print_facts(console: Console, status: Status | ShardedStatus) -> None:
         table.add_row(_heading(status.predictor, name), _fact(status.predictor, name, value) + nominal)
     console.print(table)
     console.print()
-    for name, value in promise_rows(status.promise):
-        console.print(f"{name:<14}{value}", highlight=False)
+    print_rows(console, promise_rows(status.promise))
     console.print()
-    for line in glossary(*_terms(status)):
-        console.print(line, highlight=False)
+    print_rows(console, _terms(status))
 
 
 def _terms(status: Status | ShardedStatus) -> Iterator[Row]:
     """Yield what the facts' names mean, as far as they need it."""
     if status.predictor in _ARMS_SIDES:
-        yield "phase", "so many rounds under one key; nothing is used up in it, and the next one is planned already"
+        yield "phase", "rounds under one key; nothing is used up when it ends, and the next one is planned already"
         yield ABOUT_REARMS
+    yield (
+        "forks",
+        "other logs answered from this state (`perpetua fork`); each is one more run that its records pay for",
+    )
     if status.delta_limit:
         who = "record" if status.protects_queries else "training row"
         yield "delta", f"each {who} pays its own once; all that is spent, added up, stays below the limit for ever"
 
 
 def _by_shard(status: ShardedStatus) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
     predictor = status.predictor
     columns = [name for name in _COLUMNS if name not in _SENSELESS.get(predictor, ())]
-    for name in ("shard", *(_heading(predictor, name) for name in columns)):
-        table.add_column(name, justify="right", no_wrap=True, overflow="fold")
+    table = figure_table("shard", *(_heading(predictor, name) for name in columns), texts=0)
     for number, shard in enumerate(status.shards):
         table.add_row(str(number), *(_fact(predictor, name, getattr(shard, name)) for name in columns))
     return table

@@ -1,16 +1,15 @@
 """`perpetua suggest`: what the declared rows buy, before any data is read."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from oracle.cli.models import read_model
-from oracle.cli.plan.page import figure_table
+from oracle.cli.options import AsJson, ModelFile
+from oracle.cli.output import figure_table, print_json, wide_console
 from oracle.cli.progress import Progress
 from oracle.errors import InputError, RefusedError
 from oracle.planning.kinds import KINDS
@@ -20,23 +19,20 @@ from oracle.planning.suggest import Offer, lines_of, nearest, offer_of
 
 __all__ = ["refused_with_offers", "run"]
 
-_WIDTH = 160
-"""Columns that any table fits into; none is padded to them, and a terminal may wrap what it cannot show."""
-
 _NOTES = """\
-A model file with any of these figures in place of its own has a plan; `perpetua plan` searches longer and may find
-that a few percent less do. Fewer sides are the first ones in the file's order (sides = "none" for the rest); others
+Put any of these figures into the model file, and it has a plan; `perpetua plan` searches longer and may need a few
+percent less. Where fewer sides are named, they are the first in the file's order (sides = "none" for the rest); others
 cost the same. A stump's alpha is beyond the best stump's error; a classical learner releases what it learns."""
 
 
 def run(
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
+    model_file: ModelFile,
     rows: Annotated[
         int | None, typer.Option("--rows", help="Number of labelled rows, instead of the model file's `examples`.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Print what your rows buy: the least epsilon and alpha, and the fewest rows, of every predictor. Reads no data."""
+    """Print what your rows buy: the least epsilon and alpha, and the fewest rows, for each predictor. Reads no data."""
     model = read_model(model_file)
     if rows is not None:
         least, most = range_of(Model, "examples")
@@ -45,10 +41,10 @@ def run(
         model = msgspec.structs.replace(model, examples=rows)
     offers = _offers(lines_of(model))
     if as_json:
-        typer.echo(_json(model, offers))
+        asked = {"examples": model.examples, "epsilon": model.epsilon, "alpha": model.alpha, "delta": model.delta}
+        print_json({"name": model.name, **asked, "offers": offers}, pretty=True)
         return
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.width = max(console.width, _WIDTH)
+    console = wide_console()
     console.print(
         f"{model.name}: what {model.examples:,} rows buy at delta = {model.delta:g}, gamma = {model.gamma:g}\n"
     )
@@ -74,12 +70,6 @@ def _offers(lines: Sequence[Model]) -> list[Offer]:
             offers.append(offer_of(line))
             progress.at(min(number, slow))
     return offers
-
-
-def _json(model: Model, offers: Sequence[Offer]) -> str:
-    asked = {"examples": model.examples, "epsilon": model.epsilon, "alpha": model.alpha, "delta": model.delta}
-    data = msgspec.json.encode({"name": model.name, **asked, "offers": offers})
-    return msgspec.json.format(data, indent=2).decode()
 
 
 def _table(model: Model, offers: Sequence[Offer]) -> Table:

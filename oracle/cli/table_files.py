@@ -28,6 +28,7 @@ _ARROW_FILE: Final = b"ARROW1"
 _BATCH_ROWS: Final = 65_536
 _HEADER_BYTES: Final = 1 << 20
 _ROW: Final = re.compile(r"Row #(\d+): ")
+_DECIMAL_COMMA: Final = re.compile(r"(?:invalid value|The string) '\s*[-+]?\d+,\d+\s*'")
 
 
 class TableFile:
@@ -58,8 +59,7 @@ class TableFile:
             if names.count(name) != 1:
                 found = "appears more than once" if name in names else f"is missing: {_there_are(names)}"
                 advice = advice_for.get(name, "") if name not in names else ""
-                msg = f"{_shown(path)}: column {name} {found}{advice}"
-                raise DataError(msg)
+                raise DataError(f"{_shown(path)}: column {name} {found}{advice}")
 
     @property
     def format(self) -> str:
@@ -71,10 +71,11 @@ class TableFile:
         with self._reader(typed=True) as reader:
             return pa.schema([_schema_of(reader).field(name) for name in self._columns])
 
-    def first_unlike(self, number: int) -> tuple[str, int | None]:
+    def first_unlike(self, number: int) -> tuple[str, int | None, bool]:
         """Return the name of a wanted column of a .csv file, and the first row (from 1) that cannot be read as typed.
 
-        The row is None where Arrow does not tell: it counts rows only where it reads them in one thread.
+        The row is None where Arrow does not tell: it counts rows only where it reads them in one thread. The last part
+        says whether the value there is a number with a decimal comma.
         """
         try:
             with self._reader(typed=True, threads=False) as reader:
@@ -82,8 +83,9 @@ class TableFile:
                     pass
         except pa.ArrowException as exc:
             row = _ROW.search(str(exc))
-            return self._columns[number], int(row[1]) - 1 if row else None  # the header is row 1 of Arrow's
-        return self._columns[number], None
+            comma = _DECIMAL_COMMA.search(str(exc)) is not None
+            return self._columns[number], int(row[1]) - 1 if row else None, comma  # the header is row 1 of Arrow's
+        return self._columns[number], None, False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the wanted columns, in the file's order of rows."""
@@ -125,8 +127,7 @@ class TableFile:
         try:
             return msgspec.json.decode(line, type=dict[str, object])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-            msg = "the first line is not a JSON object"
-            raise pa.ArrowInvalid(msg) from exc
+            raise pa.ArrowInvalid("the first line is not a JSON object") from exc
 
     def _json_options(self) -> pyarrow.json.ParseOptions:
         first = self._first_object()

@@ -74,8 +74,7 @@ class BothLabels:
             DataError: They have.
         """
         if len(self._seen) == 1:
-            msg = f"data: column {self._label}: all rows have the same label, so there is nothing to learn"
-            raise DataError(msg)
+            raise DataError(f"data: column {self._label}: all rows have the same label, so there is nothing to learn")
 
 
 def read_persons(path: Path, column: str, choice: AtMost) -> Persons:
@@ -130,13 +129,11 @@ def order_by(path: Path, column: str) -> NDArray[np.int64]:
         values = pa.chunked_array(parts) if parts else pa.chunked_array([], type=pa.float64())
         kind = values.type
         if not (pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            msg = (
+            raise DataError(
                 f"data: column {column}: must hold times, dates or numbers to put rows in order, not {_type_name(kind)}"
             )
-            raise DataError(msg)
         if values.null_count:
-            msg = f"data: column {column}: every row must have a value"
-            raise DataError(msg)
+            raise DataError(f"data: column {column}: every row must have a value")
         numbers = values.to_numpy()
         return np.argsort(numbers, kind="stable").astype(np.int64)
 
@@ -167,8 +164,7 @@ def _opened(
         column = _COLUMN.search(str(exc))
         if table is not None and column:
             raise DataError(_unlike(table, features, label or person or "", column)) from exc
-        msg = f"{shown}: cannot be read as {format_of(path)}: {_malformed(exc)}"
-        raise SourceError(msg) from exc
+        raise SourceError(f"{shown}: cannot be read as {format_of(path)}: {_malformed(exc)}") from exc
 
 
 def _malformed(exc: Exception) -> str:
@@ -196,12 +192,13 @@ def _unlike(table: TableFile, features: Sequence[Feature], label: str, found: "r
     """Return what to say of a column of a text file that has a value of another type somewhere."""
     named = {feature.source: feature for feature in features}
     number, name = found.groups()
-    name, row = table.first_unlike(int(number)) if number is not None else (name, None)
+    name, row, comma = table.first_unlike(int(number)) if number is not None else (name, None, False)
     feature = named.get(name)
     if feature is None:
         return f"data: column {label}: must hold {_LABELS} in every row"
     where = "" if row is None else f"; the first is in row {row}"
-    return f"data: column {feature.source}: holds something that is not {feature.accepts}{where}"
+    hint = "; write numbers with a decimal point, not with a comma" if comma else ""
+    return f"data: column {feature.source}: holds something that is not {feature.accepts}{where}{hint}"
 
 
 def _type_name(kind: pa.DataType) -> str:
@@ -218,31 +215,26 @@ def _values(batch: pa.RecordBatch, feature: Feature) -> NDArray[np.float64]:
     dated = feature.kind == "date" and pa.types.is_string(column.type)  # JSON has no dates
     if not dated and not takes(feature, column.type):
         wanted = COLUMNS[feature.kind].removeprefix("one column of ")
-        msg = f"data: column {name}: must hold {wanted}, not {_type_name(column.type)}"
-        raise DataError(msg)
+        raise DataError(f"data: column {name}: must hold {wanted}, not {_type_name(column.type)}")
     if feature.kind != "number":
         try:
             column.validate(full=True)
             column = column.cast(pa.date32()) if dated else column
         except pa.ArrowInvalid as exc:
-            msg = f"data: column {name}: every value must be {feature.accepts}"
-            raise DataError(msg) from exc
+            raise DataError(f"data: column {name}: every value must be {feature.accepts}") from exc
     read = read_column(feature, column)
     if column.null_count:
         more = " (NaN counts as none)" if feature.kind == "number" else ""
-        msg = f"data: column {name}: every row must have a value{more}"
-        raise DataError(msg)
+        raise DataError(f"data: column {name}: every row must have a value{more}")
     if read.fit is not None and not read.fit.all():
-        msg = f"data: column {name}: every value must be {feature.accepts}"
-        raise DataError(msg)
+        raise DataError(f"data: column {name}: every value must be {feature.accepts}")
     return read.values
 
 
 def _labels(batch: pa.RecordBatch, name: str) -> NDArray[np.bool_]:
     column = batch.column(name)
     if column.null_count:
-        msg = f"data: column {name}: every row must have a label"
-        raise DataError(msg)
+        raise DataError(f"data: column {name}: every row must have a label")
     if pa.types.is_boolean(column.type):
         flags: NDArray[np.bool_] = column.to_numpy(zero_copy_only=False)
         return flags
@@ -250,7 +242,7 @@ def _labels(batch: pa.RecordBatch, name: str) -> NDArray[np.bool_]:
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
         if np.isin(numbers, (0.0, 1.0)).all():
             return np.asarray(numbers == 1.0)
-        msg = f"data: column {name}: must hold {_LABELS}; its type is {_type_name(column.type)}, with other numbers"
-        raise DataError(msg)
-    msg = f"data: column {name}: must hold {_LABELS}, not {_type_name(column.type)}"
-    raise DataError(msg)
+        raise DataError(
+            f"data: column {name}: must hold {_LABELS}; its type is {_type_name(column.type)}, with other numbers"
+        )
+    raise DataError(f"data: column {name}: must hold {_LABELS}, not {_type_name(column.type)}")

@@ -1,11 +1,10 @@
 """`perpetua verify`: recorded answers compared with those that re-execution gives, at no cost."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from oracle.cli.replay.options import AsJson, KeyFile, Log, Origin, Partition
+from oracle.cli.options import Answers, AsJson, CommitRecord, KeyFile, Log, Origin, Partition
 from oracle.cli.replay.runs import Recorded, verify_log
 
 __all__ = ["run"]
@@ -14,12 +13,8 @@ __all__ = ["run"]
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
     log: Log,
     origin: Origin,
-    answers: Annotated[
-        Path | None, typer.Option("--answers", help="The answers that were given, as a sink wrote them; not on Kafka.")
-    ] = None,
-    commit: Annotated[
-        Path | None, typer.Option("--commit", help="The commit record; by default beside --answers.")
-    ] = None,
+    answers: Answers = None,
+    commit: CommitRecord = None,
     key: KeyFile = None,
     rows_per_message: Annotated[
         int | None,
@@ -32,7 +27,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     partition: Partition = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Prove recorded answers: answer the log again, and compare. Publishes nothing and costs no epsilon.
+    """Verify recorded answers by answering the log again. Publishes nothing and costs no epsilon.
 
     It exits with 1 if an answer differs, with 2 if the snapshot is at the
     last answer already, so that there is nothing to compare, with 3 if LOG is

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from connectors.secret_files import open_secret
 from connectors.tls import Tls
-from oracle.config.tls import TlsTable
+from oracle.config.tls import TlsConfig
 from oracle.errors import InputError, StorageError
 
 __all__ = ["secret_of", "tls_of"]
@@ -28,7 +28,7 @@ def secret_of(field: str, path: Path | None) -> str | None:
         raise InputError(field, str(path), "must be UTF-8") from exc
 
 
-def tls_of(table: TlsTable | None, name: str) -> Tls | None:
+def tls_of(table: TlsConfig | None, name: str) -> Tls | None:
     """Return what a connector is told about TLS.
 
     Raises:

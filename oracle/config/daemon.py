@@ -6,43 +6,41 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from oracle.config.addresses import Topic
+from oracle.config.base import ConfigTable, LocalPath
 from oracle.config.documents import read_toml
-from oracle.config.kafka import KafkaSink, KafkaSource, KafkaTable, SaslTable, check_kafka_topics
-from oracle.config.mqtt import MqttSink, MqttSource, MqttTable, check_mqtt_topics
+from oracle.config.kafka import KafkaConfig, KafkaSinkConfig, KafkaSourceConfig, SaslConfig, check_kafka_topics
+from oracle.config.mqtt import MqttConfig, MqttSinkConfig, MqttSourceConfig, check_mqtt_topics
 from oracle.config.names import refuse_unknown_variables, refuse_zeros
-from oracle.config.paths import LocalPath
-from oracle.config.web import WebTable
+from oracle.config.web import WebConfig
 from oracle.errors import InputError, did_you_mean
 
 __all__ = [
     "Config",
-    "FileSink",
-    "FileSource",
-    "KafkaSink",
-    "KafkaSource",
-    "KafkaTable",
-    "MqttSink",
-    "MqttSource",
-    "MqttTable",
-    "SaslTable",
-    "ServiceTable",
-    "StateTable",
-    "StdinSource",
-    "StdoutSink",
+    "FileSinkConfig",
+    "FileSourceConfig",
+    "KafkaConfig",
+    "KafkaSinkConfig",
+    "KafkaSourceConfig",
+    "MqttConfig",
+    "MqttSinkConfig",
+    "MqttSourceConfig",
+    "SaslConfig",
+    "ServiceConfig",
+    "StateConfig",
+    "StdinSourceConfig",
+    "StdoutSinkConfig",
     "Topic",
     "load_config",
     "tables_of",
 ]
 
-_Table = ConfigDict(extra="forbid", frozen=True)
 
-
-class StateTable(BaseModel):
+class StateConfig(ConfigTable):
     """`[state]`: where the snapshots are.
 
     Attributes:
@@ -52,7 +50,6 @@ class StateTable(BaseModel):
         snapshot_seconds: Write a snapshot this long after the last one, if there have been rounds since.
     """
 
-    model_config = _Table
     folder: LocalPath
     key_file: LocalPath | None = None
     snapshot_rounds: Annotated[int, Field(ge=1)] = 2_000_000
@@ -64,7 +61,7 @@ class StateTable(BaseModel):
         return self.key_file or self.folder / "key"
 
 
-class FileSource(BaseModel):
+class FileSourceConfig(ConfigTable):
     """`[source]`: a recorded or growing file.
 
     Attributes:
@@ -74,21 +71,19 @@ class FileSource(BaseModel):
         rows_per_message: Rows of a Parquet file that make one message.
     """
 
-    model_config = _Table
     kind: Literal["jsonl", "parquet"]
     path: LocalPath
     follow: bool = False
     rows_per_message: Annotated[int, Field(ge=1, le=2**24)] = 65_536
 
 
-class StdinSource(BaseModel):
+class StdinSourceConfig(ConfigTable):
     """`[source]`: standard input, one JSON message a line, always the same stream from its beginning."""
 
-    model_config = _Table
     kind: Literal["stdin"]
 
 
-class FileSink(BaseModel):
+class FileSinkConfig(ConfigTable):
     """`[sink]`: files, exactly once.
 
     Attributes:
@@ -98,14 +93,13 @@ class FileSink(BaseModel):
         dead_letter: Copies of the rejections.
     """
 
-    model_config = _Table
     kind: Literal["jsonl", "parquet"]
     path: LocalPath
     ledger: LocalPath | None = None
     dead_letter: LocalPath | None = None
 
 
-class StdoutSink(BaseModel):
+class StdoutSinkConfig(ConfigTable):
     """`[sink]`: standard output, at least once, repeats byte-identical.
 
     Attributes:
@@ -114,13 +108,12 @@ class StdoutSink(BaseModel):
         dead_letter: Copies of the rejections.
     """
 
-    model_config = _Table
     kind: Literal["stdout"]
     ledger: LocalPath | None = None
     dead_letter: LocalPath | None = None
 
 
-class ServiceTable(BaseModel):
+class ServiceConfig(ConfigTable):
     """`[service]`: how the daemon goes about it; nothing here can change an answer.
 
     Attributes:
@@ -130,7 +123,6 @@ class ServiceTable(BaseModel):
         engine: Has no effect any more; accepted so that configurations of earlier versions keep working.
     """
 
-    model_config = _Table
     batch_rows: Annotated[int, Field(ge=1, le=2**20, json_schema_extra={"unit": "messages"})] = 16_384
     drain_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
     log: Literal["json", "text"] = "text"
@@ -147,30 +139,33 @@ class Config(BaseSettings):
         env_nested_delimiter="__",
         nested_model_default_partial_update=True,
     )
-    state: StateTable
-    source: Annotated[FileSource | StdinSource | KafkaSource | MqttSource, Field(discriminator="kind")]
-    sink: Annotated[FileSink | StdoutSink | KafkaSink | MqttSink, Field(discriminator="kind")]
-    kafka: KafkaTable | None = None
-    mqtt: MqttTable | None = None
-    service: ServiceTable = ServiceTable()
-    web: WebTable | None = None
+    state: StateConfig
+    source: Annotated[
+        FileSourceConfig | StdinSourceConfig | KafkaSourceConfig | MqttSourceConfig, Field(discriminator="kind")
+    ]
+    sink: Annotated[FileSinkConfig | StdoutSinkConfig | KafkaSinkConfig | MqttSinkConfig, Field(discriminator="kind")]
+    kafka: KafkaConfig | None = None
+    mqtt: MqttConfig | None = None
+    service: ServiceConfig = ServiceConfig()
+    web: WebConfig | None = None
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
         """Refuse to answer Arrow messages into lines, lines into Parquet, or one bus into another."""
         if (self.source.kind == "parquet") != (self.sink.kind == "parquet"):
-            msg = f'must be parquet exactly if source.kind is (it is "{self.source.kind}")'
-            raise PydanticCustomError("content", msg)
+            raise PydanticCustomError(
+                "content", f'must be parquet exactly if source.kind is (it is "{self.source.kind}")'
+            )
         for bus, table, needed in (("kafka", self.kafka, "servers"), ("mqtt", self.mqtt, "server")):
             if (self.source.kind == bus) != (self.sink.kind == bus):
-                msg = f'must be {bus} exactly if source.kind is (it is "{self.source.kind}")'
-                raise PydanticCustomError("content", msg)
+                raise PydanticCustomError(
+                    "content", f'must be {bus} exactly if source.kind is (it is "{self.source.kind}")'
+                )
             if (self.source.kind == bus) != (table is not None):
-                msg = f"must be set, with its {needed}, exactly if source.kind is {bus}"
-                raise PydanticCustomError(bus, msg)
-        if isinstance(self.source, KafkaSource) and isinstance(self.sink, KafkaSink):
+                raise PydanticCustomError(bus, f"must be set, with its {needed}, exactly if source.kind is {bus}")
+        if isinstance(self.source, KafkaSourceConfig) and isinstance(self.sink, KafkaSinkConfig):
             check_kafka_topics(self.source, self.sink)
-        if isinstance(self.source, MqttSource) and isinstance(self.sink, MqttSink):
+        if isinstance(self.source, MqttSourceConfig) and isinstance(self.sink, MqttSinkConfig):
             check_mqtt_topics(self.source, self.sink)
         return self
 

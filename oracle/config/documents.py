@@ -28,7 +28,6 @@ def read_toml(path: Path) -> dict[str, object]:
             raise InputError(str(path), "...", "not TOML that this program reads: a key of more than 50 parts")
         return tomllib.loads(text)
     except OSError as exc:
-        msg = f"{path}: cannot be read: {exc.strerror}"
-        raise SourceError(msg) from exc
+        raise SourceError(f"{path}: cannot be read: {exc.strerror}") from exc
     except (RecursionError, ValueError) as exc:  # TOML's and UTF-8's errors, and numbers of thousands of digits
         raise InputError(str(path), "...", f"not TOML: {exc}") from exc

@@ -2,20 +2,18 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, SecretStr
+from pydantic import Field, PlainValidator, SecretStr
 from pydantic_core import PydanticCustomError
 
 from oracle.config.addresses import Servers, Topic
+from oracle.config.base import ConfigTable, LocalPath, refuse_repeated
 from oracle.config.offsets import OFFSETS, beginning, by_partition
-from oracle.config.paths import LocalPath
-from oracle.config.tls import TlsTable
+from oracle.config.tls import TlsConfig
 
-__all__ = ["KafkaSink", "KafkaSource", "KafkaTable", "SaslTable", "check_kafka_topics"]
-
-_Table = ConfigDict(extra="forbid", frozen=True)
+__all__ = ["KafkaConfig", "KafkaSinkConfig", "KafkaSourceConfig", "SaslConfig", "check_kafka_topics"]
 
 
-class KafkaSource(BaseModel):
+class KafkaSourceConfig(ConfigTable):
     """`[source]`: a Kafka topic, one shard for each of its partitions.
 
     Attributes:
@@ -32,7 +30,6 @@ class KafkaSource(BaseModel):
         session_seconds: Silence after which the group gives our partitions to others.
     """
 
-    model_config = _Table
     kind: Literal["kafka"]
     topic: Topic
     group: Topic | None = None
@@ -48,7 +45,7 @@ class KafkaSource(BaseModel):
     session_seconds: Annotated[float, Field(ge=0.5, le=1800)] = 10.0
 
 
-class KafkaSink(BaseModel):
+class KafkaSinkConfig(ConfigTable):
     """`[sink]`: Kafka topics, exactly once for readers of committed records.
 
     Attributes:
@@ -63,10 +60,9 @@ class KafkaSink(BaseModel):
         transaction_seconds: Longest time that one commit may take.
     """
 
-    model_config = _Table
     kind: Literal["kafka"]
     topic: Topic
-    reply_topics: Annotated[list[Topic], Field(max_length=1000)] = []
+    reply_topics: list[Topic] = Field([], max_length=1000)
     ledger: Topic | None = None
     dead_letter: Topic | None = None
     dead_letter_bodies: bool = False
@@ -74,7 +70,7 @@ class KafkaSink(BaseModel):
     transaction_seconds: Annotated[float, Field(ge=1, le=900)] = 30.0
 
 
-class SaslTable(BaseModel):
+class SaslConfig(ConfigTable):
     """`[kafka.sasl]`: name and password for the brokers.
 
     Attributes:
@@ -84,14 +80,13 @@ class SaslTable(BaseModel):
         password: Only from the environment: PERPETUA_KAFKA__SASL__PASSWORD.
     """
 
-    model_config = _Table
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     username: str
     password_file: LocalPath | None = None
     password: SecretStr | None = None
 
 
-class KafkaTable(BaseModel):
+class KafkaConfig(ConfigTable):
     """`[kafka]`: the cluster.
 
     Attributes:
@@ -101,14 +96,13 @@ class KafkaTable(BaseModel):
         request_seconds: Longest time for one request.
     """
 
-    model_config = _Table
     servers: Servers
-    tls: TlsTable | None = None
-    sasl: SaslTable | None = None
+    tls: TlsConfig | None = None
+    sasl: SaslConfig | None = None
     request_seconds: Annotated[float, Field(ge=1, le=300)] = 15.0
 
 
-def check_kafka_topics(source: KafkaSource, sink: KafkaSink) -> None:
+def check_kafka_topics(source: KafkaSourceConfig, sink: KafkaSinkConfig) -> None:
     """Refuse a topic that is used for two things: answers would be taken for queries, or read by the wrong ones.
 
     Refuse Kafka's own topics too: what is written there could change who has which offset.
@@ -116,9 +110,5 @@ def check_kafka_topics(source: KafkaSource, sink: KafkaSink) -> None:
     names = [source.topic, sink.topic, *sink.reply_topics, *filter(None, (sink.ledger, sink.dead_letter, sink.marks))]
     internal = next((name for name in names if name.startswith("__") or not name.strip(".")), None)
     if internal is not None:
-        msg = f"{internal} is Kafka's own, or no name"
-        raise PydanticCustomError("topics", msg)
-    double = next((name for name in names if names.count(name) > 1), None)
-    if double is not None:
-        msg = f"each must be a topic of its own; {double} is named twice"
-        raise PydanticCustomError("topics", msg)
+        raise PydanticCustomError("topics", f"{internal} is Kafka's own, or no name")
+    refuse_repeated(names)

@@ -2,15 +2,14 @@
 
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
 
-from oracle.config.paths import LocalPath
-from oracle.config.tls import TlsTable
+from oracle.config.base import ConfigTable, LocalPath, refuse_repeated
+from oracle.config.tls import TlsConfig
 
-__all__ = ["LoginTable", "MqttSink", "MqttSource", "MqttTable", "Topic", "check_mqtt_topics"]
+__all__ = ["LoginConfig", "MqttConfig", "MqttSinkConfig", "MqttSourceConfig", "Topic", "check_mqtt_topics"]
 
-_Table = ConfigDict(extra="forbid", frozen=True)
 _LONGEST: Final = 65_535
 _LARGEST_PORT: Final = 65_535
 _TOPICS: Final = "a topic of 1 to 65,535 bytes, without + and #, that does not begin with $"
@@ -21,14 +20,13 @@ _FILTERS: Final = "a topic filter: + for one level, # for all that follow, at th
 def _named(topic: str) -> str:
     """Refuse what is no topic of ours to publish to or to subscribe to."""
     if topic.startswith("$share/"):
-        msg = (
+        raise PydanticCustomError(
+            "topic",
             "must not be a shared subscription: a model's queries are one stream in one order, which the broker would "
-            "deal out; serve one daemon for each topic, and use more topics for more daemons"
+            "deal out; serve one daemon for each topic, and use more topics for more daemons",
         )
-        raise PydanticCustomError("topic", msg)
     if not 0 < len(topic.encode()) <= _LONGEST or topic.startswith("$") or set(topic) & set("+#\0"):
-        msg = f"must be {_TOPICS}"
-        raise PydanticCustomError("topic", msg)
+        raise PydanticCustomError("topic", f"must be {_TOPICS}")
     return topic
 
 
@@ -37,11 +35,12 @@ def _filter(wildcard: str) -> str:
     levels = wildcard.split("/")
     whole = all(len(level) == 1 or not set(level) & set("+#") for level in levels) and "#" not in levels[:-1]
     if not whole or "\0" in wildcard or not 0 < len(wildcard.encode()) <= _LONGEST:
-        msg = f"must be {_FILTERS}"
-        raise PydanticCustomError("topic", msg)
+        raise PydanticCustomError("topic", f"must be {_FILTERS}")
     if levels[0] in {"+", "#"} or wildcard.startswith("$"):
-        msg = "must begin with a name, not with a wildcard or $: a query could otherwise have us write to any topic"
-        raise PydanticCustomError("topic", msg)
+        raise PydanticCustomError(
+            "topic",
+            "must begin with a name, not with a wildcard or $: a query could otherwise have us write to any topic",
+        )
     return wildcard
 
 
@@ -59,7 +58,7 @@ Filter = Annotated[str, AfterValidator(_filter), Field(json_schema_extra={"bound
 """An MQTT topic filter."""
 
 
-class MqttSource(BaseModel):
+class MqttSourceConfig(ConfigTable):
     """`[source]`: an MQTT topic, journalled on this machine before it is acknowledged.
 
     Attributes:
@@ -71,7 +70,6 @@ class MqttSource(BaseModel):
         message_bytes: Largest packet that the broker may send us; it drops larger ones without telling anybody.
     """
 
-    model_config = _Table
     kind: Literal["mqtt"]
     topic: Topic
     journal: LocalPath | None = None
@@ -80,7 +78,7 @@ class MqttSource(BaseModel):
     message_bytes: Annotated[int, Field(ge=1 << 12, le=268_435_455)] = 1 << 20
 
 
-class MqttSink(BaseModel):
+class MqttSinkConfig(ConfigTable):
     """`[sink]`: MQTT topics, at least once, repeats byte-identical.
 
     Attributes:
@@ -97,10 +95,9 @@ class MqttSink(BaseModel):
             memory.
     """
 
-    model_config = _Table
     kind: Literal["mqtt"]
     topic: Topic
-    reply_topics: Annotated[list[Filter], Field(max_length=1000)] = []
+    reply_topics: list[Filter] = Field([], max_length=1000)
     reply_levels: Annotated[int, Field(ge=1, le=65_535, json_schema_extra={"unit": "levels"})] = 128
     reply_bytes: Annotated[int, Field(ge=1, le=65_535)] = 1024
     ledger: Topic | None = None
@@ -110,7 +107,7 @@ class MqttSink(BaseModel):
     outbox_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] = 1 << 28
 
 
-class LoginTable(BaseModel):
+class LoginConfig(ConfigTable):
     """`[mqtt.login]`: name and password for the broker. They are sent as they are: use TLS with them.
 
     Attributes:
@@ -119,13 +116,12 @@ class LoginTable(BaseModel):
         password: Only from the environment: PERPETUA_MQTT__LOGIN__PASSWORD.
     """
 
-    model_config = _Table
     username: Annotated[str, Field(min_length=1)]
     password_file: LocalPath | None = None
     password: SecretStr | None = None
 
 
-class MqttTable(BaseModel):
+class MqttConfig(ConfigTable):
     """`[mqtt]`: the broker.
 
     Attributes:
@@ -138,7 +134,6 @@ class MqttTable(BaseModel):
         request_seconds: Longest time for one request.
     """
 
-    model_config = _Table
     server: Annotated[
         str,
         Field(
@@ -149,17 +144,14 @@ class MqttTable(BaseModel):
     client_id: (
         Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,128}$", json_schema_extra={"bound": _CLIENTS})] | None
     ) = None
-    tls: TlsTable | None = None
-    login: LoginTable | None = None
+    tls: TlsConfig | None = None
+    login: LoginConfig | None = None
     keepalive_seconds: Annotated[int, Field(ge=5, le=65_535)] = 20
     session_seconds: Annotated[int, Field(ge=60, le=2**32 - 1)] = 7 * 24 * 3600
     request_seconds: Annotated[float, Field(ge=1, le=300)] = 10.0
 
 
-def check_mqtt_topics(source: MqttSource, sink: MqttSink) -> None:
+def check_mqtt_topics(source: MqttSourceConfig, sink: MqttSinkConfig) -> None:
     """Refuse a topic that is used for two things: answers would be taken for queries, or read by the wrong ones."""
     names = [source.topic, sink.topic, *filter(None, (sink.ledger, sink.dead_letter, sink.status))]
-    double = next((name for name in names if names.count(name) > 1), None)
-    if double is not None:
-        msg = f"each must be a topic of its own; {double} is named twice"
-        raise PydanticCustomError("topics", msg)
+    refuse_repeated(names)

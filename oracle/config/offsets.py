@@ -28,6 +28,5 @@ def _number(given: object) -> int:
     """Return an offset or a partition, which are text as a TOML table's keys and in the environment."""
     number = int(given) if isinstance(given, str) and given.isascii() and given.isdecimal() else given
     if isinstance(number, bool) or not isinstance(number, int) or number not in _OFFSETS:
-        msg = f"must be {OFFSETS}"
-        raise PydanticCustomError("offset", msg)
+        raise PydanticCustomError("offset", f"must be {OFFSETS}")
     return number

@@ -1,13 +1,11 @@
 """`[kafka.tls]` and `[mqtt.tls]`: TLS to the brokers."""
 
-from pydantic import BaseModel, ConfigDict
+from oracle.config.base import ConfigTable, LocalPath
 
-from oracle.config.paths import LocalPath
-
-__all__ = ["TlsTable"]
+__all__ = ["TlsConfig"]
 
 
-class TlsTable(BaseModel):
+class TlsConfig(ConfigTable):
     """TLS to the brokers.
 
     Attributes:
@@ -18,7 +16,6 @@ class TlsTable(BaseModel):
         check_hostname: Whether a broker's certificate must name its host.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     ca_file: LocalPath | None = None
     certificate_file: LocalPath | None = None
     key_file: LocalPath | None = None

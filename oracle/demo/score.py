@@ -92,8 +92,7 @@ def score(
         DataError: There are none, or not one answer to each query.
     """
     if not len(truth) or any(len(part) != len(truth) for part in (times, labels, phases)):
-        msg = f"answers: {len(labels)} for {len(truth)} queries"
-        raise DataError(msg)
+        raise DataError(f"answers: {len(labels)} for {len(truth)} queries")
     return Score(times, truth, labels, phases)
 
 
@@ -108,13 +107,11 @@ def score_files(answers: Path, truth: Path) -> Score:
             b"[" + answers.read_bytes().rstrip(b"\n").replace(b"\n", b",") + b"]", type=list[_Answer]
         )
     except msgspec.MsgspecError as exc:
-        msg = f"{answers}: a line is not an answer"
-        raise DataError(msg) from exc
+        raise DataError(f"{answers}: a line is not an answer") from exc
     table = pyarrow.parquet.read_table(truth)
     in_order = [answer.id for answer in given] == table["id"].to_pylist()
     if not in_order or [answer.round for answer in given] != list(range(len(given))):
-        msg = f"{answers}: not one answer to each query, in order"
-        raise DataError(msg)
+        raise DataError(f"{answers}: not one answer to each query, in order")
     return score(
         table["time"].to_numpy(),
         table["label"].to_numpy(),

@@ -23,6 +23,9 @@ __all__ = ["causes"]
 _SELDOM: Final = 0.05
 """A label that is given less often than this part of its share is never given, for all that it is worth."""
 
+_RARE: Final = 0.25
+"""Share of the rows below which a label is called rare."""
+
 _UNFIT: Final = 0.25
 """Part of the bound that labels which no box fits may take before they are named."""
 
@@ -51,6 +54,7 @@ def causes(
     allowed = promise.bound + (stump or 0.0)
     yield from _rare(allowed, trial, tables[1])
     yield from _useless(trial, others[0])
+    yield from _shared(*tables)
     yield from _unlike(plan, promise, *tables)
     yield from _unsteady(promise, allowed, trial)
 
@@ -61,8 +65,8 @@ def _unfit(plan: Plan, promise: Promise, box: Baseline | None, rows: int) -> Ite
         return
     if interval(box.fit, rows)[0] > _UNFIT * promise.bound:
         yield (
-            f"labels that no box fits: the best box that was found gets {box.fit:.2%} of the training rows wrong "
-            f"itself, and {box.error:.2%} of the test rows; the promise is for labels of which it gets none wrong"
+            f"labels that no box fits: the best box found gets {box.fit:.2%} of the training rows wrong, and "
+            f"{box.error:.2%} of the test rows; the promise is for labels that some box fits without error"
         )
 
 
@@ -94,13 +98,29 @@ def _rare(allowed: float, trial: Trial, test: Table) -> Iterator[str]:
     label = int(share < 0.5)  # noqa: PLR2004 -- the rarer label
     rare, given = min(share, 1.0 - share), ones if label else 1.0 - ones
     if rare <= allowed:
+        name = "a rare label" if rare < _RARE else "a promise that says little"
         yield (
-            f"a rare label: {label} is right for {rare:.2%} only, so never giving it keeps the promise too: it allows "
-            f"{allowed:.2%}"
+            f"{name}: {label} is right for only {rare:.2%} of the test rows, and the promise allows {allowed:.2%} of "
+            f"wrong answers, so always answering {1 - label} would keep it, too"
         )
     if min(ones, 1.0 - ones) == 0.0 or given < _SELDOM * rare:
         says, part = round(ones), max(ones, 1.0 - ones)
         yield f"it says {says} to {'all' if part == 1.0 else 'nearly all'} queries, whatever they are ({part:.2%})"
+
+
+def _shared(train: Table, test: Table) -> Iterator[str]:
+    """Yield that test rows are training rows: more often than training rows repeat each other."""
+    rows = np.concatenate([np.column_stack([table.features + 0.0, table.labels]) for table in (train, test)])
+    count = len(train.labels)
+    _, which = np.unique(rows, axis=0, return_inverse=True)
+    times = np.bincount(which[:count], minlength=which.max() + 1)
+    both, repeated = int((times[which[count:]] > 0).sum()), int((times[which[:count]] > 1).sum())
+    if interval(both / len(test.labels), len(test.labels))[0] > interval(repeated / count, count)[1]:
+        yield (
+            f"test rows that are training rows: {both:,} of {len(test.labels):,} are in both files, where "
+            f"{round(repeated / count * len(test.labels)):,} would be if the files had no row in common but by chance; "
+            "take rows to test on that the model is not trained on"
+        )
 
 
 def _useless(trial: Trial, majority: Baseline) -> Iterator[str]:

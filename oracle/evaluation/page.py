@@ -12,9 +12,7 @@ __all__ = ["page"]
 _LEFT, _ROW, _HEIGHT, _FOOT = 300, 26, 180, 40
 _TICKS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _MOST_TICKS: Final = 5
-_LEGEND: Final = (
-    ". A dot is the error of a stretch of rounds, the bar its interval; a broken line is what was promised."
-)
+_LEGEND: Final = ". A dot is the error over a stretch of rounds, the bar its interval; the dashed line is the promise."
 _PROMISED: Final = "stroke='var(--bad)' stroke-dasharray='5 4'"
 
 
@@ -26,8 +24,8 @@ def page(report: Report) -> str:
         warning,
         f"<h1>{escape(report.model)}: wrong on {report.error:.2%}</h1><p>{escape(_seen(report))}</p>",
         f"<h2>What was promised</h2>{_promised(report)}",
-        f"<h2>What the rows do not meet</h2><ul>{found or '<li>nothing was found'}</ul>",
-        f"<h2>Beside others, on the same rows</h2>{_bars(report)}{_others(report)}",
+        f"<h2>Conditions that the rows break</h2><ul>{found or '<li>none was found'}</ul>",
+        f"<h2>Other learners on the same rows</h2>{_bars(report)}{_others(report)}",
         f"<h2>Over the rounds</h2><p class=soft>{escape(report.order)}{_LEGEND}</p>{_course(report)}{_phases(report)}",
         f"<h2>What each side was given</h2>{_sides(report)}" if report.sides else "",
         warning,
@@ -36,7 +34,7 @@ def page(report: Report) -> str:
 
 
 def _seen(report: Report) -> str:
-    wrongs = f"{report.false_positives:.2%} say 1 and should say 0, {report.false_negatives:.2%} say 0 and should say 1"
+    wrongs = f"{report.false_positives:.2%} wrongly say 1, {report.false_negatives:.2%} wrongly say 0"
     which = f"Predictor {report.predictor}, epsilon {report.epsilon:g}, delta {report.delta:g}"
     return f"{report.low:.2%} to {report.high:.2%} ({report.interval}); {wrongs}. {which}."
 
@@ -71,7 +69,7 @@ def _bars(report: Report) -> str:
     parts.append(_line(low, middle, high, middle, "stroke='var(--ink)' stroke-width=2"))
     at = _LEFT + report.limit * scale
     parts.append(_line(at, 0, at, height, _PROMISED))
-    return _drawing(height, "errors beside each other; the broken line is what was promised", parts)
+    return _drawing(height, "errors side by side; the dashed line is the promise", parts)
 
 
 def _course(report: Report) -> str:

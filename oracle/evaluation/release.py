@@ -81,8 +81,9 @@ def cost_of(plan: Plan, epsilon: float) -> Cost:
     if not _LEAST <= epsilon <= _MOST:  # also for NaN
         raise InputError("--release", epsilon, f"must be from {_LEAST:g} to {_MOST:g}")
     if plan.nominal or not plan.protects_queries:
-        msg = f"--release: what a trial of profile {plan.profile} costs is not proved, so its score cannot be released"
-        raise RefusedError(msg)
+        raise RefusedError(
+            f"--release: what a trial of profile {plan.profile} costs is not proved, so its score cannot be released"
+        )
     return Cost(plan.epsilon, _own(plan) + epsilon, plan.phases[0].delta)
 
 
@@ -107,8 +108,7 @@ def check_release(rows: int, order: NDArray[np.int64]) -> None:
         RefusedError: It does.
     """
     if len(order) > rows or len(np.unique(order)) < len(order):
-        msg = f"--release: each of the {rows:,} test rows may be asked once only (--rounds, --order)"
-        raise RefusedError(msg)
+        raise RefusedError(f"--release: each of the {rows:,} test rows may be asked once only (--rounds, --order)")
 
 
 def release(plan: Plan, trial: Trial, epsilon: float, data: str, bits: BitSource | None = None) -> ScoreReleased:

@@ -12,11 +12,11 @@ from oracle.planning.promise import Promise
 
 __all__ = ["INTERVAL", "NOT_PRIVATE", "Report", "report_of"]
 
-NOT_PRIVATE = "Not private: do not publish. It is made from the rows as they are, for their owner's eyes."
+NOT_PRIVATE = "Not private: do not publish. It is computed from the rows themselves, for their owner only."
 INTERVAL = "95 % interval of Clopper and Pearson (1934), by the test rows that were asked"
 _UNEXPLAINED = (
-    "no condition that these rows can show to be broken: run it again, as a key can miss the promise by chance (its "
-    "probability is above); where it stays so, features may depend on each other, or sides starve in a later phase"
+    "nothing that these rows can show: run it again, as a key can miss the promise by chance (with the probability "
+    "above); if it persists, features may depend on each other, or sides may starve in a later phase"
 )
 
 
@@ -77,7 +77,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def verdict(self) -> str:
         """Whether the promise was kept, in words."""
         if self.kept and self.error > self.limit:
-            return "may be kept: more is wrong than promised, but too few test rows were asked to tell it from chance"
+            return "may be kept: the error is above the promise, but with so few test rows it may be chance"
         return "kept" if self.kept else "not kept"
 
 

@@ -191,8 +191,7 @@ def run_trial(
     """
     train, test = tables
     if not len(test.labels):
-        msg = "data: there is no test row"
-        raise DataError(msg)
+        raise DataError("data: there are no test rows")
     trainer = new_trainer(plan, secret)
     for start in range(0, len(train.labels), _BATCH):
         rows = slice(start, start + _BATCH)

@@ -7,9 +7,8 @@ from connectors.local.commitfile import DurableCommitFile
 from connectors.local.jsonl import JsonlSink, JsonlSource
 from connectors.local.parquet_sink import ParquetSink
 from connectors.local.parquet_source import ParquetSource
-from connectors.local.stdio import StdinSource as StandardInput
-from connectors.local.stdio import StdoutSink as StandardOutput
-from oracle.config.daemon import Config, FileSink, FileSource, StateTable, StdoutSink
+from connectors.local.stdio import StdinSource, StdoutSink
+from oracle.config.daemon import Config, FileSinkConfig, FileSourceConfig, StateConfig, StdoutSinkConfig
 from oracle.errors import InputError, MisplacedError, StateError
 from oracle.hosting.file_kinds import MessageSettings, check_messages
 from oracle.hosting.overlaps import refuse_overlap
@@ -33,7 +32,7 @@ __all__ = [
 ]
 
 
-def open_store(table: StateTable) -> tuple[FolderStore, Plan]:
+def open_store(table: StateConfig) -> tuple[FolderStore, Plan]:
     """Lock the state folder of one shard and read its plan.
 
     Raises:
@@ -58,14 +57,14 @@ def open_source(config: Config, plan: Plan) -> Source:
     Bodies are cut behind the plan's limits, so that an endless line costs no memory.
     """
     match config.source:
-        case FileSource(kind="jsonl"):
+        case FileSourceConfig(kind="jsonl"):
             return JsonlSource(config.source.path, follow=config.source.follow, body_limit=plan.limits.body_bytes)
-        case FileSource():
+        case FileSourceConfig():
             path, rows = config.source.path, config.source.rows_per_message
             check_messages(plan, path, rows, MessageSettings())
             return ParquetSource(path, rows_per_message=rows)
         case _:
-            return StandardInput(body_limit=plan.limits.body_bytes)
+            return StdinSource(body_limit=plan.limits.body_bytes)
 
 
 def open_sink(config: Config) -> Sink:
@@ -98,17 +97,17 @@ def inspect_sink(config: Config, reached: Placed) -> None:
     sink.inspect()
 
 
-def _sink(config: Config) -> JsonlSink | ParquetSink | StandardOutput:
+def _sink(config: Config) -> JsonlSink | ParquetSink | StdoutSink:
     table = config.sink
-    sink: JsonlSink | ParquetSink | StandardOutput
+    sink: JsonlSink | ParquetSink | StdoutSink
     match table:
-        case FileSink(kind="jsonl"):
+        case FileSinkConfig(kind="jsonl"):
             sink = JsonlSink(table.path, ledger_path=table.ledger, dead_letter_path=table.dead_letter)
-        case FileSink():
+        case FileSinkConfig():
             sink = ParquetSink(table.path, ledger_path=table.ledger, dead_letter_path=table.dead_letter)
-        case StdoutSink():
+        case StdoutSinkConfig():
             record = config.state.folder / _STDOUT
-            sink = StandardOutput(record, ledger_path=table.ledger, dead_letter_path=table.dead_letter)
+            sink = StdoutSink(record, ledger_path=table.ledger, dead_letter_path=table.dead_letter)
         case _:
             raise InputError("sink.kind", table.kind, "must be a file or standard output for this")
     refuse_overlap(config, sink.paths())
@@ -118,7 +117,7 @@ def _sink(config: Config) -> JsonlSink | ParquetSink | StandardOutput:
 def stream_end(config: Config) -> int | None:
     """Return the position at which the source ends, where that is known beforehand: for progress only."""
     source = config.source
-    if isinstance(source, FileSource) and source.kind == "jsonl" and not source.follow and source.path.is_file():
+    if isinstance(source, FileSourceConfig) and source.kind == "jsonl" and not source.follow and source.path.is_file():
         return source.path.stat().st_size
     return None
 
@@ -133,5 +132,5 @@ def last_commit(config: Config) -> Committed | None:
 
 def _record_of(config: Config) -> Path:
     """Return where the sink's commit record is."""
-    path = config.sink.path if isinstance(config.sink, FileSink) else None
+    path = config.sink.path if isinstance(config.sink, FileSinkConfig) else None
     return config.state.folder / _STDOUT if path is None else path.with_name(path.name + ".commit")

@@ -4,7 +4,7 @@ from typing import Final
 
 from connectors.kafka.settings import KafkaSettings, Sasl, Security
 from oracle.config.credentials import secret_of, tls_of
-from oracle.config.daemon import Config, KafkaSink, KafkaSource, SaslTable
+from oracle.config.daemon import Config, KafkaSinkConfig, KafkaSourceConfig, SaslConfig
 from oracle.errors import InputError
 from oracle.planning.plan import Plan
 
@@ -33,7 +33,7 @@ def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
         StorageError: A password file cannot be read.
     """
     source, sink, kafka = config.source, config.sink, config.kafka
-    if not isinstance(source, KafkaSource) or not isinstance(sink, KafkaSink) or kafka is None:
+    if not isinstance(source, KafkaSourceConfig) or not isinstance(sink, KafkaSinkConfig) or kafka is None:
         raise InputError("source.kind", config.source.kind, 'must be "kafka" for this')
     group = source.group or f"perpetua-{plan.name}"
     return KafkaSettings(
@@ -58,7 +58,7 @@ def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
     )
 
 
-def sasl_of(table: SaslTable | None) -> Sasl | None:
+def sasl_of(table: SaslConfig | None) -> Sasl | None:
     """Return what the connector is told about name and password.
 
     Raises:

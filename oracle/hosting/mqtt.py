@@ -15,9 +15,9 @@ from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.settings import Login, MqttSettings
 from connectors.mqtt.sink import MqttSink
 from connectors.mqtt.source import MqttSource
-from oracle.config import mqtt as config_mqtt
 from oracle.config.credentials import secret_of, tls_of
 from oracle.config.daemon import Config
+from oracle.config.mqtt import LoginConfig, MqttConfig, MqttSinkConfig, MqttSourceConfig
 from oracle.errors import BusError, InputError, MisplacedError, RefusedError, StateError
 from oracle.hosting.kafka_settings import largest_reply
 from oracle.planning.plan import Plan
@@ -78,20 +78,20 @@ def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
     )
 
 
-def _largest_note(plan: Plan, sink: config_mqtt.MqttSink) -> int:
+def _largest_note(plan: Plan, sink: MqttSinkConfig) -> int:
     """Return the bytes of the largest note on a rejected message, which may hold it in base64."""
     kept = max(plan.limits.body_bytes, plan.limits.batch_bytes) + 1
     return 4 * kept // 3 + _NOTE if sink.dead_letter is not None and sink.dead_letter_bodies else 0
 
 
-def _tables(config: Config) -> tuple[config_mqtt.MqttSource, config_mqtt.MqttSink, config_mqtt.MqttTable]:
+def _tables(config: Config) -> tuple[MqttSourceConfig, MqttSinkConfig, MqttConfig]:
     source, sink, mqtt = config.source, config.sink, config.mqtt
-    if not isinstance(source, config_mqtt.MqttSource) or not isinstance(sink, config_mqtt.MqttSink) or mqtt is None:
+    if not isinstance(source, MqttSourceConfig) or not isinstance(sink, MqttSinkConfig) or mqtt is None:
         raise InputError("source.kind", config.source.kind, 'must be "mqtt" for this')
     return source, sink, mqtt
 
 
-def login_of(table: config_mqtt.LoginTable | None) -> Login | None:
+def login_of(table: LoginConfig | None) -> Login | None:
     """Return what the connector is told about name and password.
 
     Raises:

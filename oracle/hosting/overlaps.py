@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from connectors.local.paths import same_file
-from oracle.config.daemon import Config, FileSource
+from oracle.config.daemon import Config, FileSourceConfig
 from oracle.errors import InputError
 from oracle.state.forks import forks_path
 
@@ -27,7 +27,7 @@ def refuse_overlap(config: Config, sink_paths: Mapping[str, Path]) -> None:
         InputError: One of them is the source, lies in it or around it, or is the state's.
     """
     for name, path in sink_paths.items():
-        if isinstance(config.source, FileSource) and _holds(path, config.source.path):
+        if isinstance(config.source, FileSourceConfig) and _holds(path, config.source.path):
             raise InputError(
                 name, str(path), "is source.path too; what is not of the sink's own would be cut off, and be lost"
             )

@@ -13,7 +13,7 @@ from typing import Final
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from oracle.config.web import WebTable
+from oracle.config.web import WebConfig
 from oracle.errors import InputError
 from oracle.telemetry.health import Health
 from oracle.telemetry.library_logs import LibraryLog, hear_client
@@ -39,8 +39,8 @@ _STOP_SECONDS: Final = 2
 _STOP_TIMEOUT: Final = 5.0
 
 
-def listen(table: WebTable) -> socket.socket:
-    """Return a socket that listens at the address of `[web]`.
+def listen(table: WebConfig) -> socket.socket:
+    """Return a listening socket at the address of `[web]`.
 
     Raises:
         InputError: The address is not this machine's, or the port is in use.
@@ -64,7 +64,7 @@ def listen(table: WebTable) -> socket.socket:
 
 @contextlib.asynccontextmanager
 async def serving(
-    table: WebTable, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
+    table: WebConfig, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
 ) -> AsyncIterator[None]:
     """Serve the registry's records over HTTP until the context is left.
 

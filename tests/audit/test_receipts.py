@@ -11,7 +11,7 @@ from oracle.accounting.ledger import PhaseEnded, SideRearmed
 from oracle.accounting.ledger import decode as ledger_event
 from oracle.audit.learners import LEARNERS
 from oracle.cli.main import app
-from oracle.cli.serve import command as serve
+from oracle.cli.serve import process as serve
 from oracle.errors import InputError, KeyFileError, StateError, StorageError
 from oracle.planning.kinds import decode_plan
 from oracle.receipts.keys import public_key_path, read_public_key, signing_key

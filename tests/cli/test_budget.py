@@ -118,7 +118,7 @@ def test_passed_budgets_are_told_by_the_exit_code(cli, named, rows, tmp_path):
         assert (tmp_path / name / "of.jsonl").exists()
     result = cli("budget", tmp_path / "a" / "of.jsonl", tmp_path / "b" / "of.jsonl")
     assert result.code == 1
-    assert "epsilon has passed what is declared" in result.out
+    assert "epsilon: more is spent than the budget declares" in result.out
 
 
 @pytest.mark.parametrize(

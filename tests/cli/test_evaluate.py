@@ -126,7 +126,7 @@ def test_a_box_that_fits_is_found(cli, case, more):
             {"rule": lambda rows, _: rows[:, 0] > 2.5},
             "`init` makes no state of these rows, which pay for its count: a side",
         ),
-        ({"rule": _flipped, "predictor": "stumps"}, "a rare label: 1 is right for 4"),
+        ({"rule": _flipped, "predictor": "stumps"}, "a promise that says little: 1 is right for only 4"),
         ({"rule": _box, "shift": 1.4}, "the test rows are not like the training rows: on a their distributions"),
         ({"rule": _box, "shift": 0.7}, "the test rows are not like the training rows: "),
         ({"rule": lambda rows, generator: generator.random(len(rows)) < 0.04}, "it is no better than always 0"),
@@ -150,7 +150,7 @@ def test_few_test_rows_cannot_tell(cli, case, tmp_path):
     pyarrow.parquet.write_table(table.set_column(2, "label", [wrong]), tmp_path / "test.parquet")
     result = cli(*arguments)
     assert result.code == 0
-    assert "promise       may be kept: more is wrong than promised, but too few test rows" in result.out
+    assert "promise       may be kept: the error is above the promise, but with so few test rows" in result.out
     assert "later ones" not in result.out
 
 
@@ -242,7 +242,8 @@ def test_a_released_score(cli, sale, tmp_path):
         assert "a test row pays      epsilon 8.5, delta" in result.err
         assert "a training row pays  epsilon 8, delta" in result.err
         assert 'of the data "patients"' in result.err
-    text = cli(*sale).out
+    text, spent = cli(*sale).out, cli("budget", tmp_path / "scores.jsonl").out
+    assert re.search(r"spent in all +25\.5 .*\nbudget +not declared +not declared", spent)
     assert "This may be published, and nothing above:\n  case: wrong on " in text
 
 
@@ -296,7 +297,7 @@ def test_refusals(refused, case, tmp_path):
     assert "data: fewer rows than model.examples" in refused(2, *arguments)
     pa.parquet.write_table(table, tmp_path / "train.parquet")
     pa.parquet.write_table(table.slice(0, 0), tmp_path / "test.parquet")
-    assert "there is no test row" in refused(2, *arguments)
+    assert "there are no test rows" in refused(2, *arguments)
     path = tmp_path / "model.toml"
     text = path.read_text().replace('"rectangles"', '"bisection"\nrounds = 1000').replace("alpha = 0.4", "")
     path.write_text(re.sub("bounds = .*", "", text))

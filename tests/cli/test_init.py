@@ -129,24 +129,23 @@ def test_too_few_declared_examples(refused, model, tmp_path, rows):
     assert "model.examples = 60" in refused(2, "init", model(60), "--data", rows, "--state", tmp_path / "state")
 
 
-_BAD = [
-    ("nan", "a", float("nan"), ".parquet", 2, "column a: every value must be a finite number"),
-    ("infinity", "a", float("inf"), ".csv", 2, "column a: every value must be a finite number"),
-    ("null", "a", None, ".csv", 2, "column a: every row must have a value"),
-    ("null", "a", None, ".parquet", 2, "column a: every row must have a value"),
-    ("no label", "label", None, ".csv", 2, "column label: every row must have a label"),
-    ("no label", "label", None, ".parquet", 2, "column label: every row must have a label"),
-]
-
-
-@pytest.mark.parametrize(("name", "column", "value", "suffix", "code", "message"), _BAD)
-def test_bad_value(refused, model, tmp_path, name, column, value, suffix, code, message):  # noqa: PLR0913, PLR0917
+@pytest.mark.parametrize(
+    ("column", "value", "suffix", "message"),
+    [
+        ("a", float("nan"), ".parquet", "column a: every value must be a finite number"),
+        ("a", float("inf"), ".csv", "column a: every value must be a finite number"),
+        ("a", None, ".csv", "column a: every row must have a value"),
+        ("a", None, ".parquet", "column a: every row must have a value"),
+        ("label", None, ".csv", "column label: every row must have a label"),
+        ("label", None, ".parquet", "column label: every row must have a label"),
+    ],
+)
+def test_bad_value(refused, model, tmp_path, column, value, suffix, message):  # noqa: PLR0913, PLR0917
     """One bad value in the last row: its column and the rule are named, and no state is made."""
-    assert name
     columns = {key: values[:6_000] for key, values in _columns().items()}
     columns[column] = [*columns[column][:-1], value]
     rows = _write(tmp_path / f"rows{suffix}", columns)
-    assert message in refused(code, "init", model(), "--data", rows, "--state", tmp_path / "state")
+    assert message in refused(2, "init", model(), "--data", rows, "--state", tmp_path / "state")
     assert not (tmp_path / "state").exists()
 
 

@@ -87,8 +87,9 @@ def _piped(arguments, reads):
         return process.wait(PATIENCE), process.stderr.read().decode()
 
 
-@pytest.mark.parametrize("reads", [0, 10])
-@pytest.mark.parametrize("arguments", [("--help",), ("plan", "--json"), ("status",)])
+@pytest.mark.parametrize(
+    ("arguments", "reads"), [(("--help",), 0), (("--help",), 10), (("plan", "--json"), 10), (("status",), 0)]
+)
 def test_reader_that_goes_away(tmp_path, model, arguments, reads):
     """As with `| head`: no traceback and no complaint, whether it read anything or not."""
     if arguments[0] == "plan":

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from oracle.cli.serve.web import watched
-from oracle.config.web import WebTable
+from oracle.cli.serve.web import web_beside
+from oracle.config.web import WebConfig
 from oracle.errors import LogDivergedError
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
@@ -86,7 +86,7 @@ def _samples(text):
     }
 
 
-def test_a_watched_daemon(state):
+def test_a_daemon_with_a_web_server(state):
     """Ready with all answers given; its metrics are what the files show; then the folder goes, and it says so."""
     write_log(state, 1000)
     with _Served(state, _config(state, source={"follow": True})) as served:
@@ -117,11 +117,11 @@ def test_a_watched_daemon(state):
         assert served.stop() == 0
 
 
-def test_a_diverged_log_can_be_scraped_before_the_process_ends(state):
+def test_a_diverged_log_can_be_scraped_before_the_process_ends(cli, state):
     """The process shows what stopped it until it is told to stop, or for a while, and ends with code 3 all the same."""
     log = write_log(state, 300)
     shutil.copytree(state / "state", state / "old")
-    assert perpetua("serve", _config(state)).returncode == 0
+    assert cli("serve", _config(state)).code == 0
     shutil.rmtree(state / "state")
     (state / "old").rename(state / "state")
     first, *rest = log.read_bytes().splitlines(keepends=True)
@@ -140,15 +140,15 @@ def test_a_diverged_log_can_be_scraped_before_the_process_ends(state):
 async def test_a_diverged_log_is_shown_for_a_while(tmp_path, monkeypatch, draining, shown):
     """It ends by itself; a process that was told to stop does not wait, nor one without a web server."""
     monkeypatch.setattr("oracle.cli.serve.web._SHOWN_SECONDS", 0.2)
-    for table in (WebTable(port=0), None):
-        board = Registry(long_plan(), PublicLog(io.StringIO()), version="test")
-        board.shard(0)
+    for table in (WebConfig(port=0), None):
+        registry = Registry(long_plan(), PublicLog(io.StringIO()), version="test")
+        registry.shard(0)
         if draining:
-            board.draining("SIGTERM")
+            registry.draining("SIGTERM")
         with pytest.raises(LogDivergedError):
-            async with watched(table, board, lambda _shard: tmp_path, PublicLog(io.StringIO())):
+            async with web_beside(table, registry, lambda _shard: tmp_path, PublicLog(io.StringIO())):
                 raise LogDivergedError("log diverged")
-        assert board.telemetry.shards[0].divergences == (shown if table else 0)
+        assert registry.telemetry.shards[0].divergences == (shown if table else 0)
 
 
 def test_ready_only_when_restored(state):
@@ -172,7 +172,7 @@ def test_ready_only_when_restored(state):
         served.until(lambda: _samples(served.ask("/metrics").text).get(("perpetua_rounds_total", "")) == 200)
 
 
-def test_watching_changes_no_answer(state):
+def test_watching_changes_no_answer(cli, state):
     """Answers, ledger and mark of a daemon that is scraped all the time are those of one without a web server."""
     write_log(state, 3000)
     shutil.copytree(state / "state", state / "twin")
@@ -182,7 +182,7 @@ def test_watching_changes_no_answer(state):
         state={"folder": str(state / "twin")},
         sink={"path": str(state / "plain.jsonl"), "ledger": str(state / "plain-ledger.jsonl")},
     )
-    assert perpetua("serve", plain).returncode == 0
+    assert cli("serve", plain).code == 0
     with _Served(state, _config(state, source={"follow": True}, service={"batch_rows": 50})) as served:
         answers = state / "out.jsonl"
         while not answers.exists() or answers.read_bytes().count(b"\n") < 3000:
@@ -193,27 +193,27 @@ def test_watching_changes_no_answer(state):
     assert (state / "ledger.jsonl").read_bytes() == (state / "plain-ledger.jsonl").read_bytes()
 
 
-def test_port_that_is_taken(state):
+def test_port_that_is_taken(cli, state):
     """One clear line, exit 2, and nothing was answered."""
     write_log(state, 10)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        done = perpetua("serve", _config(state, web={"port": port}))
-    assert done.returncode == 2
-    assert f"web.port = {port}: in use by another process at 127.0.0.1" in done.stderr.decode().splitlines()[-1]
+        done = cli("serve", _config(state, web={"port": port}))
+    assert done.code == 2
+    assert f"web.port = {port}: in use by another process at 127.0.0.1" in done.err.splitlines()[-1]
     assert not (state / "out.jsonl").exists() or (state / "out.jsonl").read_bytes() == b""
 
 
-def test_token_that_others_can_read(state):
+def test_token_that_others_can_read(cli, state):
     """It is refused before anything is served."""
     write_log(state, 10)
     token = state / "token"
     token.write_text("s3cret-of-the-site")
     token.chmod(0o644)
-    done = perpetua("serve", _config(state, web={"token_file": str(token)}))
-    assert done.returncode == 2
-    assert "chmod 600" in done.stderr.decode().splitlines()[-1]
-    assert b"s3cret-of-the-site" not in done.stderr
+    done = cli("serve", _config(state, web={"token_file": str(token)}))
+    assert done.code == 2
+    assert "chmod 600" in done.err.splitlines()[-1]
+    assert "s3cret-of-the-site" not in done.err
 
 
 def _web_findings(cli, config):

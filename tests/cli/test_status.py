@@ -117,6 +117,7 @@ def test_the_promise_is_printed_whole(cli, tmp_path, predictor):
     for told in (f"at most {promise.bound:.4f}", promise.beyond, promise.basis, *missed, *promise.conditions):
         assert told in text
     assert ("re-armed" in text) == (predictor in {"rectangles", "stumps"})
+    assert "forks         other logs answered from this state" in text
     assert ("phase " in text) == (predictor != "classical")
     assert f"predictor {predictor}" in re.sub(" +", " ", text)
 

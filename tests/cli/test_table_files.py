@@ -96,6 +96,11 @@ def test_every_format_holds_the_same_rows(tmp_path, monkeypatch, kind, piped):
         ("rows.csv", "a,label\n1,1\nsecret77\n", "cannot be read as csv: a row has 1 fields, and the header 2"),
         ("rows.tsv", "", "cannot be read as tsv: it is empty"),
         ("rows.tsv", "a\tlabel\n1\t1\nsecret77\t1\n", "column a: holds something that is not a number"),
+        (
+            "rows.csv",
+            "a;label\n1.5;1\n77,5;1\n",
+            "is not a number; the first is in row 2; write numbers with a decimal",
+        ),
         ("rows.csv", "77,State-gov\n1,0\n", "its first line looks like a row, not like a header; column"),
         ("rows.csv", "a,label\n" + "0.5,1\n" * 6_001, "column label: all rows have the same label"),
         ("rows.csv", "a,label\n" + "0.5,0\n" * 6_001 + "0.5,1\n", "column label: all rows have the same label"),

@@ -1,21 +1,20 @@
-import os
 from pathlib import Path
 
 import pytest
 
-from oracle.config.daemon import Config, FileSink, FileSource, StdinSource, StdoutSink, load_config
+from oracle.config.daemon import (
+    Config,
+    FileSinkConfig,
+    FileSourceConfig,
+    StdinSourceConfig,
+    StdoutSinkConfig,
+    load_config,
+)
 from oracle.errors import InputError, SourceError
 from tests.support.folders import write_config
 
 _SOURCES = "must be one of jsonl, parquet, stdin, kafka and mqtt"
 _PIPES = '[state]\nfolder = "s"\n[source]\nkind = "stdin"\n[sink]\nkind = "stdout"\n'
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_tester(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith("PERPETUA_"):
-            monkeypatch.delenv(name)
 
 
 def _load(folder: Path, text: str) -> Config:
@@ -49,15 +48,15 @@ def test_whole_file(tmp_path):
     here = Path.cwd()
     assert (config.state.folder, config.state.key_path, config.state.snapshot_rounds) == (here / "st", here / "k", 7)
     assert config.state.snapshot_seconds == 60.0
-    assert config.source == FileSource(kind="parquet", path=Path("q.parquet"), rows_per_message=100)
-    assert config.sink == FileSink(kind="parquet", path=Path("out.parquet"), dead_letter=Path("dead.jsonl"))
+    assert config.source == FileSourceConfig(kind="parquet", path=Path("q.parquet"), rows_per_message=100)
+    assert config.sink == FileSinkConfig(kind="parquet", path=Path("out.parquet"), dead_letter=Path("dead.jsonl"))
     assert (config.service.batch_rows, config.service.log, config.service.drain_seconds) == (5, "json", 30.0)
 
 
 def test_pipes(tmp_path):
     """The least there is: standard input and output; the key is in the state folder."""
     config = _load(tmp_path, _PIPES)
-    assert (config.source, config.sink) == (StdinSource(kind="stdin"), StdoutSink(kind="stdout"))
+    assert (config.source, config.sink) == (StdinSourceConfig(kind="stdin"), StdoutSinkConfig(kind="stdout"))
     assert config.state.key_path == Path.cwd() / "s/key"
 
 
@@ -132,17 +131,21 @@ def test_setting_outside_its_bound(tmp_path, text, field, value, bound):
     assert "\n" not in str(caught.value)
 
 
+def _of_kinds(folder, source, sink):
+    return write_config(
+        folder,
+        source={"kind": source, "path": None if source == "stdin" else "q"},
+        sink={"kind": sink, "path": None if sink == "stdout" else "out"},
+    )
+
+
 @pytest.mark.parametrize(
     ("source", "sink"),
     [("parquet", "jsonl"), ("jsonl", "parquet"), ("stdin", "parquet"), ("parquet", "stdout")],
 )
 def test_kinds_that_do_not_fit(tmp_path, source, sink):
     """Arrow messages are not answered into lines, nor lines into Parquet."""
-    path = write_config(
-        tmp_path,
-        source={"kind": source, "path": None if source == "stdin" else "q"},
-        sink={"kind": sink, "path": None if sink == "stdout" else "out"},
-    )
+    path = _of_kinds(tmp_path, source, sink)
     with pytest.raises(InputError, match=rf'sink.kind.*must be parquet exactly if source.kind is \(it is "{source}"\)'):
         load_config(path)
 
@@ -152,12 +155,7 @@ def test_kinds_that_do_not_fit(tmp_path, source, sink):
 )
 def test_kinds_that_fit(tmp_path, source, sink):
     """All other pairs are taken."""
-    path = write_config(
-        tmp_path,
-        source={"kind": source, "path": None if source == "stdin" else "q"},
-        sink={"kind": sink, "path": None if sink == "stdout" else "out"},
-    )
-    config = load_config(path)
+    config = load_config(_of_kinds(tmp_path, source, sink))
     assert (config.source.kind, config.sink.kind) == (source, sink)
 
 
@@ -171,7 +169,7 @@ def test_environment_goes_before_the_file(tmp_path, monkeypatch):
     config = load_config(path)
     assert (config.service.log, config.service.batch_rows) == ("json", 9)
     assert (config.state.snapshot_rounds, config.state.folder) == (17, tmp_path / "state")
-    assert isinstance(config.source, FileSource)
+    assert isinstance(config.source, FileSourceConfig)
     assert (config.source.kind, config.source.path) == ("jsonl", Path("/other.jsonl"))
 
 
@@ -211,7 +209,7 @@ def test_configuration_is_frozen(tmp_path):
     """Nothing changes it after it was checked."""
     config = _load(tmp_path, _PIPES)
     with pytest.raises(ValueError, match="frozen"):
-        config.service.batch_rows = 3
+        config.service.batch_rows = 3  # type: ignore[misc]
 
 
 _WEB = ["127.0.0.1", "127.0.0.53", "::1", "localhost"]

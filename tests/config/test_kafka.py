@@ -1,30 +1,17 @@
 """The tables of a configuration that serves Kafka."""
 
-from functools import partial
-
 import pytest
 
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import InputError, StorageError
 from oracle.hosting.kafka_settings import kafka_settings
-from tests.support.configs import SECRET, forget_settings, load_tables, refusal, write_secret
+from tests.support.configs import SECRET, refusal, write_secret
 from tests.support.shards import small_plan
 
 _SOURCE = '[source]\nkind = "kafka"\ntopic = "q"\n'
 _SINK = '[sink]\nkind = "kafka"\ntopic = "a"\n'
 _CLUSTER = '[kafka]\nservers = ["b1:9092", "b2:9092"]\n'
 _SASL = '[kafka.sasl]\nmechanism = "SCRAM-SHA-512"\nusername = "oracle"\n'
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_tester(monkeypatch):
-    forget_settings(monkeypatch)
-
-
-@pytest.fixture
-def load(tmp_path):
-    """A function that reads a configuration of these tables."""
-    return partial(load_tables, tmp_path)
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """The tables of a configuration that serves MQTT."""
 
-from functools import partial
-
 import pytest
 
 from connectors.mqtt.settings import MqttSettings
 from oracle.errors import InputError, StorageError
 from oracle.hosting.mqtt import mqtt_settings
-from tests.support.configs import SECRET, forget_settings, load_tables, refusal, write_secret
+from tests.support.configs import SECRET, refusal, write_secret
 from tests.support.shards import small_plan
 
 _OTHER = "other-7Qx"
@@ -15,17 +13,6 @@ _SOURCE = '[source]\nkind = "mqtt"\ntopic = "vfr/queries"\n'
 _SINK = '[sink]\nkind = "mqtt"\ntopic = "vfr/answers"\n'
 _BROKER = '[mqtt]\nserver = "broker:1883"\n'
 _LOGIN = '[mqtt.login]\nusername = "oracle"\n'
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_tester(monkeypatch):
-    forget_settings(monkeypatch)
-
-
-@pytest.fixture
-def load(tmp_path):
-    """A function that reads a configuration of these tables."""
-    return partial(load_tables, tmp_path)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from connectors.secret_files import fault_of, open_secret
 from connectors.tls import Tls, tls_context
 from oracle.config.credentials import secret_of, tls_of
-from oracle.config.tls import TlsTable
+from oracle.config.tls import TlsConfig
 from oracle.errors import InputError
 from tests.support.certificates import Authority
 from tests.support.configs import write_secret
@@ -103,4 +103,4 @@ def test_private_key_that_others_can_read(tmp_path):
     with pytest.raises(InputError, match=r"^kafka\.tls\.certificate_file = .*mode 0640 .*chmod 600"):
         tls_context(Tls(authority.certificate, both), "kafka.tls")
     with pytest.raises(InputError, match=r"^mqtt\.tls\.key_password_file = .*mode 0640"):
-        tls_of(TlsTable(key_password_file=both), "mqtt.tls")
+        tls_of(TlsConfig(key_password_file=both), "mqtt.tls")

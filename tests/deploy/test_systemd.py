@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from oracle.config.daemon import ServiceTable
+from oracle.config.daemon import ServiceConfig
 from oracle.errors import KeyFileError
 from oracle.state.keys import create_key_file, read_key_file
 from tests.support.prometheus import DEPLOY, program
@@ -73,7 +73,7 @@ def test_user_and_folders_are_described_for_systemd(tmp_path):
 
 def test_a_stop_has_time_enough():
     """A stop by systemd waits for longer than the daemon itself does: twice drain_seconds."""
-    assert int(_service()["TimeoutStopSec"]) > 2 * ServiceTable().drain_seconds
+    assert int(_service()["TimeoutStopSec"]) > 2 * ServiceConfig().drain_seconds
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import oracle.cli.serve.command
+import oracle.cli.serve.single
 import oracle.web.server  # noqa: F401 -- imported before the fork, once for all
 from oracle.cli import progress
 from oracle.cli.init import command as init
 from oracle.cli.main import main
-from oracle.cli.serve import web as watched
+from oracle.cli.serve import web
 from oracle.planning.kinds import decode_plan
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.tokens import Tokens
@@ -60,7 +60,7 @@ def run(order: Order) -> None:
     patch.setattr(secrets, "token_bytes", Tokens().token_bytes)
     patch.setattr(init, "plan_shards", lambda *_: decode_plan(order.plan))
     patch.setattr(progress, "_QUIET", math.inf)
-    patch.setattr(watched, "_SHOWN_SECONDS", 0.1)  # a diverged log would be shown for long
+    patch.setattr(web, "_SHOWN_SECONDS", 0.1)  # a diverged log would be shown for long
     if order.mutant is not None:
         MUTANTS[order.mutant].break_it(patch)
     sys.argv = ["perpetua", *order.arguments]

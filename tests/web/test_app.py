@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from oracle.config.web import WebTable
+from oracle.config.web import WebConfig
 from oracle.errors import BusError, InputError
 from oracle.planning.kinds import KINDS
 from oracle.planning.promise import Promise, promise_of
@@ -54,7 +54,7 @@ async def _site(folder, *, grouped=False, plan=None, **settings):
     output = io.StringIO()
     log = PublicLog(output, "json", "tiny")
     registry = Registry(plan or small_plan(), log, version="1.2", grouped=grouped)
-    async with serving(WebTable(port=0, **settings), registry, lambda _shard: folder, log):
+    async with serving(WebConfig(port=0, **settings), registry, lambda _shard: folder, log):
         (listening,) = [json.loads(line) for line in output.getvalue().splitlines()]
         assert listening["event"] == "web.listening"
         yield _Site(registry, output, listening["port"])
@@ -255,14 +255,14 @@ def test_port_that_is_taken():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(InputError, match=rf"web\.port = {port}: in use by another process at 127\.0\.0\.1"):
-            listen(WebTable(port=port))
+            listen(WebConfig(port=port))
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
 def test_host_that_is_not_here(token, host):
     """An address of somebody else's, and a name of nobody's."""
     with pytest.raises(InputError, match=r"web\.host"):
-        listen(WebTable(host=host, port=0, token_file=token))
+        listen(WebConfig(host=host, port=0, token_file=token))
 
 
 async def test_it_listens_at_ipv6_too(tmp_path):
@@ -402,5 +402,5 @@ async def test_it_leaves_nothing_behind(tmp_path):
         _, writer = await asyncio.open_connection("127.0.0.1", site.port)
         await asyncio.sleep(0.05)
     assert asyncio.all_tasks() == {asyncio.current_task()}
-    listen(WebTable(port=site.port)).close()
+    listen(WebConfig(port=site.port)).close()
     writer.close()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from oracle.audit.findings import (
@@ -28,6 +27,8 @@ from oracle.audit.findings import (
 )
 from oracle.audit.page import page
 from oracle.cli.audit import receipt as audit_receipt
+from oracle.cli.options import AsJson
+from oracle.cli.output import figure_table, print_json, wide_console
 from oracle.cli.progress import Progress
 from oracle.cli.version import version
 from oracle.errors import InputError, StorageError
@@ -41,7 +42,6 @@ _LEAST: Final = 64
 _LEAST_DAEMON: Final = 16
 _LEAST_MISS: Final = 1e-9
 _SMALLEST, _LARGEST = 0.5, 8.0
-_WIDTH: Final = 140
 _KEPT: Final = "audit.jsonl"
 _REPORTS: Final = ("audit.html", "audit.json")
 """The page, and the same as JSON, which is written last."""
@@ -89,7 +89,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         float, typer.Option("--miss", help="Probability that at least one true claim is refuted by chance.")
     ] = 1e-3,
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0 for one per core.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Play both worlds of the privacy game against every predictor; check structure, restarts and time.
 
@@ -118,7 +118,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         _write(out / _REPORTS[0], shown.encode())
         _write(out / _REPORTS[1], msgspec.json.encode(_report(settings, results)))
     if as_json:
-        typer.echo(msgspec.json.encode(_report(settings, results)))
+        print_json(_report(settings, results))
     else:
         _print(results, settings, out)
     raise typer.Exit(1 if refuted(results) or untold(results) else 0)
@@ -128,16 +128,13 @@ class Report(msgspec.Struct, frozen=True):
     """What `--json` prints.
 
     Attributes:
-        version: Of the software.
         software: Its fingerprint, hex digits.
-        seed: Of the auditor's dice.
         miss: Probability that at least one true claim is refuted by chance.
         refuted: Names of the refuted claims and failed checks.
         untold: Names of the checks that could not tell.
         too_few: Names of the attacks that had too few games to refute their claim.
         near: By level of attack, the least factor between a proved claim and what was shown of it.
         near_predictors: The same by predictor; null where nothing could be shown with so many games.
-        results: Of all parts.
     """
 
     version: str
@@ -153,19 +150,16 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def _report(settings: "Settings", results: "Sequence[Finding | Check]") -> Report:
-    levels = {level: finite(factor) for level, factor in near(results).items()}
-    predictors = {name: finite(factor) for name, factor in near_predictors(results).items()}
-    broken = tuple(one.cell for one in refuted(results))
     return Report(
         version=settings.version,
         software=settings.software,
         seed=settings.seed,
         miss=settings.miss,
-        refuted=broken,
+        refuted=tuple(one.cell for one in refuted(results)),
         untold=tuple(one.cell for one in untold(results)),
         too_few=tuple(one.cell for one in too_few(results)),
-        near=levels,
-        near_predictors=predictors,
+        near={level: finite(factor) for level, factor in near(results).items()},
+        near_predictors={name: finite(factor) for name, factor in near_predictors(results).items()},
         results=tuple(results),
     )
 
@@ -224,8 +218,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path | None) -> None:
-    console = Console(soft_wrap=True, markup=False)
-    console.width = max(console.width, _WIDTH)
+    console = wide_console()
     games = [one for one in results if isinstance(one, Finding)]
     if games:
         console.print(_games_table(games))
@@ -248,11 +241,8 @@ def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path
 
 
 def _games_table(games: "Sequence[Finding]") -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("attacked", "adversary", "hidden record"):
-        table.add_column(name, overflow="fold")
-    for name in ("claimed", "delta", "proved", "provable", "estimate", "counted"):
-        table.add_column(name, justify="right", no_wrap=True)
+    texts, figures = ("attacked", "adversary", "hidden record"), ("claimed", "delta", "proved", "provable")
+    table = figure_table(*texts, *figures, "estimate", "counted", texts=len(texts))
     for one in games:
         estimate = "-" if one.estimate is None else f"{one.estimate:.2f}"
         table.add_row(
@@ -271,9 +261,7 @@ def _games_table(games: "Sequence[Finding]") -> Table:
 
 
 def _checks_table(checks: "Sequence[Check]") -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("checked", "what must hold", "", "seen"):
-        table.add_column(name, overflow="fold")
+    table = figure_table("checked", "what must hold", "", "seen", texts=4)
     for one in checks:
         table.add_row(one.target, one.name, verdict(one), one.says, style=None if one.passed else "red")
     return table

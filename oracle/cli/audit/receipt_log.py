@@ -15,7 +15,8 @@ from pathlib import Path
 from connectors.base import Source
 from oracle.cli.progress import Progress
 from oracle.cli.replay.query_log import ROWS, check_log, has_rows, open_log
-from oracle.errors import ForeignPlanError, InputError, SourceError
+from oracle.cli.sources import deliveries, opened
+from oracle.errors import ForeignPlanError, InputError
 from oracle.hosting.file_kinds import MessageSettings
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
@@ -26,8 +27,6 @@ from oracle.state.format import decode
 from oracle.state.genesis import read_genesis
 
 __all__ = ["QueryLog", "against_log"]
-
-_MESSAGES = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +111,14 @@ def against_log(statement: Statement, log: QueryLog, genesis_file: Path, skipped
 
 async def _answer_again(shard: Shard, source: Source, rounds: int) -> bool:
     """Answer a log's messages again as long as they take at most so many rounds; return whether the log ended first."""
-    await source.open(None)
-    try:
+    async with opened(source):
         with Progress("replaying", rounds, "rounds") as progress:
-            while (left := rounds - shard.facts().round) > 0:
-                fetched = await source.fetch(_MESSAGES, 1.0)
-                if not fetched:
-                    if not source.exhausted:
-                        msg = "--log: cannot be read to its end"
-                        raise SourceError(msg)
-                    return True
+            async for fetched in deliveries(source, "--log"):
                 batch = shard.decode(fetched)
-                fitting = bisect_right(batch.ends, left)
+                fitting = bisect_right(batch.ends, rounds - shard.facts().round)
                 if fitting:
                     shard.repeat(batch if fitting == len(fetched) else fetched[:fitting])
                     progress.at(shard.facts().round)
-                if fitting < len(fetched):
-                    break
-    finally:
-        await source.close()
-    return False
+                if fitting < len(fetched) or shard.facts().round == rounds:
+                    return False
+    return True

@@ -1,15 +1,18 @@
-"""A line of `perpetua check`."""
+"""The lines of `perpetua check`, and steps that every check has."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from oracle.config.web import WebConfig
 from oracle.errors import BusError, PerpetuaError
+from oracle.planning.plan import Plan
+from oracle.planning.planner import verify_plan
 from oracle.state.folder import check_lock, newest_bytes
 from oracle.state.space import check_space
 
-__all__ = ["Finding", "attempt", "room_finding"]
+__all__ = ["Finding", "Findings"]
 
 _Result = TypeVar("_Result")
 
@@ -25,26 +28,93 @@ class Finding:
     """
 
     what: str
-    problem: str | None
+    problem: str | None = None
     unreachable: bool = False
 
 
-def attempt(what: str, work: Callable[[], _Result]) -> tuple[Finding, _Result | None]:
-    """Do something that `serve` would do, and return what came of it."""
-    try:
-        return Finding(what, None), work()
-    except PerpetuaError as exc:
-        return Finding(what, str(exc), isinstance(exc, BusError)), None
-    except OSError as exc:
-        return Finding(what, f"{exc.filename or what}: {exc.strerror or type(exc).__name__}"), None
+class Findings(list[Finding]):
+    """All findings so far, in order.
 
+    Args:
+        show: Called with each finding as it is made.
+    """
 
-def room_finding(folders: Sequence[Path]) -> Finding:
-    """Return whether each shard's folder takes a snapshot as large as its last."""
+    def __init__(self, show: Callable[[Finding], None]) -> None:
+        super().__init__()
+        self._show = show
 
-    def try_all() -> None:
-        for folder in folders:
-            check_lock(folder)
-            check_space(folder, len(newest_bytes(folder) or b""))
+    def note(self, what: str, problem: str | None = None, *, unreachable: bool = False) -> None:
+        """Add a finding."""
+        self.append(Finding(what, problem, unreachable))
+        self._show(self[-1])
 
-    return attempt("state folder has room for the next snapshot", try_all)[0]
+    def get(
+        self, what: str, work: Callable[[], _Result], name: Callable[[_Result], str] | None = None
+    ) -> _Result | None:
+        """Do something that `serve` would do, note how it went, and return its result; None if it failed.
+
+        Args:
+            what: What is looked at.
+            work: Looks.
+            name: What to call it instead, given the result.
+        """
+        try:
+            result = work()
+        except PerpetuaError as exc:
+            self.note(what, str(exc), unreachable=isinstance(exc, BusError))
+        except OSError as exc:
+            self.note(what, f"{exc.filename or what}: {exc.strerror or type(exc).__name__}")
+        else:
+            self.note(what if name is None else name(result))
+            return result
+        return None
+
+    def holds(self, what: str, work: Callable[[], object]) -> bool:
+        """Do something that `serve` would do, note how it went, and return whether it succeeded."""
+        self.get(what, work)
+        return self[-1].problem is None
+
+    def plan(self, read: Callable[[], Plan]) -> Plan | None:
+        """Note whether planner and accountant come to a plan's figures again; return it if it can be read at all."""
+        found: Plan | None = None
+
+        def verified() -> Plan:
+            nonlocal found
+            found = read()
+            verify_plan(found)
+            return found
+
+        what = "plan verified by the accountant"
+        nominal = "plan recomputed: epsilon and delta are nominal, no proof bounds them"
+        self.get(what, verified, lambda plan: nominal if plan.nominal else what)
+        return found
+
+    def room(self, folders: Sequence[Path]) -> None:
+        """Note whether each shard's folder takes a snapshot as large as its last."""
+
+        def try_all() -> None:
+            for folder in folders:
+                check_lock(folder)
+                check_space(folder, len(newest_bytes(folder) or b""))
+
+        self.holds("state folder has room for the next snapshot", try_all)
+
+    def web(self, table: WebConfig | None, *, held: bool) -> None:
+        """Note what is wrong with the token file and the address.
+
+        Args:
+            table: `[web]`.
+            held: Whether a daemon serves the state now; then the port may well be its own.
+        """
+        if table is None:
+            return
+        from oracle.web.server import listen
+        from oracle.web.token import read_token
+
+        if table.token_file is not None:
+            path = table.token_file
+            self.holds("web: token file", lambda: read_token(path))
+        if held and table.port:
+            self.note("web: the port was not tried, as a daemon serves this state now")
+        else:
+            self.holds("web: address is free", lambda: listen(table).close())

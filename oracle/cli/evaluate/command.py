@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 import typer
 from numpy.typing import NDArray
@@ -16,6 +15,8 @@ from oracle.accounting.ledger import ScoreReleased
 from oracle.cli.data_ledger import data_ledger, enter_score, read_ledger
 from oracle.cli.evaluate.page import print_cost, print_report
 from oracle.cli.models import read_model
+from oracle.cli.options import AsJson, ModelFile
+from oracle.cli.output import print_json
 from oracle.cli.progress import Progress
 from oracle.cli.tables import labelled_batches, order_by
 from oracle.errors import InputError, RefusedError, StorageError
@@ -40,7 +41,7 @@ _MOST_ROUNDS: Final = 100_000_000
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
+    model_file: ModelFile,
     train: Annotated[
         Path, typer.Option("--train", help="Labelled rows to train on, in any format that init --data takes.")
     ],
@@ -62,7 +63,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         str | None,
         typer.Option("--time", metavar="COLUMN", help="Column of --test with the time, or a number, to order it by."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: AsJson = False,
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write an HTML report with plots to this file.")
     ] = None,
@@ -85,7 +86,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Accept the cost of --release without being asked.")] = False,
 ) -> None:
-    """Show the error on your own rows before anything is released. What it prints is not private.
+    """Measure the error on your own rows before anything is released. The output is not private.
 
     It trains the model's predictor under a throw-away key and asks it; no
     state is made. Exits 1 if the plan's promise is not kept.
@@ -98,15 +99,15 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         raise InputError("model.predictor", plan.predictor, bound)
     if epsilon is not None and ledger is None:
         ledger = data_ledger(model, model_file, train)
-    sale = _Sale.of(epsilon, ledger, _data_name(model, name), plan, (model.data_epsilon, model.data_delta))
+    paid = _Release.of(epsilon, ledger, _data_name(model, name), plan, (model.data_epsilon, model.data_delta))
     tables = _read(train, model.features, label, most=plan.declared), _read(test, model.features, label)
     secret = secrets.token_bytes(KEY_BYTES)
     asked, words = _order(test, len(tables[1].labels), rounds, order, time, PhaseKey(secret).ratchet().secret)
-    if sale is not None:
-        sale.agree(train, test, tables[1], asked, yes=yes)
+    if paid is not None:
+        paid.confirm(train, test, tables[1], asked, yes=yes)
     with Progress("asking", len(asked), "queries") as progress:
         trial = run_trial(plan, secret, tables, asked, progress=progress.at)
-    released = None if sale is None else sale.close(trial)
+    released = None if paid is None else paid.publish(trial)
     promise = promise_of(plan)
     others = list(baselines(model, *tables, secret))
     found = list(causes(plan, promise, trial, others, tables))
@@ -114,7 +115,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     if html is not None:
         _write(html, page(report))
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        print_json(report, pretty=True)
     else:
         print_report(report)
     if not report.kept:
@@ -128,7 +129,7 @@ def _data_name(model: Model, name: str | None) -> str:
     return name or model.data or model.name
 
 
-class _Sale(NamedTuple):
+class _Release(NamedTuple):
     """A score that is to be released: agreed to before the trial, paid for before it is shown.
 
     Attributes:
@@ -148,7 +149,7 @@ class _Sale(NamedTuple):
     @classmethod
     def of(
         cls, epsilon: float | None, ledger: Path | None, data: str, plan: Plan, most: tuple[float | None, float | None]
-    ) -> "_Sale | None":
+    ) -> "_Release | None":
         """Return it, if it is wanted and can be."""
         if epsilon is None:
             if ledger is not None:
@@ -163,7 +164,7 @@ class _Sale(NamedTuple):
         limits = [math.inf if one is None else one for one in most]
         return cls(plan, epsilon, ledger, data, (limits[0], limits[1]))
 
-    def agree(self, train: Path, test: Path, rows: Table, asked: NDArray[np.int64], *, yes: bool) -> None:
+    def confirm(self, train: Path, test: Path, rows: Table, asked: NDArray[np.int64], *, yes: bool) -> None:
         """Say what it costs, and go on if that is agreed to.
 
         Raises:
@@ -179,13 +180,11 @@ class _Sale(NamedTuple):
         if yes:
             return
         if not sys.stdin.isatty():
-            msg = "--release: spends privacy; accept the cost above with --yes"
-            raise RefusedError(msg)
+            raise RefusedError("--release: spends privacy; accept the cost above with --yes")
         if not typer.confirm("Release it?", err=True):
-            msg = "--release: not accepted; nothing was released"
-            raise RefusedError(msg)
+            raise RefusedError("--release: not accepted; nothing was released")
 
-    def close(self, trial: Trial) -> ScoreReleased:
+    def publish(self, trial: Trial) -> ScoreReleased:
         """Return the event with the score, which is in the ledger by then."""
         event = release(self.plan, trial, self.epsilon, self.data)
         return enter_score(self.ledger, event, self.most)
@@ -227,5 +226,4 @@ def _write(path: Path, text: str) -> None:
     try:
         durable.replace(path, path.with_name(f".{path.name}.tmp"), text.encode())
     except OSError as exc:
-        msg = f"--html = '{path}': cannot be written: {exc.strerror}"
-        raise StorageError(msg) from exc
+        raise StorageError(f"--html = '{path}': cannot be written: {exc.strerror}") from exc

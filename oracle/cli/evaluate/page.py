@@ -1,48 +1,37 @@
 """What `perpetua evaluate` prints: what a released score costs, and what was found."""
 
-import sys
-
 from rich.console import Console
 from rich.table import Table as ConsoleTable
 
 from oracle.accounting.ledger import ScoreReleased
-from oracle.cli.plan.page import figure_table, promise_rows
+from oracle.cli.output import figure_table, print_rows, wide_console
+from oracle.cli.plan.page import promise_rows
 from oracle.evaluation.release import cost_of, noise_reach
 from oracle.evaluation.report import Report
 from oracle.planning.plan import Plan
 
 __all__ = ["print_cost", "print_report"]
 
-_WIDTH = 160
-
-
-def _console(*, stderr: bool = False) -> Console:
-    console = Console(soft_wrap=True, highlight=False, markup=False, file=sys.stderr if stderr else None)
-    console.width = max(console.width, _WIDTH)
-    return console
-
 
 def print_cost(plan: Plan, epsilon: float, rounds: int, data: str) -> None:
     """Say what a released score costs, before the trial."""
     cost = cost_of(plan, epsilon)
     delta = f", delta {cost.delta:.3g}" if cost.delta else ""
-    console = _console(stderr=True)
+    console = wide_console(stderr=True)
     own = "" if cost.test == epsilon else f": {plan.epsilon:g} for being asked, {epsilon:g} for the score"
     console.print(f"To be released: how many of {rounds:,} answers are wrong, with noise of epsilon {epsilon:g}")
     console.print(f"  a test row pays      epsilon {cost.test:g}{delta}{own}")
     console.print(f"  a training row pays  epsilon {cost.training:g}{delta}: the trial is a run of the model on it")
-    console.print(
-        f'  once more for each such trial and for each state, of the data "{data}"; a row in both files pays both'
-    )
+    console.print(f'  once for each such trial and each state made of the data "{data}"; a row in both files pays both')
 
 
 def print_report(report: Report) -> None:
     """Print it as tables."""
-    console = _console()
+    console = wide_console()
     console.print(report.warning)
     console.print()
     seen = f"{report.error:.4f} wrong, {report.low:.4f} to {report.high:.4f} ({report.interval})"
-    wrongs = f"{report.false_positives:.4f} say 1 and should say 0, {report.false_negatives:.4f} say 0 and should say 1"
+    wrongs = f"{report.false_positives:.4f} wrongly say 1, {report.false_negatives:.4f} wrongly say 0"
     limit = f", at most {report.limit:.4f} on these rows" if report.promise.beyond else ""
     rows = [
         ("model", f"{report.model}: {report.predictor}, epsilon = {report.epsilon:g}, delta = {report.delta:g}"),
@@ -50,16 +39,15 @@ def print_report(report: Report) -> None:
         ("promise", (report.verdict if report.kept else report.verdict.upper()) + limit),
         *promise_rows(report.promise),
     ]
-    rows += [("" if number else "found", cause) for number, cause in enumerate(report.causes or ("nothing amiss",))]
-    for name, value in rows:
-        console.print(f"{name:<14}{value}")
+    rows += [("" if number else "found", cause) for number, cause in enumerate(report.causes or ("nothing wrong",))]
+    print_rows(console, rows)
     for table in (_others(report), _phases(report), _stretches(report)):
         console.print()
         console.print(table)
     if report.later:
         console.print(
-            f"phase {report.phases[-1].phase} lasts {report.phase_rounds[-1]:,} rounds; later ones were not asked, and "
-            "may err more (--rounds asks more)"
+            f"phase {report.phases[-1].phase} lasts {report.phase_rounds[-1]:,} rounds; later ones were not tried and "
+            "may err more (--rounds tries more)"
         )
     if report.released is not None:
         console.print()
@@ -92,8 +80,7 @@ def _phases(report: Report) -> ConsoleTable:
 
 
 def _stretches(report: Report) -> ConsoleTable:
-    table = figure_table("from round", "rounds", "wrong", "interval")
-    table.title, table.title_justify = f"{report.order}:", "left"
+    table = figure_table("from round", "rounds", "wrong", "interval", title=f"{report.order}:")
     for seen in report.stretches:
         table.add_row(f"{seen.first:,}", f"{seen.rounds:,}", f"{seen.error:.4f}", f"{seen.low:.4f} to {seen.high:.4f}")
     return table

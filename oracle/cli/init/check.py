@@ -1,7 +1,6 @@
 """What `perpetua init` does with the noisy count of its sides' points: it records it, and makes no state of too few."""
 
 import math
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,20 +8,16 @@ from typing import Final, Literal
 
 from msgspec import UNSET
 
-from oracle.accounting.ledger import StartChecked
 from oracle.cli.data_ledger import enter_start
 from oracle.errors import PlanError, RefusedError
 from oracle.planning.boxes.edges import counted
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import plan_or_wanted
-from oracle.planning.guarantees import released_guarantee
 from oracle.planning.plan import BoxPlan, CheckPlan, Plan
 from oracle.predictors.base import phase_started
-from oracle.state.starts import record_start, starts_path
+from oracle.state.starts import record_start, start_event, starts_path
 
 __all__ = ["StartCheck"]
-
-_START_BYTES: Final = 16
 
 _SAFELY: Final = 0.9
 """Part of the share that was seen which a remedy counts on."""
@@ -36,14 +31,7 @@ _POWER: Final = 1.8
 
 @dataclass(frozen=True, slots=True)
 class StartCheck:
-    """The check of one `init`.
-
-    Attributes:
-        plan: The plan of one shard.
-        shards: How many shards there are.
-        state: The state folder that is to be made.
-        data_ledger: The data set's ledger; None where the model names no data set.
-    """
+    """The check of one `init`: of the plan of one shard, and the state folder that is to be made."""
 
     plan: Plan
     shards: int
@@ -61,36 +49,22 @@ class StartCheck:
         Raises:
             RefusedError: They do not, or the noise may hide that they do not.
         """
-        if beyond is None or not isinstance(self.plan, BoxPlan) or self.plan.check is UNSET:
+        event = start_event(self.plan, shard, beyond)
+        if event is None:
             return
-        check, cost = self.plan.check, released_guarantee(self.plan)
-        passed = beyond >= check.margin
-        event = StartChecked(
-            round=0,
-            model=self.plan.name,
-            shard=shard,
-            beyond=beyond,
-            least=check.margin,
-            noise=check.epsilon,
-            passed=passed,
-            epsilon=cost.epsilon,
-            delta=cost.delta,
-            data=self.plan.data,
-            start=secrets.token_hex(_START_BYTES),
-        )
         if self.data_ledger is not None:
             enter_start(self.data_ledger, event, phase_started(self.plan, 1))
         record_start(self.state, event)
-        if not passed:
+        if not event.passed and isinstance(self.plan, BoxPlan) and self.plan.check is not UNSET:
+            plan, check = self.plan, self.plan.check
             where = f"shard {shard}: " if self.shards > 1 else ""
-            msg = (
-                f"data: {where}no state was made: {counted(check, len(self.plan.sides), beyond)}, with noise; to be "
+            raise RefusedError(
+                f"data: {where}no state was made: {counted(check, len(plan.sides), event.beyond)}, with noise; to be "
                 f"{1.0 - check.miss:.2%} sure it takes {check.margin:,} more than are needed. The rows have paid "
-                f"epsilon = {cost.epsilon:.3g}, delta = {cost.delta:.2g} for this number, as "
+                f"epsilon = {event.epsilon:.3g}, delta = {event.delta:.2g} for this number, as "
                 f"{starts_path(self.state)} says; nothing else was released. "
-                f"{'; '.join(self._remedies(self.plan, check, beyond))}"
+                f"{'; '.join(self._remedies(plan, check, event.beyond))}"
             )
-            raise RefusedError(msg)
 
     def _remedies(self, plan: BoxPlan, check: CheckPlan, beyond: int) -> Iterator[str]:
         """Yield what could be done and what it costs; all of it follows from the plan and what was released."""

@@ -23,6 +23,7 @@ from oracle.cli.init.files import (
 from oracle.cli.init.persons import Persons, check_persons
 from oracle.cli.init.shards import Rows, Targets, make_shards, refuse_genesis_folder
 from oracle.cli.models import read_model
+from oracle.cli.options import LabelColumn, ModelFile
 from oracle.cli.progress import Progress
 from oracle.cli.tables import BothLabels, check_table, labelled_batches, read_persons
 from oracle.errors import DataError, RefusedError
@@ -41,7 +42,7 @@ __all__ = ["run"]
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
+    model_file: ModelFile,
     data: Annotated[
         Path,
         typer.Option(
@@ -49,7 +50,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         ),
     ],
     state: Annotated[Path, typer.Option("--state", help="The state folder to create.")],
-    label: Annotated[str, typer.Option("--label", help="The label column.")] = "label",
+    label: LabelColumn = "label",
     key: Annotated[Path | None, typer.Option("--key", help="The key file to create; by default DIR/key.")] = None,
     keep_genesis: Annotated[
         Path | None,
@@ -68,14 +69,14 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         str | None, typer.Option("--person", help="Column that names the person a row belongs to; needs --at-most.")
     ] = None,
     at_most: Annotated[
-        int | None, typer.Option("--at-most", help="Most rows to use of any one person, chosen with a fresh key.")
+        int | None,
+        typer.Option("--at-most", help="Use at most this many rows of any one person, chosen with a fresh key."),
     ] = None,
 ) -> None:
     """Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file."""
     model = read_model(model_file)
     if label in {feature.name for feature in model.features}:
-        msg = f"--label = {label!r}: is a feature of the model"
-        raise RefusedError(msg)
+        raise RefusedError(f"--label = {label!r}: is a feature of the model")
     check_persons(person, at_most, {label, *(feature.source for feature in model.features)})
     shard_model(model, shards)  # refuses a number of shards that no plan is for
     targets = Targets(state, key or state / "key", keep_genesis, data_ledger(model, model_file, data))

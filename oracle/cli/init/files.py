@@ -26,8 +26,7 @@ __all__ = [
 def refuse_existing_state(state: Path) -> None:
     """Refuse a folder that holds a state, or that others can open."""
     if holds_state(state):
-        msg = f"{state}: holds a state already, and nothing is ever overwritten; name another folder"
-        raise StateError(msg)
+        raise StateError(f"{state}: holds a state already, and nothing is ever overwritten; name another folder")
     if state.is_dir():
         check_mode(state)
 
@@ -35,11 +34,9 @@ def refuse_existing_state(state: Path) -> None:
 def refuse_genesis(genesis: Path, *, left_over: bool) -> None:
     """Refuse a place for a genesis file, or a folder of them, that is not there or is taken."""
     if not genesis.absolute().parent.is_dir():
-        msg = f"--keep-genesis = '{genesis}': its folder does not exist"
-        raise RefusedError(msg)
+        raise RefusedError(f"--keep-genesis = '{genesis}': its folder does not exist")
     if genesis.exists() and not left_over:
-        msg = f"{genesis}: exists already, and nothing is ever overwritten"
-        raise StateError(msg)
+        raise StateError(f"{genesis}: exists already, and nothing is ever overwritten")
 
 
 def erase_left_over(genesis: Path, key_path: Path) -> bool:
@@ -61,8 +58,7 @@ def check_place(state: Path) -> None:
     there = next(path for path in (state, *state.absolute().parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         problem = "cannot be written" if there.is_dir() else "is not a folder"
-        msg = f"--state = '{state}': {there} {problem}"
-        raise StorageError(msg)
+        raise StorageError(f"--state = '{state}': {there} {problem}")
 
 
 def make_folder(option: str, folder: Path) -> None:
@@ -70,8 +66,7 @@ def make_folder(option: str, folder: Path) -> None:
     try:
         durable.make_folder(folder, parents=True)
     except OSError as exc:
-        msg = f"{option} = '{folder}': cannot be made: {exc.strerror}"
-        raise StorageError(msg) from exc
+        raise StorageError(f"{option} = '{folder}': cannot be made: {exc.strerror}") from exc
 
 
 def make_key(key_path: Path) -> bytes:

@@ -64,8 +64,7 @@ class Persons:
         """
         rows = slice(self._read, self._read + len(column))
         if not np.array_equal(self._coded(column, new=False), self._persons[rows]):
-            msg = f"data: column {self.column}: has changed while it was read; run the same command again"
-            raise DataError(msg)
+            raise DataError(f"data: column {self.column}: has changed while it was read; run the same command again")
         self._read = rows.stop
         return self._kept[rows]
 
@@ -73,8 +72,7 @@ class Persons:
         """Return whose each row is: intp[n], in the order in which persons come first; -1 for somebody new."""
         encoded = column.dictionary_encode()
         if column.null_count:
-            msg = f"data: column {self.column}: every row must name a person"
-            raise DataError(msg)
+            raise DataError(f"data: column {self.column}: every row must name a person")
         names = map(self._name, encoded.dictionary.to_pylist())
         known = self._codes
         codes = [known.setdefault(name, len(known)) if new else known.get(name, -1) for name in names]
@@ -85,6 +83,7 @@ class Persons:
         if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
             return int(value)
         if value is None or isinstance(value, bool | float | dict | list) or not str(value).strip():
-            msg = f"data: column {self.column}: must name the person of every row, as text, a whole number or a date"
-            raise DataError(msg)
+            raise DataError(
+                f"data: column {self.column}: must name the person of every row, as text, a whole number or a date"
+            )
         return value

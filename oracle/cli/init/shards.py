@@ -45,14 +45,7 @@ _GENESIS_TEMPORARY = re.compile(r"\.shard-\d{4,}\.genesis\.tmp")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the labelled rows are.
-
-    Attributes:
-        path: The file.
-        label: The label column.
-        declared: How many rows the whole model declares.
-        persons: Which rows are left out, if any.
-    """
+    """Where the labelled rows are; the whole model declares so many of them, and `persons` may leave some out."""
 
     path: Path
     label: str
@@ -62,14 +55,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What is to be made.
-
-    Attributes:
-        state: The state folder.
-        key: The key file.
-        genesis: The folder of genesis files, if they are to be kept.
-        ledger: The ledger of the data set, if the model names one.
-    """
+    """What is to be made: `genesis` is a file, or a folder of them; `ledger` is that of the data set."""
 
     state: Path
     key: Path
@@ -105,21 +91,21 @@ def make_shards(plan: Plan, shards: int, rows: Rows, targets: Targets) -> None:
     """Train all shards and write them, so that a crash anywhere leaves no state, and the same command makes one.
 
     The rows are read once for as many shards as fit into memory together; the first reading refuses bad data
-    before anything is written. The deal's key lives in this process only: shards of an interrupted try are erased,
-    never kept beside those of another deal.
+    before anything is written. The partition's key lives in this process only: shards of an interrupted try are erased,
+    never kept beside those of another partition.
     """
     check = StartCheck(plan, shards, targets.state, targets.uses.ledger)
-    deal = Partition(PhaseKey(secrets.token_bytes(KEY_BYTES)), shards)
+    partition = Partition(PhaseKey(secrets.token_bytes(KEY_BYTES)), shards)
     together = max(_TOGETHER_BYTES // plan.training_bytes, 1)
     groups = [range(first, min(first + together, shards)) for first in range(0, shards, together)]
     with Progress("reading", rows.declared * len(groups), "rows") as progress:
         readings = _Readings(rows, plan.features, progress)
-        trainer = readings.train(plan, deal, groups[0])
+        trainer = readings.train(plan, partition, groups[0])
         store, master_key = _begin(plan, shards, targets)
         with store:
             _write_group(plan, trainer, master_key, targets, check)
             for group in groups[1:]:
-                _write_group(plan, readings.train(plan, deal, group), master_key, targets, check)
+                _write_group(plan, readings.train(plan, partition, group), master_key, targets, check)
             targets.uses.enter(plan)  # once no shard starves: before, only what was counted is released
             # 6. From here on it is a state.
             finish_shards(targets.state)
@@ -170,14 +156,14 @@ class _Readings:
         self._read = 0
         self._first: bytes | None = None
 
-    def train(self, plan: Plan, deal: Partition, group: range) -> SplitTrainer:
+    def train(self, plan: Plan, partition: Partition, group: range) -> SplitTrainer:
         """Read all rows for some of the shards.
 
         Raises:
             DataError: There are fewer rows than declared, a value is not finite, or the file has changed in between:
                 a record could have another number, and so go to two shards.
         """
-        trainer = SplitTrainer(plan, deal, {shard: secrets.token_bytes(KEY_BYTES) for shard in group})
+        trainer = SplitTrainer(plan, partition, {shard: secrets.token_bytes(KEY_BYTES) for shard in group})
         digests = hashlib.sha256(), hashlib.sha256()
         both = BothLabels(self._rows.label)
         for features, labels in self._batches():
@@ -190,8 +176,7 @@ class _Readings:
         digest = digests[0].digest() + digests[1].digest()
         self._first = self._first or digest
         if digest != self._first:
-            msg = f"{self._rows.path}: has changed while it was read; run the same command again"
-            raise DataError(msg)
+            raise DataError(f"{self._rows.path}: has changed while it was read; run the same command again")
         return trainer
 
     def _batches(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
@@ -203,5 +188,4 @@ class _Readings:
             self._progress.at(self._read)
             if not missing:
                 return
-        msg = f"data: fewer rows than model.examples = {self._rows.declared} declares"
-        raise DataError(msg)
+        raise DataError(f"data: fewer rows than model.examples = {self._rows.declared} declares")

@@ -6,7 +6,8 @@ from rich.table import Table
 
 from oracle.accounting.events import ThresholdBitsEvent
 from oracle.accounting.threshold_bits import bits_rho
-from oracle.cli.plan.page import Row, figure_table, mebibytes
+from oracle.cli.output import Row, figure_table
+from oracle.cli.plan.page import mebibytes
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.bisection.tight import row_event
 

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET
 from rich.table import Table
 
-from oracle.cli.plan.page import ABOUT_REARMS, Row, figure_table, mebibytes
+from oracle.cli.output import Row, figure_table
+from oracle.cli.plan.page import ABOUT_REARMS, mebibytes
 from oracle.planning.plan import BoxPlan, InstancePlan
 
 __all__ = ["TERMS", "box_phases", "box_rows", "compare_boxes", "noise_rows"]
@@ -27,7 +28,10 @@ TERMS = (
         "the outermost rows labelled 1 that a side holds: a query's depth is how many of them it reaches past",
     ),
     ("thresholds", "depth and noise below the first: the side says 0; beyond the second: it says 1; between: a medium"),
-    ("mediums", "such queries, answered 0, that a side may have in all; after about so many it is re-armed with them"),
+    (
+        "mediums",
+        "queries between them, answered 0; privacy is accounted by them, and after so many a side is re-armed",
+    ),
     ABOUT_REARMS,
 )
 """The terms of the table of phases."""
@@ -67,12 +71,7 @@ def noise_rows(plan: BoxPlan) -> Iterator[Row]:
         "phases",
         "each has points of its own: training rows in the first, later ones queries answered in the one before",
     )
-    yield "", "points/side: points labelled 1 that a side holds; as many as lie beyond a query are its depth"
-    yield "", "mediums: answers whose noisy depth is between the thresholds; privacy is accounted by their number"
-    yield (
-        "",
-        f"re-armed: a side that gave too many mediums (Stopper epsilon {first.stopper.epsilon:.4g}) gets fresh points",
-    )
+    yield "", f"Stopper epsilon {first.stopper.epsilon:.4g}: spent on when a side with too many mediums is re-armed"
     yield "memory", f"{mebibytes(first.memory_bytes)} in phase 1, {mebibytes(plan.memory_bytes)} at most"
 
 

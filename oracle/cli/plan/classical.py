@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from oracle.cli.plan.page import Row, figure_table, mebibytes
+from oracle.cli.output import Row, figure_table
+from oracle.cli.plan.page import mebibytes
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import Plan
 

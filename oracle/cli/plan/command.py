@@ -1,7 +1,6 @@
 """`perpetua plan`: print every number of a run before any data is read."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -10,10 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from oracle.cli.models import read_in_range, read_model
+from oracle.cli.options import AsJson, ModelFile
+from oracle.cli.output import Row, print_json, print_rows, wide_console
 from oracle.cli.plan.bisection import bisection_phases, bisection_rows, compare_bisection
 from oracle.cli.plan.boxes import TERMS, box_phases, box_rows, compare_boxes
 from oracle.cli.plan.classical import ADVICE, beside, classical_choices, classical_rows
-from oracle.cli.plan.page import Row, glossary, mebibytes, promise_rows
+from oracle.cli.plan.page import mebibytes, promise_rows
 from oracle.cli.plan.stumps import stump_rows
 from oracle.cli.progress import Progress
 from oracle.cli.suggest import refused_with_offers
@@ -56,10 +57,7 @@ PAGES: Final[Mapping[str, Page[Any]]] = {
 }
 """The page of every kind in `oracle.planning.kinds.KINDS`."""
 
-_LOOK: Final = "where one of these fails the error may be anything: look with `perpetua evaluate`, on rows of yours"
-_WIDTH = 240
-"""Columns that any table fits into; none is padded to them, and a terminal may wrap what it cannot show."""
-
+_LOOK: Final = "if one of these fails, the error has no bound: check with `perpetua evaluate` on your own rows"
 _SECONDS_A_YEAR = 365.25 * 86_400
 
 _NOMINAL = """\
@@ -69,12 +67,12 @@ protocols (Theorem 4.6), so no bound on what a record pays is claimed here."""
 
 
 def run(
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL.toml", help="The model file.")],
+    model_file: ModelFile,
     compare: Annotated[
         Literal["paper"] | None,
         typer.Option("--compare", help="Show the constants of the paper's own proofs beside this plan."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every number of the plan as JSON.")] = False,
+    as_json: AsJson = False,
     shards: Annotated[
         int, typer.Option("--shards", help="Number of shards; the plan is that of each, as in init --shards.")
     ] = 1,
@@ -86,8 +84,9 @@ def run(
         near = read_in_range(model_file, exc)
         raise (refused_with_offers(exc, near) if near else exc) from None
     if compare is not None and model.profile == compare:
-        msg = "--compare = 'paper': this model is of the paper profile itself; compare one of profile tight with it"
-        raise RefusedError(msg)
+        raise RefusedError(
+            "--compare = 'paper': this model is of the paper profile itself; compare one of profile tight with it"
+        )
     part = shard_model(model, shards)
     try:
         _show(model, part, shards, compare=compare, as_json=as_json)
@@ -103,15 +102,12 @@ def _show(model: Model, part: Model, shards: int, *, compare: str | None, as_jso
     other = as_classical(part)
     classical = None if other is None else wish_for(other)
     if as_json:
-        typer.echo(_json(plan, paper, classical))
+        print_json(_json(plan, paper, classical), pretty=True)
     else:
-        console = Console(soft_wrap=True, highlight=False, markup=False)
-        console.width = max(console.width, _WIDTH)
+        console = wide_console()
         if shards > 1:
-            console.print(
-                f"{'shards':<14}{shards}, each as follows; a record is in one of them only, and delta sums to "
-                f"at most {model.delta:g} over all"
-            )
+            parts = f"{shards}, each as follows; a record is in one of them only, and delta sums to "
+            print_rows(console, [("shards", f"{parts}at most {model.delta:g} over all")])
         _print(console, plan, part.examples, classical)
         if paper is not None:
             _print_comparison(console, plan, paper)
@@ -122,12 +118,11 @@ def _paper(model: Model) -> Plan:
     """Plan the same model as the paper does, for just enough examples."""
     paper = as_paper(model)
     if paper is None:
-        msg = f"--compare = 'paper': predictor {model.predictor} has no such profile"
-        raise RefusedError(msg)
+        raise RefusedError(f"--compare = 'paper': predictor {model.predictor} has no such profile")
     return wish_for(msgspec.structs.replace(paper, examples=1))
 
 
-def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> str:
+def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> bytes:
     """Return a plan, with the classical one within it, or both profiles' plans."""
     promise, memory = msgspec.json.encode(promise_of(plan)), msgspec.json.encode(serving(plan)._asdict())
     data = b'%b,"promise":%b,"serving":%b}' % (plan.encode()[:-1], promise, memory)
@@ -135,7 +130,7 @@ def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> str:
         data = b'%b,"classical":%b}' % (data[:-1], classical.encode())
     if paper is not None:
         data = b'{"tight":%b,"paper":%b}' % (data, paper.encode())
-    return msgspec.json.format(data, indent=2).decode()
+    return data
 
 
 def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) -> None:
@@ -145,7 +140,7 @@ def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) 
     if plan.nominal:
         privacy = f"epsilon = {plan.epsilon:g} a record, sum of delta = {plan.delta:g}: both nominal"
     page = PAGES[plan.predictor]
-    for name, value in (
+    rows = (
         ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
         *_types(plan.features),
         ("examples", f"{plan.examples if enough else plan.declared:,} wanted, {declared:,} declared"),
@@ -157,16 +152,15 @@ def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) 
         ("serving", _serving(plan)),
         ("lasts", f"{plan.rounds:.3g} rounds in {_phases(len(plan.phases))}: {_years(plan.rounds)}"),
         *_beside(plan, classical),
-    ):
-        console.print(f"{name:<14}{value}")
+    )
+    print_rows(console, rows)
     if plan.nominal:
         console.print(_NOMINAL)
     if classical is not None:
         console.print(ADVICE)
     console.print()
     console.print(page.phases(plan))
-    for line in glossary(*page.terms):
-        console.print(line)
+    print_rows(console, page.terms)
 
 
 def _serving(plan: Plan) -> str:

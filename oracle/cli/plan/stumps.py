@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from oracle.cli.output import Row
 from oracle.cli.plan.boxes import noise_rows
-from oracle.cli.plan.page import Row, mebibytes
+from oracle.cli.plan.page import mebibytes
 from oracle.planning.stumps.model import StumpsPlan
 
 __all__ = ["stump_rows"]

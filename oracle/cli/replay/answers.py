@@ -1,7 +1,6 @@
 """Recorded answers, read back in order to be compared."""
 
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -10,73 +9,6 @@ from connectors.base import ARROW_STREAM, Reply
 from oracle.errors import InputError, SourceError
 
 __all__ = ["AnswerFile", "answered_rows", "open_answers"]
-
-
-class AnswerFile(Protocol):
-    """Answers in the order they were given."""
-
-    def skip(self, count: int) -> None:
-        """Pass over the first `count` answers."""
-        ...
-
-    def matches(self, reply: Reply) -> bool:
-        """Return whether the next recorded answer is this reply."""
-        ...
-
-    def ended(self) -> bool:
-        """Return whether every recorded answer was compared."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the file."""
-        ...
-
-
-def open_answers(path: Path) -> AnswerFile:
-    """Open what a sink has written.
-
-    Raises:
-        InputError: The name says neither .jsonl, .parquet nor .arrow.
-        SourceError: It cannot be read.
-    """
-    try:
-        if path.suffix == ".jsonl":
-            return _Lines(path)
-        if path.suffix == ".arrow":
-            with pa.ipc.open_stream(path.read_bytes()) as reader:
-                return _Batches([*reader])
-        if path.suffix == ".parquet" and path.is_dir():
-            parts = sorted(path.glob("part-*.parquet"))
-            tables = [pyarrow.parquet.read_table(part, partitioning=None) for part in parts]
-            return _Batches([_one(table) for table in tables])
-    except (OSError, pa.ArrowException) as exc:
-        msg = f"{path}: cannot be read"
-        raise SourceError(msg) from exc
-    raise InputError(
-        "--answers", str(path), "must be a .jsonl or .arrow file, or a .parquet folder, as a sink writes it"
-    )
-
-
-def answered_rows(path: Path) -> int | None:
-    """Return the rows of the first answered message: how many were served as one, if the log has as many.
-
-    Args:
-        path: Answers that `open_answers` can read.
-
-    Returns:
-        None for lines, and where no message was answered.
-    """
-    if path.suffix == ".arrow":
-        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
-            return next((batch.num_rows for batch in reader), None)
-    if path.suffix == ".parquet":
-        first = next(iter(sorted(path.glob("part-*.parquet"))), None)
-        return None if first is None else int(pyarrow.parquet.read_metadata(first).num_rows)
-    return None
-
-
-def _one(table: pa.Table) -> pa.RecordBatch:
-    return table.combine_chunks().to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema)
 
 
 class _Lines:
@@ -125,3 +57,54 @@ class _Batches:
 
     def close(self) -> None:
         self._batches = []
+
+
+AnswerFile = _Lines | _Batches
+"""Answers in the order they were given: `skip` passes over the first ones, `matches` compares the next one with a
+reply, and `ended` says whether all were compared."""
+
+
+def open_answers(path: Path) -> AnswerFile:
+    """Open what a sink has written.
+
+    Raises:
+        InputError: The name says neither .jsonl, .parquet nor .arrow.
+        SourceError: It cannot be read.
+    """
+    try:
+        if path.suffix == ".jsonl":
+            return _Lines(path)
+        if path.suffix == ".arrow":
+            with pa.ipc.open_stream(path.read_bytes()) as reader:
+                return _Batches([*reader])
+        if path.suffix == ".parquet" and path.is_dir():
+            parts = sorted(path.glob("part-*.parquet"))
+            tables = [pyarrow.parquet.read_table(part, partitioning=None) for part in parts]
+            return _Batches([_one(table) for table in tables])
+    except (OSError, pa.ArrowException) as exc:
+        raise SourceError(f"{path}: cannot be read") from exc
+    raise InputError(
+        "--answers", str(path), "must be a .jsonl or .arrow file, or a .parquet folder, as a sink writes it"
+    )
+
+
+def answered_rows(path: Path) -> int | None:
+    """Return the rows of the first answered message: how many were served as one, if the log has as many.
+
+    Args:
+        path: Answers that `open_answers` can read.
+
+    Returns:
+        None for lines, and where no message was answered.
+    """
+    if path.suffix == ".arrow":
+        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
+            return next((batch.num_rows for batch in reader), None)
+    if path.suffix == ".parquet":
+        first = next(iter(sorted(path.glob("part-*.parquet"))), None)
+        return None if first is None else int(pyarrow.parquet.read_metadata(first).num_rows)
+    return None
+
+
+def _one(table: pa.Table) -> pa.RecordBatch:
+    return table.combine_chunks().to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema)

@@ -15,6 +15,7 @@ from connectors.local.parquet_sink import ParquetSink
 from oracle.accounting.ledger import DataUse, ReplayForked, encode
 from oracle.cli.data_ledger import enter
 from oracle.cli.progress import Progress
+from oracle.cli.sources import MESSAGES, opened
 from oracle.errors import InputError, PlanExhaustedError, RefusedError, SourceError, StateError, StorageError
 from oracle.mechanisms.keys import FORK_BYTES
 from oracle.planning.plan import Plan
@@ -27,7 +28,6 @@ from oracle.state.format import Snapshot
 
 __all__ = ["Outputs", "Published", "check_outputs", "counted", "publish", "stated_cost"]
 
-_MESSAGES = 16_384
 _LINES = (".jsonl",)
 _ARROW = (".parquet", ".arrow")
 
@@ -131,8 +131,7 @@ def _check_new(option: str, path: Path, origin: Path) -> None:
     if origin.resolve() in folders or any(any(folder.glob("snapshot-*.perp")) for folder in folders):
         raise InputError(option, str(path), "lies in a state folder, which stays as it is")
     if not path.absolute().parent.is_dir() or not os.access(path.absolute().parent, os.W_OK | os.X_OK):
-        msg = f"{option} = '{path}': its folder is missing or cannot be written"
-        raise StorageError(msg)
+        raise StorageError(f"{option} = '{path}': its folder is missing or cannot be written")
 
 
 async def publish(  # noqa: PLR0913, PLR0917 -- its parts
@@ -166,25 +165,19 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
         SourceError: The log cannot be read; what was committed stands.
     """
     if snapshot.round >= plan.rounds:
-        msg = f"round {snapshot.round}: the plan's last phase has ended; make a new plan and state"
-        raise PlanExhaustedError(msg)
-    fork_cost(plan, snapshot)
-    await source.open(None)  # 1.
-    try:
-        waiting = await source.fetch(_MESSAGES, 1.0)
+        raise PlanExhaustedError(f"round {snapshot.round}: the plan's last phase has ended; make a new plan and state")
+    cost = fork_cost(plan, snapshot)
+    async with opened(source):
+        waiting = await source.fetch(MESSAGES, 1.0)  # 1.
         if not waiting:
-            msg = "the log holds no message, so there is nothing to answer"
-            raise RefusedError(msg)
+            raise RefusedError("the log holds no message, so there is nothing to answer")
         salt = secrets.token_bytes(FORK_BYTES)
         shard = Shard(plan, fork_snapshot(snapshot, salt))
         shard.learn(passed)
         if outputs.data_ledger is not None and isinstance(plan.data, DataUse):
-            use, cost = msgspec.structs.replace(plan.data, use=salt.hex()), fork_cost(plan, snapshot)
+            use = msgspec.structs.replace(plan.data, use=salt.hex())
             first = phase_started(plan, 1)
-            enter(
-                outputs.data_ledger,
-                msgspec.structs.replace(first, data=use, epsilon=cost.epsilon, delta=cost.delta),
-            )
+            enter(outputs.data_ledger, msgspec.structs.replace(first, data=use, epsilon=cost.epsilon, delta=cost.delta))
         event = record_fork(outputs.origin, partial(fork_event, plan, snapshot, salt))  # 2.
         sink = _sink(outputs)
         try:
@@ -195,8 +188,6 @@ async def publish(  # noqa: PLR0913, PLR0917 -- its parts
                 return await _answer(shard, source, sink, waiting, event, progress)  # 4.
         finally:
             await sink.close()
-    finally:
-        await source.close()
 
 
 def _sink(outputs: Outputs) -> Sink:
@@ -206,8 +197,7 @@ def _sink(outputs: Outputs) -> Sink:
 
 async def _begin(sink: Sink, shard: Shard, event: ReplayForked) -> None:
     if await sink.open() is not None:
-        msg = "--out: another replay has written there meanwhile"
-        raise StateError(msg)
+        raise StateError("--out: another replay has written there meanwhile")
     await sink.commit(Commit([], [encode(event)], shard.position, shard.mark.pack()))
 
 
@@ -227,10 +217,9 @@ async def _answer(  # noqa: PLR0913, PLR0917 -- its parts
         messages += len(outcome.commit.replies)
         rejected += len(outcome.rejections)
         progress.at(shard.position)
-        waiting = waiting[len(outcome.commit.replies) :] or await source.fetch(_MESSAGES, 1.0)
+        waiting = waiting[len(outcome.commit.replies) :] or await source.fetch(MESSAGES, 1.0)
     if complete and not source.exhausted:
-        msg = "LOG: cannot be read to its end; what was answered stands"
-        raise SourceError(msg)
+        raise SourceError("LOG: cannot be read to its end; what was answered stands")
     return Published(
         messages=messages,
         rounds=shard.facts().round - event.round,

@@ -28,12 +28,7 @@ _QUIET = 3.0
 
 @dataclass(frozen=True, slots=True)
 class KafkaLog:
-    """One partition of a query topic.
-
-    Attributes:
-        settings: The connector's.
-        partition: The partition's number.
-    """
+    """One partition of a query topic; its methods raise `BusError` where the brokers do not answer."""
 
     settings: KafkaSettings
     partition: int
@@ -43,7 +38,6 @@ class KafkaLog:
 
         Raises:
             InputError: It is no range, or not in the topic.
-            BusError: The brokers do not answer.
         """
         first, last = asyncio.run(first_and_last(self.settings, self.partition))
         begin, end = _range(offsets, first, last)
@@ -54,7 +48,6 @@ class KafkaLog:
 
         Raises:
             StateError: Nothing says how far was answered.
-            BusError: The brokers do not answer.
         """
         found = asyncio.run(committed_offset(self.settings, self.partition))
         begun = None if found is None else found[1].begun
@@ -62,11 +55,7 @@ class KafkaLog:
         return KafkaRange(self.settings, self.partition, end if first == "latest" else first, end)
 
     def present(self) -> KafkaRange:
-        """Return all records that there are now.
-
-        Raises:
-            BusError: The brokers do not answer.
-        """
+        """Return all records that there are now."""
         return self.whole(asyncio.run(first_and_last(self.settings, self.partition))[1])
 
     def committed(self) -> Committed:
@@ -77,8 +66,9 @@ class KafkaLog:
         """
         found = asyncio.run(committed_offset(self.settings, self.partition))
         if found is None:
-            msg = f"group {self.settings.group}: it has committed nothing, so nothing says which log was answered"
-            raise StateError(msg)
+            raise StateError(
+                f"group {self.settings.group}: it has committed nothing, so nothing says which log was answered"
+            )
         return Committed(found[0], found[1].mark)
 
     @contextmanager
@@ -89,11 +79,10 @@ class KafkaLog:
             RefusedError: They are on several topics, or among those of other shards, or not all of them are JSON.
         """
         if self.settings.reply_topics:
-            msg = (
+            raise RefusedError(
                 "sink.reply_topics: answers that went to several topics cannot be verified together; if no query named "
                 "one of them, verify with a configuration that leaves them out"
             )
-            raise RefusedError(msg)
         with TemporaryDirectory(prefix="perpetua-") as folder:
             path = Path(folder) / "answers.jsonl"
             asyncio.run(self._collect(path))
@@ -106,8 +95,9 @@ class KafkaLog:
             async for values in committed_values(self.settings, topic, place, seconds=_QUIET):
                 for value in values:
                     if b"\n" in value or not value.startswith(b"{"):
-                        msg = f"topic {topic}: it holds answers that are not JSON, which cannot be verified"
-                        raise RefusedError(msg)
+                        raise RefusedError(
+                            f"topic {topic}: it holds answers that are not JSON, which cannot be verified"
+                        )
                     file.write(value + b"\n")
 
     async def _place(self) -> int:
@@ -115,17 +105,15 @@ class KafkaLog:
         facts = await describe(self.settings)
         queries, answers = facts.get(self.settings.topic), facts.get(self.settings.answers)
         if queries is None or answers is None:
-            msg = f"topics {self.settings.topic} and {self.settings.answers}: they do not both exist"
-            raise RefusedError(msg)
+            raise RefusedError(f"topics {self.settings.topic} and {self.settings.answers}: they do not both exist")
         place = self.partition % answers.partitions
         others = [other for other in range(queries.partitions) if other != self.partition]
         if any(other % answers.partitions == place for other in others):
-            msg = (
+            raise RefusedError(
                 f"topic {self.settings.answers}: it has {answers.partitions} partitions for the answers of "
                 f"{queries.partitions} shards, and those of several shards on one partition cannot be told apart to "
                 "verify them"
             )
-            raise RefusedError(msg)
         return place
 
     async def announce(self, event: bytes) -> None:

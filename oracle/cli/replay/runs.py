@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import typer
 
+from oracle.cli.output import print_json
 from oracle.cli.replay.answers import answered_rows
 from oracle.cli.replay.fork import Outputs, Published, check_outputs, counted, publish, stated_cost
 from oracle.cli.replay.query_log import ROWS, check_log, open_log
 from oracle.cli.replay.verify import Verdict, last_commit_of, verify
-from oracle.errors import InputError, LogDivergedError, PlanExhaustedError, RefusedError, StateError, WrongKeyError
+from oracle.cli.states import newest_snapshot, state_plan
+from oracle.errors import InputError, LogDivergedError, PlanExhaustedError, RefusedError, StateError
 from oracle.hosting.file_kinds import MessageSettings
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.runtime.marks import Passed
 from oracle.runtime.shard import Shard
-from oracle.state.folder import newest_bytes, read_plan
 from oracle.state.format import Snapshot, decode
 from oracle.state.genesis import read_genesis
-from oracle.state.keys import read_key_file
 from oracle.state.shards import refuse_sharded
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ def verify_log(recorded: Recorded, answers: Path | None, commit: Path | None, *,
 
     Raises:
         InputError: No answers are named, or some for a Kafka topic.
-        PerpetuaError: See `verify`.
         typer.Exit: With 1, if an answer differs.
     """
     log = recorded.log
@@ -79,8 +78,7 @@ def verify_log(recorded: Recorded, answers: Path | None, commit: Path | None, *,
     try:
         verdict = asyncio.run(verify(Shard(plan, snapshot), source, answers, committed, log, _size(log)))
     except LogDivergedError as exc:
-        msg = f"{exc}{doubt}"
-        raise LogDivergedError(msg) from exc
+        raise LogDivergedError(f"{exc}{doubt}") from exc
     _show_verdict(verdict, doubt, as_json=as_json)
 
 
@@ -108,14 +106,14 @@ def fork_log(  # noqa: PLR0913 -- the command's options
     Raises:
         RefusedError: The cost was not accepted, or an option is missing.
         PlanExhaustedError: The plan ended before the log.
-        PerpetuaError: See `publish`.
     """
     log, (ledger, data_ledger) = recorded.log, ledgers
     plan, snapshot, master_key = _origin(recorded.origin, recorded.key)
     topic = _topic(recorded, plan, master_key) if log.suffix == ".toml" else None
     if not accept_cost:
-        msg = f"--accept-cost is not set: {stated_cost(plan, snapshot, recorded.origin)}. Add --accept-cost to spend it"
-        raise RefusedError(msg)
+        raise RefusedError(
+            f"--accept-cost is not set: {stated_cost(plan, snapshot, recorded.origin)}. Add --accept-cost to spend it"
+        )
     if out is None:
         raise InputError("--out", None, "must name the file that the answers go to")
     if plan.data is not msgspec.UNSET and data_ledger is None:
@@ -159,7 +157,7 @@ def _doubt(given: int | None, served: int | None) -> str:
 
 def _show_verdict(verdict: Verdict, doubt: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(msgspec.json.encode(verdict))
+        print_json(verdict)
     elif verdict.identical:
         typer.echo(
             f"identical: {counted(verdict.messages, 'message')}, {counted(verdict.rounds, 'round')} from round "
@@ -176,7 +174,7 @@ def _show_verdict(verdict: Verdict, doubt: str, *, as_json: bool) -> None:
 
 def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(msgspec.json.encode(done))
+        print_json(done)
     else:
         typer.echo(
             f"{out}: {counted(done.messages, 'message')} ({done.rejected:,} rejected), "
@@ -185,30 +183,20 @@ def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
             f"for every record that the snapshot holds (fork number {done.number} of it)"
         )
     if not done.complete:
-        msg = f"round {done.first_round + done.rounds}: the plan's last phase has ended before the log did"
-        raise PlanExhaustedError(msg)
+        raise PlanExhaustedError(
+            f"round {done.first_round + done.rounds}: the plan's last phase has ended before the log did"
+        )
 
 
 def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot, bytes]:
     """Return the plan, the snapshot, and the master key that opened it."""
-    if origin.is_dir():
-        refuse_sharded(origin)
-        if any(origin.glob("*.genesis")):
-            first = origin / "shard-0000.genesis"
-            msg = f"{origin}: a folder of genesis files; name one of them, {first} for partition 0"
-            raise StateError(msg)
-        data, plan_data = newest_bytes(origin), read_plan(origin)
-        if data is None or plan_data is None:
-            msg = f"{origin}: holds no state; make one with `perpetua init`"
-            raise StateError(msg)
-        plan = decode_plan(plan_data)
-        path = key or origin / "key"
-        master_key = read_key_file(path)
-        try:
-            return plan, decode(data, master_key, plan.digest), master_key
-        except WrongKeyError as exc:
-            msg = f"{exc}, {path}"
-            raise WrongKeyError(msg) from exc
-    genesis = read_genesis(origin)
-    plan = decode_plan(genesis.plan)
-    return plan, decode(genesis.snapshot, genesis.master_key, plan.digest), genesis.master_key
+    if not origin.is_dir():
+        genesis = read_genesis(origin)
+        plan = decode_plan(genesis.plan)
+        return plan, decode(genesis.snapshot, genesis.master_key, plan.digest), genesis.master_key
+    refuse_sharded(origin)
+    if any(origin.glob("*.genesis")):
+        first = origin / "shard-0000.genesis"
+        raise StateError(f"{origin}: a folder of genesis files; name one of them, {first} for partition 0")
+    plan = state_plan(origin)
+    return plan, *newest_snapshot(origin, key or origin / "key", plan)

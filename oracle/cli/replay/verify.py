@@ -14,13 +14,12 @@ from connectors.base import Committed, Delivery, Reply, Source
 from connectors.local.commitfile import DurableCommitFile
 from oracle.cli.progress import Progress
 from oracle.cli.replay.answers import AnswerFile, open_answers
-from oracle.errors import LogDivergedError, PlanExhaustedError, RefusedError, SourceError, StateError
+from oracle.cli.sources import MESSAGES, deliveries, opened
+from oracle.errors import LogDivergedError, PlanExhaustedError, RefusedError, StateError
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.shard import Shard
 
 __all__ = ["Verdict", "last_commit_of", "verify"]
-
-_MESSAGES = 16_384
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +58,9 @@ def last_commit_of(answers: Path, commit: Path | None) -> Committed:
     path = commit or answers.with_name(answers.name + ".commit")
     record = DurableCommitFile(path).read()
     if record is None or record.position is None:
-        msg = f"{path}: no commit, so nothing says which log was answered (--commit names the record if it was moved)"
-        raise StateError(msg)
+        raise StateError(
+            f"{path}: no commit, so nothing says which log was answered (--commit names the record if it was moved)"
+        )
     return Committed(record.position, record.metadata)
 
 
@@ -85,23 +85,23 @@ async def verify(  # noqa: PLR0913, PLR0917 -- its parts
     """
     first_round, messages = shard.facts().round, 0
     if shard.position and answers.suffix != ".jsonl":
-        msg = f"--from: a verification of {answers.suffix} answers starts at a genesis file, not at a later snapshot"
-        raise RefusedError(msg)
+        raise RefusedError(
+            f"--from: a verification of {answers.suffix} answers starts at a genesis file, not at a later snapshot"
+        )
     if committed.position < shard.position:
-        msg = f"--answers: committed up to position {committed.position}, behind the snapshot at {shard.position}"
-        raise StateError(msg)
+        raise StateError(
+            f"--answers: committed up to position {committed.position}, behind the snapshot at {shard.position}"
+        )
     if committed.position == shard.position:
-        msg = (
+        raise RefusedError(
             f"--from: the snapshot is at the last commit (round {first_round:,}), so there is nothing to compare; "
             "start at a genesis file (`perpetua init --keep-genesis`), or at an older copy of the state folder"
         )
-        raise RefusedError(msg)
     mark = CommitMark.unpack(committed.metadata)
     shard.learn(mark.passed)
     skipped = await _messages_before(source, shard.position)
     difference: int | None = None
-    await source.open(shard.position or None)
-    try:
+    async with opened(source, shard.position or None):
         with contextlib.closing(open_answers(answers)) as recorded, Progress("replaying", size, "bytes") as progress:
             recorded.skip(skipped)
             async for replies in _replies(shard, source, committed.position):
@@ -111,16 +111,14 @@ async def verify(  # noqa: PLR0913, PLR0917 -- its parts
                 messages += len(replies)
                 progress.at(shard.position)
             ended = recorded.ended()
-    finally:
-        await source.close()
     if shard.position != committed.position:
-        msg = f"{log}: not the log that was answered: no record ends at position {committed.position}"
-        raise LogDivergedError(msg)
+        raise LogDivergedError(f"{log}: not the log that was answered: no record ends at position {committed.position}")
     try:
         shard.check(mark)
     except LogDivergedError as exc:
-        msg = f"{log}: not the log that was answered: {str(exc).removeprefix('log diverged: ')}"
-        raise LogDivergedError(msg) from exc
+        raise LogDivergedError(
+            f"{log}: not the log that was answered: {str(exc).removeprefix('log diverged: ')}"
+        ) from exc
     if difference is None and not ended:
         difference = skipped + messages
     return Verdict(
@@ -134,7 +132,7 @@ async def verify(  # noqa: PLR0913, PLR0917 -- its parts
 
 async def _replies(shard: Shard, source: Source, last: int) -> AsyncIterator[list[Reply]]:
     """Re-execute what ends at the position `last` or before; what is behind it was not answered then either."""
-    while fetched := await source.fetch(_MESSAGES, 1.0):
+    while fetched := await source.fetch(MESSAGES, 1.0):
         waiting: Sequence[Delivery] = [delivery for delivery in fetched if delivery.position <= last]
         while waiting:
             try:
@@ -160,12 +158,9 @@ async def _messages_before(source: Source, position: int) -> int:
         return 0
     await source.open(None)
     count = 0
-    while deliveries := await source.fetch(_MESSAGES, 1.0):
-        before = sum(delivery.position <= position for delivery in deliveries)
+    async for fetched in deliveries(source, "LOG"):
+        before = sum(delivery.position <= position for delivery in fetched)
         count += before
-        if before < len(deliveries):
+        if before < len(fetched):
             break
-    if not deliveries and not source.exhausted:
-        msg = "log: cannot be read to its end"
-        raise SourceError(msg)
     return count

@@ -7,25 +7,25 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
-from oracle.config.web import WebTable
+from oracle.config.web import WebConfig
 from oracle.errors import LogDivergedError
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
 
-__all__ = ["watched"]
+__all__ = ["web_beside"]
 
 _SHOWN_SECONDS: Final = 45.0
 """For how long a diverged log is shown before the process ends: long enough to be scraped."""
 
 
 @contextlib.asynccontextmanager
-async def watched(
-    table: WebTable | None, board: Registry, folder_of: Callable[[int], Path], log: PublicLog
+async def web_beside(
+    table: WebConfig | None, registry: Registry, folder_of: Callable[[int], Path], log: PublicLog
 ) -> AsyncIterator[None]:
-    """Return the context in which the board can be looked at, as `[web]` says; without `[web]`, by nobody.
+    """Run the web server that `[web]` asks for beside what is done in the context; without `[web]` there is none.
 
-    If a log that is not the one that was answered ends what is done within it, that can be looked at for a while more,
-    until a signal comes at the latest.
+    Where a log that is not the one that was answered ends the context, the server stays up for 45 seconds, or until a
+    signal comes, so that the failure is scraped.
 
     Raises:
         InputError: On entering: the port is taken, or the token file cannot be used.
@@ -35,12 +35,12 @@ async def watched(
         return
     from oracle.web.server import serving
 
-    async with serving(table, board, folder_of, log):
+    async with serving(table, registry, folder_of, log):
         try:
             yield
         except Exception as exc:
-            if not board.is_draining:
-                board.failed(exc)
+            if not registry.is_draining:
+                registry.failed(exc)
                 if isinstance(exc, LogDivergedError):
                     await _a_while()
             raise

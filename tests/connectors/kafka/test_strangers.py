@@ -183,7 +183,8 @@ def test_offsets_shows_both_places_and_restores_them(model):
     set_offset(model, 7, "theirs")
     shown = perpetua("offsets", "show", config)
     assert shown.returncode == 1
-    for words in ("offset 7, not committed by Perpetua", f"a start goes on from: offset {_FIRST}", "WRONG: group "):
+    goes_on = f"the next start goes on from: offset {_FIRST}"
+    for words in ("offset 7, not committed by Perpetua", goes_on, "WRONG: group "):
         assert words in shown.stdout.decode()
     done = perpetua("offsets", "restore", config)
     assert (done.returncode, done.stdout) == (

@@ -19,7 +19,7 @@ from connectors.mqtt.replies import dead_letter, outgoing, status, undelivered
 from connectors.mqtt.settings import MqttSettings
 from oracle.codec.batches import BatchCodec
 from oracle.codec.rejections import Reason
-from oracle.config.mqtt import MqttSource, MqttTable
+from oracle.config.mqtt import MqttConfig, MqttSourceConfig
 from oracle.predictors.base import Answers
 from tests.predictors.plans import feature, tiny_plan
 
@@ -53,7 +53,7 @@ def _example(message, name):
 def test_server_binding_is_what_the_client_says():
     """Session, keep-alive, packet size and will are the defaults of the settings."""
     binding = _DOCUMENT["servers"]["mqtt"]["bindings"]["mqtt"]
-    table, source = MqttTable(server="h:1"), MqttSource(kind="mqtt", topic="q")
+    table, source = MqttConfig(server="h:1"), MqttSourceConfig(kind="mqtt", topic="q")
     assert (binding["keepAlive"], binding["sessionExpiryInterval"]) == (table.keepalive_seconds, table.session_seconds)
     assert binding["maximumPacketSize"] == source.message_bytes
     assert binding["cleanSession"] is False

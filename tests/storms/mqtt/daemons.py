@@ -11,7 +11,7 @@ from connectors.mqtt.client import Connection
 from connectors.mqtt.messages import Incoming, Outgoing
 from connectors.mqtt.outbox import Outbox, Publication
 from connectors.mqtt.redeliveries import Redeliveries
-from oracle.cli.serve import mqtt as serve_mqtt  # noqa: F401  # imported once, in the server that forks the daemons
+from oracle.cli.serve import single as serve_single  # noqa: F401  # imported once, in the server that forks the daemons
 from tests.storms.kafka import daemons
 from tests.storms.kafka.daemons import Slot
 

@@ -1,0 +1,96 @@
+"""`perpetua serve` on files, standard streams or MQTT: one shard, in this process."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from connectors.base import Sink, Source
+from oracle.accounting.ledger import LedgerEvent
+from oracle.cli.progress import Progress
+from oracle.cli.serve.process import run_logged
+from oracle.cli.serve.web import web_beside
+from oracle.cli.version import version
+from oracle.config.daemon import Config
+from oracle.errors import MisplacedError, StateError
+from oracle.hosting.daemons import make_daemon
+from oracle.hosting.files import (
+    inspect_sink,
+    last_commit,
+    open_sink,
+    open_source,
+    open_store,
+    stream_end,
+)
+from oracle.planning.plan import Plan
+from oracle.state.store import Store
+from oracle.telemetry.ledger_event import shard_event
+from oracle.telemetry.log import PublicLog
+from oracle.telemetry.records import ShardTelemetry
+from oracle.telemetry.registry import Registry
+from oracle.telemetry.reporter import Reporter
+
+__all__ = ["serve_single"]
+
+Ends = tuple[Source, Sink, dict[str, Any]]
+"""The source, the sink, and what else the daemon is made with."""
+
+
+def serve_single(config: Config) -> None:
+    """Serve until the source ends or a signal comes.
+
+    Raises:
+        PerpetuaError: The state, the source or the sink cannot be used.
+    """
+    store, plan = open_store(config.state)
+    with store:
+        run_logged(config, plan, partial(_serve, config, store, plan))
+
+
+async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
+    registry = Registry(plan, log, version=version())
+    reporter = registry.shard(0)
+    ends = _mqtt_ends if config.source.kind == "mqtt" else _file_ends
+    with ends(config, store, plan, log, reporter) as (source, sink, more):
+        daemon = make_daemon(config, plan, store, source, sink, reporter, **more)
+        daemon.install_signals(os._exit)
+        async with web_beside(config.web, registry, lambda _shard: config.state.folder, log):
+            try:
+                return await daemon.run()
+            except MisplacedError as exc:
+                raise _explained(config, exc) from exc
+
+
+def _explained(config: Config, error: MisplacedError) -> StateError:
+    """Return what is said where a snapshot is ahead of what was committed."""
+    if config.source.kind != "mqtt":
+        return error
+    from oracle.hosting.mqtt import misplaced
+
+    return misplaced(config, error)
+
+
+@contextlib.contextmanager
+def _file_ends(config: Config, store: Store, plan: Plan, log: PublicLog, _reporter: Reporter) -> Iterator[Ends]:
+    """Lend the daemon's parts that are of files; log how much of standard input is taken for answered."""
+    header = store.peek()
+    if header is not None:
+        inspect_sink(config, header)
+    committed = last_commit(config) if config.source.kind == "stdin" else None
+    if committed is not None and committed.position:  # nobody can tell whether it is the same stream
+        log.info("source.passed", count=committed.position)
+    with Progress("serving", stream_end(config), "of the source") as progress:
+        yield open_source(config, plan), open_sink(config), {"on_progress": progress.at}
+
+
+@contextlib.contextmanager
+def _mqtt_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, reporter: Reporter) -> Iterator[Ends]:
+    """Lend the daemon's parts that are of MQTT."""
+    from oracle.hosting.mqtt import open_bus
+
+    def announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
+        return shard_event(version(), record, started=started)
+
+    bus = open_bus(config, plan, log, reporter)
+    yield bus.source, bus.sink, {"announce": announce, "retention": bus.source}

@@ -1,0 +1,35 @@
+"""Sources that a command reads by itself, from end to end."""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from connectors.base import Delivery, Source
+from oracle.errors import SourceError
+
+__all__ = ["MESSAGES", "deliveries", "opened"]
+
+MESSAGES: Final = 16_384
+"""Most messages read at once."""
+
+
+@contextlib.asynccontextmanager
+async def opened(source: Source, position: int | None = None) -> AsyncIterator[Source]:
+    """Open a source behind a position (None: at its beginning), and close it in the end."""
+    try:
+        await source.open(position)
+        yield source
+    finally:
+        await source.close()
+
+
+async def deliveries(source: Source, name: str) -> AsyncIterator[Sequence[Delivery]]:
+    """Yield what an open source has, in its order, up to its end.
+
+    Raises:
+        SourceError: It cannot be read to its end.
+    """
+    while fetched := await source.fetch(MESSAGES, 1.0):
+        yield fetched
+    if not source.exhausted:
+        raise SourceError(f"{name}: cannot be read to its end")
