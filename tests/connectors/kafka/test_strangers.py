@@ -183,8 +183,8 @@ def test_offsets_shows_both_places_and_restores_them(model):
     set_offset(model, 7, "theirs")
     shown = perpetua("offsets", "show", config)
     assert shown.returncode == 1
-    goes_on = f"the next start goes on from: offset {_FIRST}"
-    for words in ("offset 7, not committed by Perpetua", goes_on, "WRONG: group "):
+    next_start = f"the next start goes on from: offset {_FIRST}"
+    for words in ("offset 7, not committed by Perpetua", next_start, "WRONG: group "):
         assert words in shown.stdout.decode()
     done = perpetua("offsets", "restore", config)
     assert (done.returncode, done.stdout) == (
