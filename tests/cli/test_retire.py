@@ -26,6 +26,7 @@ def config(served):
 def test_keys_and_snapshots_are_erased_and_a_receipt_stays(cli, refused, served, config):
     """The ledger's last event and the signed receipt say so; nothing serves the folder, with the right words."""
     secrets = [(served / "state" / "key").read_bytes(), *map(_bytes, (served / "state").glob("snapshot*"))]
+    (served / "state" / f".snapshot-{99:020d}.perp.tmp").write_bytes(b"what a crash has left")
     result = cli("retire", config)
     assert (result.code, result.err) == (0, "")
     assert not set(secrets) & {path.read_bytes() for path in served.rglob("*") if path.is_file()}
