@@ -10,7 +10,7 @@ from typing import Final
 
 from aiokafka import errors
 
-from connectors.kafka.bad_records import UnpackedBatchError
+from connectors.kafka.record_batches import UnpackedBatchError
 from oracle.errors import BusError, FencedError, RefusedError, SourceError, StorageError
 
 __all__ = ["translated"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiokafka import errors
+from aiokafka import AIOKafkaClient, errors
 from aiokafka.admin.config_resource import ConfigResourceType
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -100,7 +100,7 @@ class TopicLook:
         return bool(self.operations >> operation & 1)
 
 
-async def look(client: Any, topics: Sequence[str]) -> dict[str, TopicLook]:  # noqa: ANN401 -- no types
+async def look(client: AIOKafkaClient, topics: Sequence[str]) -> dict[str, TopicLook]:
     """Return what a broker says of topics; one that is hidden from us is there, and nothing is allowed.
 
     Args:
@@ -118,7 +118,7 @@ async def look(client: Any, topics: Sequence[str]) -> dict[str, TopicLook]:  # n
     return {name: _read(code, partitions, operations) for code, name, _, partitions, operations in response.topics}
 
 
-async def numbers(client: Any, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, int]]:  # noqa: ANN401
+async def numbers(client: AIOKafkaClient, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return settings of topics that are numbers, as far as we may see them.
 
     Args:

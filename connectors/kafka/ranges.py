@@ -50,7 +50,7 @@ class KafkaRange:
             deliveries = await self._source.fetch(limit, wait)
             self._reached = await self._source.reached()
             if deliveries:
-                self._source.timestamp_before(deliveries[-1].position)  # nobody will ask: forget them
+                self._source.progress.take(deliveries[-1].position, b"")  # nothing commits them: forget them
             found = [delivery for delivery in deliveries if delivery.position <= self._end]
             if found:
                 return found

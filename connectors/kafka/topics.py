@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from aiokafka import errors
-from aiokafka.admin import NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from connectors.kafka.client import admin
 from connectors.kafka.errors import translated
+from connectors.kafka.internals import connections
 from connectors.kafka.marks import MARK_CONFIG
 from connectors.kafka.metadata import look
 from connectors.kafka.settings import KafkaSettings
@@ -81,7 +81,7 @@ async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[s
     names = [settings.topic, *settings.written, *filter(None, [settings.marks])]
     async with admin(settings) as client:
         with translated("topics"):
-            looks = await look(client._client, names)  # noqa: SLF001 -- its admin makes topics of names
+            looks = await look(connections(client), names)
             hidden = {name for name, found in looks.items() if found.there and not found.operations}
             forbidden = hidden - ({settings.marks} if not tolerant else looks.keys() - needed)
             if forbidden:
@@ -91,11 +91,7 @@ async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[s
     return {name: TopicFacts(partitions, configs.get(name, {})) for name, partitions in found.items()}
 
 
-async def _configs(
-    client: Any,  # noqa: ANN401 -- no types
-    names: list[str],
-    needed: Collection[str],
-) -> dict[str, dict[str, str]]:
+async def _configs(client: AIOKafkaAdminClient, names: list[str], needed: Collection[str]) -> dict[str, dict[str, str]]:
     if not names:
         return {}
     wanted = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]

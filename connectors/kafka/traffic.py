@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from connectors.base import JSON
 from connectors.kafka.client import close_quietly, make_consumer, make_sender, start
@@ -12,7 +12,7 @@ from connectors.kafka.settings import KafkaSettings
 
 __all__ = ["committed_values", "first_and_last", "send", "send_event"]
 
-_ROWS = 16_384
+_BATCHES = 1024
 
 
 async def send(settings: KafkaSettings, values: Iterable[bytes], partition: int = 0) -> None:
@@ -51,19 +51,21 @@ async def committed_values(
         RefusedError: They do not let us.
     """
     what = f"topic {topic}"
-    consumer: AIOKafkaConsumer = make_consumer(settings)
+    consumer = make_consumer(settings)
     part = TopicPartition(topic, partition)
     try:
         await start(consumer, settings, what)
         with translated(what):
             consumer.assign([part])
-            consumer.seek(part, (await consumer.beginning_offsets([part]))[part])
+            begin = (await consumer.beginning_offsets([part]))[part]
+            consumer.seek(part, begin)
         while True:
             with translated(what):
-                found = await consumer.getmany(part, timeout_ms=int(seconds * 1000), max_records=_ROWS)
+                found = await consumer.getmany(part, timeout_ms=int(seconds * 1000), max_records=_BATCHES)
             if not found:
                 return
-            yield [record.value or b"" for record in found[part]]
+            records = (record for batch in found[part] for record in batch.records)
+            yield [record.value or b"" for record in records if record.offset >= begin]
     finally:
         await close_quietly(consumer)
 

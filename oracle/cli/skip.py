@@ -85,7 +85,7 @@ def _on_files(config: Config, plan: "Plan") -> "tuple[Source | None, Sink]":
 
 async def _on_kafka(config: Config, partition: int) -> "Parts":
     from connectors.base import Committed
-    from connectors.kafka.place import committed_offset
+    from connectors.kafka.committed_offset import committed_offset
     from connectors.kafka.sink import KafkaSink
     from connectors.kafka.source import KafkaSource
     from oracle.hosting.kafka import check_topics, open_model
@@ -108,7 +108,7 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     def ends() -> "tuple[Source, Sink]":
         source = KafkaSource(settings, partition)
         if found is not None:
-            source.expect(*found)
-        return source, KafkaSink(settings, partition, source)
+            source.progress.expect(*found)
+        return source, KafkaSink(settings, partition, source.progress)
 
     return snapshot, None if found is None else Committed(found[0], found[1].mark), ends

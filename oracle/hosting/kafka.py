@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connectors.kafka.committed_offset import partition_name
 from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
-from connectors.kafka.place import names
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
@@ -167,7 +167,7 @@ class _CheckedMembership:
 def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) -> StateError:
     """Return what is said on Kafka where a snapshot is ahead of what was committed."""
     msg = (
-        f"{names(settings, partition)}: {error}. If the group's offsets are gone, and our marks on topic "
+        f"{partition_name(settings, partition)}: {error}. If the group's offsets are gone, and our marks on topic "
         f"{settings.marks} too: `perpetua offsets show CONFIG`, `perpetua offsets restore CONFIG --from snapshot`"
     )
     return StateError(msg)
@@ -191,7 +191,7 @@ class _ServedShard:
             plan=plan,
             store=self._store,
             source=source,
-            sink=KafkaSink(model.settings, partition, source, told=watch),
+            sink=KafkaSink(model.settings, partition, source.progress, told=watch),
             watch=watch,
             settings=daemon_settings(config),
             clock=time.monotonic,

@@ -76,8 +76,8 @@ def test_the_library_under_the_lgpl_can_be_replaced(tmp_path):
     """Another package of the name, with the one function that is called, serves as well; nothing else names it."""
     (tmp_path / "crc32c.py").write_text("def crc32c(data, value=0): return 0x1234\n")
     script = (
-        "from connectors.kafka import bad_records, large_batches; "
-        "print(large_batches.crc32c(b''), bad_records.crc32c(b''))"
+        "from connectors.kafka import large_batches, record_batches; "
+        "print(large_batches.crc32c(b''), record_batches.crc32c(b''))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=_ROOT, env={"PYTHONPATH": str(tmp_path)}, stdout=subprocess.PIPE, check=True

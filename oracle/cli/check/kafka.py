@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from connectors.base import Committed
-from connectors.kafka.place import committed_offset
+from connectors.kafka.committed_offset import committed_offset
 from connectors.kafka.rights import check_rights
 from connectors.kafka.source import KafkaSource
 from oracle.cli.check.findings import Finding, attempt, room_finding
@@ -79,7 +79,7 @@ async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> str:
     committed = None
     if found is not None:
         committed = Committed(found[0], found[1].mark)
-        source.expect(*found)
+        source.progress.expect(*found)
     try:
         _, behind = await catch_up(shard, source, committed)
         behind = behind or await source.fetch(1, _WAIT)

@@ -13,7 +13,14 @@ import yaml
 from msgspec import NODEFAULT
 
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
-from connectors.kafka.replies import content_type, dead_letter, kept_headers, reply_headers, reply_topic, undelivered
+from connectors.kafka.reply_headers import (
+    content_type,
+    dead_letter,
+    kept_headers,
+    reply_headers,
+    reply_topic,
+    undelivered,
+)
 from oracle.accounting import ledger
 from oracle.codec.arrow.messages import ArrowQueries
 from oracle.codec.batches import BatchCodec

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.base import Commit, Reply
+from connectors.kafka.commit_batches import CommitBatches
 from connectors.kafka.filling import fill
 from connectors.kafka.large_batches import LargeBatch
-from connectors.kafka.outgoing import Outgoing
 from connectors.kafka.settings import KafkaSettings
 
 _RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=9), st.binary(max_size=90)), max_size=40)
@@ -64,7 +64,7 @@ def test_large_batches_are_those_of_the_public_way(records, headers, size, long,
 def test_a_batch_takes_in_large_and_small_answers():
     """However they alternate: else each would wait for the one before it to be taken in by the broker."""
     settings = KafkaSettings(servers=("b:9092",), topic="q", answers="a", group="g", model="m", dead_letter="d")
-    outgoing = Outgoing(settings, 0, {"a": 1, "d": 1}, {})
+    outgoing = CommitBatches(settings, 0, {"a": 1, "d": 1}, {})
     producer = SimpleNamespace(create_batch=lambda: BatchBuilder(settings.batch_bytes, 0, is_transactional=1))
     large, small = Reply(bytes(5000), "x/large"), Reply(b"{}")
     for replies, most in (([large, small] * 500, 4), ([small, large] * 500, 4), ([small] * 1000, 1)):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.base import ARROW_STREAM, JSON, Rejected, Reply
-from connectors.kafka.replies import content_type, dead_letter, kept_headers, reply_headers, reply_topic
+from connectors.kafka.reply_headers import content_type, dead_letter, kept_headers, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import TopicFacts, problems
 from oracle.codec.rejections import Reason

@@ -15,7 +15,7 @@ from typing import Any, Final
 from connectors.kafka.metadata import WRITE, TopicLook, look, numbers
 from connectors.kafka.settings import KafkaSettings
 
-__all__ = ["Withheld"]
+__all__ = ["ReplyTopics"]
 
 _GOOD_SECONDS: Final = 1.0
 """For so long a topic is believed to be there still."""
@@ -63,7 +63,7 @@ def _lacks(found: TopicLook, number: int, set_to: Mapping[str, int]) -> str | No
     return None
 
 
-class Withheld:
+class ReplyTopics:
     """What is known of the reply topics of a partition.
 
     Args:

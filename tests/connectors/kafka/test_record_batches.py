@@ -9,7 +9,7 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kafka.bad_records import TolerantRecords, UnpackedBatchError
+from connectors.kafka.record_batches import FetchedBatches, UnpackedBatchError
 from tests.support.kafka_records import batch, packed, record, sealed, varint
 
 _TIME = 1_700_000_000_000
@@ -17,13 +17,14 @@ _TIME = 1_700_000_000_000
 
 def _read(data):
     """Return all records of some batches: offset, time, key, value, headers."""
-    records = TolerantRecords(data)
+    records = FetchedBatches(data)
     assert records.size_in_bytes() == len(data)
     found = []
     while records.has_next():
         part = records.next_batch()
         assert part.validate_crc()
-        found += [(record.offset, record.timestamp, record.key, record.value, list(record.headers)) for record in part]
+        whole = [record for batch in part for record in batch.records]
+        found += [(record.offset, record.timestamp, record.key, record.value, list(record.headers)) for record in whole]
     assert records.next_batch() is None
     return found
 

@@ -9,11 +9,11 @@ from connectors.base import JSON, Commit, Reply
 from connectors.columns import Replies
 from connectors.kafka.filling import fill
 from connectors.kafka.large_batches import LARGE, LargeBatch
-from connectors.kafka.replies import dead_letter, reply_headers, reply_topic, undelivered
+from connectors.kafka.reply_headers import dead_letter, reply_headers, reply_topic, undelivered
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StorageError
 
-__all__ = ["Outgoing", "named_topics"]
+__all__ = ["CommitBatches", "named_topics"]
 
 Asked = Sequence[tuple[int, bytes | None]]
 """Offset and value of the records that replies answer, one for each."""
@@ -22,7 +22,7 @@ _Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[byte
 """Topic, headers of all, keys, bodies."""
 
 
-class Outgoing:
+class CommitBatches:
     """Makes the batches of a partition's commits.
 
     Args:
