@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from connectors.local.memory import MemoryLog, MemorySink, MemorySource
 from oracle.accounting.ledger import LedgerEvent
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.store import MemoryStore
@@ -14,6 +13,7 @@ from oracle.telemetry.ledger_event import standing
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.reporter import Reporter
+from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 from tests.support.shards import MASTER_KEY, CountingSource, bodies, first_snapshot, new_store, small_plan
 from tests.support.waiting import PATIENCE, until
 

@@ -12,7 +12,6 @@ import numpy as np
 import psutil
 import pytest
 
-from connectors.local.memory import MemoryLog, MemorySink
 from oracle.errors import EngineLostError, PlanExhaustedError
 from oracle.planning.kinds import KINDS
 from oracle.planning.plan import Plan
@@ -23,6 +22,7 @@ from oracle.runtime.worker.client import RemotePredictor, WorkerProcess
 from oracle.runtime.worker.handover import MANY_ROWS, Engine
 from oracle.runtime.worker.protocol import Answered, Ask, Hello
 from tests.predictors.examples import example
+from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.shards import (
     daemon_over,
     deliveries_of,

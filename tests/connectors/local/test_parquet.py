@@ -317,7 +317,7 @@ async def test_source_to_sink(tmp_path):
 def test_other_connectors_do_not_import_pyarrow():
     """Importing the line connectors is quick."""
     code = (
-        "import sys, connectors.local.jsonl, connectors.local.memory, connectors.local.stdio\n"
+        "import sys, connectors.local.jsonl, connectors.local.stdio\n"
         "assert not {'pyarrow', 'numpy', 'oracle.predictors', 'oracle.planning'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
