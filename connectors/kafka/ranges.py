@@ -30,16 +30,16 @@ class KafkaRange:
 
     @property
     def exhausted(self) -> bool:
-        """See `connectors.base.Source.exhausted`."""
+        """See `Source`."""
         return self._reached >= self._end
 
     async def open(self, position: int | None) -> None:
-        """See `connectors.base.Source.open`."""
+        """See `Source`."""
         await self._source.open(position)
         self._reached = await self._source.reached()
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
-        """See `connectors.base.Source.fetch`; what lies before the end is there, so it is waited for.
+        """See `Source`; what lies before the end is there, so it is waited for.
 
         Raises:
             SourceError: The records were deleted.
@@ -63,5 +63,5 @@ class KafkaRange:
         return None
 
     async def close(self) -> None:
-        """See `connectors.base.Source.close`."""
+        """See `Source`."""
         await self._source.close()
