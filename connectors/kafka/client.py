@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -26,9 +26,12 @@ __all__ = [
     "make_producer",
     "make_sender",
     "start",
+    "started",
     "still_answered",
     "transactional_id",
 ]
+
+_Client = TypeVar("_Client", bound=Client)
 
 CLIENT_ID = "perpetua"
 """What we call ourselves towards the brokers; how we know each other in the group."""
@@ -95,17 +98,26 @@ def make_sender(settings: KafkaSettings) -> AIOKafkaProducer:
 
 
 @contextlib.asynccontextmanager
-async def admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Lend an admin client.
+async def admin(settings: KafkaSettings, what: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Lend an admin client; `what` begins the message of whatever goes wrong with it.
 
     Raises:
         BusError: No broker answers.
         RefusedError: The brokers do not let us in.
     """
     client = AIOKafkaAdminClient(**_common(settings), retry_backoff_ms=_RETRY_MS)
+    async with started(client, settings, "Kafka"):
+        with translated(what):
+            yield client
+
+
+@contextlib.asynccontextmanager
+async def started(client: _Client, settings: KafkaSettings, what: str) -> AsyncIterator[_Client]:
+    """Start something of the client's, lend it, and close it; its errors are `translated`, as those of `start`."""
     try:
-        await start(client, settings, "Kafka")
-        yield client
+        await start(client, settings, what)
+        with translated(what):
+            yield client
     finally:
         await close_quietly(client)
 

@@ -1,22 +1,24 @@
 """What one commit writes: records, topic by topic, in the client's batches."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.producer.message_accumulator import BatchBuilder
 
 from connectors.base import JSON, Commit, Reply
 from connectors.columns import Replies
 from connectors.kafka.filling import fill
 from connectors.kafka.large_batches import LARGE, LargeBatch
-from connectors.kafka.reply_headers import dead_letter, reply_headers, reply_topic, undelivered
+from connectors.kafka.reply_headers import dead_letter, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StorageError
 
-__all__ = ["CommitBatches", "named_topics"]
+__all__ = ["Batch", "CommitBatches", "named_topics"]
 
 Asked = Sequence[tuple[int, bytes | None]]
 """Offset and value of the records that replies answer, one for each."""
+
+Batch = BatchBuilder | LargeBatch
 
 _Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[bytes]]
 """Topic, headers of all, keys, bodies."""
@@ -27,7 +29,7 @@ class CommitBatches:
 
     Args:
         settings: The topics.
-        partition: The partition's number.
+        partition: That of the queries.
         counts: How many partitions each topic has.
         room: Most bytes of a batch for a topic, where that is less than for others.
     """
@@ -43,7 +45,7 @@ class CommitBatches:
 
     def batches(
         self, producer: AIOKafkaProducer, commit: Commit, now: int, withheld: Collection[str], asked: Asked
-    ) -> Iterable[tuple[str, int, Any]]:
+    ) -> Iterable[tuple[str, int, Batch]]:
         """Yield (topic, partition, batch), each topic's in order.
 
         Args:
@@ -53,7 +55,7 @@ class CommitBatches:
             withheld: Reply topics that nothing is written to; dead letters are, instead of those replies.
             asked: What the replies answer; needed where something is withheld.
         """
-        batches: dict[str, Any] = {}
+        batches: dict[str, Batch] = {}
         for topic, headers, keys, bodies in self._runs(commit, now, withheld, asked):
             batch = batches.get(topic)
             if batch is None:
@@ -71,7 +73,7 @@ class CommitBatches:
         for topic, batch in batches.items():
             yield topic, self.place(topic), batch
 
-    def _new_batch(self, producer: AIOKafkaProducer, topic: str, now: int, *, large: bool) -> Any:  # noqa: ANN401
+    def _new_batch(self, producer: AIOKafkaProducer, topic: str, now: int, *, large: bool) -> Batch:
         most = self._settings.batch_bytes
         room = min(self._room.get(topic, most), most)
         return LargeBatch(room, now) if large or room < most else producer.create_batch()
@@ -104,9 +106,12 @@ class CommitBatches:
             if topic not in withheld:
                 yield topic, reply_headers(reply), [key], [body]
             elif settings.dead_letter is not None:
-                yield settings.dead_letter, plain, [noted], [self._undelivered(topic, *asked[number])]
+                offset, query = asked[number]
+                note = self._note("undelivered", offset, query or b"", reply_topic=topic)
+                yield settings.dead_letter, plain, [noted], [note]
             if rejected is not None and settings.dead_letter is not None:
-                yield settings.dead_letter, plain, [noted], [self._note(reply)]
+                note = self._note(rejected.reason, rejected.position - 1, rejected.body)
+                yield settings.dead_letter, plain, [noted], [note]
         if run:
             yield settings.answers, plain, *_columns(run)
         if settings.ledger is not None and commit.ledger:
@@ -117,14 +122,10 @@ class CommitBatches:
             keys = [f"{place}-{number}".encode() for number in range(len(commit.ledger))]
             yield settings.ledger, about, keys, commit.ledger
 
-    def _note(self, reply: Reply) -> bytes:
+    def _note(self, reason: str, offset: int, body: bytes, **more: str) -> bytes:
         settings = self._settings
-        return dead_letter(reply, settings.topic, self._partition, bodies=settings.dead_letter_bodies)
-
-    def _undelivered(self, reply_to: str, offset: int, value: bytes | None) -> bytes:
-        settings = self._settings
-        place = (settings.topic, self._partition, offset)
-        return undelivered(place, value or b"", reply_to, bodies=settings.dead_letter_bodies)
+        query = (settings.topic, self._partition, offset)
+        return dead_letter(reason, query, body, bodies=settings.dead_letter_bodies, **more)
 
 
 def named_topics(replies: Sequence[Reply], settings: KafkaSettings) -> dict[str, int]:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 from aiokafka import TopicPartition
 
 from connectors.kafka.client import admin
-from connectors.kafka.errors import translated
 from connectors.kafka.group import until_coordinated
 from connectors.kafka.marks import Claim, marks_kept, newest_mark, seal_of
 from connectors.kafka.offset_metadata import OffsetMetadata, Seal
@@ -40,12 +39,9 @@ def partition_name(settings: KafkaSettings, partition: int) -> str:
 
 
 async def find_committed(settings: KafkaSettings, partition: int, *, make: bool = False) -> CommittedOffset:
-    """Read both and decide. Only after the partition's producer was started is it sure to be the newest.
+    """Read both and decide; it is sure to be the newest only after the partition's producer was started.
 
-    Args:
-        settings: The cluster, the group, the topic of marks.
-        partition: The partition's number.
-        make: Whether to make the topic of marks where it is missing.
+    `make` has the topic of marks made where it is missing.
 
     Raises:
         StateError: Neither is ours, or they contradict each other; the message says what to do.
@@ -63,11 +59,7 @@ async def find_committed(settings: KafkaSettings, partition: int, *, make: bool 
 def decide(where: str, offset: Claim | None, mark: Claim | None, seal: Seal | None) -> CommittedOffset:
     """Return which claim counts. A mark is proof that a transaction of ours committed it; of an offset, its seal is.
 
-    Args:
-        where: Begins the messages.
-        offset: The group's.
-        mark: Our newest; None if there is none.
-        seal: None where nothing is sealed: then the offset's metadata is believed.
+    Without a seal, the offset's metadata is believed.
 
     Raises:
         StateError: See `find_committed`.
@@ -131,11 +123,10 @@ async def group_offset(settings: KafkaSettings, partition: int) -> Claim | None:
         BusError: The brokers do not answer.
     """
     part = TopicPartition(settings.topic, partition)
-    async with admin(settings) as client:
-        with translated(f"group {settings.group}"):
-            found = await until_coordinated(
-                lambda: client.list_consumer_group_offsets(settings.group, partitions=[part]), settings.request_seconds
-            )
+    async with admin(settings, f"group {settings.group}") as client:
+        found = await until_coordinated(
+            lambda: client.list_consumer_group_offsets(settings.group, partitions=[part]), settings.request_seconds
+        )
     offset = found.get(part)
     if offset is None:  # the client passes over the error of a coordinator that is still loading the group's offsets
         raise BusError(f"group {settings.group}: its offsets cannot be read yet")

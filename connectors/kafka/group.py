@@ -8,7 +8,6 @@ from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from connectors.kafka.client import CLIENT_ID, admin
-from connectors.kafka.errors import translated
 from connectors.kafka.internals import connections
 from connectors.kafka.settings import KafkaSettings
 from connectors.retry import Backoff, retry
@@ -58,9 +57,8 @@ async def members(settings: KafkaSettings) -> Sequence[Member]:
         RefusedError: The brokers do not let us look.
         BusError: The brokers do not answer.
     """
-    async with admin(settings) as client:
-        with translated(f"group {settings.group}"):
-            return await until_coordinated(lambda: _ask(connections(client), settings.group), settings.request_seconds)
+    async with admin(settings, f"group {settings.group}") as client:
+        return await until_coordinated(lambda: _ask(connections(client), settings.group), settings.request_seconds)
 
 
 def listed(found: Sequence[Member]) -> str:

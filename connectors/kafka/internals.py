@@ -46,7 +46,7 @@ class _Fetcher(Fetcher):  # type: ignore[misc]  # no types
     )
 
 
-class BatchConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # no types
+class BatchConsumer(AIOKafkaConsumer):
     """A consumer that hands over `RecordBatch`es, not records: an object for each takes longer than all else."""
 
     start = _rebound(AIOKafkaConsumer.start, Fetcher=_Fetcher)
@@ -74,10 +74,7 @@ async def is_replaced(consumer: AIOKafkaConsumer, instance: str, membership: tup
 
     The client's heartbeats do not name the instance, so all that they hear is that the member is gone.
 
-    Args:
-        consumer: A member, or one that was.
-        instance: Its instance.
-        membership: Its `membership_of` when it was given its partitions.
+    `membership` is its `membership_of` when it was given its partitions.
 
     Returns:
         False too where the member is as it was, was forgotten after a silence, or the coordinator does not answer.

@@ -14,8 +14,7 @@ import msgspec
 from aiokafka import TopicPartition, errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from connectors.kafka.client import admin, batches_between, close_quietly, make_consumer, start
-from connectors.kafka.errors import translated
+from connectors.kafka.client import admin, batches_between, make_consumer, started
 from connectors.kafka.internals import BatchConsumer, connections
 from connectors.kafka.metadata import READ, WRITE, TopicLook, look
 from connectors.kafka.offset_metadata import Seal
@@ -66,10 +65,7 @@ def seal_of(settings: KafkaSettings, partition: int) -> Seal | None:
 def mark_record(seal: Seal, claim: Claim, producer: tuple[int, int]) -> tuple[bytes, bytes]:
     """Return the key and the value of a mark.
 
-    Args:
-        seal: The place's.
-        claim: What is committed; its metadata as it is, without the offset's seal.
-        producer: Id and epoch of who writes it.
+    `claim` has the metadata without the offset's seal; `producer` is the id and the epoch of who writes it.
     """
     sealed = seal.of("mark", claim.position, claim.text, *producer, _VERSION)
     mark = _Mark(seal.group, seal.topic, seal.partition, claim.position, claim.text, producer, sealed)
@@ -103,24 +99,18 @@ class Kept(NamedTuple):
 
 
 async def marks_kept(settings: KafkaSettings, partition: int, *, make: bool) -> Kept:
-    """Find out whether a partition's marks can be kept.
-
-    Args:
-        settings: With a topic of marks.
-        partition: The partition's number.
-        make: Whether to make it where it is missing, like the query topic in partitions and copies.
+    """Find out whether a partition's marks can be kept; `make` makes their topic, like the query topic, if missing.
 
     Raises:
         BusError: The brokers do not answer, or not all of them know of the topic yet.
     """
     topic = settings.marks or ""
-    async with admin(settings) as client:
-        with translated(f"topic {topic}"):
-            found = await look(connections(client), [topic, settings.topic])
-            if found[topic].there:
-                return Kept(_unfit(topic, found[topic], partition))
-            if make and await _made(client, topic, found[settings.topic]):
-                return Kept(None, fresh=True)
+    async with admin(settings, f"topic {topic}") as client:
+        found = await look(connections(client), [topic, settings.topic])  # its own way would make topics of them
+        if found[topic].there:
+            return Kept(_unfit(topic, found[topic], partition))
+        if make and await _made(client, topic, found[settings.topic]):
+            return Kept(None, fresh=True)
     return Kept(f"topic {topic}: it does not exist; create it: perpetua topics CONFIG --create")
 
 
@@ -152,20 +142,15 @@ async def newest_mark(settings: KafkaSettings, partition: int, seal: Seal) -> Cl
         BusError: They do not answer, or somebody's open transaction may hide it still.
     """
     what = f"topic {settings.marks}, partition {partition}"
-    part = TopicPartition(settings.marks, partition)
-    consumer = make_consumer(settings)
-    try:
-        with translated(what):
-            await start(consumer, settings, what)
-            consumer.assign([part])
-            return await retry(
-                lambda: _newest(consumer, part, seal, settings.request_seconds),
-                BusError,
-                seconds=settings.request_seconds,
-                backoff=Backoff(0.02, 0.5),
-            )
-    finally:
-        await close_quietly(consumer)
+    part = TopicPartition(settings.marks or "", partition)
+    async with started(make_consumer(settings), settings, what) as consumer:
+        consumer.assign([part])
+        return await retry(
+            lambda: _newest(consumer, part, seal, settings.request_seconds),
+            BusError,
+            seconds=settings.request_seconds,
+            backoff=Backoff(0.02, 0.5),
+        )
 
 
 async def _newest(consumer: BatchConsumer, part: TopicPartition, seal: Seal, seconds: float) -> Claim | None:

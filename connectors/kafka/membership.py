@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
-from connectors.kafka.client import close_quietly, make_member, start, still_answered
-from connectors.kafka.errors import translated
+from connectors.kafka.client import make_member, started, still_answered
 from connectors.kafka.group import foreign_members
 from connectors.kafka.internals import connections, is_replaced, membership_of
 from connectors.kafka.settings import KafkaSettings
@@ -57,10 +57,7 @@ class KafkaMembership:
         self._ours: frozenset[int] = frozenset()
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
-        """Be a member until cancelled; join again after trouble with the brokers.
-
-        Args:
-            on_trouble: Told of what will be tried again.
+        """Be a member until cancelled; tell `on_trouble` of trouble with the brokers, and join again.
 
         Raises:
             RefusedError: The brokers do not let us, or the topic's number of partitions has changed.
@@ -80,26 +77,22 @@ class KafkaMembership:
     async def _join(self, on_trouble: Callable[[BusError], None]) -> None:
         consumer = make_member(self._settings)
         listener = _Listener(consumer, self._assigned_of(consumer), self._revoked, self._settings.instance)
-        try:
-            with translated(f"group {self._settings.group}"):
-                await start(consumer, self._settings, f"group {self._settings.group}")
-                consumer.subscribe([self._settings.topic], listener=listener)
-                clock = asyncio.get_running_loop().time
-                looked, answered = clock(), True
-                while True:
-                    await self._poll(consumer, listener.replaced)
-                    self._check_partitions(consumer)
-                    if clock() - looked >= _LOOK_SECONDS:
-                        before, answered = answered, await still_answered(consumer, self._settings)
-                        if not answered:
-                            on_trouble(BusError(f"group {self._settings.group}: no broker answers"))
-                        elif not before:
-                            self._assigned(self._ours)  # what is ours still is told again: we are counted in
-                        if answered:
-                            await self._look_for_strangers(consumer)
-                        looked = clock()
-        finally:
-            await close_quietly(consumer)
+        async with started(consumer, self._settings, f"group {self._settings.group}"):
+            consumer.subscribe([self._settings.topic], listener=listener)
+            clock = asyncio.get_running_loop().time
+            looked, answered = clock(), True
+            while True:
+                await self._poll(consumer, listener.replaced)
+                self._check_partitions(consumer)
+                if clock() - looked >= _LOOK_SECONDS:
+                    before, answered = answered, await still_answered(consumer, self._settings)
+                    if not answered:
+                        on_trouble(BusError(f"group {self._settings.group}: no broker answers"))
+                    elif not before:
+                        self._assigned(self._ours)  # what is ours still is told again: we are counted in
+                    if answered:
+                        await self._look_for_strangers(consumer)
+                    looked = clock()
 
     async def _look_for_strangers(self, consumer: AIOKafkaConsumer) -> None:
         with contextlib.suppress(KafkaError):  # the next look will tell
@@ -131,9 +124,9 @@ class KafkaMembership:
         Raises:
             RefusedError: Another process has our place.
         """
-        poll = asyncio.ensure_future(consumer.getmany(timeout_ms=_POLL_MS))
+        poll: asyncio.Future[Any] = asyncio.ensure_future(consumer.getmany(timeout_ms=_POLL_MS))
         try:
-            await asyncio.wait({poll, replaced}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([poll, replaced], return_when=asyncio.FIRST_COMPLETED)
             if not replaced.done():
                 poll.result()
         finally:

@@ -4,9 +4,9 @@ import bisect
 from collections import deque
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 
 from connectors.kafka.offset_metadata import OffsetMetadata
+from connectors.kafka.record_batches import Record
 
 __all__ = ["Progress"]
 
@@ -31,15 +31,15 @@ class Progress:
         self.expected: tuple[int, int] | None = None
         self.looked = self.reached = 0
         self.answered = (0, -1)
-        self._pending: deque[Sequence[Any]] = deque()
-        self._leaving: Any = None
+        self._pending: deque[Sequence[Record]] = deque()
+        self._leaving: Record | None = None
 
     def expect(self, position: int, metadata: OffsetMetadata) -> None:
         """Say what was committed last: the source looks whether the log still holds it, as far as it is kept."""
         self.expected = self.answered = (position, metadata.timestamp)
         self.looked, self.begun = metadata.looked, metadata.begun
 
-    def read(self, records: Sequence[Any]) -> None:
+    def read(self, records: Sequence[Record]) -> None:
         """Add records that were handed over, at least one."""
         self._pending.append(records)
 
@@ -83,7 +83,7 @@ class Progress:
         """Say that what was taken is durable."""
         self._leaving = None
 
-    def oldest(self) -> Any:  # noqa: ANN401 -- a record, of the client's reader or of ours
+    def oldest(self) -> Record | None:
         """Return the first record that is not committed, None if there is none."""
         if self._leaving is not None:
             return self._leaving

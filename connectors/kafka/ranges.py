@@ -13,14 +13,7 @@ __all__ = ["KafkaRange"]
 
 
 class KafkaRange:
-    """Reads the records of one partition from one offset to another, as if the log ended there.
-
-    Args:
-        settings: The cluster and the topic.
-        partition: The partition's number.
-        first: Where it begins.
-        end: Where it ends; the record at this offset is not in it.
-    """
+    """Reads the records of one partition from offset `first` up to, but without, `end`, as if the log ended there."""
 
     def __init__(self, settings: KafkaSettings, partition: int, first: int, end: int) -> None:
         self._source = KafkaSource(replace(settings, first_offset=first, stop_at=None), partition)

@@ -45,11 +45,7 @@ _FAST_FAILS: Final = (CorruptRecordException, UnicodeDecodeError, OverflowError,
 
 
 class FetchedBatches:
-    """The batches of one answer to a fetch; it has the interface of aiokafka's `MemoryRecords`.
-
-    Args:
-        data: The bytes as they came.
-    """
+    """The batches in the bytes of one answer to a fetch; it has the interface of aiokafka's `MemoryRecords`."""
 
     def __init__(self, data: bytes) -> None:
         self._records = MemoryRecords(data)
@@ -80,6 +76,26 @@ class FetchedBatches:
         return _Batch(batch, memoryview(self._data)[start : self._at])
 
 
+class Record(NamedTuple):
+    """One record; the client's own, which its fast reader makes, have the same attributes.
+
+    Attributes:
+        offset: Its place in the partition.
+        timestamp: Milliseconds.
+        timestamp_type: 0 if the asker set it, 1 if the broker did.
+        key: None if there is none.
+        value: None in a tombstone.
+        headers: Bytes of a name that are not UTF-8 are lone surrogates in it.
+    """
+
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
 class RecordBatch(NamedTuple):
     """The records of one batch, as the one thing that the client hands over.
 
@@ -90,7 +106,7 @@ class RecordBatch(NamedTuple):
     """
 
     offset: int
-    records: Sequence[Any]
+    records: Sequence[Record]
     producer: tuple[int, int]
 
 
@@ -117,7 +133,7 @@ class _Batch:
         if records:
             yield RecordBatch(records[-1].offset, records, (self._fast.producer_id, self._fast.producer_epoch))
 
-    def _records(self) -> Sequence[Any]:
+    def _records(self) -> Sequence[Record]:
         first = self._fast.base_offset
         if self._is_plain():
             try:
@@ -154,31 +170,11 @@ class _Batch:
         return True
 
 
-class Record(NamedTuple):
-    """One record, with the attributes of aiokafka's.
-
-    Attributes:
-        offset: Its place in the partition.
-        timestamp: Milliseconds.
-        timestamp_type: 0 if the asker set it, 1 if the broker did.
-        key: None if there is none.
-        value: None in a tombstone.
-        headers: Bytes of a name that are not UTF-8 are lone surrogates in it.
-    """
-
-    offset: int
-    timestamp: int
-    timestamp_type: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-
-
 _Fields = tuple[int, int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
 """Of a record: its time and its offset, less those of the batch; key, value, headers."""
 
 
-class UnpackedBatchError(CorruptRecordException):  # type: ignore[misc]  # the client has no types
+class UnpackedBatchError(CorruptRecordException):
     """A compressed batch that cannot be unpacked, or not in the room there is for it; its text is public."""
 
 

@@ -10,9 +10,11 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from connectors.kafka.metadata import WRITE, TopicLook, look, numbers
+from aiokafka import AIOKafkaClient
+
+from connectors.kafka.metadata import WRITE, TopicLook, configs, look
 from connectors.kafka.settings import KafkaSettings
 
 __all__ = ["ReplyTopics"]
@@ -42,13 +44,7 @@ class _Spoilt:
 
 
 def _lacks(found: TopicLook, number: int, set_to: Mapping[str, int]) -> str | None:
-    """Return why a topic cannot be written to, None if it can as far as can be seen.
-
-    Args:
-        found: What a broker says of it.
-        number: The query partition's.
-        set_to: Its settings, as far as they are known.
-    """
+    """Return why the topic of query partition `number` cannot be written to, None if it can as far as can be seen."""
     if not found.there or (not found.leaders and found.operations):
         return "there is none"
     if not found.allows(WRITE):
@@ -100,12 +96,8 @@ class ReplyTopics:
         """How many partitions each topic has that was found good."""
         return self._counts
 
-    async def of(self, client: Any, topics: Collection[str]) -> frozenset[str]:  # noqa: ANN401 -- no types
+    async def of(self, client: AIOKafkaClient, topics: Collection[str]) -> frozenset[str]:
         """Return which of some reply topics take nothing now.
-
-        Args:
-            client: The client's own, below its producer.
-            topics: Their names.
 
         Raises:
             KafkaError: The brokers do not say.
@@ -118,7 +110,7 @@ class ReplyTopics:
         asked = [name for name in topics if name not in out and now - self._looked.get(name, -1e9) >= _GOOD_SECONDS]
         return frozenset(out | await self._missing(client, asked))
 
-    async def _missing(self, client: Any, topics: Collection[str]) -> set[str]:  # noqa: ANN401 -- no types
+    async def _missing(self, client: AIOKafkaClient, topics: Collection[str]) -> set[str]:
         """Look, and again for a while where a topic is newly missing; return those that are."""
         end = self._clock() + _PATIENCE
         while True:
@@ -133,11 +125,12 @@ class ReplyTopics:
                 self._reasons.pop(name, None)  # it is back
         return set(missing)
 
-    async def _look(self, client: Any, topics: Collection[str]) -> dict[str, str]:  # noqa: ANN401 -- no types
+    async def _look(self, client: AIOKafkaClient, topics: Collection[str]) -> dict[str, str]:
         if not topics:
             return {}
         missing = {}
-        set_to = await numbers(client, sorted(topics), (_MAX_BYTES, _IN_SYNC))
+        texts = await configs(client, sorted(topics), (_MAX_BYTES, _IN_SYNC))
+        set_to = {name: {key: int(value) for key, value in found.items()} for name, found in texts.items()}
         for name, found in (await look(client, sorted(topics))).items():
             reason = _lacks(found, self._partition, set_to.get(name, {}))
             if reason is None:
@@ -151,16 +144,13 @@ class ReplyTopics:
 
     async def blame(
         self,
-        client: Any,  # noqa: ANN401 -- no types
+        client: AIOKafkaClient,
         topics: Collection[str],
         failed: Mapping[str, str],
     ) -> bool:
-        """Find out which reply topics spoilt a transaction, and pass them over for a while; return whether any did.
+        """Find out which of the reply topics written to spoilt a transaction, and pass them over for a while.
 
-        Args:
-            client: The client's own, below its producer.
-            topics: Those that it wrote to.
-            failed: Those that are known to have failed where our own topics have not, and how.
+        `failed` says how those failed that are known to have, where our own topics have not. Return whether any did.
         """
         self._looked.clear()
         found = {**failed, **await self._look(client, topics)}

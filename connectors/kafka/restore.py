@@ -62,10 +62,7 @@ async def report_offsets(settings: KafkaSettings, partition: int) -> OffsetRepor
 async def restore(settings: KafkaSettings, partition: int, choice: Claim) -> None:
     """Commit an offset for the group and as our mark, in one transaction. Whoever serves the partition is fenced.
 
-    Args:
-        settings: The cluster, the group, the topic of marks.
-        partition: The partition's number.
-        choice: The offset, with metadata of ours.
+    `choice` has metadata of ours, without a seal.
 
     Raises:
         RefusedError: The group has members: a daemon that runs needs no help, and others must leave first.

@@ -10,7 +10,6 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import AddOffsetsToTxnRequest
 
 from connectors.kafka.client import admin, transactional_id
-from connectors.kafka.errors import translated
 from connectors.kafka.group import until_coordinated
 from connectors.kafka.internals import connections
 from connectors.kafka.metadata import READ, WRITE, look
@@ -42,17 +41,14 @@ _TOLD: Final = frozenset(
 async def check_rights(settings: KafkaSettings, partitions: int) -> None:
     """Refuse rules under which a daemon could not read queries, write what it writes, or commit.
 
-    Args:
-        settings: The topics, of which those that there are are looked at, and the group.
-        partitions: Of the query topic; each has a transactional id of its own.
+    Only those topics are looked at that there are; each of the query topic's `partitions` has a transactional id.
 
     Raises:
         RefusedError: Something is withheld; the message says how to grant it.
         BusError: The brokers do not answer, or are too old to be asked.
     """
-    async with admin(settings) as client:
-        with translated("access rules"):
-            missing = [text async for text in _withheld(connections(client), settings, partitions)]
+    async with admin(settings, "access rules") as client:
+        missing = [text async for text in _withheld(connections(client), settings, partitions)]
     if missing:
         raise RefusedError("the brokers withhold " + "; and ".join(missing))
 

@@ -11,7 +11,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import JSON, Commit, Committed
 from connectors.kafka.client import close_quietly, make_producer, start
-from connectors.kafka.commit_batches import CommitBatches, named_topics
+from connectors.kafka.commit_batches import Batch, CommitBatches, named_topics
 from connectors.kafka.committed_offset import CommittedOffset, find_committed, partition_name
 from connectors.kafka.errors import translated
 from connectors.kafka.filling import fill
@@ -32,7 +32,7 @@ _LOOK_SECONDS: Final = 5.0
 
 _NOT_YET: Final = "it takes no records now"
 
-_Batches = Iterable[tuple[str, int, Any]]
+_Batches = Iterable[tuple[str, int, Batch]]
 
 
 class Told(Protocol):
@@ -55,8 +55,14 @@ class Told(Protocol):
         ...
 
 
-class _Nobody(Told):
-    pass
+class _Nobody:
+    def disturbed(self, text: str) -> None:
+        pass
+
+    unmarked = withheld = disturbed
+
+    def undelivered(self, count: int) -> None:
+        pass
 
 
 class KafkaSink:
@@ -126,10 +132,7 @@ class KafkaSink:
         return Committed(position, metadata.mark)
 
     async def put(self, claim: Claim) -> None:
-        """Fence whoever serves the partition, and commit an offset of an operator's choice.
-
-        Args:
-            claim: The offset; its metadata is ours, without a seal.
+        """Fence whoever serves the partition, and commit an offset of an operator's choice, with metadata of ours.
 
         Raises:
             BusError: The brokers do not answer.

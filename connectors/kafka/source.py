@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from aiokafka import TopicPartition
 
@@ -14,6 +14,7 @@ from connectors.kafka.client import batches_between, close_quietly, make_consume
 from connectors.kafka.errors import translated
 from connectors.kafka.internals import BatchConsumer
 from connectors.kafka.progress import Progress
+from connectors.kafka.record_batches import Record
 from connectors.kafka.reply_headers import content_type, kept_headers
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, InputError, LogCutError, LogDivergedError, SourceError
@@ -52,7 +53,7 @@ class KafkaSource:
         self.progress = Progress()
         self._next = 0
         self._consumer: BatchConsumer | None = None
-        self._read: list[Any] = []
+        self._read: list[Record] = []
 
     @property
     def exhausted(self) -> bool:
@@ -252,16 +253,16 @@ class KafkaSource:
             await close_quietly(consumer)
 
 
-def _deliveries(records: Sequence[Any]) -> Sequence[Delivery]:
+def _deliveries(records: Sequence[Record]) -> Sequence[Delivery]:
     if any(map(_headers, records)):
         return [_with_headers(record) if record.headers else _plain(record) for record in records]
     return Deliveries([record.offset + 1 for record in records], list(map(_value, records)), list(map(_key, records)))
 
 
-def _plain(record: Any) -> Delivery:  # noqa: ANN401 -- the client has no types
+def _plain(record: Record) -> Delivery:
     return Delivery(record.offset + 1, record.value, JSON, (), record.key)
 
 
-def _with_headers(record: Any) -> Delivery:  # noqa: ANN401
+def _with_headers(record: Record) -> Delivery:
     headers = record.headers
     return Delivery(record.offset + 1, record.value, content_type(headers), kept_headers(headers), record.key)

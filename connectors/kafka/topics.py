@@ -1,17 +1,15 @@
 """A model's topics: what they must be like, whether they are, and making those that are missing."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from aiokafka import errors
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin import NewTopic
 
 from connectors.kafka.client import admin
-from connectors.kafka.errors import translated
 from connectors.kafka.internals import connections
 from connectors.kafka.marks import MARK_CONFIG
-from connectors.kafka.metadata import look
+from connectors.kafka.metadata import configs, look
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, RefusedError
 
@@ -67,11 +65,7 @@ class TopicFacts:
 
 
 async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[str, TopicFacts]:
-    """Return those of a model's topics that there are.
-
-    Args:
-        settings: The topics' names.
-        tolerant: Whether to pass over reply topics, and our marks, that we may not look at.
+    """Return those of a model's topics that there are; `tolerant` passes over optional ones that we may not look at.
 
     Raises:
         RefusedError: The brokers do not let us look.
@@ -79,29 +73,16 @@ async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[s
     """
     needed = {settings.topic, *settings.own}
     names = [settings.topic, *settings.written, *filter(None, [settings.marks])]
-    async with admin(settings) as client:
-        with translated("topics"):
-            looks = await look(connections(client), names)
-            hidden = {name for name, found in looks.items() if found.there and not found.operations}
-            forbidden = hidden - ({settings.marks} if not tolerant else looks.keys() - needed)
-            if forbidden:
-                raise errors.TopicAuthorizationFailedError(forbidden)
-            found = {name: len(looks[name].leaders) for name in names if looks[name].there and name not in hidden}
-            configs = await _configs(client, list(found), needed if tolerant else found.keys())
-    return {name: TopicFacts(partitions, configs.get(name, {})) for name, partitions in found.items()}
-
-
-async def _configs(client: AIOKafkaAdminClient, names: list[str], needed: Collection[str]) -> dict[str, dict[str, str]]:
-    if not names:
-        return {}
-    wanted = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
-    found: dict[str, dict[str, str]] = {}
-    for response in await client.describe_configs(wanted):
-        for code, _, _, name, entries in response.resources:
-            if code and name in needed:
-                raise errors.for_code(code)(name)
-            found[name] = {entry[0]: entry[1] or "" for entry in entries}
-    return found
+    async with admin(settings, "topics") as client:
+        below = connections(client)
+        looks = await look(below, names)
+        hidden = {name for name, found in looks.items() if found.there and not found.operations}
+        forbidden = hidden - ({settings.marks} if not tolerant else looks.keys() - needed)
+        if forbidden:
+            raise errors.TopicAuthorizationFailedError(forbidden)
+        found = {name: len(looks[name].leaders) for name in names if looks[name].there and name not in hidden}
+        set_to = await configs(below, list(found), needed=needed if tolerant else found.keys())
+    return {name: TopicFacts(partitions, set_to.get(name, {})) for name, partitions in found.items()}
 
 
 def other_partitions(settings: KafkaSettings, partitions: int, shards: int) -> str:
@@ -206,31 +187,30 @@ async def make_missing(
     sizes = {_MAX_BYTES: str(max(largest_reply, DEFAULT_MESSAGE_BYTES))}
     # The broker's own times: records whose askers claim an old one would be deleted before the others.
     queries = {_COMPRESSION: _UNCOMPRESSED, "retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
-    configs: dict[str, Mapping[str, str]] = {settings.topic: queries}
-    configs |= dict.fromkeys((settings.answers, *settings.reply_topics), sizes)
+    set_to: dict[str, Mapping[str, str]] = {settings.topic: queries}
+    set_to |= dict.fromkeys((settings.answers, *settings.reply_topics), sizes)
     if settings.ledger:
-        configs[settings.ledger] = {_POLICY: _COMPACT}
+        set_to[settings.ledger] = {_POLICY: _COMPACT}
     if settings.dead_letter:
         note = _largest_note(settings, facts.get(settings.topic, TopicFacts(shards)))
-        configs[settings.dead_letter] = {_MAX_BYTES: str(max(note, DEFAULT_MESSAGE_BYTES))}
+        set_to[settings.dead_letter] = {_MAX_BYTES: str(max(note, DEFAULT_MESSAGE_BYTES))}
     wanted = (settings.topic, *settings.written)
     if settings.marks is not None:
         wanted += (settings.marks,)
-        configs[settings.marks] = MARK_CONFIG
+        set_to[settings.marks] = MARK_CONFIG
     missing = [name for name in wanted if name not in facts]
     topics = [
         NewTopic(
             name,
             shards if name in {settings.topic, settings.answers, settings.marks} else 1,
             replication,
-            topic_configs=dict(configs[name]),
+            topic_configs=dict(set_to[name]),
         )
         for name in missing
     ]
     if topics:
-        async with admin(settings) as client:
-            with translated("topics"):
-                response = await client.create_topics(topics)
+        async with admin(settings, "topics") as client:
+            response = await client.create_topics(topics)
         for name, code, message in response.topic_errors:
             if code and errors.for_code(code) is not errors.TopicAlreadyExistsError:
                 raise RefusedError(f"topic {name}: cannot be made: {message or errors.for_code(code).__name__}")

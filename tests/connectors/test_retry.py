@@ -38,7 +38,7 @@ def _failing(times, error):
 async def test_it_tries_until_it_succeeds_and_tells_of_each_failure():
     """The result is that of the try that succeeded."""
     attempt, tries = _failing(3, OSError("no"))
-    told = []
+    told: list[OSError] = []
     assert await retry(attempt, OSError, backoff=Backoff(0.001, 0.002), on_failure=told.append) == "done"
     assert len(tries) == 4
     assert list(map(str, told)) == ["no"] * 3
@@ -48,7 +48,7 @@ async def test_it_tries_until_it_succeeds_and_tells_of_each_failure():
 async def test_it_raises_when_the_time_is_over_or_the_error_is_not_one_that_passes(error, seconds):
     """Nobody is told: the caller knows."""
     attempt, tries = _failing(9, error)
-    told = []
+    told: list[OSError] = []
     with pytest.raises(type(error)):
         await retry(attempt, OSError, seconds=seconds, on_failure=told.append)
     assert (len(tries), told) == (1, [])

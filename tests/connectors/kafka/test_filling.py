@@ -2,6 +2,7 @@
 
 from itertools import islice
 from types import SimpleNamespace
+from typing import Any
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 from hypothesis import given
@@ -65,7 +66,7 @@ def test_a_batch_takes_in_large_and_small_answers():
     """However they alternate: else each would wait for the one before it to be taken in by the broker."""
     settings = KafkaSettings(servers=("b:9092",), topic="q", answers="a", group="g", model="m", dead_letter="d")
     outgoing = CommitBatches(settings, 0, {"a": 1, "d": 1}, {})
-    producer = SimpleNamespace(create_batch=lambda: BatchBuilder(settings.batch_bytes, 0, is_transactional=1))
+    producer: Any = SimpleNamespace(create_batch=lambda: BatchBuilder(settings.batch_bytes, 0, is_transactional=1))
     large, small = Reply(bytes(5000), "x/large"), Reply(b"{}")
     for replies, most in (([large, small] * 500, 4), ([small, large] * 500, 4), ([small] * 1000, 1)):
         batches = list(outgoing.batches(producer, Commit(replies, [], 1, b""), 1000, (), ()))
