@@ -5,7 +5,6 @@ import operator
 import time
 
 from connectors.kafka.offset_metadata import OffsetMetadata
-from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source import KafkaSource
 from oracle.errors import LogDivergedError, SourceError
 from tests.connectors.kafka.test_log_changes import commit_offset, committed, recreate, refused
@@ -71,10 +70,7 @@ async def test_queries_fetched_but_not_answered_are_not_taken_for_nothing(model)
     """Of what was read, the first record behind a position ends what may be deleted; else it is all that was read."""
     _ask_in_a_transaction(model, count=2)
     _ask_in_a_transaction(model, count=2, seed=2)
-    settings = KafkaSettings(
-        servers=(model.broker.servers,), topic=model.queries, answers=model.answers, group=model.group, model="m"
-    )
-    source = KafkaSource(settings, 0)
+    source = KafkaSource(model.settings, 0)
     await source.open(None)
     read = 0
     while read < 4:

@@ -5,7 +5,6 @@ import struct
 
 import pytest
 from aiokafka.errors import CorruptRecordException, KafkaError
-from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,16 +86,6 @@ def test_offsets_of_a_compacted_batch_are_its_records_if_they_make_sense(deltas,
     """Where records were taken out, the others keep their offsets; those that do not rise in the batch are not used."""
     data = batch([record(delta, b"v") for delta in deltas], first=100, last=7)
     assert [offset for offset, *_ in _read(data)] == offsets
-
-
-def test_compressed_batches_are_read():
-    """They have the same records in them."""
-    builder = _DefaultRecordBatchBuilderPy(2, 1, 0, -1, -1, 0, 1 << 20)
-    for index in range(9):
-        builder.append(index, _TIME + index, b"k", b"v" * 99, [("name", None)])
-    data = bytes(builder.build())
-    assert len(data) < 9 * 99
-    assert _read(data) == [(index, _TIME + index, b"k", b"v" * 99, [("name", None)]) for index in range(9)]
 
 
 def test_brokers_own_times_are_kept():

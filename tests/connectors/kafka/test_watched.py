@@ -11,7 +11,6 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.base import Commit, Delivery, Lag, Reply
-from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from oracle.errors import BusError
@@ -26,11 +25,8 @@ _WEB = "[web]\nport = 0\nready_lag_seconds = 5\n"
 
 def _pair(model):
     """Return the model's source and sink, as the daemon has them, with a clock an hour ahead."""
-    settings = KafkaSettings(
-        servers=(model.broker.servers,), topic=model.queries, answers=model.answers, group=model.group, model="m"
-    )
-    source = KafkaSource(settings, 0, clock=lambda: time.time() + 3600)
-    return source, KafkaSink(settings, 0, source.progress)
+    source = KafkaSource(model.settings, 0, clock=lambda: time.time() + 3600)
+    return source, KafkaSink(model.settings, 0, source.progress)
 
 
 async def _open(sink):

@@ -433,16 +433,3 @@ class TestJsonlSink(FileSinkSuite):
             assert ledger == b"".join(b"%d\n" % number for number in range(50, end + 1, 50))
             assert dead == b"".join(b"%d\n" % number for number in range(0, end, 3))
         assert last > 0
-
-
-async def test_long_run_in_one_process(tmp_path):
-    """A source piped into a sink through many small commits gives the file back."""
-    (tmp_path / "in").write_bytes(b"".join(b"%d\n" % number for number in range(500)))
-    source, sink = JsonlSource(tmp_path / "in"), JsonlSink(tmp_path / "out")
-    await source.open(None)
-    await sink.open()
-    for delivery in await drain(source):
-        await sink.commit(Commit([Reply(delivery.body or b"")], [], delivery.position, b""))
-    await sink.close()
-    await source.close()
-    assert (tmp_path / "out").read_bytes() == (tmp_path / "in").read_bytes()
