@@ -44,7 +44,7 @@ class CommitBatches:
         self._where = f"answers of topic {settings.topic}, partition {partition}"
 
     def batches(
-        self, producer: AIOKafkaProducer, commit: Commit, now: int, withheld: Collection[str], asked: Asked
+        self, producer: AIOKafkaProducer, commit: Commit, now: int, unavailable: Collection[str], asked: Asked
     ) -> Iterable[tuple[str, int, Batch]]:
         """Yield (topic, partition, batch), each topic's in order.
 
@@ -52,11 +52,11 @@ class CommitBatches:
             producer: Makes the batches.
             commit: What to write.
             now: The records' time (ms).
-            withheld: Reply topics that nothing is written to; dead letters are, instead of those replies.
-            asked: What the replies answer; needed where something is withheld.
+            unavailable: Reply topics that nothing is written to; dead letters are, instead of those replies.
+            asked: What the replies answer; needed where something is unavailable.
         """
         batches: dict[str, Batch] = {}
-        for topic, headers, keys, bodies in self._runs(commit, now, withheld, asked):
+        for topic, headers, keys, bodies in self._runs(commit, now, unavailable, asked):
             batch = batches.get(topic)
             if batch is None:
                 batch = batches[topic] = self._new_batch(producer, topic, now, large=len(bodies[0]) >= LARGE)
@@ -85,7 +85,7 @@ class CommitBatches:
             raise BusError(f"topic {topic}: it has no partition")
         return self._partition % count
 
-    def _runs(self, commit: Commit, now: int, withheld: Collection[str], asked: Asked) -> Iterable[_Run]:
+    def _runs(self, commit: Commit, now: int, unavailable: Collection[str], asked: Asked) -> Iterable[_Run]:
         """Yield records in runs of one topic and the same headers: most answers differ in their bodies only."""
         settings, plain = self._settings, [("content-type", JSON.encode())]
         same = _same_run(commit.replies)
@@ -103,7 +103,7 @@ class CommitBatches:
                 run = []
             topic = reply_topic(headers, settings.reply_topics, settings.answers)
             noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
-            if topic not in withheld:
+            if topic not in unavailable:
                 yield topic, reply_headers(reply), [key], [body]
             elif settings.dead_letter is not None:
                 offset, query = asked[number]

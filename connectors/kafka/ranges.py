@@ -12,24 +12,12 @@ from oracle.errors import BusError
 __all__ = ["KafkaRange"]
 
 
-class KafkaRange:
+class KafkaRange(KafkaSource):
     """Reads the records of one partition from offset `first` up to, but without, `end`, as if the log ended there."""
 
     def __init__(self, settings: KafkaSettings, partition: int, first: int, end: int) -> None:
-        self._source = KafkaSource(replace(settings, first_offset=first, stop_at=None), partition)
-        self._patience = settings.request_seconds
-        self._end = end
-        self._reached = first
-
-    @property
-    def exhausted(self) -> bool:
-        """See `Source`."""
-        return self._reached >= self._end
-
-    async def open(self, position: int | None) -> None:
-        """See `Source`."""
-        await self._source.open(position)
-        self._reached = await self._source.reached()
+        super().__init__(replace(settings, first_offset=first, stop_at=end), partition)
+        self._request_seconds = settings.request_seconds
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
         """See `Source`; what lies before the end is there, so it is waited for.
@@ -38,23 +26,17 @@ class KafkaRange:
             SourceError: The records were deleted.
             BusError: The brokers do not hand them over.
         """
-        deadline = asyncio.get_running_loop().time() + max(wait, self._patience)
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + max(wait, self._request_seconds)
         while not self.exhausted:
-            deliveries = await self._source.fetch(limit, wait)
-            self._reached = await self._source.reached()
+            deliveries = await super().fetch(limit, wait)
             if deliveries:
-                self._source.progress.take(deliveries[-1].position, b"")  # nothing commits them: forget them
-            found = [delivery for delivery in deliveries if delivery.position <= self._end]
-            if found:
-                return found
-            if asyncio.get_running_loop().time() > deadline:
-                raise BusError(f"offset {self._reached}: the brokers do not hand over what is there")
+                self.progress.take(deliveries[-1].position, b"")  # nothing commits them: forget them
+                return deliveries
+            if clock() > deadline:
+                raise BusError(f"offset {self.progress.reached}: the brokers do not hand over what is there")
         return []
 
     def lag(self) -> Lag | None:
         """None: what is read here was answered before, or is answered for nobody who waits."""
         return None
-
-    async def close(self) -> None:
-        """See `Source`."""
-        await self._source.close()

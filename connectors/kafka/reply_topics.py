@@ -22,7 +22,7 @@ __all__ = ["ReplyTopics"]
 _GOOD_SECONDS: Final = 1.0
 """For so long a topic is believed to be there still."""
 
-_PATIENCE: Final = 3.0
+_APPEAR_SECONDS: Final = 3.0
 """Seconds that a topic may take to appear: brokers do not learn of a new one all at once."""
 
 _MAX_BYTES: Final = "max.message.bytes"
@@ -35,12 +35,11 @@ _LONGEST_SECONDS: Final = 3600.0
 
 
 @dataclass(slots=True)
-class _Spoilt:
-    """A topic that spoilt a transaction."""
+class _Suspension:
+    """Of a topic that spoilt a transaction: until when, and for how long."""
 
     until: float
     seconds: float
-    reason: str
 
 
 def _lacks(found: TopicLook, number: int, set_to: Mapping[str, int]) -> str | None:
@@ -66,45 +65,31 @@ class ReplyTopics:
         settings: The allow-list, and which of it is unfit.
         partition: The partition's number.
         tell: Called with why, once for each topic that is found to take nothing.
-        clock: Seconds, monotone.
+
+    Attributes:
+        partitions: How many each topic has that was found good.
+        batch_bytes: Most bytes of a batch for each of them, where its topic says.
     """
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        partition: int,
-        tell: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, partition: int, tell: Callable[[str], None]) -> None:
         self._settings = settings
         self._partition = partition
         self._tell = tell
-        self._clock = clock
-        self._counts: dict[str, int] = {}
-        self._room: dict[str, int] = {}
+        self.partitions: dict[str, int] = {}
+        self.batch_bytes: dict[str, int] = {}
         self._looked: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
-        self._spoilt: dict[str, _Spoilt] = {}
+        self._suspended: dict[str, _Suspension] = {}
 
-    @property
-    def room(self) -> Mapping[str, int]:
-        """How many bytes a batch for each of them may have."""
-        return self._room
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How many partitions each topic has that was found good."""
-        return self._counts
-
-    async def of(self, client: AIOKafkaClient, topics: Collection[str]) -> frozenset[str]:
+    async def unavailable(self, client: AIOKafkaClient, topics: Collection[str]) -> frozenset[str]:
         """Return which of some reply topics take nothing now.
 
         Raises:
             KafkaError: The brokers do not say.
         """
-        now = self._clock()
+        now = time.monotonic()
         out = {name for name in topics if name in self._settings.unfit}
-        out |= {name for name, spoilt in self._spoilt.items() if name in topics and now < spoilt.until}
+        out |= {name for name, one in self._suspended.items() if name in topics and now < one.until}
         for name in sorted(out & self._settings.unfit.keys()):
             self._note(name, self._settings.unfit[name])
         asked = [name for name in topics if name not in out and now - self._looked.get(name, -1e9) >= _GOOD_SECONDS]
@@ -112,16 +97,16 @@ class ReplyTopics:
 
     async def _missing(self, client: AIOKafkaClient, topics: Collection[str]) -> set[str]:
         """Look, and again for a while where a topic is newly missing; return those that are."""
-        end = self._clock() + _PATIENCE
+        end = time.monotonic() + _APPEAR_SECONDS
         while True:
             missing = await self._look(client, topics)
-            if not missing.keys() - self._reasons.keys() or self._clock() > end:
+            if not missing.keys() - self._reasons.keys() or time.monotonic() > end:
                 break
             await asyncio.sleep(_PAUSE)
         for name, reason in missing.items():
             self._note(name, reason)
         for name in topics:
-            if name not in missing and name not in self._spoilt:
+            if name not in missing and name not in self._suspended:
                 self._reasons.pop(name, None)  # it is back
         return set(missing)
 
@@ -134,20 +119,15 @@ class ReplyTopics:
         for name, found in (await look(client, sorted(topics))).items():
             reason = _lacks(found, self._partition, set_to.get(name, {}))
             if reason is None:
-                self._counts[name] = len(found.leaders)
-                self._looked[name] = self._clock()
+                self.partitions[name] = len(found.leaders)
+                self._looked[name] = time.monotonic()
                 if _MAX_BYTES in set_to.get(name, {}):
-                    self._room[name] = set_to[name][_MAX_BYTES]
+                    self.batch_bytes[name] = set_to[name][_MAX_BYTES]
             else:
                 missing[name] = reason
         return missing
 
-    async def blame(
-        self,
-        client: AIOKafkaClient,
-        topics: Collection[str],
-        failed: Mapping[str, str],
-    ) -> bool:
+    async def suspend(self, client: AIOKafkaClient, topics: Collection[str], failed: Mapping[str, str]) -> bool:
         """Find out which of the reply topics written to spoilt a transaction, and pass them over for a while.
 
         `failed` says how those failed that are known to have, where our own topics have not. Return whether any did.
@@ -155,17 +135,17 @@ class ReplyTopics:
         self._looked.clear()
         found = {**failed, **await self._look(client, topics)}
         for name, reason in found.items():
-            before = self._spoilt.get(name)
+            before = self._suspended.get(name)
             seconds = _FIRST_SECONDS if before is None else min(2 * before.seconds, _LONGEST_SECONDS)
             if name in failed:
-                self._spoilt[name] = _Spoilt(self._clock() + seconds, seconds, reason)
+                self._suspended[name] = _Suspension(time.monotonic() + seconds, seconds)
             self._note(name, reason)
         return bool(found)
 
-    def forgive(self, topics: Collection[str]) -> None:
-        """A transaction with these topics was committed."""
-        for name in self._spoilt.keys() & set(topics):
-            del self._spoilt[name]
+    def resume(self, topics: Collection[str]) -> None:
+        """Take note that a transaction with these topics was committed."""
+        for name in self._suspended.keys() & set(topics):
+            del self._suspended[name]
             self._reasons.pop(name, None)
 
     def _note(self, name: str, reason: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from itertools import chain
 from typing import Any, Final, Protocol
 
@@ -76,7 +76,6 @@ class KafkaSink:
         settings: The cluster and the topics.
         partition: The partition's number.
         progress: That of the partition's source; None where nothing is answered, and the offset stays.
-        clock: Seconds since 1970, for the records' own times.
         told: Told of what an operator should know.
     """
 
@@ -85,13 +84,11 @@ class KafkaSink:
         settings: KafkaSettings,
         partition: int,
         progress: Progress | None = None,
-        clock: Callable[[], float] = time.time,
         told: Told | None = None,
     ) -> None:
         self._settings = settings
         self._partition = partition
         self._progress = progress or Progress()
-        self._clock = clock
         self._told: Told = told or _Nobody()
         self._seal: Seal | None = seal_of(settings, partition)
         self._marked = False
@@ -100,7 +97,7 @@ class KafkaSink:
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
         self._reply_topics = ReplyTopics(settings, partition, self._told.withheld)
-        self._outgoing = CommitBatches(settings, partition, self._counts, self._reply_topics.room)
+        self._commit_batches = CommitBatches(settings, partition, self._counts, self._reply_topics.batch_bytes)
         self._last: Claim | None = None
 
     @property
@@ -158,14 +155,14 @@ class KafkaSink:
         asked = self._progress.queries(commit.position, len(commit.replies)) if replies else []
         claim = Claim(commit.position, self._progress.take(commit.position, commit.metadata).pack())
         while True:
-            withheld = await self._look_at(replies)
-            batches = self._outgoing.batches(self._producer, commit, self._now(), withheld, asked)
-            if await self._done(batches, claim, replies.keys() - withheld):
+            unavailable = await self._look_at(replies)
+            batches = self._commit_batches.batches(self._producer, commit, self._now(), unavailable, asked)
+            if await self._done(batches, claim, replies.keys() - unavailable):
                 break
         self._last = claim
         self._progress.committed()
-        self._reply_topics.forgive(replies.keys() - withheld)
-        given_up = sum(count for name, count in replies.items() if name in withheld)
+        self._reply_topics.resume(replies.keys() - unavailable)
+        given_up = sum(count for name, count in replies.items() if name in unavailable)
         if given_up:
             self._told.undelivered(given_up)
 
@@ -201,9 +198,9 @@ class KafkaSink:
         if not replies or self._producer is None:
             return frozenset()
         with translated("reply topics"):
-            withheld = await self._reply_topics.of(self._producer.client, replies)
-        self._counts.update(self._reply_topics.counts)
-        return withheld
+            unavailable = await self._reply_topics.unavailable(self._producer.client, replies)
+        self._counts.update(self._reply_topics.partitions)
+        return unavailable
 
     async def _done(self, batches: _Batches, claim: Claim, replies: Collection[str]) -> bool:
         """Commit; return False where reply topics spoilt the transaction, which is to be begun again without them."""
@@ -298,7 +295,7 @@ class KafkaSink:
             return False
         with translated("reply topics"):
             async with asyncio.timeout(_LOOK_SECONDS):
-                return await self._reply_topics.blame(self._producer.client, replies, failed)
+                return await self._reply_topics.suspend(self._producer.client, replies, failed)
 
     async def _begin_again(self) -> None:
         """End the spoilt transaction, and see that nobody has committed anything since ours before it.
@@ -324,8 +321,9 @@ class KafkaSink:
             return None
         return next((_missing(name) for name, one in found.items() if not one.there), None)
 
-    def _now(self) -> int:
-        return int(self._clock() * 1000)
+    @staticmethod
+    def _now() -> int:
+        return int(time.time() * 1000)
 
 
 def _standing(claim: Claim | None) -> tuple[int, bytes] | None:

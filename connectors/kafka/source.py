@@ -168,38 +168,40 @@ class KafkaSource:
             BusError: The brokers do not answer as they should, or do not hand over what is there: deliveries were
                 committed behind what was read, so there are some.
         """
-        if not self._read and not self.exhausted:
-            await self._poll(limit, wait)
+        if self.exhausted:
+            return []
+        consumer = self._consumer
+        if consumer is None:
+            raise SourceError(f"{self._where}: fetch before open")
+        if not self._read:
+            await self._poll(consumer, limit, wait)
         records, self._read = self._read[:limit], self._read[limit:]
         if records:
             self._next = self.progress.reached = records[-1].offset + 1
             self.progress.read(records)
             return _deliveries(records)
-        reached = await self.reached()
-        if self._consumer is not None:  # once closed, nothing is known of what was read and not answered
+        reached = await consumer.position(self._part)
+        if self._stop_at is not None:
+            reached = min(reached, self._stop_at)  # what is behind it was read, and not handed over
+        if self._consumer is consumer:  # once closed, nothing is known of what was read and not answered
             self.progress.reached = reached
-        expected = self.progress.expected
-        if expected is not None and reached < expected[0]:
+        if self.progress.expected is not None and reached < self.progress.expected[0]:
             raise BusError(f"{self._where}, offset {self._next}: not handed over yet, though it was read before")
         return []
 
-    async def _poll(self, limit: int, wait: float) -> None:
+    async def _poll(self, consumer: BatchConsumer, limit: int, wait: float) -> None:
         """Read what is there: at most so many batches, each of them whole."""
-        consumer = self._consumer
-        if consumer is None:
-            raise SourceError(f"{self._where}: fetch before open")
         try:
             with translated(f"{self._where}, offset {self._next}"):
                 found = await consumer.getmany(self._part, timeout_ms=max(int(wait * 1000), 1), max_records=limit)
         except SourceError:
             await self._refuse_cut(consumer)
             raise
+        end = self._stop_at
         for batch in found.get(self._part, []):
             records = batch.records
-            if records[0].offset < self._next:  # only where reading begins within a batch
-                records = [record for record in records if record.offset >= self._next]
-            if self._stop_at is not None and records and records[-1].offset >= self._stop_at:
-                records = [record for record in records if record.offset < self._stop_at]
+            if records[0].offset < self._next or (end is not None and records[-1].offset >= end):
+                records = [one for one in records if self._next <= one.offset and (end is None or one.offset < end)]
             self._read += records
 
     async def _refuse_cut(self, consumer: BatchConsumer) -> None:
@@ -234,15 +236,6 @@ class KafkaSource:
             return Lag(left, None if left else 0.0)
         age = max(self._clock() - oldest.timestamp / 1000, 0.0) if oldest.timestamp_type else None
         return Lag(max(end - oldest.offset, 1), age)
-
-    async def reached(self) -> int:
-        """Return the offset behind all that was handed over, and behind records there that are no deliveries."""
-        if self._consumer is None or self._read:
-            return self._next
-        position = int(await self._consumer.position(self._part))
-        if self._stop_at is not None:
-            position = min(position, self._stop_at)  # what is behind it was read, and not handed over
-        return self._next if self._read else position
 
     async def close(self) -> None:
         """See `Source`."""

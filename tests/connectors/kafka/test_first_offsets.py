@@ -31,7 +31,7 @@ def begun(settings, partition):
         source = KafkaSource(settings, partition)
         try:
             await source.open(None)
-            return await source.reached()
+            return source.progress.reached
         finally:
             await source.close()
 
