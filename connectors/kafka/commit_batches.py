@@ -2,23 +2,18 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from connectors.base import JSON, Commit, Reply
 from connectors.columns import Replies
-from connectors.kafka.filling import fill
-from connectors.kafka.large_batches import LARGE, LargeBatch
 from connectors.kafka.reply_headers import dead_letter, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StorageError
 
-__all__ = ["Batch", "CommitBatches", "named_topics"]
+__all__ = ["CommitBatches", "named_topics"]
 
 Asked = Sequence[tuple[int, bytes | None]]
 """Offset and value of the records that replies answer, one for each."""
-
-Batch = BatchBuilder | LargeBatch
 
 _Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[bytes]]
 """Topic, headers of all, keys, bodies."""
@@ -44,28 +39,26 @@ class CommitBatches:
         self._where = f"answers of topic {settings.topic}, partition {partition}"
 
     def batches(
-        self, producer: AIOKafkaProducer, commit: Commit, now: int, unavailable: Collection[str], asked: Asked
-    ) -> Iterable[tuple[str, int, Batch]]:
+        self, commit: Commit, now: int, unavailable: Collection[str], asked: Asked
+    ) -> Iterable[tuple[str, int, BatchBuilder]]:
         """Yield (topic, partition, batch), each topic's in order.
 
         Args:
-            producer: Makes the batches.
             commit: What to write.
             now: The records' time (ms).
             unavailable: Reply topics that nothing is written to; dead letters are, instead of those replies.
             asked: What the replies answer; needed where something is unavailable.
         """
-        batches: dict[str, Batch] = {}
+        batches: dict[str, BatchBuilder] = {}
         for topic, headers, keys, bodies in self._runs(commit, now, unavailable, asked):
             batch = batches.get(topic)
             if batch is None:
-                batch = batches[topic] = self._new_batch(producer, topic, now, large=len(bodies[0]) >= LARGE)
-            done = fill(batch, zip(keys, bodies, strict=True), now, headers)
+                batch = batches[topic] = self._new_batch(topic)
+            done = _fill(batch, zip(keys, bodies, strict=True), now, headers)
             while done < len(bodies):
                 yield topic, self.place(topic), batch
-                large = len(bodies[done]) >= LARGE
-                batch = batches[topic] = self._new_batch(producer, topic, now, large=large)
-                more = fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
+                batch = batches[topic] = self._new_batch(topic)
+                more = _fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
                 if not more:
                     size = len(bodies[done])
                     raise StorageError(f"{self._where}: a message of {size} bytes does not fit a batch")
@@ -73,10 +66,9 @@ class CommitBatches:
         for topic, batch in batches.items():
             yield topic, self.place(topic), batch
 
-    def _new_batch(self, producer: AIOKafkaProducer, topic: str, now: int, *, large: bool) -> Batch:
+    def _new_batch(self, topic: str) -> BatchBuilder:
         most = self._settings.batch_bytes
-        room = min(self._room.get(topic, most), most)
-        return LargeBatch(room, now) if large or room < most else producer.create_batch()
+        return BatchBuilder(min(self._room.get(topic, most), most), 0, is_transactional=1)
 
     def place(self, topic: str) -> int:
         """Return the partition that this shard writes to: one, so that its answers stay in order."""
@@ -126,6 +118,20 @@ class CommitBatches:
         settings = self._settings
         query = (settings.topic, self._partition, offset)
         return dead_letter(reason, query, body, bodies=settings.dead_letter_bodies, **more)
+
+
+def _fill(
+    batch: BatchBuilder,
+    records: Iterable[tuple[bytes | None, bytes]],
+    timestamp: int,
+    headers: list[tuple[str, bytes]],
+) -> int:
+    """Append records with the same headers until there are no more or the batch is full; return how many went in."""
+    first = batch.record_count()
+    for key, value in records:
+        if batch.append(timestamp=timestamp, key=key, value=value, headers=headers) is None:
+            break
+    return batch.record_count() - first
 
 
 def named_topics(replies: Sequence[Reply], settings: KafkaSettings) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Every private part of aiokafka that we use, but for batches that we write (`filling`, `large_batches`).
+"""Every private part of aiokafka that we use.
 
 Its version is pinned; `tests/connectors/kafka/test_internals.py` fails where a later one differs in any of them.
 """

@@ -7,14 +7,14 @@ from itertools import chain
 from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import JSON, Commit, Committed
 from connectors.kafka.client import close_quietly, make_producer, start
-from connectors.kafka.commit_batches import Batch, CommitBatches, named_topics
+from connectors.kafka.commit_batches import CommitBatches, named_topics
 from connectors.kafka.committed_offset import CommittedOffset, find_committed, partition_name
 from connectors.kafka.errors import translated
-from connectors.kafka.filling import fill
 from connectors.kafka.internals import producer_of
 from connectors.kafka.marks import Claim, mark_record, marks_kept, seal_of
 from connectors.kafka.metadata import look
@@ -32,7 +32,7 @@ _LOOK_SECONDS: Final = 5.0
 
 _NOT_YET: Final = "it takes no records now"
 
-_Batches = Iterable[tuple[str, int, Batch]]
+_Batches = Iterable[tuple[str, int, BatchBuilder]]
 
 
 class Told(Protocol):
@@ -156,7 +156,7 @@ class KafkaSink:
         claim = Claim(commit.position, self._progress.take(commit.position, commit.metadata).pack())
         while True:
             unavailable = await self._look_at(replies)
-            batches = self._commit_batches.batches(self._producer, commit, self._now(), unavailable, asked)
+            batches = self._commit_batches.batches(commit, self._now(), unavailable, asked)
             if await self._done(batches, claim, replies.keys() - unavailable):
                 break
         self._last = claim
@@ -282,12 +282,8 @@ class KafkaSink:
         if self._seal is None or self._settings.marks is None or not self._marked:
             return
         batch = producer.create_batch()
-        fill(
-            batch,
-            [mark_record(self._seal, claim, producer_of(producer))],
-            self._now(),
-            [("content-type", JSON.encode())],
-        )
+        key, value = mark_record(self._seal, claim, producer_of(producer))
+        batch.append(timestamp=self._now(), key=key, value=value, headers=[("content-type", JSON.encode())])
         yield self._settings.marks, self._partition, batch
 
     async def _to_blame(self, replies: Collection[str], failed: Mapping[str, str]) -> bool:

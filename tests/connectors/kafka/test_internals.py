@@ -8,18 +8,18 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import consumer, fetcher
-from aiokafka.consumer.group_coordinator import GroupCoordinator, NoGroupCoordinator
-from aiokafka.producer.message_accumulator import BatchBuilder, MessageBatch
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.producer.transaction_manager import TransactionManager
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 
 from connectors.kafka.internals import BatchConsumer
-from connectors.kafka.large_batches import LargeBatch
+from connectors.kafka.record_batches import FetchedBatches
 
 
 def test_it_is_the_version_that_was_looked_at():
-    """A newer one is looked at anew: here, and in `connectors/kafka/internals.py`, `filling.py`, `large_batches.py`."""
+    """A newer one is looked at anew: here, and in `connectors/kafka/internals.py` and `record_batches.py`."""
     assert importlib.metadata.version("aiokafka").rsplit(".", 1)[0] == "0.14"
 
 
@@ -34,7 +34,7 @@ def test_it_is_the_version_that_was_looked_at():
         (TransactionManager.__init__, {"_pid_and_epoch"}),
         (GroupCoordinator.__init__, {"group_id", "generation", "member_id"}),
         (GroupCoordinator._send_req, {"send", "coordinator_id"}),
-        (BatchBuilder.append, {"_builder", "_relative_offset"}),
+        (BatchBuilder.__init__, {"batch_size", "compression_type", "is_transactional"}),
         (
             fetcher.PartitionRecords._unpack_records,
             {"next_batch", "validate_crc", "producer_id", "base_offset", "is_control_batch", "is_transactional"}
@@ -62,15 +62,11 @@ def test_the_clients_functions_take_these_arguments(function, names):
     assert list(inspect.signature(function).parameters) == names
 
 
-def test_batches_of_ours_have_what_the_client_asks_of_a_batch():
-    """`LargeBatch` stands for a builder; readers stand for the client's."""
-    asked = {*MessageBatch.__init__.__code__.co_names, *MessageBatch.get_data_buffer.__code__.co_names}
-    assert {"_build", "size", "record_count"} & asked <= set(dir(LargeBatch))
-    assert {"close", "closed", "size", "record_count", "_set_producer_state", "_build"} <= set(dir(BatchBuilder))
+def test_readers_of_ours_have_what_the_client_asks_of_its_own():
+    """They stand for the client's in a fetch, and read the head of a batch by the client's own reader."""
     heads = {"base_offset", "last_offset_delta", "timestamp_type", "max_timestamp", "first_timestamp"}
     assert heads <= set(dir(_DefaultRecordBatchPy))
-    assert {"has_next", "next_batch", "size_in_bytes"} <= set(dir(MemoryRecords))
-    assert hasattr(NoGroupCoordinator, "close")
+    assert {"has_next", "next_batch", "size_in_bytes"} <= set(dir(MemoryRecords)) & set(dir(FetchedBatches))
 
 
 @pytest.mark.parametrize("function", [fetcher.Fetcher._proc_fetch_request, consumer.AIOKafkaConsumer.start])

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from typing import Any
 
 class BatchBuilder:
-    def __init__(self, max_size: int, compression_type: int, *, is_transactional: int) -> None: ...
+    def __init__(self, batch_size: int, compression_type: int, *, is_transactional: int) -> None: ...
     def append(
         self,
         *,
