@@ -1,6 +1,6 @@
 """A model's topics: what they must be like, whether they are, and making those that are missing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aiokafka import errors
@@ -113,6 +113,17 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
         for name in (settings.topic, *settings.written)
         if name not in facts
     ]
+
+    def need_bytes(name: str | None, least: int, why: str) -> None:
+        topic = facts.get(name or "")
+        if topic is not None and topic.message_bytes < least:
+            found.append(f"topic {name}: {_MAX_BYTES} = {topic.message_bytes}: must be at least {least}, {why}")
+
+    def need_compaction(name: str | None, why: str) -> None:
+        topic = facts.get(name or "")
+        if topic is not None and not topic.compacted:
+            found.append(f"topic {name}: {_POLICY}: must be compact, so that {why}")
+
     queries = facts.get(settings.topic)
     if queries is not None and queries.partitions != shards:
         found.append(other_partitions(settings, queries.partitions, shards))
@@ -121,42 +132,38 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
             f"topic {settings.topic}: {_COMPRESSION} = {queries.configs.get(_COMPRESSION)}: must be {_UNCOMPRESSED}: a "
             "small message could unpack to one whose answer no topic takes, and would stop the shard"
         )
-    found.extend(
-        f"topic {name}: {_MAX_BYTES} = {facts[name].message_bytes}: must be at least {largest_reply}, the largest "
-        "reply that a query may have; one such query would stop the shard. Raise it, or lower the plan's limits.rows, "
-        f"or {_MAX_BYTES} of {settings.topic}"
-        for name in (settings.answers, *sorted(settings.reply_topics))
-        if name in facts and facts[name].message_bytes < largest_reply
-    )
-    found.extend(
-        f"topic {name}: {_COMPRESSION} = {facts[name].configs[_COMPRESSION]}: must be producer or {_UNCOMPRESSED}: the "
-        "size of compressed answers would follow what they say, for whoever sees nothing but sizes"
-        for name in (settings.answers, *sorted(settings.reply_topics))
-        if name in facts and facts[name].configs.get(_COMPRESSION, "producer") not in {"producer", _UNCOMPRESSED}
-    )
-    letters = facts.get(settings.dead_letter or "")
-    if letters is not None and queries is not None and letters.message_bytes < _largest_note(settings, queries):
-        found.append(
-            f"topic {settings.dead_letter}: {_MAX_BYTES} = {letters.message_bytes}: must be at least "
-            f"{_largest_note(settings, queries)}, for notes on the largest query; raise it, or leave out "
-            "sink.dead_letter_bodies"
+    answers = (settings.answers, *sorted(settings.reply_topics))
+    for name in answers:
+        need_bytes(
+            name,
+            largest_reply,
+            "the largest reply that a query may have; one such query would stop the shard. Raise it, or lower the "
+            f"plan's limits.rows, or {_MAX_BYTES} of {settings.topic}",
         )
-    if settings.ledger is not None and settings.ledger in facts and not facts[settings.ledger].compacted:
-        found.append(f"topic {settings.ledger}: {_POLICY}: must be compact, so that no event is ever deleted")
-    if settings.ledger is not None and settings.ledger in facts and facts[settings.ledger].message_bytes < _EVENT_BYTES:
-        found.append(
-            f"topic {settings.ledger}: {_MAX_BYTES} = {facts[settings.ledger].message_bytes}: must be at least "
-            f"{_EVENT_BYTES}, for ledger events; raise it"
-        )
+    found += [
+        f"topic {name}: {_COMPRESSION} = {kind}: must be producer or {_UNCOMPRESSED}: the size of compressed answers "
+        "would follow what they say, for whoever sees nothing but sizes"
+        for name, kind in _compressed(answers, facts).items()
+    ]
+    if queries is not None:
+        why = "for notes on the largest query; raise it, or leave out sink.dead_letter_bodies"
+        need_bytes(settings.dead_letter, _largest_note(settings, queries), why)
+    need_compaction(settings.ledger, "no event is ever deleted")
+    need_bytes(settings.ledger, _EVENT_BYTES, "for ledger events; raise it")
+    need_compaction(settings.marks, "our newest mark is never deleted")
     marks = facts.get(settings.marks or "")
-    if marks is not None and not marks.compacted:
-        found.append(f"topic {settings.marks}: {_POLICY}: must be compact, so that our newest mark is never deleted")
     if marks is not None and marks.partitions < shards:
         found.append(
             f"topic {settings.marks}: it has {_counted(marks.partitions, 'partition')}: must have at least {shards}, "
             "one for each shard's marks"
         )
     return found
+
+
+def _compressed(names: Iterable[str], facts: Mapping[str, TopicFacts]) -> dict[str, str]:
+    """Return the topics that brokers compress, or may, and how: sizes would tell what answers say."""
+    found = {name: facts[name].configs.get(_COMPRESSION, "producer") for name in names if name in facts}
+    return {name: kind for name, kind in found.items() if kind not in {"producer", _UNCOMPRESSED}}
 
 
 def fitted(settings: KafkaSettings, facts: Mapping[str, TopicFacts]) -> KafkaSettings:
@@ -240,10 +247,5 @@ def check(
         raise BusError(found[0])
     if found:
         raise RefusedError(found[0])
-    return replace(fitted(settings, facts), unfit=_unfit(settings, facts))
-
-
-def _unfit(settings: KafkaSettings, facts: Mapping[str, TopicFacts]) -> dict[str, str]:
-    """Return the reply topics that brokers compress, or may: sizes would tell what answers say."""
-    found = {name: facts[name].configs.get(_COMPRESSION, "producer") for name in settings.reply_topics if name in facts}
-    return {name: f"{_COMPRESSION} = {kind}" for name, kind in found.items() if kind not in {"producer", _UNCOMPRESSED}}
+    unfit = {name: f"{_COMPRESSION} = {kind}" for name, kind in _compressed(settings.reply_topics, facts).items()}
+    return replace(fitted(settings, facts), unfit=unfit)
