@@ -25,7 +25,7 @@ from connectors.kafka.settings import KafkaSettings
 from connectors.local.checks import check_metadata
 from oracle.errors import BusError, FencedError, PerpetuaError, StorageError
 
-__all__ = ["KafkaSink", "Told"]
+__all__ = ["KafkaSink", "SinkObserver"]
 
 _LOOK_SECONDS: Final = 5.0
 """Most time to find out which topic spoilt a transaction."""
@@ -35,7 +35,7 @@ _NOT_YET: Final = "it takes no records now"
 _Batches = Iterable[tuple[str, int, BatchBuilder]]
 
 
-class Told(Protocol):
+class SinkObserver(Protocol):
     """Who is told of what an operator should know; every text is public."""
 
     def disturbed(self, text: str) -> None:
@@ -76,7 +76,7 @@ class KafkaSink:
         settings: The cluster and the topics.
         partition: The partition's number.
         progress: That of the partition's source; None where nothing is answered, and the offset stays.
-        told: Told of what an operator should know.
+        observer: SinkObserver of what an operator should know.
     """
 
     def __init__(
@@ -84,19 +84,19 @@ class KafkaSink:
         settings: KafkaSettings,
         partition: int,
         progress: Progress | None = None,
-        told: Told | None = None,
+        observer: SinkObserver | None = None,
     ) -> None:
         self._settings = settings
         self._partition = partition
         self._progress = progress or Progress()
-        self._told: Told = told or _Nobody()
+        self._observer: SinkObserver = observer or _Nobody()
         self._seal: Seal | None = seal_of(settings, partition)
         self._marked = False
         self._where = f"answers of topic {settings.topic}, partition {partition}"
         self._query = TopicPartition(settings.topic, partition)
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
-        self._reply_topics = ReplyTopics(settings, partition, self._told.withheld)
+        self._reply_topics = ReplyTopics(settings, partition, self._observer.withheld)
         self._commit_batches = CommitBatches(settings, partition, self._counts, self._reply_topics.batch_bytes)
         self._last: Claim | None = None
 
@@ -118,9 +118,9 @@ class KafkaSink:
         """
         found = await self._take_over()
         if found.disturbed is not None:
-            self._told.disturbed(found.disturbed)
+            self._observer.disturbed(found.disturbed)
         if found.unmarked is not None:
-            self._told.unmarked(found.unmarked)
+            self._observer.unmarked(found.unmarked)
         self._last = found.committed
         if found.committed is None or found.metadata is None:
             return None
@@ -164,7 +164,7 @@ class KafkaSink:
         self._reply_topics.resume(replies.keys() - unavailable)
         given_up = sum(count for name, count in replies.items() if name in unavailable)
         if given_up:
-            self._told.undelivered(given_up)
+            self._observer.undelivered(given_up)
 
     async def close(self) -> None:
         """See `Sink`."""
@@ -300,7 +300,7 @@ class KafkaSink:
             FencedError: Somebody has.
         """
         found = await self._take_over()
-        if _standing(self._last) != _standing(found.committed):
+        if _position_and_mark(self._last) != _position_and_mark(found.committed):
             raise FencedError(
                 f"{partition_name(self._settings, self._partition)}: another process has committed meanwhile"
             )
@@ -322,7 +322,7 @@ class KafkaSink:
         return int(time.time() * 1000)
 
 
-def _standing(claim: Claim | None) -> tuple[int, bytes] | None:
+def _position_and_mark(claim: Claim | None) -> tuple[int, bytes] | None:
     """Return what a claim says, whoever says it: position and mark."""
     return None if claim is None else (claim.position, OffsetMetadata.unpack(claim.text).mark)
 

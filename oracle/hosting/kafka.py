@@ -191,7 +191,7 @@ class _ServedShard:
             plan=plan,
             store=self._store,
             source=source,
-            sink=KafkaSink(model.settings, partition, source.progress, told=watch),
+            sink=KafkaSink(model.settings, partition, source.progress, observer=watch),
             watch=watch,
             settings=daemon_settings(config),
             clock=time.monotonic,
