@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import Final, TypeVar, overload
 
-from connectors.base import JSON, Delivery, Reply
+from connectors.base import JSON, Commit, Delivery, Reply
 
-__all__ = ["Deliveries", "Replies", "joined_replies"]
+__all__ = ["Deliveries", "Replies", "joined_commit", "joined_replies"]
 
 _Key = bytes | None
 _Item = TypeVar("_Item")
@@ -89,3 +89,12 @@ def joined_replies(parts: Sequence[Sequence[Reply]]) -> Sequence[Reply]:
 
 def _chained(parts: Sequence[Sequence[_Item]]) -> Sequence[_Item]:
     return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
+
+
+def joined_commit(commits: Sequence[Commit]) -> Commit:
+    """Return what makes all of some commits durable together; at least one."""
+    if len(commits) == 1:
+        return commits[0]
+    last = commits[-1]
+    ledger = list(chain.from_iterable(commit.ledger for commit in commits))
+    return Commit(joined_replies([commit.replies for commit in commits]), ledger, last.position, last.metadata)

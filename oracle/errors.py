@@ -11,7 +11,6 @@ __all__ = [
     "BusError",
     "CorruptSnapshotError",
     "DataError",
-    "EngineLostError",
     "FencedError",
     "ForeignPlanError",
     "InputError",
@@ -148,10 +147,6 @@ class ResourceError(PerpetuaError):
 
 class StorageError(PerpetuaError):
     """A file could not be written or read (disk full, permission); what was there before is untouched."""
-
-
-class EngineLostError(PerpetuaError):
-    """The process in which a shard's queries were answered has ended; what was committed stands, a restart goes on."""
 
 
 class SourceError(PerpetuaError):

@@ -40,6 +40,6 @@ async def serve(
     with store:
         watch = Registry(plan, PublicLog(model=plan.name), version=version("perpetua")).shard(0)
         daemon = Daemon(
-            plan=plan, store=store, source=source, sink=sink, watch=watch, settings=settings, clock=time.monotonic
+            plan=plan, store=store, source=source, sink=sink, reporter=watch, settings=settings, clock=time.monotonic
         )
         return await daemon.run()

@@ -11,7 +11,6 @@ from typer.exceptions import Abort, TyperException
 from oracle.cli.commands import LazyCommands, register
 from oracle.errors import (
     BusError,
-    EngineLostError,
     PerpetuaError,
     RefusedError,
     ResourceError,
@@ -40,7 +39,6 @@ _EXIT_CODES: tuple[tuple[type[PerpetuaError], int], ...] = (
     (StorageError, 4),
     (SourceError, 4),
     (BusError, 5),
-    (EngineLostError, 70),
     (ResourceError, 70),
 )
 

@@ -127,8 +127,7 @@ class ServiceTable(BaseModel):
         batch_rows: Most messages answered and committed at once.
         drain_seconds: How long the last batch and snapshot may take after the first signal.
         log: Layout of the log lines on standard error.
-        engine: Where queries are answered: "auto" starts a second process for a shard at its first batch of 65,536
-            queries (some 60 MiB; the log says `engine.apart`), "inside" never does.
+        engine: Has no effect any more; accepted so that configurations of earlier versions keep working.
     """
 
     model_config = _Table

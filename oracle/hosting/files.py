@@ -15,42 +15,22 @@ from oracle.hosting.file_kinds import MessageSettings, check_messages
 from oracle.hosting.overlaps import refuse_overlap
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
-from oracle.runtime.daemon import DaemonSettings
 from oracle.runtime.recovery import Placed, check_order
-from oracle.runtime.worker.handover import Engine
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.keys import read_key_file
 from oracle.state.shards import refuse_copies, refuse_sharded
-from oracle.telemetry.log import PublicLog
 
 _STDOUT = "stdout"
 """Name of the commit record that goes with standard output, in the state folder."""
 
 __all__ = [
-    "daemon_settings",
     "inspect_sink",
     "last_commit",
-    "new_engine",
     "open_sink",
     "open_source",
     "open_store",
     "stream_end",
 ]
-
-
-def daemon_settings(config: Config) -> DaemonSettings:
-    """Return how a shard's daemon is to go about it."""
-    return DaemonSettings(
-        batch_rows=config.service.batch_rows,
-        snapshot_rounds=config.state.snapshot_rounds,
-        snapshot_seconds=config.state.snapshot_seconds,
-        drain_seconds=config.service.drain_seconds,
-    )
-
-
-def new_engine(config: Config, log: PublicLog) -> Engine:
-    """Return where one shard's queries are answered; to be closed behind its daemon."""
-    return Engine(lambda: log.info("engine.apart"), stays=config.service.engine == "inside")
 
 
 def open_store(table: StateTable) -> tuple[FolderStore, Plan]:

@@ -17,26 +17,24 @@ from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
 from oracle.errors import BusError, InputError, MisplacedError, StateError
-from oracle.hosting.files import daemon_settings, new_engine
+from oracle.hosting.daemons import make_daemon
 from oracle.hosting.kafka_settings import kafka_settings, largest_reply
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
-from oracle.runtime.daemon import Daemon
 from oracle.runtime.fleet import Fleet, Membership
 from oracle.state.folder import read_plan
 from oracle.state.keys import mark_key, read_key_file
 from oracle.state.shards import refuse_copies, shard_count, shard_folder
 from oracle.state.waiting import DeferredStore
 from oracle.telemetry.ledger_event import standing
-from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
 __all__ = ["KafkaModel", "check_topics", "make_fleet", "misplaced", "open_model"]
 
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 15.0
+_FIRST_BACKOFF: Final = 0.5
+_LONGEST_BACKOFF: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +104,21 @@ async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaMod
     return replace(model, settings=settings)
 
 
-def make_fleet(model: KafkaModel, board: Registry, version: str, log: PublicLog) -> tuple[Fleet, Membership]:
+def make_fleet(model: KafkaModel, registry: Registry, version: str) -> tuple[Fleet, Membership]:
     """Return the fleet, and the membership that it is run with, which checks the topics before it joins."""
     config = model.config
 
     def open_shard(partition: int) -> "_ServedShard":
-        return _ServedShard(membership.model, partition, board.shard(partition), version, log.of(partition))
+        return _ServedShard(membership.model, partition, registry.shard(partition), version)
 
     fleet = Fleet(
         open_shard,
-        board,
+        registry,
         drain_seconds=config.service.drain_seconds,
-        patience=model.settings.session_seconds,
+        retry_seconds=model.settings.session_seconds,
         clock=time.monotonic,
     )
-    membership = _CheckedMembership(model, fleet, board)
+    membership = _CheckedMembership(model, fleet, registry)
     return fleet, membership
 
 
@@ -131,10 +129,10 @@ class _CheckedMembership:
         model: From the check on with settings that fit the topics.
     """
 
-    def __init__(self, model: KafkaModel, fleet: Fleet, board: Registry) -> None:
+    def __init__(self, model: KafkaModel, fleet: Fleet, registry: Registry) -> None:
         self.model = model
         self._fleet = fleet
-        self._board = board
+        self._registry = registry
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
         """See `Membership.run`.
@@ -144,18 +142,18 @@ class _CheckedMembership:
         """
         self.model = await self._checked(on_trouble)
         settings, shards = self.model.settings, self.model.shards
-        fleet, told = self._fleet, self._board.strangers
+        fleet, told = self._fleet, self._registry.strangers
         await KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, told).run(on_trouble)
 
     async def _checked(self, on_trouble: Callable[[BusError], None]) -> KafkaModel:
-        pause = _FIRST_PAUSE
+        backoff = _FIRST_BACKOFF
         while True:
             try:
                 return await self._once()
             except BusError as exc:
                 on_trouble(exc)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, _LONGEST_BACKOFF)
 
     async def _once(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
@@ -176,7 +174,7 @@ def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) ->
 class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
-    def __init__(self, model: KafkaModel, partition: int, watch: Reporter, version: str, log: PublicLog) -> None:
+    def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, version: str) -> None:
         config, plan = model.config, model.plan
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
@@ -186,18 +184,8 @@ class _ServedShard:
             return standing(version, record, started=started, begins=source.begins, stops=stops)
 
         self._store = DeferredStore(shard_folder(config.state.folder, partition), model.master_key)
-        self._engine = new_engine(config, log)
-        self._daemon = Daemon(
-            plan=plan,
-            store=self._store,
-            source=source,
-            sink=KafkaSink(model.settings, partition, source.progress, observer=watch),
-            watch=watch,
-            settings=daemon_settings(config),
-            clock=time.monotonic,
-            announce=announce,
-            restore=self._engine.restore,
-        )
+        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter)
+        self._daemon = make_daemon(config, plan, self._store, source, sink, reporter, announce=announce)
 
     @property
     def serving(self) -> bool:
@@ -212,5 +200,4 @@ class _ServedShard:
         except MisplacedError as exc:
             raise misplaced(self._settings, self._partition, exc) from exc
         finally:
-            self._engine.close()
             self._store.close()

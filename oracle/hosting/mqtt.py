@@ -141,23 +141,23 @@ class MqttBus:
     sink: MqttSink
 
 
-def open_bus(config: Config, plan: Plan, log: PublicLog, watch: Reporter) -> MqttBus:
+def open_bus(config: Config, plan: Plan, log: PublicLog, reporter: Reporter) -> MqttBus:
     """Return both ends of the bus that the configuration names, not yet open.
 
     Args:
         config: Names it.
         plan: The plan.
         log: Told of connections.
-        watch: Told too.
+        reporter: Told too.
     """
     settings = mqtt_settings(config, plan)
     queries, outbox = open_journals(config, plan)
-    watch.link_awaited()
+    reporter.link_awaited()
 
     def renewed() -> MqttSettings:
         return replace(settings, login=login_of(_tables(config)[2].login))
 
-    link = Link(settings, queries, outbox, LoggingObserver(log, watch), renewed)
+    link = Link(settings, queries, outbox, LoggingObserver(log, reporter), renewed)
     return MqttBus(MqttSource(queries, link), MqttSink(settings, outbox, link))
 
 
@@ -179,36 +179,36 @@ def last_commit(config: Config, plan: Plan) -> Committed | None:
 
 
 class LoggingObserver:
-    """Tells the log and the watch how the link fares; the same words at most once in ten seconds.
+    """Tells the log and the reporter how the link fares; the same words at most once in ten seconds.
 
     Args:
         log: Where to.
-        watch: Told of connections, and logs their loss.
+        reporter: Told of connections, and logs their loss.
         clock: Seconds, monotone.
     """
 
-    def __init__(self, log: PublicLog, watch: Reporter, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: PublicLog, reporter: Reporter, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = log
-        self._watch = watch
+        self._reporter = reporter
         self._clock = clock
         self._said: dict[str, float] = {}
 
     def connected(self) -> None:
         """See `Observer.connected`."""
-        self._watch.link_found()
+        self._reporter.link_found()
         self._log.info("bus.connected")
 
     def lost(self, error: BusError) -> None:
         """See `Observer.lost`."""
-        self._watch.link_lost(error)
+        self._reporter.link_lost(error)
 
     def refused(self, error: RefusedError) -> None:
         """See `Observer.refused`."""
-        self._watch.link_refused(error)
+        self._reporter.link_refused(error)
 
     def given_up(self, reason: str) -> None:
         """See `Observer.given_up`."""
-        self._watch.undelivered(1)
+        self._reporter.undelivered(1)
         self.noted(reason)
 
     def noted(self, reason: str) -> None:

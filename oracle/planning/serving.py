@@ -20,7 +20,6 @@ _OFFSET: Final = 4
 """Bytes of a string of no bytes, and least of any, in an Arrow message; of any other value one is the least."""
 
 _DAEMON: Final = 192 << 20
-_ENGINE: Final = 80 << 20
 """Of a process that has done nothing: the interpreter and its libraries."""
 
 _BUS: Final = 128 << 20
@@ -30,7 +29,7 @@ _RAW_COPIES: Final = 5
 """Messages as they came: fetched, being decoded (they are joined, and read), being answered, being committed."""
 
 _ROW_COPIES: Final = 5
-"""Rows: being decoded (a column, the whole, what is left of it), being answered, given to the engine."""
+"""Rows: being decoded (a column, the whole, what is left of it), being answered."""
 
 _STATE_COPIES: Final = 4
 """The state: in use, taken, encoded, sealed."""
@@ -40,19 +39,12 @@ class Serving(NamedTuple):
     """What serving one shard takes, in bytes, at most.
 
     Attributes:
-        daemon: Of the daemon's process.
-        engine: Of the engine's, which a shard has from its first large batch on.
-        shard: What each further shard of one daemon takes, in both.
+        daemon: Of the daemon's process, with one shard.
+        shard: What each further shard takes.
     """
 
     daemon: int
-    engine: int
     shard: int
-
-    @property
-    def whole(self) -> int:
-        """Both processes together, with one shard."""
-        return self.daemon + self.engine
 
 
 def row_bytes(plan: Plan) -> int:
@@ -79,7 +71,7 @@ def serving(plan: Plan) -> Serving:
     >>> from oracle.planning.planner import wish_for
     >>> table = {"name": "m", "predictor": "classical", "epsilon": 1.0, "examples": 10**6, "concept": "stump"}
     >>> plan = wish_for(parse_model({"model": {**table, "features": [{"name": "a"}]}}))
-    >>> serving(plan).whole >> 20
+    >>> serving(plan).daemon >> 20
     1072
     """
     fits = max(min(most_rows(plan), plan.limits.batch_bytes // least_bytes(plan)), 1)
@@ -87,5 +79,4 @@ def serving(plan: Plan) -> Serving:
     raw = max(BATCH_BYTES, plan.limits.batch_bytes, plan.limits.body_bytes)
     held = plan.memory_bytes + SEGMENT_BYTES + rows // row_bytes(plan) * plan.waiting_bytes
     own = _BUS + _RAW_COPIES * raw + _ROW_COPIES * rows + _STATE_COPIES * plan.memory_bytes + held
-    engine = _ENGINE + rows + 2 * plan.memory_bytes + held
-    return Serving(_DAEMON + own, engine, own + engine)
+    return Serving(_DAEMON + own, own)

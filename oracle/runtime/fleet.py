@@ -1,7 +1,7 @@
 """Many shards in one process: those of the partitions that the consumer group gives us, each on its own.
 
 What happens to one does not hold the others: each has its own task, store, source and sink, and its own pace. A shard
-that the bus fails is opened again, with growing pauses; one that another process has taken over is dropped; one that
+that the bus fails is opened again, with growing backoff; one that another process has taken over is dropped; one that
 cannot go on without an operator stops for good, and the rest go on.
 """
 
@@ -9,15 +9,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from oracle.errors import BusError, EngineLostError, FencedError, ResourceError, StorageError
+from oracle.errors import BusError, FencedError, ResourceError, StorageError
 from oracle.runtime.signals import install_signals
 from oracle.telemetry.registry import Registry
 
 __all__ = ["Fleet", "Membership", "Serving"]
 
-_FIRST_PAUSE: Final = 0.25
-_LONGEST_PAUSE: Final = 15.0
-_LET_GO: Final = 15.0
+_FIRST_BACKOFF: Final = 0.25
+_LONGEST_BACKOFF: Final = 15.0
+_RELEASE_SECONDS: Final = 15.0
 """Most seconds for shards that were cut off to let go of what they hold."""
 
 
@@ -51,33 +51,33 @@ class Fleet:
 
     Args:
         open_shard: Makes one partition's daemon; it may raise what `Daemon.run` may.
-        board: Told of all that happens.
+        registry: Told of all that happens.
         drain_seconds: Most time for a shard to stop cleanly; then it is cut off, which loses nothing.
-        patience: Seconds to wait before a shard that was fenced, but is ours still, is tried again: long enough for
-            the group to find out whose it is.
+        retry_seconds: After being fenced, how long a shard that is still ours waits before it is tried again: long
+            enough for the group to find out whose it is.
         clock: Seconds, monotone.
     """
 
     def __init__(
         self,
         open_shard: Callable[[int], Serving],
-        board: Registry,
+        registry: Registry,
         *,
         drain_seconds: float,
-        patience: float,
+        retry_seconds: float,
         clock: Callable[[], float],
     ) -> None:
         self._open_shard = open_shard
-        self._board = board
+        self._registry = registry
         self._drain_seconds = drain_seconds
-        self._patience = patience
+        self._retry_seconds = retry_seconds
         self._clock = clock
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._serving: dict[int, Serving] = {}
         self._failed: dict[int, Exception] = {}
         self._ended: set[int] = set()
         self._stopping = asyncio.Event()
-        self._over = asyncio.Event()
+        self._finished = asyncio.Event()
         self._drained: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
@@ -88,10 +88,10 @@ class Fleet:
         """Begin to serve partitions; those that were served already are let be."""
         if self._stopping.is_set():
             return
-        self._board.joined()
+        self._registry.joined()
         for partition in sorted(partitions - self._tasks.keys() - self._failed.keys() - self._ended):
-            self._board.assigned(partition)
-            self._tasks[partition] = asyncio.create_task(self._keep(partition))
+            self._registry.assigned(partition)
+            self._tasks[partition] = asyncio.create_task(self._serve(partition))
 
     async def revoked(self, partitions: frozenset[int]) -> None:
         """Stop serving partitions: commit what was answered, snapshot, let go.
@@ -101,7 +101,7 @@ class Fleet:
         that hangs, holds its folder until that ends.)
         """
         ending = {partition: self._tasks.pop(partition) for partition in partitions & self._tasks.keys()}
-        watches = [self._board.shard(partition) for partition in ending]
+        reporters = [self._registry.shard(partition) for partition in ending]
         for partition, task in ending.items():
             serving = self._serving.get(partition)
             if serving is not None and serving.serving:
@@ -113,9 +113,9 @@ class Fleet:
             for task in late:
                 task.cancel()
             if late:
-                await asyncio.wait(late, timeout=min(self._drain_seconds, _LET_GO))
-        for watch in watches:
-            self._board.revoked(watch)
+                await asyncio.wait(late, timeout=min(self._drain_seconds, _RELEASE_SECONDS))
+        for reporter in reporters:
+            self._registry.revoked(reporter)
 
     async def run(self, membership: Membership) -> None:
         """Serve until `stop` is called, or all that is ours has been answered to its end.
@@ -124,8 +124,8 @@ class Fleet:
             PerpetuaError: The group does not let us in; or no shard of ours can go on; or some could not, to be told
                 at the end.
         """
-        member = asyncio.create_task(membership.run(self._board.bus_failed))
-        waits = [asyncio.create_task(self._stopping.wait()), asyncio.create_task(self._over.wait())]
+        member = asyncio.create_task(membership.run(self._registry.bus_failed))
+        waits = [asyncio.create_task(self._stopping.wait()), asyncio.create_task(self._finished.wait())]
         try:
             await asyncio.wait([member, *waits], return_when=asyncio.FIRST_COMPLETED)
             await self.revoked(frozenset(self._tasks))
@@ -139,9 +139,9 @@ class Fleet:
             if isinstance(outcome, Exception):
                 raise outcome
 
-    async def _keep(self, partition: int) -> None:
+    async def _serve(self, partition: int) -> None:
         """Serve a partition until it is revoked, and again whenever the bus comes back."""
-        watch, pause = self._board.shard(partition), _FIRST_PAUSE
+        reporter, backoff = self._registry.shard(partition), _FIRST_BACKOFF
         while True:
             started, serving = self._clock(), None
             try:
@@ -149,14 +149,14 @@ class Fleet:
                 self._serving[partition] = serving
                 await serving.run()
             except FencedError:
-                watch.fenced()
-                wait = self._patience
+                reporter.fenced()
+                wait = self._retry_seconds
             except BusError as exc:
-                watch.bus_failed(exc)
-                pause = _FIRST_PAUSE if self._clock() - started > _LONGEST_PAUSE else min(2 * pause, _LONGEST_PAUSE)
-                wait = pause
+                reporter.bus_failed(exc)
+                served = self._clock() - started > _LONGEST_BACKOFF
+                wait = backoff = _FIRST_BACKOFF if served else min(2 * backoff, _LONGEST_BACKOFF)
             except Exception as exc:  # noqa: BLE001 -- also what nobody thought of; `run` raises it
-                watch.failed(exc)
+                reporter.failed(exc)
                 self._give_up(partition, exc)
                 return
             else:
@@ -178,9 +178,9 @@ class Fleet:
         if self._is_ours(partition):
             self._ended.add(partition)
             del self._tasks[partition]
-            self._board.revoked(self._board.shard(partition))
+            self._registry.revoked(self._registry.shard(partition))
             if not self._tasks:
-                self._over.set()
+                self._finished.set()
 
     def _give_up(self, partition: int, error: Exception) -> None:
         """Take note of a shard that cannot go on by itself."""
@@ -190,8 +190,8 @@ class Fleet:
         self._failed[partition] = error
         if ours:
             del self._tasks[partition]
-        if not self._tasks or isinstance(error, EngineLostError | ResourceError):  # a restart mends it
-            self._over.set()
+        if not self._tasks or isinstance(error, ResourceError):  # a restart mends it
+            self._finished.set()
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:
         """Stop cleanly at SIGTERM or SIGINT within twice `drain_seconds`; exit at the second one.
@@ -203,7 +203,7 @@ class Fleet:
         def begin_stop(signal: str) -> bool:
             if self._stopping.is_set():
                 return False
-            self._board.draining(signal)
+            self._registry.draining(signal)
             self.stop()
             return True
 

@@ -6,16 +6,16 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from connectors.base import Commit, Committed, Delivery, Sink, Source
+from connectors.columns import joined_commit
 from oracle.codec.batches import DecodedBatch
 from oracle.errors import LogDivergedError, MisplacedError, PlanExhaustedError, RetiredError, SourceError
-from oracle.runtime.commit_queue import joined_commit
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.shard import Shard
 
 __all__ = ["Placed", "catch_up", "check_order", "repeat_in_doubt"]
 
 _ROWS: Final = 16_384
-_PATIENCE: Final = 30.0
+_FETCH_SECONDS: Final = 30.0
 """Seconds a replayable source may take to hand over a record that it once delivered.
 
 A source that knows its records to be there, but cannot get at them, raises `BusError` then; one that returns nothing
@@ -92,7 +92,7 @@ async def catch_up(
     async with _Repeating(shard, progress) as repeating:
         reached = shard.position
         while reached < committed.position:
-            fetched = await source.fetch(_ROWS, _PATIENCE)
+            fetched = await source.fetch(_ROWS, _FETCH_SECONDS)
             deliveries = [delivery for delivery in fetched if delivery.position <= committed.position]
             behind.extend(fetched[len(deliveries) :])
             if not deliveries and behind:
@@ -186,7 +186,7 @@ async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Seq
         return waiting
     ahead = list(waiting)
     while not ahead or ahead[-1].position < doubt.position:
-        fetched = await source.fetch(_ROWS, _PATIENCE)
+        fetched = await source.fetch(_ROWS, _FETCH_SECONDS)
         if not fetched:
             msg = f"source: it ends before position {doubt.position}, up to which answers may have left"
             raise SourceError(msg)

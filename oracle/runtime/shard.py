@@ -17,7 +17,6 @@ from oracle.codec.guarded import Codec, Failure, GuardedCodec, short_of_resource
 from oracle.codec.rejections import Reason, Rejection
 from oracle.errors import (
     CorruptSnapshotError,
-    EngineLostError,
     LogDivergedError,
     MessageError,
     PerpetuaError,
@@ -238,8 +237,6 @@ class Shard:
         """
         try:
             yield
-        except EngineLostError as exc:
-            raise EngineLostError(f"{exc} ({self._where(first, last)} were to be {done})") from exc
         except PerpetuaError:
             raise
         except Exception as exc:

@@ -26,7 +26,6 @@ EVENTS: Final = frozenset(
         "daemon.draining",
         "daemon.stopped",
         "daemon.failed",
-        "engine.apart",
         "group.stranger",
         "marks.unkept",
         "message.failed",

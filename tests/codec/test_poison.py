@@ -14,7 +14,6 @@ from connectors.base import METADATA_LIMIT, Delivery
 from oracle.accounting.ledger import MessageSkipped, decode
 from oracle.codec.batches import BatchCodec
 from oracle.errors import (
-    EngineLostError,
     InputError,
     LogDivergedError,
     MessageError,
@@ -320,25 +319,6 @@ def test_bookkeeping_that_fails_cannot_be_passed_over():
         run_daemon(daemon_over(log, new_store(), MemorySink(log), restore=restore))
     assert "perpetua skip" not in str(caught.value)
     assert len(log.replies) <= 3
-
-
-def test_engine_that_dies_is_named_with_the_place():
-    """An engine apart that ends on a batch leaves no doubt where; after the restart the message itself is named."""
-
-    class Lost(type(restore_poisoned(small_plan(), first_snapshot().arrays))):  # type: ignore[misc]
-        def answer(self, features, present):
-            if (features[:, 0] == FAILING).any():
-                raise EngineLostError("engine: its process has ended")
-            return self.inner.answer(features, present)
-
-    def restore(plan, arrays):
-        return Lost(restore_poisoned(plan, arrays).inner)  # type: ignore[attr-defined]
-
-    log, store = MemoryLog.of([*bodies(5), body(FAILING, 0.5)]), new_store()
-    with pytest.raises(EngineLostError, match=r"ended \(partition 0, positions 1 to 6 were to be answered\)"):
-        run_daemon(daemon_over(log, store, MemorySink(log), restore=restore))
-    with pytest.raises(MessageError, match="partition 0, position 6:"):
-        run_daemon(daemon_over(log, store, MemorySink(log), restore=restore_poisoned))
 
 
 def test_delivery_behind_a_skip_is_not_looked_at_in_vain():

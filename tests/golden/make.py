@@ -115,7 +115,7 @@ def serve(folder: Path, plan: Plan) -> None:
             store=store,
             source=JsonlSource(folder / "queries.jsonl"),
             sink=sink,
-            watch=Reporter(plan, PublicLog(io.StringIO(), "json", plan.name)),
+            reporter=Reporter(plan, PublicLog(io.StringIO(), "json", plan.name)),
             settings=DaemonSettings(batch_rows=64, snapshot_rounds=10**9, snapshot_seconds=1e9),
             clock=time.monotonic,
         )

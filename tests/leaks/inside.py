@@ -20,8 +20,7 @@ import pytest
 import structlog
 
 from connectors.base import ARROW_STREAM, JSON
-from oracle.runtime import commit_queue as committing
-from oracle.runtime import daemon
+from oracle.runtime import pipeline
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
@@ -64,8 +63,7 @@ def sight(pair: Pair, which: int, folder: Path, *, form: Form = "json", mutant: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secrets, "token_bytes", Tokens().token_bytes)
         patch.setattr(structlog.processors, "TimeStamper", lambda **_: clock.stamp)
-        for module in (daemon, committing):
-            patch.setattr(module, "time", SimpleNamespace(perf_counter=clock))
+        patch.setattr(pipeline, "time", SimpleNamespace(perf_counter=clock))
         if mutant is not None:
             MUTANTS[mutant].break_it(patch)
         run = _Run(pair, which, folder, form, clock)
@@ -153,7 +151,7 @@ class _Run:
             store=self._store,
             source=MemorySource(self._bus),
             sink=MemorySink(self._bus),
-            watch=board.shard(0),
+            reporter=board.shard(0),
             settings=DaemonSettings(batch_rows=CHUNK, snapshot_rounds=1),
             clock=self._clock,
             announce=partial(standing, "1.2"),

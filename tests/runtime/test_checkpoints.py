@@ -77,7 +77,7 @@ class _Bench:
                 self.sink,
                 batch_rows=_ROWS,
                 snapshot_rounds=4 * _ROWS,
-                watch=self.watch,
+                reporter=self.watch,
                 clock=lambda: 0.0,
             ).run()
         )

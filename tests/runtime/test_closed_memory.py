@@ -128,28 +128,6 @@ def test_another_process_of_the_user_reads_nothing_of_the_daemon(folder, tmp_pat
         assert _attack(process.pid) == set()
 
 
-_OPEN_DAEMON = """
-from oracle.runtime.worker.client import WorkerProcess
-from oracle.runtime.worker.protocol import Hello
-process = WorkerProcess(2)
-process.hear(Hello)
-print(process._process.pid, flush=True)
-input()
-"""
-
-
-def test_the_process_that_answers_large_batches_is_closed_by_itself():
-    """It inherits nothing of that from the daemon, as it is started by another program's name."""
-    line = [*_BARE, sys.executable, "-c", _OPEN_DAEMON]
-    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        engine = int(process.stdout.readline())
-        assert "environ" in _attack(process.pid)
-        assert _attack(engine) == set()
-        assert _limits(engine) == ["0", "0"]
-
-
 @pytest.mark.parametrize("name", ["init", "verify", "check", "status", "hypothesis", "topics", "plan"])
 def test_every_command_closes_its_memory_before_it_looks_at_anything(tmp_path, name):
     """A command that waits for its first file, a pipe that nobody writes to, is closed already."""

@@ -212,7 +212,7 @@ def test_time_brings_a_snapshot_when_there_is_a_new_round():
             store=store,
             source=source,
             sink=MemorySink(log),
-            watch=Reporter(small_plan(), PublicLog(io.StringIO())),
+            reporter=Reporter(small_plan(), PublicLog(io.StringIO())),
             settings=DaemonSettings(snapshot_seconds=30.0),
             clock=lambda: now,
         )
@@ -423,7 +423,7 @@ async def test_drain_has_a_limit():
         store=new_store(),
         source=MemorySource(log),
         sink=sink,
-        watch=Reporter(small_plan(), PublicLog(io.StringIO())),
+        reporter=Reporter(small_plan(), PublicLog(io.StringIO())),
         settings=DaemonSettings(drain_seconds=0.1),
         clock=lambda: 0.0,
     )

@@ -34,13 +34,13 @@ def _announce(record: ShardTelemetry, *, started: bool) -> LedgerEvent:
     return standing("test", record, started=started)
 
 
-def _daemon(source, store, clock, announce=None):
+def _daemon(source, store, clock, announce=None, sink=None):
     return Daemon(
         plan=small_plan(),
         store=store,
         source=source,
-        sink=MemorySink(source.log),
-        watch=Reporter(small_plan(), PublicLog(io.StringIO())),
+        sink=sink or MemorySink(source.log),
+        reporter=Reporter(small_plan(), PublicLog(io.StringIO())),
         settings=DaemonSettings(snapshot_seconds=30.0),
         clock=clock,
         announce=announce,
@@ -113,6 +113,36 @@ async def test_an_idle_daemon_commits_its_place_again_where_the_ledger_tells_of_
     assert len(again) == int(announced)
     assert all((commit.position, commit.replies, commit.ledger) == (5, (), ()) for commit in again)
     assert all(commit.metadata == log.commits[before - 1].metadata for commit in again)
+    daemon.stop()
+    await task
+
+
+class _SlowSink(MemorySink):
+    """Takes its time over the first commit with answers, and notes every commit that is begun."""
+
+    def __init__(self, log):
+        super().__init__(log)
+        self.begun, self.go_on = [], asyncio.Event()
+
+    async def commit(self, commit):
+        self.begun.append(commit)
+        if commit.replies:
+            await self.go_on.wait()
+        await super().commit(commit)
+
+
+async def test_an_idle_daemon_commits_no_place_ahead_of_its_answers():
+    """While a commit is under way there is none of the position alone, however long nothing has come."""
+    log, clock = MemoryLog.of(bodies(5), live=True), _Clock()
+    source, sink = CountingSource(log), _SlowSink(log)
+    daemon = _daemon(source, new_store(), clock, _announce, sink)
+    task = asyncio.create_task(daemon.run())
+    await until(lambda: any(commit.replies for commit in sink.begun))
+    clock.now = 31.0
+    await source.asked_again()
+    assert sink.begun[-1].replies
+    sink.go_on.set()
+    await _position(log, 5)
     daemon.stop()
     await task
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from oracle.errors import EngineLostError, SourceError
+from oracle.errors import ResourceError, SourceError
 from oracle.runtime.fleet import Fleet
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
@@ -54,7 +54,7 @@ def _fleet(shards, drain_seconds=0.1):
         lambda _partition: next(made),
         Registry(small_plan(), PublicLog(io.StringIO()), version="test", grouped=True),
         drain_seconds=drain_seconds,
-        patience=0.0,
+        retry_seconds=0.0,
         clock=time.monotonic,
     )
 
@@ -124,10 +124,10 @@ async def test_the_limit_ends_with_the_stop(monkeypatch):
     assert limit.cancelled()
 
 
-async def test_a_lost_engine_ends_the_daemon():
+async def test_want_of_resources_ends_the_daemon():
     """A restart mends it; a shard that needs an operator does not end the others, this one does."""
     ending, going_on = _Stubborn(), _Stubborn()
-    ending.error = EngineLostError("engine: gone")
+    ending.error = ResourceError("no memory")
     fleet = _fleet([ending, going_on])
     running = asyncio.create_task(fleet.run(_Group()))
     await _turns()
@@ -136,5 +136,5 @@ async def test_a_lost_engine_ends_the_daemon():
     ending.let_go.set()
     await going_on.stopped.wait()
     going_on.let_go.set()
-    with pytest.raises(EngineLostError):
+    with pytest.raises(ResourceError):
         await running

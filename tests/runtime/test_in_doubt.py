@@ -47,7 +47,7 @@ def serve(store: MemoryStore, contents: list[bytes], sink: StdoutSink) -> None:
             store=store,
             source=MemorySource(MemoryLog.of(contents)),
             sink=sink,
-            watch=Reporter(small_plan(), PublicLog(io.StringIO())),
+            reporter=Reporter(small_plan(), PublicLog(io.StringIO())),
             settings=DaemonSettings(batch_rows=7),
             clock=time.monotonic,
         ).run()

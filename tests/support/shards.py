@@ -186,7 +186,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     snapshot_seconds: float = 1e9,
     output: io.StringIO | None = None,
     clock: Callable[[], float] = time.monotonic,
-    watch: Reporter | None = None,
+    reporter: Reporter | None = None,
     restore: Restore = restore_predictor,
     codec: Callable[[Plan], Codec] = BatchCodec,
 ) -> Daemon:
@@ -197,7 +197,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
         store=store,
         source=source or MemorySource(log),
         sink=sink,
-        watch=watch or Reporter(plan, PublicLog(output or io.StringIO(), "json", "tiny")),
+        reporter=reporter or Reporter(plan, PublicLog(output or io.StringIO(), "json", "tiny")),
         settings=DaemonSettings(
             batch_rows=batch_rows, snapshot_rounds=snapshot_rounds, snapshot_seconds=snapshot_seconds
         ),

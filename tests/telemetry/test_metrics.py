@@ -303,7 +303,7 @@ def test_metrics_of_a_run_are_those_of_another_over_other_queries():
     def run(seed):
         bench = _Bench()
         log = MemoryLog.of(mixed_bodies(900, seed))
-        run_daemon(daemon_over(log, new_store(), MemorySink(log), watch=bench.board.shard(0)))
+        run_daemon(daemon_over(log, new_store(), MemorySink(log), reporter=bench.board.shard(0)))
         timed = ("seconds", "rearms", "answer")
         return log, {
             (sample.name, *sample.labels.items()): sample.value
@@ -329,5 +329,5 @@ def test_answers_do_not_depend_on_being_watched():
             encode(bench.metrics.look(), Format.TEXT)
             await super().commit(commit)
 
-    run_daemon(daemon_over(watched, new_store(), _Rendering(watched), watch=bench.board.shard(0)))
+    run_daemon(daemon_over(watched, new_store(), _Rendering(watched), reporter=bench.board.shard(0)))
     assert watched.commits == plain.commits

@@ -47,7 +47,7 @@ def _served(count=600):
     timings: list[Timing] = []
     board.listen(timings.append)
     log = MemoryLog.of(mixed_bodies(count))
-    run_daemon(daemon_over(log, new_store(), MemorySink(log), batch_rows=_ROWS, watch=board.shard(0)))
+    run_daemon(daemon_over(log, new_store(), MemorySink(log), batch_rows=_ROWS, reporter=board.shard(0)))
     return board, log, timings
 
 

@@ -173,8 +173,8 @@ def _serving(plan: Plan) -> str:
     """Return what a daemon takes in memory at most, whatever it is asked."""
     said = serving(plan)
     return (
-        f"at most {mebibytes(said.daemon)} of memory in the daemon, {mebibytes(said.engine)} in its engine's process, "
-        f"{mebibytes(said.shard)} for each further shard; model.limits bound the largest message, and with it this"
+        f"at most {mebibytes(said.daemon)} of memory, {mebibytes(said.shard)} more for each further shard; "
+        "model.limits bound the largest message, and with it this"
     )
 
 

@@ -1,9 +1,7 @@
 """`perpetua serve`: the daemon."""
 
 import asyncio
-import contextlib
 import os
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -14,18 +12,16 @@ from oracle.cli.serve.web import watched
 from oracle.cli.version import version
 from oracle.config.daemon import Config, load_config
 from oracle.errors import PerpetuaError
+from oracle.hosting.daemons import make_daemon
 from oracle.hosting.files import (
-    daemon_settings,
     inspect_sink,
     last_commit,
-    new_engine,
     open_sink,
     open_source,
     open_store,
     stream_end,
 )
 from oracle.planning.plan import Plan
-from oracle.runtime.daemon import Daemon
 from oracle.runtime.memory import settle_memory
 from oracle.state.store import Store
 from oracle.telemetry.log import PublicLog
@@ -75,22 +71,9 @@ def _say_what_is_passed(config: Config, log: PublicLog) -> None:
 
 async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> int:
     board = Registry(plan, log, version=version())
-    watch = board.shard(0)
-    with (
-        contextlib.closing(new_engine(config, log)) as engine,
-        Progress("serving", stream_end(config), "of the source") as progress,
-    ):
-        daemon = Daemon(
-            plan=plan,
-            store=store,
-            source=open_source(config, plan),
-            sink=open_sink(config),
-            watch=watch,
-            settings=daemon_settings(config),
-            clock=time.monotonic,
-            on_progress=progress.at,
-            restore=engine.restore,
-        )
+    with Progress("serving", stream_end(config), "of the source") as progress:
+        source, sink = open_source(config, plan), open_sink(config)
+        daemon = make_daemon(config, plan, store, source, sink, board.shard(0), on_progress=progress.at)
         daemon.install_signals(os._exit)
         async with watched(config.web, board, lambda _shard: config.state.folder, log):
             return await daemon.run()

@@ -49,6 +49,6 @@ async def _serve(model: KafkaModel, log: PublicLog) -> None:
     board = Registry(model.plan, log, version=version(), shards=model.shards, grouped=True)
     folders = [shard_folder(model.config.state.folder, shard) for shard in range(model.shards)]
     async with watched(model.config.web, board, folders.__getitem__, log):
-        fleet, membership = make_fleet(model, board, version(), log)
+        fleet, membership = make_fleet(model, board, version())
         fleet.install_signals(os._exit)
         await fleet.run(membership)

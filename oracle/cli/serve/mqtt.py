@@ -1,9 +1,7 @@
 """`perpetua serve` on MQTT: one shard, journalled on this machine."""
 
 import asyncio
-import contextlib
 import os
-import time
 from typing import Any
 
 from oracle.accounting.ledger import LedgerEvent
@@ -11,10 +9,10 @@ from oracle.cli.serve.web import watched
 from oracle.cli.version import version
 from oracle.config.daemon import Config
 from oracle.errors import MisplacedError, PerpetuaError
-from oracle.hosting.files import daemon_settings, new_engine, open_store
+from oracle.hosting.daemons import make_daemon
+from oracle.hosting.files import open_store
 from oracle.hosting.mqtt import misplaced, open_bus
 from oracle.planning.plan import Plan
-from oracle.runtime.daemon import Daemon
 from oracle.runtime.memory import settle_memory
 from oracle.state.store import Store
 from oracle.telemetry.ledger_event import standing
@@ -61,22 +59,10 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
     board = Registry(plan, log, version=version())
     watch = board.shard(0)
     bus = open_bus(config, plan, log, watch)
-    with contextlib.closing(new_engine(config, log)) as engine:
-        daemon = Daemon(
-            plan=plan,
-            store=store,
-            source=bus.source,
-            sink=bus.sink,
-            watch=watch,
-            settings=daemon_settings(config),
-            clock=time.monotonic,
-            announce=announce,
-            retention=bus.source,
-            restore=engine.restore,
-        )
-        daemon.install_signals(os._exit)
-        async with watched(config.web, board, lambda _shard: config.state.folder, log):
-            try:
-                return await daemon.run()
-            except MisplacedError as exc:
-                raise misplaced(config, exc) from exc
+    daemon = make_daemon(config, plan, store, bus.source, bus.sink, watch, announce=announce, retention=bus.source)
+    daemon.install_signals(os._exit)
+    async with watched(config.web, board, lambda _shard: config.state.folder, log):
+        try:
+            return await daemon.run()
+        except MisplacedError as exc:
+            raise misplaced(config, exc) from exc

@@ -10,7 +10,7 @@ rows); the model's name is in the schema's metadata.
 
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache, partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +19,27 @@ from numpy.typing import NDArray
 from oracle.codec.arrow.columns import COLUMNS, read_column, takes
 from oracle.codec.arrow.frames import UnsupportedFrameError, read_frames
 from oracle.codec.arrow.identifiers import given_back_as, read_identifiers
-from oracle.codec.arrow.layouts import Layouts
 from oracle.codec.arrow.streams import END, MALFORMED, Joined, read_joined, read_stream
-from oracle.codec.arrow.templates import AnswerTemplates, Numbers
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
 from oracle.planning.serving import most_rows
 
 __all__ = ["ArrowCodec", "ArrowQueries", "ArrowRun"]
+
+
+class Numbers(NamedTuple):
+    """The numbers of a message's answers; contiguous.
+
+    Attributes:
+        outcome: int8[n] or float64[n].
+        rounds: int64[n].
+        phases: int32[n].
+    """
+
+    outcome: NDArray[Any]
+    rounds: NDArray[np.int64]
+    phases: NDArray[np.int32]
 
 
 class ArrowQueries(NamedTuple):
@@ -80,11 +92,7 @@ class ArrowCodec:
         self._limits = plan.limits
         self._most_rows = most_rows(plan)
         schemas = {kind: _answers_schema(kind, plan) for kind in (None, pa.string(), pa.int64())}
-        numbers = all(feature.kind == "number" for feature in plan.features)
-        names = [feature.name for feature in plan.features]
-        self._layouts = Layouts(names, self._most_rows, plan.limits.batch_bytes) if numbers else None
         self._write = partial(_written, {kind: (schema, schema.serialize()) for kind, schema in schemas.items()})
-        self._templates = AnswerTemplates(self._write)
 
     def decode(self, body: bytes) -> ArrowQueries | Rejection:
         """Return the rows of a message, or why the whole of it is rejected.
@@ -124,13 +132,6 @@ class ArrowCodec:
     def _run(self, bodies: Sequence[bytes]) -> ArrowRun | None:
         if sum(map(len, bodies)) > _LONGEST_RUN:
             return None
-        found = None if self._layouts is None else self._layouts.read(bodies)
-        if found is not None:
-            features, rows = found
-            rejected = np.zeros(len(features), dtype=np.int8)
-            _reject_endless(features, rejected)
-            numbers = ArrowQueries(features, np.ones(len(features), dtype=np.bool_), rejected, None)
-            return ArrowRun(numbers, _parts(numbers, [rows] * len(bodies), [None] * len(bodies)))
         joined = read_joined(bodies, self._most_rows, self._limits.batch_bytes) or self._concatenated(bodies)
         if joined is None or 8 * self._starts[-1] * joined.table.num_rows > _LONGEST_RUN:
             return None
@@ -195,7 +196,9 @@ class ArrowCodec:
             if read.fit is not None:
                 rejected[~read.fit] = 3
         present = np.ones(table.num_rows, dtype=np.bool_)
-        _reject_endless(features, rejected)
+        finite = np.isfinite(features)
+        if not finite.all():
+            rejected[~finite.all(axis=1)] = 1
         if len(nulls) == len(self._features):
             np.logical_not(np.logical_and.reduce(nulls), out=present)
             features[~present] = 0.0
@@ -225,16 +228,7 @@ class ArrowCodec:
             asked = queries.rejected == 0
             error = _errors().take(pa.array(queries.rejected))
             return self._write(Numbers(*(_spread(column, asked) for column in numbers)), error, queries.identifiers)
-        if queries.identifiers is None:
-            return self._templates.write(numbers)
         return self._write(numbers, identifiers=queries.identifiers)
-
-
-def _reject_endless(features: NDArray[np.float64], rejected: NDArray[np.int8]) -> None:
-    """Take note in `ArrowQueries.rejected` of rows with a number that is none, or has no end."""
-    finite = np.isfinite(features)
-    if not finite.all():
-        rejected[~finite.all(axis=1)] = 1
 
 
 def _parts(whole: ArrowQueries, counts: Sequence[int], identifiers: Sequence[pa.Array | None]) -> list[ArrowQueries]:

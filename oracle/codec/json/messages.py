@@ -35,7 +35,6 @@ Identifier = str | int | None
 _LABELS: Final[dict[float, bytes]] = {0: b"0   ", 1: b"1   ", -1: b"null"}
 _VALUE_BYTES: Final = 24  # the longest that the shortest text of a float64 can be
 _NUMBER_LIMIT: Final = 2**63
-_MANY: Final = 32  # answers from which on it pays to prepare
 
 _DEPTH_LIMIT: Final = 64
 _SHALLOW_BYTES: Final = 2 * _DEPTH_LIMIT  # JSON that is nested deeper than the limit is longer
@@ -246,17 +245,9 @@ class JsonCodec:
             first_round: Round of the first.
             phases: Their phases.
         """
-        dumps = msgspec.json.encode
-        if len(identifiers) < _MANY:
-            read, name = self._texts, self._outcome.encode()
-            return [
-                b'{"id":%b,"%b":%b,"model":%b,"round":%d,"phase":%d}'
-                % (dumps(identifier), name, text, self._model, first_round + row, phase)
-                for row, (identifier, text, phase) in enumerate(zip(identifiers, read(outcomes), phases, strict=True))
-            ]
         texts, (head, middles) = split_texts(identifiers), self._around_texts
         if texts is None:
-            texts, (head, middles) = list(map(dumps, identifiers)), self._around_any
+            texts, (head, middles) = list(map(msgspec.json.encode, identifiers)), self._around_any
         ends = {phase: b',"phase":%d}' % phase for phase in set(phases)}
         parts = zip(
             repeat(head, len(texts)),
@@ -267,10 +258,6 @@ class JsonCodec:
             strict=True,
         )
         return list(map(b"".join, parts))
-
-    def _texts(self, outcomes: Sequence[float]) -> Iterable[bytes]:
-        """Return labels or values as JSON, each of one length."""
-        return map(_value_text, outcomes) if self._outcome == "value" else map(_LABELS.__getitem__, outcomes)
 
     def _between(self, middles: dict[float, bytes], outcomes: Sequence[float]) -> Iterable[bytes]:
         """Return what stands between each id and its round."""

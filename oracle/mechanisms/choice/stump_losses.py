@@ -9,7 +9,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.choice.packed_losses import packed_losses
 from oracle.mechanisms.orders import Keys, mirrored
 
 __all__ = ["cut_losses", "least_losses", "ranking"]
@@ -33,9 +32,6 @@ def least_losses(columns: Iterable[Keys], labels: NDArray[np.bool_]) -> NDArray[
     """
     losses = []
     for column in columns:
-        if column.dtype == np.float64:
-            losses.append(packed_losses(column, labels))
-            continue
         positive, negative = np.sort(column[labels]), np.sort(column[~labels])
         if len(positive) <= len(negative):
             losses.append((_losses_below(positive, negative), _losses_above(positive, negative)))

@@ -84,7 +84,7 @@ def test_a_broker_that_is_silent_while_answers_are_executed_again(mortal, reques
     shutil.rmtree(model.folder / "state")
     shutil.move(model.folder / "aside", model.folder / "state")
     model.ask(bodies(50, seed=2))
-    real, opened, patience = KafkaSource.open, 0, recovery._PATIENCE
+    real, opened, patience = KafkaSource.open, 0, recovery._FETCH_SECONDS
 
     async def open_and_fall_silent(source, position):
         nonlocal opened

@@ -43,7 +43,6 @@ _OTHERS: Final = {
     "oracle/demo/data.py": "the demonstration's files",
     "oracle/demo/mqtt_bus.py": "the demonstration's files",
     "oracle/cli/replay/kafka.py": "a temporary copy of answers",
-    "oracle/runtime/worker/shared_rows.py": "memory that two processes share",
     "oracle/state/space.py": "a trial of a folder, unlinked at once",
 }
 """Files that change files which need not last, and what those are."""

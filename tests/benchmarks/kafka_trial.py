@@ -1,4 +1,4 @@
-"""A stage on a real broker: topics and a group of one run, a service on them, and the clock outside of it.
+"""A trial on a real broker: topics and a group of one run, a service on them, and the clock outside of it.
 
 The queries wait in an open transaction until the service has answered a few others, so that everything is warm and all
 of them become readable at once. The clock is the broker's: it runs from the time at which it took in the first answers
@@ -25,7 +25,7 @@ from connectors.base import JSON
 from tests.support.broker import Broker
 from tests.support.folders import command, environment
 
-__all__ = ["Daemons", "Echo", "Played", "Service", "Stage", "play"]
+__all__ = ["Daemons", "Echo", "Service", "Throughput", "Trial", "measure_throughput"]
 
 _SECONDS: Final = 120.0
 _WARM: Final = 200
@@ -34,7 +34,7 @@ _numbers = itertools.count()
 
 
 @dataclass
-class Stage:
+class Trial:
     """One run's topics and group.
 
     Attributes:
@@ -134,19 +134,19 @@ def _at(reader: Consumer, parts: list[TopicPartition], offset: int) -> bool:
 
 
 class Service:
-    """What answers on a stage."""
+    """What answers on a trial."""
 
-    def commands(self, stage: Stage) -> list[list[str]]:
+    def commands(self, trial: Trial) -> list[list[str]]:
         """Return the command line of each of its processes."""
         raise NotImplementedError
 
     @contextlib.contextmanager
-    def running(self, stage: Stage) -> Iterator[list[subprocess.Popen[bytes]]]:
+    def running(self, trial: Trial) -> Iterator[list[subprocess.Popen[bytes]]]:
         """Run it, and kill it at the end."""
         processes = []
         try:
-            for number, line in enumerate(self.commands(stage)):
-                with (stage.folder / f"log-{number}").open("wb") as log:
+            for number, line in enumerate(self.commands(trial)):
+                with (trial.folder / f"log-{number}").open("wb") as log:
                     processes.append(subprocess.Popen(line, stdout=log, stderr=log, env=environment()))
             yield processes
         finally:
@@ -167,22 +167,22 @@ class Daemons(Service):
     state: Path
     processes: int = 1
 
-    def commands(self, stage: Stage) -> list[list[str]]:
+    def commands(self, trial: Trial) -> list[list[str]]:
         """See `Service.commands`."""
-        shutil.copytree(self.state, stage.folder / "state")
-        config = stage.folder / "serve.toml"
+        shutil.copytree(self.state, trial.folder / "state")
+        config = trial.folder / "serve.toml"
         config.write_text(f"""
 [state]
-folder = "{stage.folder / "state"}"
+folder = "{trial.folder / "state"}"
 [kafka]
-servers = ["{stage.broker.servers}"]
+servers = ["{trial.broker.servers}"]
 [source]
 kind = "kafka"
-topic = "{stage.queries}"
-group = "{stage.name}"
+topic = "{trial.queries}"
+group = "{trial.name}"
 [sink]
 kind = "kafka"
-topic = "{stage.answers}"
+topic = "{trial.answers}"
 [service]
 log = "json"
 """)
@@ -199,14 +199,14 @@ class Echo(Service):
 
     kind: str
 
-    def commands(self, stage: Stage) -> list[list[str]]:
+    def commands(self, trial: Trial) -> list[list[str]]:
         """See `Service.commands`."""
-        names = [stage.broker.servers, stage.queries, stage.answers, stage.name]
+        names = [trial.broker.servers, trial.queries, trial.answers, trial.name]
         return [[sys.executable, "-m", "tests.benchmarks.kafka_echo", self.kind, *names]]
 
 
 @dataclass(frozen=True)
-class Played:
+class Throughput:
     """What one run gave.
 
     Attributes:
@@ -220,36 +220,38 @@ class Played:
     answers: list[list[bytes]]
 
 
-def play(stage: Stage, service: Service, bodies: Sequence[Sequence[bytes]], *, keep: bool = False) -> Played:
+def measure_throughput(
+    trial: Trial, service: Service, bodies: Sequence[Sequence[bytes]], *, keep: bool = False
+) -> Throughput:
     """Have a service answer some messages for each partition; see the top of this file.
 
     Args:
-        stage: Fresh.
+        trial: Fresh.
         service: Not running.
         bodies: Messages by partition, equally many for each.
         keep: Whether to return the answers.
     """
     load, warm = len(bodies[0]), min(_WARM, len(bodies[0]))
-    with stage, service.running(stage) as processes:
-        producer = stage.producer()
+    with trial, service.running(trial) as processes:
+        producer = trial.producer()
         for partition, part in enumerate(bodies):
-            stage.send(producer, part[:warm], partition)
-        stage.wait(warm, processes)
-        producer = stage.producer("load")
+            trial.send(producer, part[:warm], partition)
+        trial.wait(warm, processes)
+        producer = trial.producer("load")
         producer.init_transactions(_SECONDS)
         producer.begin_transaction()
         for partition, part in enumerate(bodies):
-            stage.send(producer, part, partition)
+            trial.send(producer, part, partition)
         started, busy = time.time(), _busy(processes)
         producer.commit_transaction(_SECONDS)
-        stage.wait(warm + load, processes)
+        trial.wait(warm + load, processes)
         busy = _busy(processes) - busy
-        answers = [stage.read(partition, warm + load)[warm:] for partition in range(stage.partitions)]
+        answers = [trial.read(partition, warm + load)[warm:] for partition in range(trial.partitions)]
     assert all(len(part) == load for part in answers)
     times = np.array([message.timestamp()[1] for part in answers for message in part]) / 1000
     kept = [[message.value() or b"" for message in part] for part in answers] if keep else []
-    total = stage.partitions * load
-    return Played(_rate(times, started, stage.partitions), busy / total, kept)
+    total = trial.partitions * load
+    return Throughput(_rate(times, started, trial.partitions), busy / total, kept)
 
 
 def _rate(times: NDArray[np.float64], started: float, partitions: int) -> float:

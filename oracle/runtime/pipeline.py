@@ -1,0 +1,284 @@
+"""Serving in three stages, side by side, joined by bounded queues.
+
+    source -> decode -> (one batch) -> answer -> (three batches) -> commit -> sink
+
+Each stage is one task that takes batch after batch in order: decoding looks at no state, only the answer stage works on
+the shard, and only the commit stage on the sink. What is answered while a commit is under way goes into the next one
+together.
+
+The predictor's bookkeeping of a batch keeps none of its answers waiting: under load it runs while their commit, or the
+one before it, is under way, as part of answering the next batch; with nothing waiting, when they are durable.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from connectors.base import Commit, Delivery, Sink, Source
+from connectors.columns import joined_commit
+from oracle.codec.batches import DecodedBatch
+from oracle.errors import PlanExhaustedError
+from oracle.predictors.base import PublicFacts
+from oracle.runtime.checkpoints import Checkpoints
+from oracle.runtime.shard import Outcome, Shard
+from oracle.telemetry.records import Work
+from oracle.telemetry.reporter import Reporter
+
+__all__ = ["Answered", "OutcomeQueue", "Pipeline"]
+
+_IDLE: Final = 0.2
+"""Seconds to wait for a first delivery before looking at the clock and the signals again."""
+
+_MOST_BATCHES: Final = 3
+_MOST_ROUNDS: Final = 1 << 17
+"""Of all batches that wait for a commit; from then on no other joins them. An answer takes some 50 bytes."""
+
+
+class _Notice(Enum):
+    """What the answer stage is told between batches."""
+
+    IDLE = auto()
+    """The source has nothing just now."""
+    DURABLE = auto()
+    """All that was answered is."""
+    END = auto()
+    """The source has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A batch with its answers, and what is public right behind it."""
+
+    outcome: Outcome
+    facts: PublicFacts
+
+
+class OutcomeQueue(asyncio.Queue[Answered]):
+    """What waits to be committed: three batches at most, fewer where they are large."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rounds = 0
+
+    def full(self) -> bool:
+        """Return whether no other batch may wait."""
+        return self.qsize() >= _MOST_BATCHES or (not self.empty() and self._rounds >= _MOST_ROUNDS)
+
+    def _put(self, item: Answered) -> None:
+        self._rounds += item.outcome.rounds
+        super()._put(item)
+
+    def _get(self) -> Answered:
+        item = super()._get()
+        self._rounds -= item.outcome.rounds
+        return item
+
+    async def get_all(self) -> list[Answered]:
+        """Wait for the next batch, and return it with all that wait behind it."""
+        found = [await self.get()]
+        while not self.empty():
+            found.append(self.get_nowait())
+        return found
+
+
+class Pipeline:
+    """One stretch of serving, from a position that was reached up to an end, a stop or an error.
+
+    Formal guarantees:
+        * Replies, ledger and position become durable in the stream's order, and nothing behind a commit that failed.
+        * Whatever decoding or answering fails on: all that was answered before is durable when `run` raises.
+        * When it is cancelled, the commit under way is cancelled too, but a snapshot is written to its end.
+
+    Args:
+        shard: At the sink's last commit.
+        source: Open behind it.
+        sink: Open.
+        checkpoints: Takes and writes snapshots.
+        reporter: Told of all that happens.
+        on_progress: Called with the position after every commit.
+        batch_rows: Most deliveries of a batch.
+        stopping: Set when no other batch is to be answered.
+        refresh_seconds: After so long without a commit the position is committed again; None for never. A bus keeps
+            with it how far the source has looked.
+        clock: Seconds, monotone.
+    """
+
+    def __init__(  # noqa: PLR0913 -- its parts
+        self,
+        shard: Shard,
+        source: Source,
+        sink: Sink,
+        checkpoints: Checkpoints,
+        reporter: Reporter,
+        *,
+        on_progress: Callable[[int], None],
+        batch_rows: int,
+        stopping: asyncio.Event,
+        refresh_seconds: float | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._shard = shard
+        self._source = source
+        self._sink = sink
+        self._checkpoints = checkpoints
+        self._reporter = reporter
+        self._on_progress = on_progress
+        self._batch_rows = batch_rows
+        self._stopping = stopping
+        self._refresh_seconds = refresh_seconds
+        self._clock = clock
+        self._batches: asyncio.Queue[DecodedBatch | _Notice | Exception] = asyncio.Queue(1)
+        self._outcomes = OutcomeQueue()
+        self._committed_at = clock()
+        self._settled = shard.position
+
+    async def run(self, fetched: Sequence[Delivery] = (), first_rows: int | None = None) -> bool:
+        """Serve until the stream ends, a stop is asked for, or the plan has ended; return whether the plan has.
+
+        Args:
+            fetched: Deliveries that were fetched already.
+            first_rows: Most deliveries of the first batch; each may have twice as many as the last.
+
+        Raises:
+            PerpetuaError: See `Source.fetch`, `Shard.process`, `Sink.commit`, `Checkpoints.write`.
+        """
+        try:
+            async with asyncio.TaskGroup() as stages:
+                others = (
+                    stages.create_task(self._decode(fetched, first_rows or self._batch_rows)),
+                    stages.create_task(self._commit()),
+                )
+                try:
+                    exhausted = await self._answer(stages)
+                except Exception:
+                    await self._outcomes.join()
+                    raise
+                await self._outcomes.join()
+                for task in others:
+                    task.cancel()
+                await self._settle(stages)
+        except BaseExceptionGroup as group:
+            failure = group.exceptions[0]
+        else:
+            return exhausted
+        raise failure
+
+    async def _decode(self, fetched: Sequence[Delivery], rows: int) -> None:
+        """Fetch and decode, one batch ahead of the one that is being answered."""
+        try:
+            while True:
+                fetched = fetched or await self._source.fetch(self._batch_rows, _IDLE)
+                if not fetched and self._source.exhausted:
+                    await self._hand_over(_Notice.END)
+                    return
+                if not fetched:
+                    await self._hand_over(_Notice.IDLE)
+                    continue
+                batch = await asyncio.to_thread(self._shard.decode_leading, fetched[:rows])
+                fetched = fetched[len(batch.deliveries) :]
+                rows = min(2 * rows, self._batch_rows)
+                await self._hand_over(batch)
+        except Exception as exc:  # noqa: BLE001 -- raised by the answer stage, behind the batches before it
+            await self._batches.put(exc)
+
+    async def _hand_over(self, item: DecodedBatch | _Notice) -> None:
+        await self._batches.put(item)
+        await self._batches.join()
+
+    async def _answer(self, stages: asyncio.TaskGroup) -> bool:
+        """Answer until there is nothing more to answer; return whether that is because the plan has ended."""
+        while not self._stopping.is_set():
+            item = await self._batches.get()
+            self._batches.task_done()
+            match item:
+                case Exception():
+                    raise item
+                case _Notice.END:
+                    await self._outcomes.join()
+                    self._reporter.source_ended()
+                    return False
+                case _Notice.IDLE | _Notice.DURABLE:
+                    await self._look_after(stages, item)
+                case DecodedBatch():
+                    await self._snapshot_if_due(stages)
+                    if await self._exhausted_by(item):
+                        return True
+        return False
+
+    async def _exhausted_by(self, batch: DecodedBatch) -> bool:
+        """Answer a batch; return whether the plan ended before or within it."""
+        try:
+            outcome = await self._process(batch)
+        except PlanExhaustedError:
+            return True
+        await self._outcomes.put(Answered(outcome, self._shard.facts()))
+        return len(outcome.commit.replies) < len(batch.deliveries)
+
+    async def _process(self, batch: DecodedBatch) -> Outcome:
+        """Answer a batch, and time what its askers wait for.
+
+        The bookkeeping of the batch before is done first and is not timed, and neither is a batch in which a side was
+        armed afresh or a phase ended: how long these take depends on private sets.
+        """
+        shard = self._shard
+
+        def answer() -> tuple[Outcome, float]:
+            shard.settle()
+            started = time.perf_counter()
+            outcome = shard.process(batch)
+            return outcome, time.perf_counter() - started
+
+        rearms = shard.facts().rearms
+        self._reporter.begun()
+        outcome, seconds = await asyncio.to_thread(answer)
+        if shard.facts().rearms == rearms and not outcome.phase_ended:
+            self._reporter.took(Work.ANSWER, seconds)
+        return outcome
+
+    async def _look_after(self, stages: asyncio.TaskGroup, notice: _Notice) -> None:
+        """Do what waits until nothing is to be answered, if all that was answered is durable."""
+        if self._checkpoints.durable < self._shard.position:
+            return  # there will be a notice when it is
+        await self._settle(stages)
+        seconds = self._refresh_seconds
+        if notice is _Notice.IDLE and seconds is not None and self._clock() - self._committed_at >= seconds:
+            await self._sink.commit(Commit([], [], self._shard.position, self._shard.mark.pack()))
+            self._committed_at = self._clock()
+
+    async def _settle(self, stages: asyncio.TaskGroup) -> None:
+        if self._settled != self._shard.position:
+            await asyncio.to_thread(self._shard.settle)
+            self._settled = self._shard.position
+        await self._snapshot_if_due(stages)
+
+    async def _snapshot_if_due(self, stages: asyncio.TaskGroup) -> None:
+        """Take a snapshot if one is due; it is written when all before it is durable, while answering goes on."""
+        taken = await self._checkpoints.take_if_due(self._shard)
+        if taken is not None:
+            stages.create_task(self._checkpoints.write(taken))
+
+    async def _commit(self) -> None:
+        """Commit in order, all that waits together."""
+        while True:
+            together = await self._outcomes.get_all()
+            started = time.perf_counter()
+            await self._sink.commit(joined_commit([one.outcome.commit for one in together]))
+            self._report(together, time.perf_counter() - started)
+            for _ in together:
+                self._outcomes.task_done()
+            if self._outcomes.empty() and self._batches.empty():
+                self._batches.put_nowait(_Notice.DURABLE)
+
+    def _report(self, together: Sequence[Answered], seconds: float) -> None:
+        """Tell of batches whose answers are durable."""
+        self._committed_at = self._clock()
+        self._reporter.took(Work.COMMIT, seconds)
+        for one in together:
+            outcome = one.outcome
+            self._reporter.committed(one.facts, outcome.rejections, phase_ended=outcome.phase_ended)
+            self._reporter.rejected_internally(outcome.failures)
+            self._on_progress(outcome.commit.position)
+        self._checkpoints.reached(together[-1].outcome.commit.position)
