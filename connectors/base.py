@@ -1,7 +1,7 @@
 """The seam between the oracle and any bus: a source that can be read again, a sink that commits atomically.
 
-A connector implements `Source` and `Sink`; `connectors.local.memory` is the one that tests use. Bodies are opaque
-bytes with a content type. A connector never looks into them, and knows nothing of predictors or privacy.
+A connector implements `Source` and `Sink`; the simplest one is that of tests, `tests/support/memory_bus.py`. Bodies are
+opaque bytes with a content type. A connector never looks into them, and knows nothing of predictors or privacy.
 
 Formal guarantees every connector gives:
     * *Replayable*: after `Source.open(p)` the deliveries are, byte for byte, those that any earlier run read

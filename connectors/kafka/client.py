@@ -1,33 +1,37 @@
-"""Makes the client's consumers, producers and admins, all from one `KafkaSettings`."""
+"""Makes aiokafka's consumers, producers and admins, all from one `KafkaSettings`; starts and closes them."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeVar
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import create_conn
 
-from connectors.kafka.access import refusal
 from connectors.kafka.errors import translated
-from connectors.kafka.record_batches import WHOLESALE
-from connectors.kafka.record_batches import install as install_readers
-from connectors.kafka.settings import KafkaSettings, Security
+from connectors.kafka.internals import BatchConsumer, Client, close, connections
+from connectors.kafka.record_batches import RecordBatch
+from connectors.kafka.settings import KafkaSettings
 from connectors.tls import tls_context
 from oracle.errors import BusError, FencedError, RefusedError
 
 __all__ = [
     "CLIENT_ID",
     "admin",
+    "batches_between",
     "close_quietly",
     "make_consumer",
     "make_member",
     "make_producer",
     "make_sender",
     "start",
+    "started",
     "still_answered",
     "transactional_id",
 ]
+
+_Client = TypeVar("_Client", bound=Client)
 
 CLIENT_ID = "perpetua"
 """What we call ourselves towards the brokers; how we know each other in the group."""
@@ -37,9 +41,10 @@ _RETRY_MS = 20
 
 _CLOSE_SECONDS = 5.0
 
-_closing: set[asyncio.Task[None]] = set()
+_PROBE_MS = 5000
+_POLL_MS = 200
 
-install_readers()
+_closing: set[asyncio.Task[None]] = set()
 
 
 def transactional_id(settings: KafkaSettings, partition: int) -> str:
@@ -47,17 +52,10 @@ def transactional_id(settings: KafkaSettings, partition: int) -> str:
     return f"{settings.group}-{partition}"
 
 
-def make_consumer(settings: KafkaSettings, *, whole: bool = False) -> AIOKafkaConsumer:
-    """Return a consumer without a group, for one partition of the query topic; aborted transactions are left out.
-
-    Args:
-        settings: The cluster.
-        whole: Whether it returns each batch as one `RecordBatch`.
-    """
-    return AIOKafkaConsumer(
-        value_deserializer=WHOLESALE if whole else None,
+def make_consumer(settings: KafkaSettings) -> BatchConsumer:
+    """Return a consumer of `RecordBatch`es without a group, for one partition; aborted transactions are left out."""
+    return BatchConsumer(
         **_common(settings),
-        request_timeout_ms=_milliseconds(settings.request_seconds),
         enable_auto_commit=False,
         auto_offset_reset="none",
         isolation_level="read_committed",
@@ -69,8 +67,7 @@ def make_consumer(settings: KafkaSettings, *, whole: bool = False) -> AIOKafkaCo
 def make_member(settings: KafkaSettings) -> AIOKafkaConsumer:
     """Return a consumer that is a member of the group, and is never asked for a record."""
     return AIOKafkaConsumer(
-        **_common(settings),
-        request_timeout_ms=_milliseconds(max(settings.request_seconds, settings.rebalance_seconds + 5.0)),
+        **_common(settings, max(settings.request_seconds, settings.rebalance_seconds + 5.0)),
         group_id=settings.group,
         group_instance_id=settings.instance,
         enable_auto_commit=False,
@@ -86,7 +83,6 @@ def make_producer(settings: KafkaSettings, partition: int) -> AIOKafkaProducer:
     """Return the producer of one partition's answers; starting it fences every earlier one."""
     return AIOKafkaProducer(
         **_common(settings),
-        request_timeout_ms=_milliseconds(settings.request_seconds),
         transactional_id=transactional_id(settings, partition),
         transaction_timeout_ms=_milliseconds(settings.transaction_seconds),
         enable_idempotence=True,
@@ -98,33 +94,35 @@ def make_producer(settings: KafkaSettings, partition: int) -> AIOKafkaProducer:
 
 def make_sender(settings: KafkaSettings) -> AIOKafkaProducer:
     """Return a producer without transactions, as an asker has one."""
-    return AIOKafkaProducer(
-        **_common(settings),
-        request_timeout_ms=_milliseconds(settings.request_seconds),
-        enable_idempotence=True,
-        max_batch_size=settings.batch_bytes,
-    )
+    return AIOKafkaProducer(**_common(settings), enable_idempotence=True, max_batch_size=settings.batch_bytes)
 
 
 @contextlib.asynccontextmanager
-async def admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Lend an admin client.
+async def admin(settings: KafkaSettings, what: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Lend an admin client; `what` begins the message of whatever goes wrong with it.
 
     Raises:
         BusError: No broker answers.
         RefusedError: The brokers do not let us in.
     """
-    client = AIOKafkaAdminClient(
-        **_common(settings), request_timeout_ms=_milliseconds(settings.request_seconds), retry_backoff_ms=_RETRY_MS
-    )
+    client = AIOKafkaAdminClient(**_common(settings), retry_backoff_ms=_RETRY_MS)
+    async with started(client, settings, "Kafka"):
+        with translated(what):
+            yield client
+
+
+@contextlib.asynccontextmanager
+async def started(client: _Client, settings: KafkaSettings, what: str) -> AsyncIterator[_Client]:
+    """Start something of the client's, lend it, and close it; its errors are `translated`, as those of `start`."""
     try:
-        await start(client, settings, "Kafka")
-        yield client
+        await start(client, settings, what)
+        with translated(what):
+            yield client
     finally:
         await close_quietly(client)
 
 
-async def start(client: Any, settings: KafkaSettings, what: str) -> None:  # noqa: ANN401 -- no types
+async def start(client: Client, settings: KafkaSettings, what: str) -> None:
     """Start a consumer, a producer or an admin client; `what` begins the message of whatever goes wrong.
 
     Where it cannot begin, the client says so but not why; then each server is tried by itself.
@@ -139,7 +137,7 @@ async def start(client: Any, settings: KafkaSettings, what: str) -> None:  # noq
     except FencedError:
         raise
     except BusError as exc:
-        found = await refusal(settings.servers, _common(settings))
+        found = await _refusal(settings)
         if isinstance(found, RefusedError):
             raise found from exc
         hint = "if they are up, check whether kafka.servers, kafka.tls and kafka.sasl are what they expect"
@@ -153,61 +151,82 @@ async def still_answered(consumer: AIOKafkaConsumer, settings: KafkaSettings) ->
     Raises:
         RefusedError: They are there, and refuse us.
     """
-    if await consumer._client.force_metadata_update():  # noqa: SLF001 -- it tells nobody else
+    if await connections(consumer).force_metadata_update():
         return True
-    refused = await refusal(settings.servers, _common(settings))
-    if isinstance(refused, RefusedError):
-        raise refused
+    found = await _refusal(settings)
+    if isinstance(found, RefusedError):
+        raise found
     return False
 
 
-async def close_quietly(client: Any) -> None:  # noqa: ANN401 -- a consumer, a producer or an admin client
+async def _refusal(settings: KafkaSettings) -> RefusedError | BusError | None:
+    """Return why no server lets us in: what one that refuses us says, or else what became of each; None if one does."""
+    how = _security(settings) | {"client_id": CLIENT_ID, "request_timeout_ms": _PROBE_MS}
+    outcomes = await asyncio.gather(*(_try(server, how) for server in settings.servers), return_exceptions=True)
+    if None in outcomes:
+        return None
+    refused = next((outcome for outcome in outcomes if isinstance(outcome, RefusedError)), None)
+    return refused or BusError(f"no broker accepts us: {'; '.join(map(str, outcomes))}")
+
+
+async def _try(server: str, how: Mapping[str, Any]) -> None:
+    """Connect to one server.
+
+    Raises:
+        RefusedError: It does not let us in, or is not who it should be.
+        BusError: It does not answer.
+    """
+    host, _, port = server.rpartition(":")
+    try:
+        with translated(server):
+            connection = await create_conn(host.strip("[]"), int(port), **how)
+    except ValueError as exc:
+        raise BusError(f"{server}: its certificate does not fit") from exc
+    connection.close()
+
+
+async def batches_between(consumer: BatchConsumer, part: TopicPartition, begin: int, end: int) -> list[RecordBatch]:
+    """Return the committed batches of some offsets; it asks at least once, so that the broker says how far it has more.
+
+    It waits for the brokers without an end: set a timeout.
+    """
+    consumer.seek(part, begin)
+    found: list[RecordBatch] = []
+    while True:
+        found += (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, [])
+        if await consumer.position(part) >= end and consumer.highwater(part) is not None:
+            return found
+
+
+async def close_quietly(client: Client) -> None:
     """Close something of the client's without waiting for a broker that may be gone.
 
     What is not closed in time is left to finish by itself: it can do no harm, as whoever comes after it fences it.
     """
-    task = asyncio.ensure_future(_close(client))
+    task = asyncio.ensure_future(close(client))
     _closing.add(task)
     task.add_done_callback(_closing.discard)
     await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
 
 
-async def _close(client: Any) -> None:  # noqa: ANN401 -- as `close_quietly`
-    """Close it, and what it is made of: during an outage its own way ends with the first of its parts that fails.
-
-    A consumer's fetcher awaits tasks that it has cancelled itself, and so ends its `stop` with their `CancelledError`.
-    """
-    connections = client.client if isinstance(client, AIOKafkaProducer) else client._client  # noqa: SLF001
-    fetcher = getattr(client, "_fetcher", None)
-    with contextlib.suppress(Exception, asyncio.CancelledError):
-        await (client.close() if isinstance(client, AIOKafkaAdminClient) else client.stop())
-    if fetcher is not None:
-        for task in (fetcher._fetch_task, *fetcher._pending_tasks):  # noqa: SLF001
-            task.cancel()
-    with contextlib.suppress(Exception):
-        await connections.close()
-
-
-def _common(settings: KafkaSettings) -> dict[str, Any]:
-    security = settings.security
-    common: dict[str, Any] = {
+def _common(settings: KafkaSettings, request_seconds: float | None = None) -> dict[str, Any]:
+    return _security(settings) | {
         "bootstrap_servers": list(settings.servers),
         "client_id": CLIENT_ID,
-        "security_protocol": security.protocol,
+        "request_timeout_ms": _milliseconds(request_seconds or settings.request_seconds),
     }
+
+
+def _security(settings: KafkaSettings) -> dict[str, Any]:
+    security = settings.security
+    found: dict[str, Any] = {"security_protocol": security.protocol}
     if security.tls:
-        common["ssl_context"] = tls_context(security.tls, "kafka.tls")
-    return common | _sasl(security)
-
-
-def _sasl(security: Security) -> dict[str, Any]:
-    if security.sasl is None:
-        return {}
-    return {
-        "sasl_mechanism": security.sasl.mechanism,
-        "sasl_plain_username": security.sasl.username,
-        "sasl_plain_password": security.sasl.password,
-    }
+        found["ssl_context"] = tls_context(security.tls, "kafka.tls")
+    if security.sasl:
+        found["sasl_mechanism"] = security.sasl.mechanism
+        found["sasl_plain_username"] = security.sasl.username
+        found["sasl_plain_password"] = security.sasl.password
+    return found
 
 
 def _milliseconds(seconds: float) -> int:

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiokafka import errors
 
-from connectors.kafka.bad_records import UnpackedBatchError
+from connectors.kafka.record_batches import UnpackedBatchError
 from oracle.errors import BusError, FencedError, RefusedError, SourceError, StorageError
 
 __all__ = ["translated"]
@@ -29,7 +29,7 @@ _REFUSED = (
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "ALERT")
 """In the names of TLS's own errors: what is said by a server that speaks no TLS, or that does not want us."""
 
-_UNFIT: Final = {
+_UNFIT: Final[dict[type, str]] = {
     errors.InvalidTransactionTimeout: "sink.transaction_seconds is above the brokers' transaction.max.timeout.ms",
     errors.InvalidSessionTimeoutError: (
         "source.session_seconds is not between the brokers' group.min.session.timeout.ms and "

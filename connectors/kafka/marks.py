@@ -8,18 +8,18 @@ too, is none.
 
 import asyncio
 import hmac
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
-from aiokafka import AIOKafkaConsumer, TopicPartition, errors
-from aiokafka.admin import NewTopic
+from aiokafka import TopicPartition, errors
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from connectors.kafka.client import admin, close_quietly, make_consumer, start
-from connectors.kafka.errors import translated
+from connectors.kafka.client import admin, batches_between, make_consumer, started
+from connectors.kafka.internals import BatchConsumer, connections
 from connectors.kafka.metadata import READ, WRITE, TopicLook, look
-from connectors.kafka.position import Seal
+from connectors.kafka.offset_metadata import Seal
 from connectors.kafka.settings import KafkaSettings
+from connectors.retry import Backoff, retry
 from oracle.errors import BusError, NewerVersionError, newer_version
 
 __all__ = ["MARK_CONFIG", "Claim", "mark_record", "marks_kept", "newest_mark", "seal_of"]
@@ -30,8 +30,6 @@ MARK_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20
 _VERSION: Final = 1
 _WINDOW: Final = 64
 _GROWTH: Final = 8
-_POLL_MS: Final = 200
-_PAUSE: Final = 0.02
 
 
 class Claim(NamedTuple):
@@ -67,10 +65,7 @@ def seal_of(settings: KafkaSettings, partition: int) -> Seal | None:
 def mark_record(seal: Seal, claim: Claim, producer: tuple[int, int]) -> tuple[bytes, bytes]:
     """Return the key and the value of a mark.
 
-    Args:
-        seal: The place's.
-        claim: What is committed; its metadata as it is, without the offset's seal.
-        producer: Id and epoch of who writes it.
+    `claim` has the metadata without the offset's seal; `producer` is the id and the epoch of who writes it.
     """
     sealed = seal.of("mark", claim.position, claim.text, *producer, _VERSION)
     mark = _Mark(seal.group, seal.topic, seal.partition, claim.position, claim.text, producer, sealed)
@@ -104,24 +99,18 @@ class Kept(NamedTuple):
 
 
 async def marks_kept(settings: KafkaSettings, partition: int, *, make: bool) -> Kept:
-    """Find out whether a partition's marks can be kept.
-
-    Args:
-        settings: With a topic of marks.
-        partition: The partition's number.
-        make: Whether to make it where it is missing, like the query topic in partitions and copies.
+    """Find out whether a partition's marks can be kept; `make` makes their topic, like the query topic, if missing.
 
     Raises:
         BusError: The brokers do not answer, or not all of them know of the topic yet.
     """
     topic = settings.marks or ""
-    async with admin(settings) as client:
-        with translated(f"topic {topic}"):
-            found = await look(client._client, [topic, settings.topic])  # noqa: SLF001 -- its admin makes topics of it
-            if found[topic].there:
-                return Kept(_unfit(topic, found[topic], partition))
-            if make and await _made(client, topic, found[settings.topic]):
-                return Kept(None, fresh=True)
+    async with admin(settings, f"topic {topic}") as client:
+        found = await look(connections(client), [topic, settings.topic])  # its own way would make topics of them
+        if found[topic].there:
+            return Kept(_unfit(topic, found[topic], partition))
+        if make and await _made(client, topic, found[settings.topic]):
+            return Kept(None, fresh=True)
     return Kept(f"topic {topic}: it does not exist; create it: perpetua topics CONFIG --create")
 
 
@@ -134,7 +123,7 @@ def _unfit(topic: str, found: TopicLook, partition: int) -> str | None:
     return None
 
 
-async def _made(client: Any, topic: str, like: TopicLook) -> bool:  # noqa: ANN401 -- no types
+async def _made(client: AIOKafkaAdminClient, topic: str, like: TopicLook) -> bool:
     """Make the topic; return False if we may not."""
     new = NewTopic(topic, max(len(like.leaders), 1), max(like.copies, 1), topic_configs=MARK_CONFIG)
     ((_, code, *_),) = (await client.create_topics([new])).topic_errors
@@ -153,36 +142,27 @@ async def newest_mark(settings: KafkaSettings, partition: int, seal: Seal) -> Cl
         BusError: They do not answer, or somebody's open transaction may hide it still.
     """
     what = f"topic {settings.marks}, partition {partition}"
-    part = TopicPartition(settings.marks, partition)
-    consumer = make_consumer(settings, whole=True)
-    try:
-        with translated(what):
-            await start(consumer, settings, what)
-            consumer.assign([part])
-            patience = asyncio.get_running_loop().time() + settings.request_seconds
-            while True:
-                async with asyncio.timeout(settings.request_seconds):
-                    first = (await consumer.beginning_offsets([part]))[part]
-                    end = (await consumer.end_offsets([part]))[part]
-                try:
-                    return await _backwards(consumer, part, first, end, seal, settings.request_seconds)
-                except BusError:
-                    if asyncio.get_running_loop().time() > patience:
-                        raise
-                await asyncio.sleep(_PAUSE)
-    finally:
-        await close_quietly(consumer)
+    part = TopicPartition(settings.marks or "", partition)
+    async with started(make_consumer(settings), settings, what) as consumer:
+        consumer.assign([part])
+        return await retry(
+            lambda: _newest(consumer, part, seal, settings.request_seconds),
+            BusError,
+            seconds=settings.request_seconds,
+            backoff=Backoff(0.02, 0.5),
+        )
 
 
-async def _backwards(  # noqa: PLR0913, PLR0917 -- where to look
-    consumer: AIOKafkaConsumer, part: TopicPartition, first: int, end: int, seal: Seal, seconds: float
-) -> Claim | None:
+async def _newest(consumer: BatchConsumer, part: TopicPartition, seal: Seal, seconds: float) -> Claim | None:
     """Look from the end on, further back as long as nothing of ours is found."""
+    async with asyncio.timeout(seconds):
+        first = (await consumer.beginning_offsets([part]))[part]
+        end = (await consumer.end_offsets([part]))[part]
     window, behind = _WINDOW, end
     while True:
         begin = max(behind - window, first)
         async with asyncio.timeout(seconds):
-            batches = await _window(consumer, part, begin, behind)
+            batches = await batches_between(consumer, part, begin, behind)
         if behind == end and (consumer.highwater(part) or 0) > end:
             raise BusError(
                 f"topic {part.topic}, partition {part.partition}: waiting for the end of an open transaction"
@@ -192,14 +172,3 @@ async def _backwards(  # noqa: PLR0913, PLR0917 -- where to look
         if found is not None or begin <= first:
             return found
         window, behind = window * _GROWTH, begin
-
-
-async def _window(consumer: AIOKafkaConsumer, part: TopicPartition, begin: int, end: int) -> Sequence[Any]:
-    """Return the committed batches of some offsets; asks at least once, so that the broker says how far it has more."""
-    consumer.seek(part, begin)
-    found: list[Any] = []
-    while True:
-        got = await consumer.getmany(part, timeout_ms=_POLL_MS)
-        found += got.get(part, [])
-        if await consumer.position(part) >= end and consumer.highwater(part) is not None:
-            return found

@@ -3,22 +3,22 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
-from connectors.kafka.client import close_quietly, make_member, start, still_answered
-from connectors.kafka.errors import translated
-from connectors.kafka.instance import is_replaced, place_in_group
-from connectors.kafka.members import strangers
+from connectors.kafka.client import make_member, started, still_answered
+from connectors.kafka.group import foreign_members
+from connectors.kafka.internals import connections, is_replaced, membership_of
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import other_partitions
+from connectors.retry import Backoff, retry
 from oracle.errors import BusError, RefusedError
 
 __all__ = ["KafkaMembership"]
 
 _POLL_MS = 500
-_RETRY_SECONDS = 1.0
 _LOOK_SECONDS = 15.0
 
 Assigned = Callable[[frozenset[int]], None]
@@ -57,50 +57,46 @@ class KafkaMembership:
         self._ours: frozenset[int] = frozenset()
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
-        """Be a member until cancelled; join again after trouble with the brokers.
-
-        Args:
-            on_trouble: Told of what will be tried again.
+        """Be a member until cancelled; tell `on_trouble` of trouble with the brokers, and join again.
 
         Raises:
             RefusedError: The brokers do not let us, or the topic's number of partitions has changed.
         """
-        while True:
+
+        async def join() -> None:
             try:
                 await self._join(on_trouble)
             except BusError as exc:
                 on_trouble(exc)
                 # Who joins again is somebody new, and is never told that what the old one had is not ours any more.
                 await self._revoked(self._ours)
-                await asyncio.sleep(_RETRY_SECONDS)
+                raise
+
+        await retry(join, BusError, backoff=Backoff(0.5, 2.0))
 
     async def _join(self, on_trouble: Callable[[BusError], None]) -> None:
         consumer = make_member(self._settings)
         listener = _Listener(consumer, self._assigned_of(consumer), self._revoked, self._settings.instance)
-        try:
-            with translated(f"group {self._settings.group}"):
-                await start(consumer, self._settings, f"group {self._settings.group}")
-                consumer.subscribe([self._settings.topic], listener=listener)
-                clock = asyncio.get_running_loop().time
-                looked, answered = clock(), True
-                while True:
-                    await self._poll(consumer, listener.replaced)
-                    self._check_partitions(consumer)
-                    if clock() - looked >= _LOOK_SECONDS:
-                        before, answered = answered, await still_answered(consumer, self._settings)
-                        if not answered:
-                            on_trouble(BusError(f"group {self._settings.group}: no broker answers"))
-                        elif not before:
-                            self._assigned(self._ours)  # what is ours still is told again: we are counted in
-                        if answered:
-                            await self._look_for_strangers(consumer)
-                        looked = clock()
-        finally:
-            await close_quietly(consumer)
+        async with started(consumer, self._settings, f"group {self._settings.group}"):
+            consumer.subscribe([self._settings.topic], listener=listener)
+            clock = asyncio.get_running_loop().time
+            looked, answered = clock(), True
+            while True:
+                await self._poll(consumer, listener.replaced)
+                self._check_partitions(consumer)
+                if clock() - looked >= _LOOK_SECONDS:
+                    before, answered = answered, await still_answered(consumer, self._settings)
+                    if not answered:
+                        on_trouble(BusError(f"group {self._settings.group}: no broker answers"))
+                    elif not before:
+                        self._assigned(self._ours)  # what is ours still is told again: we are counted in
+                    if answered:
+                        await self._look_for_strangers(consumer)
+                    looked = clock()
 
     async def _look_for_strangers(self, consumer: AIOKafkaConsumer) -> None:
         with contextlib.suppress(KafkaError):  # the next look will tell
-            self._on_strangers(await strangers(consumer._client, self._settings))  # noqa: SLF001 -- it is no business of its
+            self._on_strangers(await foreign_members(connections(consumer), self._settings))
 
     def _assigned_of(self, consumer: AIOKafkaConsumer) -> Assigned:
         """Return what is called at an assignment; one of partitions that we have no shard for is passed over."""
@@ -128,9 +124,9 @@ class KafkaMembership:
         Raises:
             RefusedError: Another process has our place.
         """
-        poll = asyncio.ensure_future(consumer.getmany(timeout_ms=_POLL_MS))
+        poll: asyncio.Future[Any] = asyncio.ensure_future(consumer.getmany(timeout_ms=_POLL_MS))
         try:
-            await asyncio.wait({poll, replaced}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([poll, replaced], return_when=asyncio.FIRST_COMPLETED)
             if not replaced.done():
                 poll.result()
         finally:
@@ -147,7 +143,7 @@ class KafkaMembership:
             raise RefusedError(other_partitions(self._settings, partitions, self._shards))
 
 
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the client has no types
+class _Listener(ConsumerRebalanceListener):
     """Passes on what the group says, but for a place that another process of our name has taken.
 
     The client would join again then, and take it back, and so would the other one, for ever.
@@ -161,16 +157,16 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the client 
         self._assigned = assigned
         self._revoked = revoked
         self._instance = instance
-        self._place: tuple[str, int] | None = None
+        self._membership: tuple[str, int] | None = None
         self.replaced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        if self._instance and self._place and await is_replaced(self._consumer, self._instance, self._place):
+        if self._instance and self._membership and await is_replaced(self._consumer, self._instance, self._membership):
             self.replaced.set_result(None)
             await asyncio.Event().wait()  # until the consumer is stopped
         await self._revoked(frozenset(part.partition for part in revoked))
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        self._place = place_in_group(self._consumer)
+        self._membership = membership_of(self._consumer)
         self._consumer.pause(*assigned)
         self._assigned(frozenset(part.partition for part in assigned))

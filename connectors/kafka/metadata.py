@@ -1,10 +1,10 @@
 """Which topics there are, who leads them, and what we may do with them: asked so that no broker makes a topic of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiokafka import errors
+from aiokafka import AIOKafkaClient, errors
 from aiokafka.admin.config_resource import ConfigResourceType
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -12,7 +12,7 @@ from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
 from oracle.errors import BusError
 
-__all__ = ["READ", "WRITE", "TopicLook", "look", "numbers"]
+__all__ = ["READ", "WRITE", "TopicLook", "configs", "look"]
 
 READ: Final = 3
 WRITE: Final = 4
@@ -100,12 +100,8 @@ class TopicLook:
         return bool(self.operations >> operation & 1)
 
 
-async def look(client: Any, topics: Sequence[str]) -> dict[str, TopicLook]:  # noqa: ANN401 -- no types
+async def look(client: AIOKafkaClient, topics: Sequence[str]) -> dict[str, TopicLook]:
     """Return what a broker says of topics; one that is hidden from us is there, and nothing is allowed.
-
-    Args:
-        client: The client's own, below its admin or producer.
-        topics: Their names.
 
     Raises:
         KafkaError: An error of the client's.
@@ -118,24 +114,26 @@ async def look(client: Any, topics: Sequence[str]) -> dict[str, TopicLook]:  # n
     return {name: _read(code, partitions, operations) for code, name, _, partitions, operations in response.topics}
 
 
-async def numbers(client: Any, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, int]]:  # noqa: ANN401
-    """Return settings of topics that are numbers, as far as we may see them.
+async def configs(
+    client: AIOKafkaClient, topics: Sequence[str], names: Sequence[str] | None = None, needed: Collection[str] = ()
+) -> dict[str, dict[str, str]]:
+    """Return settings of topics, as far as we may see them.
 
-    Args:
-        client: As for `look`.
-        topics: Their names.
-        names: Those of the settings.
+    `names` are those of the settings, None for all; topics of `needed` must let us see theirs.
 
     Raises:
-        KafkaError: An error of the client's.
+        KafkaError: An error of the client's, or one of the needed topics cannot be looked at.
     """
-    asked = [(ConfigResourceType.TOPIC, topic, list(names)) for topic in topics]
+    if not topics:
+        return {}
+    asked = [(ConfigResourceType.TOPIC, topic, names) for topic in topics]
     response = await client.send(client.get_random_node(), DescribeConfigsRequest(resources=asked))
-    return {
-        topic: {entry[0]: int(entry[1]) for entry in entries}
-        for code, _, _, topic, entries in response.resources
-        if not code
-    }
+    found: dict[str, dict[str, str]] = {}
+    for code, _, _, topic, entries in response.resources:
+        if code and topic in needed:
+            raise errors.for_code(code)(topic)
+        found[topic] = {entry[0]: entry[1] or "" for entry in entries}
+    return found
 
 
 _HIDDEN: Final = frozenset({0, errors.TopicAuthorizationFailedError.errno})

@@ -12,56 +12,31 @@ from oracle.errors import BusError
 __all__ = ["KafkaRange"]
 
 
-class KafkaRange:
-    """Reads the records of one partition from one offset to another, as if the log ended there.
-
-    Args:
-        settings: The cluster and the topic.
-        partition: The partition's number.
-        first: Where it begins.
-        end: Where it ends; the record at this offset is not in it.
-    """
+class KafkaRange(KafkaSource):
+    """Reads the records of one partition from offset `first` up to, but without, `end`, as if the log ended there."""
 
     def __init__(self, settings: KafkaSettings, partition: int, first: int, end: int) -> None:
-        self._source = KafkaSource(replace(settings, first_offset=first, stop_at=None), partition)
-        self._patience = settings.request_seconds
-        self._end = end
-        self._reached = first
-
-    @property
-    def exhausted(self) -> bool:
-        """See `connectors.base.Source.exhausted`."""
-        return self._reached >= self._end
-
-    async def open(self, position: int | None) -> None:
-        """See `connectors.base.Source.open`."""
-        await self._source.open(position)
-        self._reached = await self._source.reached()
+        super().__init__(replace(settings, first_offset=first, stop_at=end), partition)
+        self._request_seconds = settings.request_seconds
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
-        """See `connectors.base.Source.fetch`; what lies before the end is there, so it is waited for.
+        """See `Source`; what lies before the end is there, so it is waited for.
 
         Raises:
             SourceError: The records were deleted.
             BusError: The brokers do not hand them over.
         """
-        deadline = asyncio.get_running_loop().time() + max(wait, self._patience)
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + max(wait, self._request_seconds)
         while not self.exhausted:
-            deliveries = await self._source.fetch(limit, wait)
-            self._reached = await self._source.reached()
+            deliveries = await super().fetch(limit, wait)
             if deliveries:
-                self._source.timestamp_before(deliveries[-1].position)  # nobody will ask: forget them
-            found = [delivery for delivery in deliveries if delivery.position <= self._end]
-            if found:
-                return found
-            if asyncio.get_running_loop().time() > deadline:
-                raise BusError(f"offset {self._reached}: the brokers do not hand over what is there")
+                self.progress.take(deliveries[-1].position, b"")  # nothing commits them: forget them
+                return deliveries
+            if clock() > deadline:
+                raise BusError(f"offset {self.progress.reached}: the brokers do not hand over what is there")
         return []
 
     def lag(self) -> Lag | None:
         """None: what is read here was answered before, or is answered for nobody who waits."""
         return None
-
-    async def close(self) -> None:
-        """See `connectors.base.Source.close`."""
-        await self._source.close()

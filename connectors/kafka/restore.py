@@ -1,22 +1,21 @@
-"""Both places of a partition told beside each other, and put right again by an operator."""
+"""A partition's committed offset and our mark, compared, and put right by an operator."""
 
 from dataclasses import dataclass
 
+from connectors.kafka.committed_offset import decide, group_offset, partition_name
+from connectors.kafka.group import listed, members
 from connectors.kafka.marks import Claim, marks_kept, newest_mark, seal_of
-from connectors.kafka.members import listed, members
-from connectors.kafka.place import decide, group_offset, names
-from connectors.kafka.position import Witness
+from connectors.kafka.offset_metadata import OffsetMetadata
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
-from connectors.kafka.source import KafkaSource
 from oracle.errors import RefusedError, StateError
 
-__all__ = ["Standing", "restore", "standing"]
+__all__ = ["OffsetReport", "report_offsets", "restore"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What is known of one partition's place.
+class OffsetReport:
+    """What is known of one partition's committed offset.
 
     Attributes:
         partition: Its number.
@@ -24,7 +23,7 @@ class Standing:
         sealed: Whether its metadata has our seal; None where it has none at all.
         mark: Our newest mark; None if there is none.
         unmarked: Why no marks can be kept; None if they can.
-        counts: The place that a start would go on from; None if that is nowhere, or it would refuse to.
+        counts: Where a start would go on from; None if that is nowhere, or it would refuse to.
         problem: Why it would refuse, or what was disturbed; None if all agrees.
     """
 
@@ -42,8 +41,8 @@ class Standing:
         return self.problem is None and (self.offset is None or (bool(self.sealed) and self.mark is not None))
 
 
-async def standing(settings: KafkaSettings, partition: int) -> Standing:
-    """Look at both places of a partition; nobody is fenced and nothing is changed.
+async def report_offsets(settings: KafkaSettings, partition: int) -> OffsetReport:
+    """Compare a partition's offset and mark; nobody is fenced and nothing is changed.
 
     Raises:
         BusError: The brokers do not answer.
@@ -54,19 +53,16 @@ async def standing(settings: KafkaSettings, partition: int) -> Standing:
     offset = await group_offset(settings, partition)
     sealed = None if offset is None or seal is None else seal.is_good(*offset)
     try:
-        place = decide(names(settings, partition), offset, mark, seal)
+        found = decide(partition_name(settings, partition), offset, mark, seal)
     except StateError as exc:
-        return Standing(partition, offset, sealed, mark, unmarked, None, str(exc))
-    return Standing(partition, offset, sealed, mark, unmarked, place.committed, place.disturbed)
+        return OffsetReport(partition, offset, sealed, mark, unmarked, None, str(exc))
+    return OffsetReport(partition, offset, sealed, mark, unmarked, found.committed, found.disturbed)
 
 
 async def restore(settings: KafkaSettings, partition: int, choice: Claim) -> None:
-    """Commit a place for the group and as our mark, in one transaction. Whoever serves the partition is fenced.
+    """Commit an offset for the group and as our mark, in one transaction. Whoever serves the partition is fenced.
 
-    Args:
-        settings: The cluster, the group, the topic of marks.
-        partition: The partition's number.
-        choice: The place, with metadata of ours.
+    `choice` has metadata of ours, without a seal.
 
     Raises:
         RefusedError: The group has members: a daemon that runs needs no help, and others must leave first.
@@ -78,8 +74,8 @@ async def restore(settings: KafkaSettings, partition: int, choice: Claim) -> Non
             f"group {settings.group}: it has {len(found)} member{'s' if len(found) > 1 else ''}, "
             f"{listed(found)}; stop them first"
         )
-    sink = KafkaSink(settings, partition, KafkaSource(settings, partition))
+    sink = KafkaSink(settings, partition)
     try:
-        await sink.put(Claim(choice.position, Witness.unpack(choice.text).pack()))
+        await sink.put(Claim(choice.position, OffsetMetadata.unpack(choice.text).pack()))
     finally:
         await sink.close()

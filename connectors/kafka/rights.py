@@ -3,15 +3,15 @@
 import shlex
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from aiokafka import errors
+from aiokafka import AIOKafkaClient, errors
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import AddOffsetsToTxnRequest
 
 from connectors.kafka.client import admin, transactional_id
-from connectors.kafka.deadlines import until_there
-from connectors.kafka.errors import translated
+from connectors.kafka.group import until_coordinated
+from connectors.kafka.internals import connections
 from connectors.kafka.metadata import READ, WRITE, look
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import RefusedError
@@ -41,29 +41,26 @@ _TOLD: Final = frozenset(
 async def check_rights(settings: KafkaSettings, partitions: int) -> None:
     """Refuse rules under which a daemon could not read queries, write what it writes, or commit.
 
-    Args:
-        settings: The topics, of which those that there are are looked at, and the group.
-        partitions: Of the query topic; each has a transactional id of its own.
+    Only those topics are looked at that there are; each of the query topic's `partitions` has a transactional id.
 
     Raises:
         RefusedError: Something is withheld; the message says how to grant it.
         BusError: The brokers do not answer, or are too old to be asked.
     """
-    async with admin(settings) as client:
-        with translated("access rules"):
-            missing = [text async for text in _withheld(client._client, settings, partitions)]  # noqa: SLF001
+    async with admin(settings, "access rules") as client:
+        missing = [text async for text in _withheld(connections(client), settings, partitions)]
     if missing:
         raise RefusedError("the brokers withhold " + "; and ".join(missing))
 
 
-async def _withheld(client: Any, settings: KafkaSettings, partitions: int) -> AsyncIterator[str]:  # noqa: ANN401
+async def _withheld(client: AIOKafkaClient, settings: KafkaSettings, partitions: int) -> AsyncIterator[str]:
     for name, operation in await _withheld_topics(client, settings):
         yield _what_to_do(settings, _NAMES[operation], "topic", name)
     refused: set[type[Exception]] = set()
     for partition in range(partitions):
         name = transactional_id(settings, partition)
         refused.add(
-            await until_there(partial(_commit_as_nobody, client, name, settings.group), settings.request_seconds)
+            await until_coordinated(partial(_commit_as_nobody, client, name, settings.group), settings.request_seconds)
         )
     if errors.TransactionalIdAuthorizationFailed in refused:
         yield _what_to_do(
@@ -73,7 +70,7 @@ async def _withheld(client: Any, settings: KafkaSettings, partitions: int) -> As
         yield _what_to_do(settings, "Read", "group", settings.group)
 
 
-async def _withheld_topics(client: Any, settings: KafkaSettings) -> list[tuple[str, int]]:  # noqa: ANN401 -- no types
+async def _withheld_topics(client: AIOKafkaClient, settings: KafkaSettings) -> list[tuple[str, int]]:
     needed: dict[str, tuple[int, ...]] = {settings.topic: (READ,)}
     needed |= dict.fromkeys(settings.written, (WRITE,))
     if settings.marks is not None:
@@ -87,7 +84,7 @@ async def _withheld_topics(client: Any, settings: KafkaSettings) -> list[tuple[s
     ]
 
 
-async def _commit_as_nobody(client: Any, name: str, group: str) -> type[Exception]:  # noqa: ANN401 -- no types
+async def _commit_as_nobody(client: AIOKafkaClient, name: str, group: str) -> type[Exception]:
     """Ask to commit offsets of the group in a transaction of nobody; return the error that it is refused with.
 
     The brokers look first whether we may write under the id, then whether we may read in the group, then who it is that

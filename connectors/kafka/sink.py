@@ -2,38 +2,40 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from itertools import chain
 from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import JSON, Commit, Committed
 from connectors.kafka.client import close_quietly, make_producer, start
+from connectors.kafka.commit_batches import CommitBatches, named_topics
+from connectors.kafka.committed_offset import CommittedOffset, find_committed, partition_name
 from connectors.kafka.errors import translated
+from connectors.kafka.internals import producer_of
 from connectors.kafka.marks import Claim, mark_record, marks_kept, seal_of
 from connectors.kafka.metadata import look
-from connectors.kafka.outgoing import Outgoing, named_topics
-from connectors.kafka.place import Place, find_place, names
-from connectors.kafka.position import Seal, Witness
+from connectors.kafka.offset_metadata import OffsetMetadata, Seal
+from connectors.kafka.progress import Progress
+from connectors.kafka.reply_topics import ReplyTopics
 from connectors.kafka.settings import KafkaSettings
-from connectors.kafka.source import KafkaSource
-from connectors.kafka.withheld import Withheld
 from connectors.local.checks import check_metadata
 from oracle.errors import BusError, FencedError, PerpetuaError, StorageError
 
-__all__ = ["KafkaSink", "Told"]
+__all__ = ["KafkaSink", "SinkObserver"]
 
 _LOOK_SECONDS: Final = 5.0
 """Most time to find out which topic spoilt a transaction."""
 
 _NOT_YET: Final = "it takes no records now"
 
-_Batches = Iterable[tuple[str, int, Any]]
+_Batches = Iterable[tuple[str, int, BatchBuilder]]
 
 
-class Told(Protocol):
+class SinkObserver(Protocol):
     """Who is told of what an operator should know; every text is public."""
 
     def disturbed(self, text: str) -> None:
@@ -57,11 +59,7 @@ class _Nobody:
     def disturbed(self, text: str) -> None:
         pass
 
-    def unmarked(self, text: str) -> None:
-        pass
-
-    def withheld(self, text: str) -> None:
-        pass
+    unmarked = withheld = disturbed
 
     def undelivered(self, count: int) -> None:
         pass
@@ -72,37 +70,34 @@ class KafkaSink:
 
     Readers must read committed records only (`isolation.level=read_committed`). `open` fences whoever wrote before:
     from then on nothing of theirs can be committed any more. An answer whose reply topic cannot be written to is given
-    up, and noted among the dead letters; see `Withheld`.
+    up, and noted among the dead letters; see `ReplyTopics`.
 
     Args:
         settings: The cluster and the topics.
         partition: The partition's number.
-        source: The partition's source: it knows the records' times, and is told which one to look for.
-        clock: Seconds since 1970, for the records' own times.
-        told: Told of what an operator should know.
+        progress: That of the partition's source; None where nothing is answered, and the offset stays.
+        observer: SinkObserver of what an operator should know.
     """
 
     def __init__(
         self,
         settings: KafkaSettings,
         partition: int,
-        source: KafkaSource,
-        clock: Callable[[], float] = time.time,
-        told: Told | None = None,
+        progress: Progress | None = None,
+        observer: SinkObserver | None = None,
     ) -> None:
         self._settings = settings
         self._partition = partition
-        self._source = source
-        self._clock = clock
-        self._told: Told = told or _Nobody()
+        self._progress = progress or Progress()
+        self._observer: SinkObserver = observer or _Nobody()
         self._seal: Seal | None = seal_of(settings, partition)
         self._marked = False
         self._where = f"answers of topic {settings.topic}, partition {partition}"
         self._query = TopicPartition(settings.topic, partition)
         self._producer: AIOKafkaProducer | None = None
         self._counts: dict[str, int] = {}
-        self._withheld = Withheld(settings, partition, self._told.withheld)
-        self._outgoing = Outgoing(settings, partition, self._counts, self._withheld.room)
+        self._reply_topics = ReplyTopics(settings, partition, self._observer.withheld)
+        self._commit_batches = CommitBatches(settings, partition, self._counts, self._reply_topics.batch_bytes)
         self._last: Claim | None = None
 
     @property
@@ -111,32 +106,30 @@ class KafkaSink:
         return None
 
     async def open(self) -> Committed | None:
-        """See `connectors.base.Sink.open`. First the earlier owner is fenced, then the committed place is read.
+        """See `Sink`. It fences the earlier owner, then reads the committed offset.
 
         Starting the producer waits until the transaction coordinator has ended whatever was pending, so that the
-        place read afterwards is the last one there will ever be of an earlier owner.
+        offset read afterwards is the last that an earlier owner will ever commit.
 
         Raises:
             StateError: Nothing says for sure how far was answered.
             RefusedError: The brokers do not let us.
             BusError: The brokers do not answer.
         """
-        place = await self._take_over()
-        for tell, found in ((self._told.disturbed, place.disturbed), (self._told.unmarked, place.unmarked)):
-            if found is not None:
-                tell(found)
-        self._last = place.committed
-        if place.committed is None or place.witness is None:
+        found = await self._take_over()
+        if found.disturbed is not None:
+            self._observer.disturbed(found.disturbed)
+        if found.unmarked is not None:
+            self._observer.unmarked(found.unmarked)
+        self._last = found.committed
+        if found.committed is None or found.metadata is None:
             return None
-        position, witness = place.committed.position, place.witness
-        self._source.expect(position, witness)
-        return Committed(position, witness.mark)
+        position, metadata = found.committed.position, found.metadata
+        self._progress.expect(position, metadata)
+        return Committed(position, metadata.mark)
 
     async def put(self, claim: Claim) -> None:
-        """Fence whoever serves the partition, and commit a place of an operator's choice.
-
-        Args:
-            claim: The place; its metadata is ours, without a seal.
+        """Fence whoever serves the partition, and commit an offset of an operator's choice, with metadata of ours.
 
         Raises:
             BusError: The brokers do not answer.
@@ -148,7 +141,7 @@ class KafkaSink:
         await self._transaction(self._producer, (), claim, self._settings.transaction_seconds)
 
     async def commit(self, commit: Commit) -> None:
-        """See `connectors.base.Sink.commit`. If it fails, open the sink anew: only then is known what was committed.
+        """See `Sink`. If it fails, open the sink anew: only then is known what was committed.
 
         Raises:
             FencedError: Another process has taken the partition over.
@@ -159,35 +152,32 @@ class KafkaSink:
             raise StorageError(f"{self._where}: commit before open")
         check_metadata(commit.metadata)
         replies = named_topics(commit.replies, self._settings)
-        asked = self._source.asked(commit.position, len(commit.replies)) if replies else []
-        timestamp = self._source.timestamp_before(commit.position)
-        looked = await self._source.looked_behind(commit.position)
-        witness = Witness(commit.metadata, timestamp, looked, self._source.begun)
-        claim = Claim(commit.position, witness.pack())
+        asked = self._progress.queries(commit.position, len(commit.replies)) if replies else []
+        claim = Claim(commit.position, self._progress.take(commit.position, commit.metadata).pack())
         while True:
-            withheld = await self._look_at(replies)
-            batches = self._outgoing.batches(commit, self._now(), withheld, asked)
-            if await self._done(batches, claim, replies.keys() - withheld):
+            unavailable = await self._look_at(replies)
+            batches = self._commit_batches.batches(commit, self._now(), unavailable, asked)
+            if await self._done(batches, claim, replies.keys() - unavailable):
                 break
         self._last = claim
-        self._source.committed()
-        self._withheld.forgive(replies.keys() - withheld)
-        given_up = sum(count for name, count in replies.items() if name in withheld)
+        self._progress.committed()
+        self._reply_topics.resume(replies.keys() - unavailable)
+        given_up = sum(count for name, count in replies.items() if name in unavailable)
         if given_up:
-            self._told.undelivered(given_up)
+            self._observer.undelivered(given_up)
 
     async def close(self) -> None:
-        """See `connectors.base.Sink.close`."""
+        """See `Sink`."""
         producer, self._producer = self._producer, None
         if producer is not None:
             await close_quietly(producer)
 
-    async def _take_over(self) -> Place:
+    async def _take_over(self) -> CommittedOffset:
         await self.close()
         self._producer = await self._started()
-        place = await find_place(self._settings, self._partition, make=True)
-        self._marked = place.unmarked is None
-        return place
+        found = await find_committed(self._settings, self._partition, make=True)
+        self._marked = found.unmarked is None
+        return found
 
     async def _started(self) -> AIOKafkaProducer:
         """Return a producer that has fenced all earlier ones; our own topics are there."""
@@ -208,9 +198,9 @@ class KafkaSink:
         if not replies or self._producer is None:
             return frozenset()
         with translated("reply topics"):
-            withheld = await self._withheld.of(self._producer.client, replies)
-        self._counts.update(self._withheld.counts)
-        return withheld
+            unavailable = await self._reply_topics.unavailable(self._producer.client, replies)
+        self._counts.update(self._reply_topics.partitions)
+        return unavailable
 
     async def _done(self, batches: _Batches, claim: Claim, replies: Collection[str]) -> bool:
         """Commit; return False where reply topics spoilt the transaction, which is to be begun again without them."""
@@ -291,9 +281,8 @@ class KafkaSink:
         """Yield the batch of the mark, if marks are kept."""
         if self._seal is None or self._settings.marks is None or not self._marked:
             return
-        writer = producer._txn_manager  # noqa: SLF001 -- nobody else knows
         batch = producer.create_batch()
-        key, value = mark_record(self._seal, claim, (writer.producer_id, writer.producer_epoch))
+        key, value = mark_record(self._seal, claim, producer_of(producer))
         batch.append(timestamp=self._now(), key=key, value=value, headers=[("content-type", JSON.encode())])
         yield self._settings.marks, self._partition, batch
 
@@ -302,7 +291,7 @@ class KafkaSink:
             return False
         with translated("reply topics"):
             async with asyncio.timeout(_LOOK_SECONDS):
-                return await self._withheld.blame(self._producer.client, replies, failed)
+                return await self._reply_topics.suspend(self._producer.client, replies, failed)
 
     async def _begin_again(self) -> None:
         """End the spoilt transaction, and see that nobody has committed anything since ours before it.
@@ -310,9 +299,11 @@ class KafkaSink:
         Raises:
             FencedError: Somebody has.
         """
-        place = await self._take_over()
-        if _standing(self._last) != _standing(place.committed):
-            raise FencedError(f"{names(self._settings, self._partition)}: another process has committed meanwhile")
+        found = await self._take_over()
+        if _position_and_mark(self._last) != _position_and_mark(found.committed):
+            raise FencedError(
+                f"{partition_name(self._settings, self._partition)}: another process has committed meanwhile"
+            )
 
     async def _lacking(self) -> str | None:
         """Return which topic of our own is missing, if that is what is wrong and a broker says so."""
@@ -326,13 +317,14 @@ class KafkaSink:
             return None
         return next((_missing(name) for name, one in found.items() if not one.there), None)
 
-    def _now(self) -> int:
-        return int(self._clock() * 1000)
+    @staticmethod
+    def _now() -> int:
+        return int(time.time() * 1000)
 
 
-def _standing(claim: Claim | None) -> tuple[int, bytes] | None:
+def _position_and_mark(claim: Claim | None) -> tuple[int, bytes] | None:
     """Return what a claim says, whoever says it: position and mark."""
-    return None if claim is None else (claim.position, Witness.unpack(claim.text).mark)
+    return None if claim is None else (claim.position, OffsetMetadata.unpack(claim.text).mark)
 
 
 def _missing(topic: str) -> str:

@@ -1,17 +1,15 @@
 """A model's topics: what they must be like, whether they are, and making those that are missing."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from aiokafka import errors
 from aiokafka.admin import NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from connectors.kafka.client import admin
-from connectors.kafka.errors import translated
+from connectors.kafka.internals import connections
 from connectors.kafka.marks import MARK_CONFIG
-from connectors.kafka.metadata import look
+from connectors.kafka.metadata import configs, look
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, RefusedError
 
@@ -67,11 +65,7 @@ class TopicFacts:
 
 
 async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[str, TopicFacts]:
-    """Return those of a model's topics that there are.
-
-    Args:
-        settings: The topics' names.
-        tolerant: Whether to pass over reply topics, and our marks, that we may not look at.
+    """Return those of a model's topics that there are; `tolerant` passes over optional ones that we may not look at.
 
     Raises:
         RefusedError: The brokers do not let us look.
@@ -79,33 +73,16 @@ async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[s
     """
     needed = {settings.topic, *settings.own}
     names = [settings.topic, *settings.written, *filter(None, [settings.marks])]
-    async with admin(settings) as client:
-        with translated("topics"):
-            looks = await look(client._client, names)  # noqa: SLF001 -- its admin makes topics of names
-            hidden = {name for name, found in looks.items() if found.there and not found.operations}
-            forbidden = hidden - ({settings.marks} if not tolerant else looks.keys() - needed)
-            if forbidden:
-                raise errors.TopicAuthorizationFailedError(forbidden)
-            found = {name: len(looks[name].leaders) for name in names if looks[name].there and name not in hidden}
-            configs = await _configs(client, list(found), needed if tolerant else found.keys())
-    return {name: TopicFacts(partitions, configs.get(name, {})) for name, partitions in found.items()}
-
-
-async def _configs(
-    client: Any,  # noqa: ANN401 -- no types
-    names: list[str],
-    needed: Collection[str],
-) -> dict[str, dict[str, str]]:
-    if not names:
-        return {}
-    wanted = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
-    found: dict[str, dict[str, str]] = {}
-    for response in await client.describe_configs(wanted):
-        for code, _, _, name, entries in response.resources:
-            if code and name in needed:
-                raise errors.for_code(code)(name)
-            found[name] = {entry[0]: entry[1] or "" for entry in entries}
-    return found
+    async with admin(settings, "topics") as client:
+        below = connections(client)
+        looks = await look(below, names)
+        hidden = {name for name, found in looks.items() if found.there and not found.operations}
+        forbidden = hidden - ({settings.marks} if not tolerant else looks.keys() - needed)
+        if forbidden:
+            raise errors.TopicAuthorizationFailedError(forbidden)
+        found = {name: len(looks[name].leaders) for name in names if looks[name].there and name not in hidden}
+        set_to = await configs(below, list(found), needed=needed if tolerant else found.keys())
+    return {name: TopicFacts(partitions, set_to.get(name, {})) for name, partitions in found.items()}
 
 
 def other_partitions(settings: KafkaSettings, partitions: int, shards: int) -> str:
@@ -136,6 +113,17 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
         for name in (settings.topic, *settings.written)
         if name not in facts
     ]
+
+    def need_bytes(name: str | None, least: int, why: str) -> None:
+        topic = facts.get(name or "")
+        if topic is not None and topic.message_bytes < least:
+            found.append(f"topic {name}: {_MAX_BYTES} = {topic.message_bytes}: must be at least {least}, {why}")
+
+    def need_compaction(name: str | None, why: str) -> None:
+        topic = facts.get(name or "")
+        if topic is not None and not topic.compacted:
+            found.append(f"topic {name}: {_POLICY}: must be compact, so that {why}")
+
     queries = facts.get(settings.topic)
     if queries is not None and queries.partitions != shards:
         found.append(other_partitions(settings, queries.partitions, shards))
@@ -144,42 +132,38 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
             f"topic {settings.topic}: {_COMPRESSION} = {queries.configs.get(_COMPRESSION)}: must be {_UNCOMPRESSED}: a "
             "small message could unpack to one whose answer no topic takes, and would stop the shard"
         )
-    found.extend(
-        f"topic {name}: {_MAX_BYTES} = {facts[name].message_bytes}: must be at least {largest_reply}, the largest "
-        "reply that a query may have; one such query would stop the shard. Raise it, or lower the plan's limits.rows, "
-        f"or {_MAX_BYTES} of {settings.topic}"
-        for name in (settings.answers, *sorted(settings.reply_topics))
-        if name in facts and facts[name].message_bytes < largest_reply
-    )
-    found.extend(
-        f"topic {name}: {_COMPRESSION} = {facts[name].configs[_COMPRESSION]}: must be producer or {_UNCOMPRESSED}: the "
-        "size of compressed answers would follow what they say, for whoever sees nothing but sizes"
-        for name in (settings.answers, *sorted(settings.reply_topics))
-        if name in facts and facts[name].configs.get(_COMPRESSION, "producer") not in {"producer", _UNCOMPRESSED}
-    )
-    letters = facts.get(settings.dead_letter or "")
-    if letters is not None and queries is not None and letters.message_bytes < _largest_note(settings, queries):
-        found.append(
-            f"topic {settings.dead_letter}: {_MAX_BYTES} = {letters.message_bytes}: must be at least "
-            f"{_largest_note(settings, queries)}, for notes on the largest query; raise it, or leave out "
-            "sink.dead_letter_bodies"
+    answers = (settings.answers, *sorted(settings.reply_topics))
+    for name in answers:
+        need_bytes(
+            name,
+            largest_reply,
+            "the largest reply that a query may have; one such query would stop the shard. Raise it, or lower the "
+            f"plan's limits.rows, or {_MAX_BYTES} of {settings.topic}",
         )
-    if settings.ledger is not None and settings.ledger in facts and not facts[settings.ledger].compacted:
-        found.append(f"topic {settings.ledger}: {_POLICY}: must be compact, so that no event is ever deleted")
-    if settings.ledger is not None and settings.ledger in facts and facts[settings.ledger].message_bytes < _EVENT_BYTES:
-        found.append(
-            f"topic {settings.ledger}: {_MAX_BYTES} = {facts[settings.ledger].message_bytes}: must be at least "
-            f"{_EVENT_BYTES}, for ledger events; raise it"
-        )
+    found += [
+        f"topic {name}: {_COMPRESSION} = {kind}: must be producer or {_UNCOMPRESSED}: the size of compressed answers "
+        "would follow what they say, for whoever sees nothing but sizes"
+        for name, kind in _compressed(answers, facts).items()
+    ]
+    if queries is not None:
+        why = "for notes on the largest query; raise it, or leave out sink.dead_letter_bodies"
+        need_bytes(settings.dead_letter, _largest_note(settings, queries), why)
+    need_compaction(settings.ledger, "no event is ever deleted")
+    need_bytes(settings.ledger, _EVENT_BYTES, "for ledger events; raise it")
+    need_compaction(settings.marks, "our newest mark is never deleted")
     marks = facts.get(settings.marks or "")
-    if marks is not None and not marks.compacted:
-        found.append(f"topic {settings.marks}: {_POLICY}: must be compact, so that our newest mark is never deleted")
     if marks is not None and marks.partitions < shards:
         found.append(
             f"topic {settings.marks}: it has {_counted(marks.partitions, 'partition')}: must have at least {shards}, "
             "one for each shard's marks"
         )
     return found
+
+
+def _compressed(names: Iterable[str], facts: Mapping[str, TopicFacts]) -> dict[str, str]:
+    """Return the topics that brokers compress, or may, and how: sizes would tell what answers say."""
+    found = {name: facts[name].configs.get(_COMPRESSION, "producer") for name in names if name in facts}
+    return {name: kind for name, kind in found.items() if kind not in {"producer", _UNCOMPRESSED}}
 
 
 def fitted(settings: KafkaSettings, facts: Mapping[str, TopicFacts]) -> KafkaSettings:
@@ -210,31 +194,30 @@ async def make_missing(
     sizes = {_MAX_BYTES: str(max(largest_reply, DEFAULT_MESSAGE_BYTES))}
     # The broker's own times: records whose askers claim an old one would be deleted before the others.
     queries = {_COMPRESSION: _UNCOMPRESSED, "retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
-    configs: dict[str, Mapping[str, str]] = {settings.topic: queries}
-    configs |= dict.fromkeys((settings.answers, *settings.reply_topics), sizes)
+    set_to: dict[str, Mapping[str, str]] = {settings.topic: queries}
+    set_to |= dict.fromkeys((settings.answers, *settings.reply_topics), sizes)
     if settings.ledger:
-        configs[settings.ledger] = {_POLICY: _COMPACT}
+        set_to[settings.ledger] = {_POLICY: _COMPACT}
     if settings.dead_letter:
         note = _largest_note(settings, facts.get(settings.topic, TopicFacts(shards)))
-        configs[settings.dead_letter] = {_MAX_BYTES: str(max(note, DEFAULT_MESSAGE_BYTES))}
+        set_to[settings.dead_letter] = {_MAX_BYTES: str(max(note, DEFAULT_MESSAGE_BYTES))}
     wanted = (settings.topic, *settings.written)
     if settings.marks is not None:
         wanted += (settings.marks,)
-        configs[settings.marks] = MARK_CONFIG
+        set_to[settings.marks] = MARK_CONFIG
     missing = [name for name in wanted if name not in facts]
     topics = [
         NewTopic(
             name,
             shards if name in {settings.topic, settings.answers, settings.marks} else 1,
             replication,
-            topic_configs=dict(configs[name]),
+            topic_configs=dict(set_to[name]),
         )
         for name in missing
     ]
     if topics:
-        async with admin(settings) as client:
-            with translated("topics"):
-                response = await client.create_topics(topics)
+        async with admin(settings, "topics") as client:
+            response = await client.create_topics(topics)
         for name, code, message in response.topic_errors:
             if code and errors.for_code(code) is not errors.TopicAlreadyExistsError:
                 raise RefusedError(f"topic {name}: cannot be made: {message or errors.for_code(code).__name__}")
@@ -264,10 +247,5 @@ def check(
         raise BusError(found[0])
     if found:
         raise RefusedError(found[0])
-    return replace(fitted(settings, facts), unfit=_unfit(settings, facts))
-
-
-def _unfit(settings: KafkaSettings, facts: Mapping[str, TopicFacts]) -> dict[str, str]:
-    """Return the reply topics that brokers compress, or may: sizes would tell what answers say."""
-    found = {name: facts[name].configs.get(_COMPRESSION, "producer") for name in settings.reply_topics if name in facts}
-    return {name: f"{_COMPRESSION} = {kind}" for name, kind in found.items() if kind not in {"producer", _UNCOMPRESSED}}
+    unfit = {name: f"{_COMPRESSION} = {kind}" for name, kind in _compressed(settings.reply_topics, facts).items()}
+    return replace(fitted(settings, facts), unfit=unfit)

@@ -3,16 +3,15 @@
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from connectors.base import JSON
-from connectors.kafka.client import close_quietly, make_consumer, make_sender, start
-from connectors.kafka.errors import translated
+from connectors.kafka.client import make_consumer, make_sender, started
 from connectors.kafka.settings import KafkaSettings
 
 __all__ = ["committed_values", "first_and_last", "send", "send_event"]
 
-_ROWS = 16_384
+_BATCHES = 1024
 
 
 async def send(settings: KafkaSettings, values: Iterable[bytes], partition: int = 0) -> None:
@@ -23,22 +22,17 @@ async def send(settings: KafkaSettings, values: Iterable[bytes], partition: int 
         RefusedError: They do not let us.
     """
     what = f"topic {settings.topic}"
-    producer = make_sender(settings)
-    try:
-        await start(producer, settings, what)
-        with translated(what):
-            sent = []
-            batch = producer.create_batch()
-            for value in values:
-                if batch.append(timestamp=None, key=None, value=value) is None:
-                    sent.append(await producer.send_batch(batch, settings.topic, partition=partition))
-                    batch = producer.create_batch()
-                    batch.append(timestamp=None, key=None, value=value)
-            sent.append(await producer.send_batch(batch, settings.topic, partition=partition))
-            for future in sent:
-                await future
-    finally:
-        await close_quietly(producer)
+    async with started(make_sender(settings), settings, what) as producer:
+        sent = []
+        batch = producer.create_batch()
+        for value in values:
+            if batch.append(timestamp=None, key=None, value=value) is None:
+                sent.append(await producer.send_batch(batch, settings.topic, partition=partition))
+                batch = producer.create_batch()
+                batch.append(timestamp=None, key=None, value=value)
+        sent.append(await producer.send_batch(batch, settings.topic, partition=partition))
+        for future in sent:
+            await future
 
 
 async def committed_values(
@@ -51,21 +45,14 @@ async def committed_values(
         RefusedError: They do not let us.
     """
     what = f"topic {topic}"
-    consumer: AIOKafkaConsumer = make_consumer(settings)
     part = TopicPartition(topic, partition)
-    try:
-        await start(consumer, settings, what)
-        with translated(what):
-            consumer.assign([part])
-            consumer.seek(part, (await consumer.beginning_offsets([part]))[part])
-        while True:
-            with translated(what):
-                found = await consumer.getmany(part, timeout_ms=int(seconds * 1000), max_records=_ROWS)
-            if not found:
-                return
-            yield [record.value or b"" for record in found[part]]
-    finally:
-        await close_quietly(consumer)
+    async with started(make_consumer(settings), settings, what) as consumer:
+        consumer.assign([part])
+        begin = (await consumer.beginning_offsets([part]))[part]
+        consumer.seek(part, begin)
+        while found := await consumer.getmany(part, timeout_ms=int(seconds * 1000), max_records=_BATCHES):
+            records = (record for batch in found[part] for record in batch.records)
+            yield [record.value or b"" for record in records if record.offset >= begin]
 
 
 async def first_and_last(settings: KafkaSettings, partition: int) -> tuple[int, int]:
@@ -75,15 +62,10 @@ async def first_and_last(settings: KafkaSettings, partition: int) -> tuple[int, 
         BusError: The brokers do not answer.
     """
     what = f"topic {settings.topic}, partition {partition}"
-    consumer = make_consumer(settings)
     part = TopicPartition(settings.topic, partition)
-    try:
-        await start(consumer, settings, what)
-        with translated(what):
-            first = await consumer.beginning_offsets([part])
-            last = await consumer.end_offsets([part])
-    finally:
-        await close_quietly(consumer)
+    async with started(make_consumer(settings), settings, what) as consumer:
+        first = await consumer.beginning_offsets([part])
+        last = await consumer.end_offsets([part])
     return int(first[part]), int(last[part])
 
 
@@ -98,10 +80,5 @@ async def send_event(settings: KafkaSettings, partition: int, event: bytes) -> N
     key = f"{settings.topic}/{partition}/{hashlib.sha256(event).hexdigest()[:32]}".encode()
     about = [("content-type", JSON.encode()), ("model", settings.model.encode()), ("partition", b"%d" % partition)]
     what = f"topic {settings.ledger}"
-    producer = make_sender(settings)
-    try:
-        await start(producer, settings, what)
-        with translated(what):
-            await producer.send_and_wait(settings.ledger, event, key=key, headers=about)
-    finally:
-        await close_quietly(producer)
+    async with started(make_sender(settings), settings, what) as producer:
+        await producer.send_and_wait(settings.ledger, event, key=key, headers=about)

@@ -36,16 +36,16 @@ class FileGroup:
 
     Args:
         commit_path: The commit record.
-        paths: The files by their roles; the roles are kept in the record.
+        paths: The files by their roles, which are kept in the record; None for what is dropped.
         counts: Roles of numbers that the caller keeps in the record beside the files' lengths.
 
     Raises:
         InputError: Two of the files are the same.
     """
 
-    def __init__(self, commit_path: Path, paths: Mapping[str, Path | None], counts: tuple[str, ...] = ()) -> None:
+    def __init__(self, commit_path: Path, paths: Mapping[str, Path | str | None], counts: tuple[str, ...] = ()) -> None:
         self._record_file = DurableCommitFile(commit_path)
-        self._files = {role: AppendFile(path) for role, path in paths.items() if path is not None}
+        self._files = {role: AppendFile(Path(path)) for role, path in paths.items() if path is not None}
         self._counts = dict.fromkeys(counts, 0)
         self._ready = False
         self._lock: int | None = None

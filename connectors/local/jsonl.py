@@ -3,12 +3,13 @@
 import asyncio
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from connectors.base import JSON, Commit, Committed, Delivery, Lag, Reply
+from connectors.base import JSON, Commit, Delivery, Lag, Reply
 from connectors.local.checks import check_at_least
 from connectors.local.filegroup import FileGroup
+from connectors.local.filesink import FileSink
 from connectors.local.lines import LineBuffer
 from oracle.errors import InputError, SourceError
 
@@ -56,11 +57,11 @@ class JsonlSource:
 
     @property
     def exhausted(self) -> bool:
-        """See `connectors.base.Source.exhausted`."""
+        """See `Source`."""
         return self._ended and not self._lines
 
     async def open(self, position: int | None) -> None:
-        """See `connectors.base.Source.open`."""
+        """See `Source`."""
         await self.close()
         self._descriptor, start, self._owes_newline = await asyncio.to_thread(self._open_at, position or 0)
         self._lines = LineBuffer(self._body_limit, start, in_bytes=True)
@@ -68,7 +69,7 @@ class JsonlSource:
         self._ended = False
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
-        """See `connectors.base.Source.fetch`.
+        """See `Source`.
 
         Raises:
             SourceError: The source is not open, or the file cannot be read or was cut.
@@ -88,7 +89,7 @@ class JsonlSource:
         return None
 
     async def close(self) -> None:
-        """See `connectors.base.Source.close`."""
+        """See `Source`."""
         descriptor, self._descriptor = self._descriptor, None
         reading, self._reading = self._reading, None
         if reading is not None:  # a cancelled fetch left it; the descriptor must outlive it
@@ -157,7 +158,7 @@ class JsonlSource:
         raise SourceError(where + _NO_LINE_ENDS)
 
 
-class JsonlSink:
+class JsonlSink(FileSink):
     """Appends replies to a file, one a line. Delivery guarantee: exactly once, by the commit record beside it.
 
     Readers may see lines of a commit that is under way; after a crash `open` cuts them off, and the oracle writes
@@ -179,37 +180,11 @@ class JsonlSink:
         dead_letter_path: Path | str | None = None,
     ) -> None:
         path = Path(path)
-        paths = {
-            "output": path,
-            "ledger": None if ledger_path is None else Path(ledger_path),
-            "dead_letter": None if dead_letter_path is None else Path(dead_letter_path),
-        }
-        self._files = FileGroup(path.with_name(path.name + ".commit"), paths)
-
-    @property
-    def in_doubt(self) -> Committed | None:
-        """None: what is not durable is cut off."""
-        return None
-
-    def paths(self) -> Mapping[str, Path]:
-        """Return every file that may be written or cut, by what it is called where the user sets it."""
-        return self._files.paths()
-
-    def inspect(self) -> Committed | None:
-        """Do the checks of `open`, raise and return what it would, but cut, hold and make nothing."""
-        return self._files.inspect()
-
-    async def open(self) -> Committed | None:
-        """See `connectors.base.Sink.open`.
-
-        Raises:
-            InputError: A file has content that no commit record speaks of.
-            StorageError: A file is shorter than what was committed, held by another sink, or cannot be opened.
-        """
-        return await asyncio.to_thread(self._files.open)
+        paths = {"output": path, "ledger": ledger_path, "dead_letter": dead_letter_path}
+        super().__init__(FileGroup(path.with_name(path.name + ".commit"), paths))
 
     async def commit(self, commit: Commit) -> None:
-        """See `connectors.base.Sink.commit`. After a cancelled call, `open` tells whether it committed.
+        """See `Sink`. After a cancelled call, `open` tells whether it committed.
 
         Raises:
             InputError: The metadata is too long, or a reply or event is not one line of JSON.
@@ -221,10 +196,6 @@ class JsonlSink:
             "dead_letter": reply_lines([reply for reply in commit.replies if reply.rejected]),
         }
         await self._files.run(lambda: self._files.commit(data, commit.position, commit.metadata))
-
-    async def close(self) -> None:
-        """See `connectors.base.Sink.close`."""
-        await asyncio.to_thread(self._files.close)
 
 
 def reply_lines(replies: Sequence[Reply]) -> bytes:

@@ -1,6 +1,5 @@
 """A folder of Parquet parts, or one Arrow stream, as a sink."""
 
-import asyncio
 import contextlib
 import re
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from connectors.base import ARROW_STREAM, Commit, Committed, Reply
 from connectors.local.arrowfiles import check_suffix, plain
 from connectors.local.checks import check_metadata, check_private
 from connectors.local.filegroup import FileGroup
+from connectors.local.filesink import FileSink
 from connectors.local.jsonl import join_lines
 from oracle import durable
 from oracle.errors import InputError, StorageError
@@ -25,7 +25,7 @@ _PUBLIC = frozenset({"round", "phase"})
 """Columns of replies whose numbers are public (with them, which rows were rejected), so a part's size may tell them."""
 
 
-class ParquetSink:
+class ParquetSink(FileSink):
     """Writes Arrow replies to a folder of Parquet parts, or to one Arrow stream file. Exactly once.
 
     `NAME.parquet` is a folder with one `part-NNNNNNNN.parquet` for each Arrow reply; `NAME.arrow` is one Arrow IPC
@@ -55,23 +55,19 @@ class ParquetSink:
         self._in_parts = path.suffix == ".parquet"
         paths = {
             "output": None if self._in_parts else path,
-            "ledger": None if ledger_path is None else Path(ledger_path),
-            "dead_letter": None if dead_letter_path is None else Path(dead_letter_path),
+            "ledger": ledger_path,
+            "dead_letter": dead_letter_path,
         }
-        self._files = FileGroup(path.with_name(path.name + ".commit"), paths, ("parts",) if self._in_parts else ())
+        group = FileGroup(path.with_name(path.name + ".commit"), paths, ("parts",) if self._in_parts else ())
+        super().__init__(group)
         self._schema: pa.Schema | None = None
 
-    @property
-    def in_doubt(self) -> Committed | None:
-        """None: what is not durable is cut off."""
-        return None
-
     def paths(self) -> Mapping[str, Path]:
-        """Return every file or folder that may be written or cut, by what it is called where the user sets it."""
+        """See `FileSink`."""
         return {"sink.path": self._path, **self._files.paths()}
 
     def inspect(self) -> Committed | None:
-        """Do the checks of `open`, raise and return what it would, but cut, hold and make nothing."""
+        """See `FileSink`."""
         try:
             if self._in_parts:
                 self._refuse_foreign_parts()
@@ -86,17 +82,8 @@ class ParquetSink:
             raise StorageError(f"{self._path}: cannot be opened") from exc
         return committed
 
-    async def open(self) -> Committed | None:
-        """See `connectors.base.Sink.open`.
-
-        Raises:
-            InputError: There is output that no commit record speaks of.
-            StorageError: Committed output is missing, held by another sink, or cannot be opened.
-        """
-        return await asyncio.to_thread(self._open)
-
     async def commit(self, commit: Commit) -> None:
-        """See `connectors.base.Sink.commit`.
+        """See `Sink`.
 
         Raises:
             InputError: The metadata is too long, or a reply is not what its content type says.
@@ -104,10 +91,6 @@ class ParquetSink:
         """
         check_metadata(commit.metadata)
         await self._files.run(lambda: self._commit(commit))
-
-    async def close(self) -> None:
-        """See `connectors.base.Sink.close`."""
-        await asyncio.to_thread(self._files.close)
 
     def _open(self) -> Committed | None:
         self.inspect()  # what cannot be opened leaves no new file behind

@@ -69,11 +69,11 @@ class ParquetSource:
 
     @property
     def exhausted(self) -> bool:
-        """See `connectors.base.Source.exhausted`."""
+        """See `Source`."""
         return self._ended and not self._ready
 
     async def open(self, position: int | None) -> None:
-        """See `connectors.base.Source.open`; `position` must be where a delivery ends."""
+        """See `Source`; `position` must be where a delivery ends."""
         await self.close()
         start = position or 0
         try:
@@ -90,7 +90,7 @@ class ParquetSource:
         self._ended = start == total
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:  # noqa: ARG002  # a file never waits
-        """See `connectors.base.Source.fetch`. One call returns about 65,536 rows at most, or one delivery.
+        """See `Source`. One call returns about 65,536 rows at most, or one delivery.
 
         Raises:
             SourceError: The source is not open, or the file cannot be read.
@@ -114,7 +114,7 @@ class ParquetSource:
         return None
 
     async def close(self) -> None:
-        """See `connectors.base.Source.close`."""
+        """See `Source`."""
         if self._next is not None:
             await asyncio.wait({self._next})
             self._next.exception()  # what it met, nobody asks any more

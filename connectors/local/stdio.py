@@ -4,7 +4,7 @@ import asyncio
 import os
 import select
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,6 +12,7 @@ from connectors.base import Commit, Committed, Delivery, Lag
 from connectors.local.checks import check_at_least, check_metadata
 from connectors.local.commitfile import CommitRecord, DurableCommitFile
 from connectors.local.filegroup import FileGroup
+from connectors.local.filesink import FileSink
 from connectors.local.jsonl import BODY_LIMIT, join_lines, reply_lines
 from connectors.local.lines import LineBuffer
 from oracle.errors import SourceError, StorageError
@@ -50,11 +51,11 @@ class StdinSource:
 
     @property
     def exhausted(self) -> bool:
-        """See `connectors.base.Source.exhausted`."""
+        """See `Source`."""
         return self._ended and not self._lines
 
     async def open(self, position: int | None) -> None:
-        """See `connectors.base.Source.open`. It waits until the lines to be read past are there.
+        """See `Source`. It waits until the lines to be read past are there.
 
         Raises:
             SourceError: It was opened before (a stream does not go back), or ends before `position` lines.
@@ -75,7 +76,7 @@ class StdinSource:
                 )
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
-        """See `connectors.base.Source.fetch`.
+        """See `Source`.
 
         Raises:
             SourceError: The source is not open, or the stream cannot be read.
@@ -94,7 +95,7 @@ class StdinSource:
         return None
 
     async def close(self) -> None:
-        """See `connectors.base.Source.close`. The stream stays open."""
+        """See `Source`. The stream stays open."""
         if self._reading is not None:
             await asyncio.wait({self._reading})
 
@@ -124,7 +125,7 @@ class StdinSource:
             raise SourceError(f"standard input: cannot be read: {exc.strerror}") from exc
 
 
-class StdoutSink:
+class StdoutSink(FileSink):
     """Writes replies to a stream, one a line. Delivery guarantee: at least once, and repeats are byte-identical.
 
     A commit makes its intent durable, writes the lines, flushes them, and makes its record durable. After a crash in
@@ -153,50 +154,32 @@ class StdoutSink:
         if stream is None and sys.stdout is None:
             raise StorageError("standard output: it is closed")
         self._stream = stream or sys.stdout.buffer
-        paths = {
-            "ledger": None if ledger_path is None else Path(ledger_path),
-            "dead_letter": None if dead_letter_path is None else Path(dead_letter_path),
-        }
         commit_path = Path(commit_path)
-        self._files = FileGroup(commit_path, paths)
+        super().__init__(FileGroup(commit_path, {"ledger": ledger_path, "dead_letter": dead_letter_path}))
         self._intent = DurableCommitFile(commit_path.with_name(commit_path.name + ".intent"))
         self._in_doubt: Committed | None = None
 
     @property
     def in_doubt(self) -> Committed | None:
-        """See `connectors.base.Sink.in_doubt`."""
+        """See `Sink`."""
         return self._in_doubt
 
-    def paths(self) -> Mapping[str, Path]:
-        """Return every file that may be written or cut, by what it is called where the user sets it."""
-        return self._files.paths()
-
     def inspect(self) -> Committed | None:
-        """Do the checks of `open`, raise and return what it would, but cut, hold and make nothing."""
+        """See `FileSink`."""
         self._intent.read()
-        return self._files.inspect()
+        return super().inspect()
 
-    async def open(self) -> Committed | None:
-        """See `connectors.base.Sink.open`.
-
-        Raises:
-            InputError: A file has content that no commit record speaks of.
-            StorageError: A file is shorter than what was committed, held by another sink, or cannot be opened.
-        """
-
-        def open_both() -> Committed | None:
-            committed, intent = self._files.open(), self._intent.read()
-            self._in_doubt = None
-            if intent is not None and intent.position is not None:
-                known = -1 if committed is None else committed.position
-                if intent.position > known:
-                    self._in_doubt = Committed(intent.position, intent.metadata)
-            return committed
-
-        return await asyncio.to_thread(open_both)
+    def _open(self) -> Committed | None:
+        committed, intent = super()._open(), self._intent.read()
+        self._in_doubt = None
+        if intent is not None and intent.position is not None:
+            known = -1 if committed is None else committed.position
+            if intent.position > known:
+                self._in_doubt = Committed(intent.position, intent.metadata)
+        return committed
 
     async def commit(self, commit: Commit) -> None:
-        """See `connectors.base.Sink.commit`; after a failure the lines may have been written.
+        """See `Sink`; after a failure the lines may have been written.
 
         Raises:
             InputError: The metadata is too long, or a reply or event is not one line of JSON.
@@ -217,10 +200,6 @@ class StdoutSink:
             self._files.commit(data, commit.position, commit.metadata)
 
         await self._files.run(write)
-
-    async def close(self) -> None:
-        """See `connectors.base.Sink.close`. The stream stays open."""
-        await asyncio.to_thread(self._files.close)
 
     def _write(self, output: bytes) -> None:
         try:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from connectors.base import Committed
-from connectors.kafka.place import committed_offset
+from connectors.kafka.committed_offset import committed_offset
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source import KafkaSource
 from oracle.config.daemon import load_config
@@ -50,7 +50,7 @@ async def last_commit(settings: KafkaSettings, partition: int) -> tuple[Committe
     def source() -> KafkaSource:
         made = KafkaSource(settings, partition)
         if found is not None:
-            made.expect(*found)
+            made.progress.expect(*found)
         return made
 
     return None if found is None else Committed(found[0], found[1].mark), source

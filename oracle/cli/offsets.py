@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from connectors.kafka.marks import Claim
-from connectors.kafka.position import Witness
-from connectors.kafka.restore import Standing, standing
+from connectors.kafka.offset_metadata import OffsetMetadata
+from connectors.kafka.restore import OffsetReport, report_offsets
 from connectors.kafka.restore import restore as commit
 from connectors.kafka.traffic import first_and_last
 from oracle.cli.kafka import open_kafka
@@ -81,7 +81,7 @@ def _partitions(model: KafkaModel, partition: int | None) -> list[int]:
 
 async def _told(model: KafkaModel, partition: int) -> dict[str, Any]:
     first, last = await first_and_last(model.settings, partition)
-    found = await standing(model.settings, partition)
+    found = await report_offsets(model.settings, partition)
     lost = _lost(model, found)
     return {
         "partition": partition,
@@ -100,11 +100,11 @@ def _claim(claim: Claim | None) -> dict[str, Any]:
         return {}
     shown: dict[str, Any] = {"position": claim.position, "metadata": claim.text}
     try:
-        witness = Witness.unpack(claim.text)
-        mark = CommitMark.unpack(witness.mark)
+        metadata = OffsetMetadata.unpack(claim.text)
+        mark = CommitMark.unpack(metadata.mark)
     except StateError:
         return shown | {"ours": False}
-    return shown | {"ours": True, "round": mark.round, "time": witness.timestamp, "looked": witness.looked}
+    return shown | {"ours": True, "round": mark.round, "time": metadata.timestamp, "looked": metadata.looked}
 
 
 def _lines(model: KafkaModel, told: dict[str, Any]) -> list[str]:
@@ -130,7 +130,7 @@ def _said(claim: dict[str, Any] | None) -> str:
 
 
 async def _restore(model: KafkaModel, partition: int, origin: Origin | None) -> str:
-    found = await standing(model.settings, partition)
+    found = await report_offsets(model.settings, partition)
     choice = _chosen(model, found, origin)
     if choice is None:
         lost = _lost(model, found)
@@ -144,7 +144,7 @@ async def _restore(model: KafkaModel, partition: int, origin: Origin | None) -> 
     return f"offset {choice.position} is the group's and our mark's again; the group's was {before}"
 
 
-def _chosen(model: KafkaModel, found: Standing, origin: Origin | None) -> Claim | None:
+def _chosen(model: KafkaModel, found: OffsetReport, origin: Origin | None) -> Claim | None:
     """Return the place to commit.
 
     Raises:
@@ -168,7 +168,7 @@ def _newest(model: KafkaModel, partition: int) -> Snapshot | None:
     return None if data is None else decode(data, model.master_key, model.plan.digest)
 
 
-def _lost(model: KafkaModel, found: Standing) -> str | None:
+def _lost(model: KafkaModel, found: OffsetReport) -> str | None:
     """Return what to say where neither place is left and the state has answered queries; None if that is not so."""
     if found.offset is not None or found.mark is not None:
         return None
@@ -181,7 +181,7 @@ def _lost(model: KafkaModel, found: Standing) -> str | None:
     )
 
 
-def _of_snapshot(model: KafkaModel, found: Standing) -> Claim:
+def _of_snapshot(model: KafkaModel, found: OffsetReport) -> Claim:
     snapshot = _newest(model, found.partition)
     if snapshot is None:
         raise StateError(f"partition {found.partition}: its folder holds no snapshot")
@@ -196,4 +196,4 @@ def _of_snapshot(model: KafkaModel, found: Standing) -> Claim:
             f"with Kafka's own tool: kafka-consumer-groups --delete-offsets --group {model.settings.group} --topic "
             f"{model.settings.topic}:{found.partition}"
         )
-    return Claim(snapshot.position, Witness(CommitMark(snapshot.round, snapshot.tag).pack(), -1).pack())
+    return Claim(snapshot.position, OffsetMetadata(CommitMark(snapshot.round, snapshot.tag).pack(), -1).pack())

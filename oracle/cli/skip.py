@@ -99,6 +99,6 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
 
     def ends() -> "tuple[Source, Sink]":
         source = make_source()
-        return source, KafkaSink(settings, partition, source)
+        return source, KafkaSink(settings, partition, source.progress)
 
     return snapshot, committed, ends

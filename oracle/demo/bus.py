@@ -148,7 +148,7 @@ class KafkaBus:
 
     def answered(self) -> int:
         """See `Bus.answered`: as many as queries were committed."""
-        from connectors.kafka.place import committed_offset
+        from connectors.kafka.committed_offset import committed_offset
 
         try:
             found = asyncio.run(committed_offset(self._prepared(), 0))

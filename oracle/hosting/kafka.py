@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connectors.kafka.committed_offset import partition_name
 from connectors.kafka.marks import marks_kept
 from connectors.kafka.membership import KafkaMembership
-from connectors.kafka.place import names
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
@@ -165,7 +165,7 @@ class _CheckedMembership:
 def misplaced(settings: KafkaSettings, partition: int, error: MisplacedError) -> StateError:
     """Return what is said on Kafka where a snapshot is ahead of what was committed."""
     msg = (
-        f"{names(settings, partition)}: {error}. If the group's offsets are gone, and our marks on topic "
+        f"{partition_name(settings, partition)}: {error}. If the group's offsets are gone, and our marks on topic "
         f"{settings.marks} too: `perpetua offsets show CONFIG`, `perpetua offsets restore CONFIG --from snapshot`"
     )
     return StateError(msg)
@@ -184,7 +184,7 @@ class _ServedShard:
             return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
         self._store = DeferredStore(shard_folder(config.state.folder, partition), model.master_key)
-        sink = KafkaSink(model.settings, partition, source, told=reporter)
+        sink = KafkaSink(model.settings, partition, source.progress, observer=reporter)
         self._daemon = make_daemon(config, plan, self._store, source, sink, reporter, announce=announce)
 
     @property

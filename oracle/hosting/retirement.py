@@ -77,9 +77,8 @@ async def _end(sink: Sink, snapshot: Snapshot, event: ModelRetired) -> None:
 
 
 async def _end_on_kafka(config: Config, snapshots: Sequence[Snapshot], events: Sequence[ModelRetired]) -> None:
-    from connectors.kafka.members import listed, members  # noqa: PLC0415
+    from connectors.kafka.group import listed, members  # noqa: PLC0415
     from connectors.kafka.sink import KafkaSink  # noqa: PLC0415
-    from connectors.kafka.source import KafkaSource  # noqa: PLC0415
     from oracle.hosting.kafka import check_topics, open_model  # noqa: PLC0415
     from oracle.telemetry.library_logs import hear_client  # noqa: PLC0415
 
@@ -89,7 +88,7 @@ async def _end_on_kafka(config: Config, snapshots: Sequence[Snapshot], events: S
     if found:
         raise RefusedError(f"group {model.settings.group}: it has members, {listed(found)}; stop them first")
     for partition, (snapshot, event) in enumerate(zip(snapshots, events, strict=True)):
-        sink = KafkaSink(model.settings, partition, KafkaSource(model.settings, partition))
+        sink = KafkaSink(model.settings, partition)
         await _end(sink, snapshot, event)
 
 

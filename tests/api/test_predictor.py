@@ -14,12 +14,12 @@ from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped] 
 
 import oracle
 from connectors.base import Delivery
-from connectors.local.memory import MemoryLog, MemorySink, MemorySource
 from oracle.errors import DataError, InputError, PlanError, PlanExhaustedError, RefusedError, StateBusyError, StateError
 from oracle.evaluation.trial import Table, run_trial
 from oracle.state.folder import FolderStore
 from oracle.state.keys import read_key_file
 from tests.predictors.examples import example
+from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 
 KEY = bytes(range(32))
 FEATURES = ["mean radius", "mean texture"]

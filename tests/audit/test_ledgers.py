@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.local.memory import MemoryLog, MemorySink
 from oracle.accounting.ledger import (
     LedgerEvent,
     PhaseEnded,
@@ -30,6 +29,7 @@ from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.records import initial_record, public_fields
 from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.plans import feature, tiny_plan
+from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.shards import (
     MASTER_KEY,
     bodies,

@@ -9,12 +9,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
-from connectors.kafka.client import make_consumer, make_producer
-from connectors.kafka.record_batches import uninstall
+from connectors.kafka.client import make_producer
 from connectors.kafka.settings import KafkaSettings
 
 __all__ = ["ECHOES"]
@@ -42,9 +41,14 @@ async def _send_batches(producer: AIOKafkaProducer, topic: str, records: Sequenc
 
 
 async def _aiokafka(settings: KafkaSettings, write: Any) -> None:
-    uninstall()  # a plain echo: the client as it comes
-    part = TopicPartition(settings.topic, 0)
-    consumer, producer = make_consumer(settings), make_producer(settings, 0)
+    part, producer = TopicPartition(settings.topic, 0), make_producer(settings, 0)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=list(settings.servers),
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        max_partition_fetch_bytes=settings.fetch_bytes,
+        retry_backoff_ms=20,
+    )
     await producer.start()
     await consumer.start()
     consumer.assign([part])

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.local.memory import Abort, CrashError, MemoryLog, MemorySink
 from oracle.planning.kinds import KINDS
 from oracle.runtime.shard import Shard
 from oracle.state.format import decode, encode
 from tests.predictors.examples import example
+from tests.support.memory_bus import Abort, CrashError, MemoryLog, MemorySink
 from tests.support.shards import (
     MASTER_KEY,
     daemon_over,

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.base import METADATA_LIMIT, Delivery
-from connectors.local.memory import CrashError, Failure, MemoryLog, MemorySink, MemorySource
 from oracle.accounting.ledger import MessageSkipped, decode
 from oracle.codec.batches import BatchCodec
 from oracle.errors import (
@@ -25,6 +24,7 @@ from oracle.errors import (
 from oracle.runtime.marks import CommitMark, Passed
 from oracle.runtime.shard import Shard
 from oracle.runtime.skip import skip_message
+from tests.support.memory_bus import CrashError, Failure, MemoryLog, MemorySink, MemorySource
 from tests.support.poisoned import FAILING, PoisonedCodec, body, restore_poisoned
 from tests.support.shards import (
     bodies,

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -174,14 +174,20 @@ class SinkSuite(ABC):
         """Return commits that this sink can take."""
         return json_commits(4)
 
+    @contextlib.asynccontextmanager
+    async def opened(self, folder: Path) -> AsyncIterator[Sink]:
+        """Lend a new sink, open; it is not closed after an error."""
+        sink = self.make(folder)
+        await sink.open()
+        yield sink
+        await sink.close()
+
     async def expected(self, folder, commits):
         """Return what readers find after these commits and nothing else."""
         folder.mkdir()
-        sink = self.make(folder)
-        await sink.open()
-        for commit in commits:
-            await sink.commit(commit)
-        await sink.close()
+        async with self.opened(folder) as sink:
+            for commit in commits:
+                await sink.commit(commit)
         return self.content(folder)
 
     async def test_new_sink_has_no_commit(self, tmp_path):
@@ -194,10 +200,8 @@ class SinkSuite(ABC):
     async def test_last_commit_comes_back(self, tmp_path):
         """Position and metadata of the last commit are what the next open returns."""
         for commit in self.commits():
-            sink = self.make(tmp_path)
-            await sink.open()
-            await sink.commit(commit)
-            await sink.close()
+            async with self.opened(tmp_path) as sink:
+                await sink.commit(commit)
             again = self.make(tmp_path)
             assert await again.open() == Committed(commit.position, commit.metadata)
             await again.close()
@@ -207,10 +211,8 @@ class SinkSuite(ABC):
     async def test_metadata_comes_back(self, tmp_path, length):
         """Any bytes up to the limit come back."""
         metadata = bytes(index % 256 for index in range(length))
-        sink = self.make(tmp_path)
-        await sink.open()
-        await sink.commit(self.commits()[0]._replace(metadata=metadata))
-        await sink.close()
+        async with self.opened(tmp_path) as sink:
+            await sink.commit(self.commits()[0]._replace(metadata=metadata))
         again = self.make(tmp_path)
         committed = await again.open()
         assert committed is not None
@@ -219,14 +221,12 @@ class SinkSuite(ABC):
 
     async def test_longer_metadata_is_refused(self, tmp_path):
         """One byte more is refused before anything is written."""
-        sink = self.make(tmp_path)
-        await sink.open()
-        before = self.content(tmp_path)
-        with pytest.raises(InputError, match="metadata"):
-            await sink.commit(self.commits()[0]._replace(metadata=bytes(METADATA_LIMIT + 1)))
-        assert self.content(tmp_path) == before
-        await sink.commit(self.commits()[0])
-        await sink.close()
+        async with self.opened(tmp_path) as sink:
+            before = self.content(tmp_path)
+            with pytest.raises(InputError, match="metadata"):
+                await sink.commit(self.commits()[0]._replace(metadata=bytes(METADATA_LIMIT + 1)))
+            assert self.content(tmp_path) == before
+            await sink.commit(self.commits()[0])
 
     async def test_commit_needs_open(self, tmp_path):
         """A commit before open or after close is refused."""
@@ -240,10 +240,8 @@ class SinkSuite(ABC):
 
     async def test_empty_commit_moves_the_position(self, tmp_path):
         """A commit without replies is a commit."""
-        sink = self.make(tmp_path)
-        await sink.open()
-        await sink.commit(Commit([], [], 17, b"m"))
-        await sink.close()
+        async with self.opened(tmp_path) as sink:
+            await sink.commit(Commit([], [], 17, b"m"))
         again = self.make(tmp_path)
         assert await again.open() == Committed(17, b"m")
         await again.close()
@@ -280,15 +278,13 @@ class SinkSuite(ABC):
         for turns in range(4):
             folder = tmp_path / str(turns)
             folder.mkdir()
-            sink = self.make(folder)
-            await sink.open()
-            await sink.commit(first)
-            task = asyncio.ensure_future(sink.commit(second))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait({task})
-            await sink.close()
+            async with self.opened(folder) as sink:
+                await sink.commit(first)
+                task = asyncio.ensure_future(sink.commit(second))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait({task})
             again = self.make(folder)
             committed = await again.open()
             assert committed is not None
@@ -353,23 +349,21 @@ class FileSinkSuite(SinkSuite):
         for index in itertools.count():
             folder = tmp_path / str(index)
             folder.mkdir()
-            sink = self.make(folder)
-            await sink.open()
-            await sink.commit(commits[0])
-            failed = False
-            with Faults(fail_at=index) as faults:
-                try:
-                    await sink.commit(commits[1])
-                except StorageError:
-                    failed = True
-            if not faults.reached:
-                await sink.close()
-                break
-            if failed:
-                if self.settled(sink):
-                    assert self.content(folder) == before
-                await self.retry(sink, commits[1])
-            await sink.close()
+            async with self.opened(folder) as sink:
+                await sink.commit(commits[0])
+                failed = False
+                with Faults(fail_at=index) as faults:
+                    try:
+                        await sink.commit(commits[1])
+                    except StorageError:
+                        failed = True
+                if not faults.reached:
+                    await sink.close()
+                    break
+                if failed:
+                    if self.settled(sink):
+                        assert self.content(folder) == before
+                    await self.retry(sink, commits[1])
             assert self.content(folder) == expected
         assert index >= self.least_calls
 
@@ -404,17 +398,15 @@ class FileSinkSuite(SinkSuite):
     async def test_cancelled_commit_needs_open(self, tmp_path):
         """Nobody knows whether a cancelled commit happened, so committing again without open is refused."""
         first, second = self.commits()[:2]
-        sink = self.make(tmp_path)
-        await sink.open()
-        task = asyncio.ensure_future(sink.commit(first))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        for commit in (first, second):
-            with pytest.raises(StorageError, match=r"opened \(again\)"):
-                await sink.commit(commit)
-        await sink.close()
+        async with self.opened(tmp_path) as sink:
+            task = asyncio.ensure_future(sink.commit(first))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            for commit in (first, second):
+                with pytest.raises(StorageError, match=r"opened \(again\)"):
+                    await sink.commit(commit)
 
     def settled(self, sink: Sink) -> bool:
         """Tell whether the sink knows that the failed commit did not happen."""

@@ -20,7 +20,6 @@ import pytest
 import structlog
 
 from connectors.base import ARROW_STREAM, JSON
-from connectors.local.memory import MemoryLog, MemorySink, MemorySource
 from oracle.runtime import pipeline
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.folder import FolderStore
@@ -38,6 +37,7 @@ from tests.leaks.spelling import as_values
 from tests.leaks.subjects import BAD, Message, leak_plan
 from tests.leaks.tokens import Tokens
 from tests.leaks.worlds import CHUNK, Pair, table_of, trained
+from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 from tests.support.shards import arrow_body
 from tests.support.waiting import PATIENCE
 

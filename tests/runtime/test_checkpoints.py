@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from connectors.local.memory import Failure, MemoryLog, MemorySink
 from oracle.errors import StorageError
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
+from tests.support.memory_bus import Failure, MemoryLog, MemorySink
 from tests.support.shards import (
     MASTER_KEY,
     bodies,

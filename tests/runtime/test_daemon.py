@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.base import Commit, Delivery
-from connectors.local.memory import Abort, CrashError, Failure, MemoryLog, MemorySink, MemorySource
 from oracle.errors import PlanExhaustedError, StorageError
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.runtime.marks import CommitMark
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
+from tests.support.memory_bus import Abort, CrashError, Failure, MemoryLog, MemorySink, MemorySource
 from tests.support.shards import (
     MASTER_KEY,
     CountingSource,

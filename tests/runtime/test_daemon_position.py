@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from connectors.local.memory import MemoryLog, MemorySink, MemorySource
 from oracle.accounting.ledger import LedgerEvent
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.reporter import Reporter
+from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 from tests.support.shards import MASTER_KEY, CountingSource, bodies, first_snapshot, new_store, small_plan
 from tests.support.stores import MemoryStore
 from tests.support.waiting import PATIENCE, until

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.local.memory import MemoryLog, MemorySource
 from connectors.local.stdio import StdoutSink
 from oracle.errors import LogDivergedError, SourceError
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
+from tests.support.memory_bus import MemoryLog, MemorySource
 from tests.support.shards import bodies, new_store, small_plan
 from tests.support.stores import MemoryStore
 

@@ -5,11 +5,11 @@ import time
 import pytest
 
 from connectors.base import Commit, Committed, Delivery
-from connectors.local.memory import MemoryLog, MemorySink, MemorySource
 from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
 from oracle.runtime.recovery import _Repeating, catch_up, repeat_in_doubt
 from oracle.runtime.shard import Shard
 from oracle.state.format import encode
+from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 from tests.support.shards import (
     MASTER_KEY,
     bodies,

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from connectors.local.memory import CrashError, Failure, MemoryLog, MemorySink
+from tests.support.memory_bus import CrashError, Failure, MemoryLog, MemorySink
 from tests.support.shards import bodies, daemon_over, new_store, run_daemon, small_plan
 
 

@@ -11,6 +11,7 @@ import msgspec
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public by their documentation
 
+from connectors.kafka.settings import KafkaSettings
 from oracle.planning.plan import Plan
 from tests.support.broker import Broker
 from tests.support.folders import command, long_plan, make_state
@@ -76,6 +77,13 @@ class KafkaModelUnderTest(Served):
     def marks(self) -> str:
         """The topic of the daemon's own marks."""
         return f"{self.group}.marks"
+
+    @property
+    def settings(self) -> KafkaSettings:
+        """The connector's settings: what must be set."""
+        return KafkaSettings(
+            servers=(self.broker.servers,), topic=self.queries, answers=self.answers, group=self.group, model="m"
+        )
 
     def create(self, **query_config: str) -> "KafkaModelUnderTest":
         """Make the topics and the state."""

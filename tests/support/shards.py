@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, Commit, Delivery
-from connectors.local.memory import Abort, MemoryLog, MemorySink, MemorySource
 from oracle.codec.batches import BatchCodec
 from oracle.codec.guarded import Codec
 from oracle.planning.plan import BoxPlan, Plan
@@ -30,6 +29,7 @@ from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
 from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.texts import as_rows
+from tests.support.memory_bus import Abort, MemoryLog, MemorySink, MemorySource
 from tests.support.stores import MemoryStore
 from tests.support.waiting import until
 

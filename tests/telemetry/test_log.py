@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from connectors.local.memory import MemoryLog, MemorySink
 from oracle.telemetry.log import EVENTS, FIELDS, PublicLog
+from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.shards import (
     daemon_over,
     mixed_bodies,

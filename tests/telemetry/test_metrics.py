@@ -10,7 +10,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from connectors.base import Lag
-from connectors.local.memory import MemoryLog, MemorySink
 from oracle.codec.rejections import Reason
 from oracle.errors import BusError, LogDivergedError, StorageError
 from oracle.predictors.base import PublicFacts
@@ -18,6 +17,7 @@ from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Format, Metrics, encode, format_for
 from oracle.telemetry.records import Work
 from oracle.telemetry.registry import Registry
+from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.shards import daemon_over, mixed_bodies, new_store, run_daemon, small_plan
 
 _SHARD = frozenset({"model", "shard"})

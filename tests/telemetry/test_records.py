@@ -8,7 +8,6 @@ import math
 
 import pytest
 
-from connectors.local.memory import MemoryLog, MemorySink
 from oracle.accounting.ledger import ShardStarted, ShardStopped
 from oracle.codec.rejections import Reason
 from oracle.errors import BusError, LogDivergedError, SourceError, StorageError
@@ -17,6 +16,7 @@ from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import BOUNDS, ShardTelemetry, State, Timing, Work
 from oracle.telemetry.registry import Registry
+from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.shards import (
     daemon_over,
     deliveries_of,

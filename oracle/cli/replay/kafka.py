@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from connectors.base import Committed
-from connectors.kafka.place import committed_offset
+from connectors.kafka.committed_offset import committed_offset
 from connectors.kafka.ranges import KafkaRange
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import describe

@@ -12,8 +12,14 @@ import pytest
 import yaml
 from msgspec import NODEFAULT
 
-from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
-from connectors.kafka.replies import content_type, dead_letter, kept_headers, reply_headers, reply_topic, undelivered
+from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Reply
+from connectors.kafka.reply_headers import (
+    content_type,
+    dead_letter,
+    kept_headers,
+    reply_headers,
+    reply_topic,
+)
 from oracle.accounting import ledger
 from oracle.codec.arrow.messages import ArrowQueries
 from oracle.codec.batches import BatchCodec
@@ -180,21 +186,19 @@ def test_reasons_are_those_of_the_code():
 
 
 @pytest.mark.parametrize("bodies", [False, True])
-def test_dead_letters_are_what_the_connector_writes(bodies):
-    """Both forms of a dead letter are those of the connector."""
-    example = _examples("DeadLetter")["with-the-body" if bodies else "note"]
-    reply = Reply(b"", rejected=Rejected(Reason.MALFORMED, 42, b"{"))
-    assert msgspec.json.decode(dead_letter(reply, "vfr.queries", 0, bodies=bodies)) == example["payload"]
-    assert set(_SCHEMAS["deadLetter"]["properties"]) == {*_SCHEMAS["deadLetter"]["required"], "body"}
-
-
-@pytest.mark.parametrize("bodies", [False, True])
-def test_notes_on_answers_that_were_given_up_are_what_the_connector_writes(bodies):
-    """Both forms are those of the connector."""
-    example = _examples("Undelivered")["with-the-body" if bodies else "note"]
-    note = undelivered(("vfr.queries", 0, 41), b"{", "vfr.replies-a", bodies=bodies)
+@pytest.mark.parametrize(
+    ("message", "schema", "reason", "more"),
+    [
+        ("DeadLetter", "deadLetter", Reason.MALFORMED, {}),
+        ("Undelivered", "undelivered", "undelivered", {"reply_topic": "vfr.replies-a"}),
+    ],
+)
+def test_dead_letters_are_what_the_connector_writes(message, schema, reason, more, bodies):
+    """Notes on rejected messages and on answers that were given up, with the message and without."""
+    example = _examples(message)["with-the-body" if bodies else "note"]
+    note = dead_letter(reason, ("vfr.queries", 0, 41), b"{", bodies=bodies, **more)
     assert msgspec.json.decode(note) == example["payload"]
-    assert set(_SCHEMAS["undelivered"]["properties"]) == {*_SCHEMAS["undelivered"]["required"], "body"}
+    assert set(_SCHEMAS[schema]["properties"]) == {*_SCHEMAS[schema]["required"], "body"}
 
 
 def test_ledger_kinds_are_those_of_the_code():

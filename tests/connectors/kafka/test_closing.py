@@ -27,7 +27,7 @@ async def left_by(broker, settings):
     """Return what still runs a while after all was closed that was open when the broker was killed."""
     before = asyncio.all_tasks()
     sources = [KafkaSource(settings, partition) for partition in range(_SOURCES)]
-    sink = KafkaSink(settings, 0, sources[0])
+    sink = KafkaSink(settings, 0, sources[0].progress)
     await opened(sink)
     for source in sources:
         await source.open(None)

@@ -5,7 +5,7 @@ import shutil
 import msgspec
 import pytest
 
-from connectors.kafka.position import Witness
+from connectors.kafka.offset_metadata import OffsetMetadata
 from oracle.errors import InputError
 from tests.support.folders import make_state, perpetua
 from tests.support.kafka import wait_until
@@ -42,7 +42,7 @@ def _marks(model, colour):
 def _begun(model, colour):
     """Return the offset that is committed as a model's beginning; None if nothing is."""
     marks = _marks(model, colour)
-    return Witness.unpack(marks[-1]).begun if marks else None
+    return OffsetMetadata.unpack(marks[-1]).begun if marks else None
 
 
 def _answers(model, colour, contents):

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from connectors.kafka.place import committed_offset
+from connectors.kafka.committed_offset import committed_offset
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, LogDivergedError
 from tests.support.kafka import wait_until

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source import KafkaSource
 from oracle.config.daemon import load_config
 from oracle.errors import InputError, SourceError
@@ -22,9 +21,7 @@ def uneven(broker, request, tmp_path):
     for partition, (first, last) in enumerate(((50, 60), (2, 5))):
         model.ask(bodies(last), partition=partition)
         model.delete_records(first, partition=partition)
-    return KafkaSettings(
-        servers=(broker.servers,), topic=model.queries, answers=model.answers, group=model.group, model="m"
-    )
+    return model.settings
 
 
 def begun(settings, partition):
@@ -34,7 +31,7 @@ def begun(settings, partition):
         source = KafkaSource(settings, partition)
         try:
             await source.open(None)
-            return await source.reached()
+            return source.progress.reached
         finally:
             await source.close()
 

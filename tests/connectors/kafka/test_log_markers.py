@@ -4,8 +4,7 @@ import itertools
 import operator
 import time
 
-from connectors.kafka.position import Witness
-from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.offset_metadata import OffsetMetadata
 from connectors.kafka.source import KafkaSource
 from oracle.errors import LogDivergedError, SourceError
 from tests.connectors.kafka.test_log_changes import commit_offset, committed, recreate, refused
@@ -17,7 +16,7 @@ _ASKED = 5
 
 def _looked(model):
     found = committed(model)
-    return Witness.unpack(found.metadata).looked if found.offset >= 0 else 0
+    return OffsetMetadata.unpack(found.metadata).looked if found.offset >= 0 else 0
 
 
 def _ask_in_a_transaction(model, count=_ASKED, seed=1):
@@ -71,19 +70,16 @@ async def test_queries_fetched_but_not_answered_are_not_taken_for_nothing(model)
     """Of what was read, the first record behind a position ends what may be deleted; else it is all that was read."""
     _ask_in_a_transaction(model, count=2)
     _ask_in_a_transaction(model, count=2, seed=2)
-    settings = KafkaSettings(
-        servers=(model.broker.servers,), topic=model.queries, answers=model.answers, group=model.group, model="m"
-    )
-    source = KafkaSource(settings, 0)
+    source = KafkaSource(model.settings, 0)
     await source.open(None)
     read = 0
     while read < 4:
         read += len(await source.fetch(1, 5.0))
-    while not await source.looked_behind(5):
+    while source.progress.reached < 6:
         await source.fetch(1, 1.0)
-    assert [await source.looked_behind(position) for position in (1, 2, 4, 5)] == [0, 3, 0, 6]
-    assert source.timestamp_before(5) > 0
-    assert await source.looked_behind(5) == 6
+    taken = [source.progress.take(position, b"") for position in (1, 2, 4, 5, 5)]
+    assert [one.looked for one in taken] == [0, 3, 0, 6, 6]
+    assert taken[-1].timestamp > 0
     await source.close()
 
 

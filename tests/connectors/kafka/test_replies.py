@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source import KafkaSource
 from oracle.accounting.ledger import PhaseStarted, ShardStarted, ShardStopped, SideRearmed, decode
 from oracle.codec.rejections import Reason
@@ -204,10 +203,9 @@ def _mutants(count):
         yield sealed(data)
 
 
-async def _offsets(servers, topic, count):
+async def _offsets(model, count):
     """Return the offsets of so many records, as a shard's consumer reads them, and of what comes behind."""
-    settings = KafkaSettings(servers=(servers,), topic=topic, answers="answers", group="g", model="m")
-    source, found = KafkaSource(settings, 0), list[int]()
+    source, found = KafkaSource(model.settings, 0), list[int]()
     await source.open(None)
     try:
         while (part := await source.fetch(1000, 1.0)) or len(found) < count:
@@ -221,7 +219,7 @@ def test_whatever_a_broker_takes_is_read(model):
     """Of batches with a few bytes changed, those that the broker takes are read, every record at its offset."""
     taken = _write_raw(model, _mutants(400))
     assert 100 < taken < 300
-    assert asyncio.run(_offsets(model.broker.servers, model.queries, 3 * taken)) == list(range(3 * taken))
+    assert asyncio.run(_offsets(model, 3 * taken)) == list(range(3 * taken))
 
 
 def _write(model, topic, key, value):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.base import ARROW_STREAM, JSON, Rejected, Reply
-from connectors.kafka.replies import content_type, dead_letter, kept_headers, reply_headers, reply_topic
+from connectors.base import ARROW_STREAM, JSON, Reply
+from connectors.kafka.reply_headers import content_type, dead_letter, kept_headers, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.topics import TopicFacts, problems
 from oracle.codec.rejections import Reason
@@ -78,24 +78,17 @@ def test_content_types(declared, meant):
 @given(st.sampled_from(sorted(Reason)), st.integers(1, 2**62), st.binary(max_size=200), st.booleans())
 def test_dead_letters_hold_reason_place_and_size(reason, position, body, bodies):
     """A dead letter says where the message is, how long and why it was rejected; the message only if it may."""
-    reply = Reply(b"{}", rejected=Rejected(reason, position, body))
-    note = msgspec.json.decode(dead_letter(reply, "queries", 3, bodies=bodies))
+    note = msgspec.json.decode(dead_letter(reason, ("queries", 3, position), body, bodies=bodies))
     expected = {
         "reason": str(reason),
         "topic": "queries",
         "partition": 3,
-        "offset": position - 1,
+        "offset": position,
         "size": len(body),
     }
     if bodies:
         expected["body"] = base64.b64encode(body).decode()
     assert note == expected
-
-
-def test_dead_letter_of_an_answer_is_an_error():
-    """What was answered has no dead letter."""
-    with pytest.raises(ValueError, match="not rejected"):
-        dead_letter(Reply(b"{}"), "queries", 0, bodies=True)
 
 
 # Names of headers that are no UTF-8

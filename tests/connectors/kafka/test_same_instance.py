@@ -1,6 +1,7 @@
 """Two daemons under one `source.instance`: the group has one place for both."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,8 @@ async def test_a_poll_within_the_rebalance_does_not_hide_it():
     )
     membership = KafkaMembership(settings, 1, lambda _partitions: None, nothing)
     replaced = asyncio.get_running_loop().create_future()
-    poll = asyncio.create_task(membership._poll(Rebalancing(), replaced))
+    consumer: Any = Rebalancing()
+    poll = asyncio.create_task(membership._poll(consumer, replaced))
     await asyncio.sleep(0)
     replaced.set_result(None)
     with pytest.raises(RefusedError, match=r"another process has joined as source\.instance = 'one'"):

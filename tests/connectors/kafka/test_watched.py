@@ -11,7 +11,6 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.base import Commit, Delivery, Lag, Reply
-from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from oracle.errors import BusError
@@ -26,11 +25,8 @@ _WEB = "[web]\nport = 0\nready_lag_seconds = 5\n"
 
 def _pair(model):
     """Return the model's source and sink, as the daemon has them, with a clock an hour ahead."""
-    settings = KafkaSettings(
-        servers=(model.broker.servers,), topic=model.queries, answers=model.answers, group=model.group, model="m"
-    )
-    source = KafkaSource(settings, 0, clock=lambda: time.time() + 3600)
-    return source, KafkaSink(settings, 0, source)
+    source = KafkaSource(model.settings, 0, clock=lambda: time.time() + 3600)
+    return source, KafkaSink(model.settings, 0, source.progress)
 
 
 async def _open(sink):
@@ -70,13 +66,13 @@ async def test_lag_is_what_is_not_committed(broker, request, tmp_path):
     assert lag.records == 5
     assert 3600 <= (lag.seconds or 0) < 7200
     seen = []
-    real = sink._source.looked_behind
+    real = sink._transaction
 
-    async def looking(position):
+    async def looking(*arguments):
         seen.append(source.lag())
-        return await real(position)
+        await real(*arguments)
 
-    sink._source.looked_behind = looking
+    sink._transaction = looking
     for delivery, left in zip(deliveries, (4, 3, 2), strict=True):
         await sink.commit(Commit([Reply(b"{}")], [], delivery.position, b"m"))
         assert seen[-1].records == left + 1  # while it was under way

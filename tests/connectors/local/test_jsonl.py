@@ -308,10 +308,8 @@ class TestJsonlSink(FileSinkSuite):
             await self.make(tmp_path / "a").open()
         path.touch(0o600)
         os.truncate(path, length)
-        sink = self.make(tmp_path / "a")
-        await sink.open()
-        await sink.commit(json_commits(3)[2])
-        await sink.close()
+        async with self.opened(tmp_path / "a") as sink:
+            await sink.commit(json_commits(3)[2])
         assert path.stat().st_size > length
 
     async def test_damaged_record_is_an_error(self, tmp_path):
@@ -330,25 +328,21 @@ class TestJsonlSink(FileSinkSuite):
 
     async def test_second_sink_is_refused(self, tmp_path):
         """Two sinks on one file would cut each other's lines."""
-        sink = self.make(tmp_path)
-        await sink.open()
-        with pytest.raises(StorageError, match="another process"):
-            await self.make(tmp_path).open()
-        await sink.close()
+        async with self.opened(tmp_path):
+            with pytest.raises(StorageError, match="another process"):
+                await self.make(tmp_path).open()
 
     async def test_line_breaks_and_other_types_are_refused(self, tmp_path):
         """A reply that is not one JSON line would shift every line behind it."""
-        sink = self.make(tmp_path)
-        await sink.open()
-        before = self.content(tmp_path)
-        for reply in (Reply(b"1\n2"), Reply(b"\n"), Reply(b"arrow", ARROW_STREAM)):
-            with pytest.raises(InputError) as caught:
-                await sink.commit(Commit([reply], [], 1, b""))
-            assert "1\\n2" not in str(caught.value)
-        with pytest.raises(InputError):
-            await sink.commit(Commit([], [b"1\n2"], 1, b""))
-        assert self.content(tmp_path) == before
-        await sink.close()
+        async with self.opened(tmp_path) as sink:
+            before = self.content(tmp_path)
+            for reply in (Reply(b"1\n2"), Reply(b"\n"), Reply(b"arrow", ARROW_STREAM)):
+                with pytest.raises(InputError) as caught:
+                    await sink.commit(Commit([reply], [], 1, b""))
+                assert "1\\n2" not in str(caught.value)
+            with pytest.raises(InputError):
+                await sink.commit(Commit([], [b"1\n2"], 1, b""))
+            assert self.content(tmp_path) == before
 
     def test_paths_must_differ(self, tmp_path):
         """One file cannot be output and ledger at once."""
@@ -362,16 +356,14 @@ class TestJsonlSink(FileSinkSuite):
         big = commits[1]._replace(replies=[Reply(b"1" * 100)] * 5000)
         with full_disk(tmp_path / "disk", mount=mount) as (folder, fill):
             (folder / "a").mkdir()
-            sink = self.make(folder / "a")
-            await sink.open()
-            await sink.commit(commits[0])
-            before = self.content(folder / "a")
-            with fill(), pytest.raises(StorageError, match=r"No space left|File too large"):
-                await sink.commit(big)
-            assert self.content(folder / "a") == before
-            await sink.commit(commits[1])
-            after = self.content(folder / "a")
-            await sink.close()
+            async with self.opened(folder / "a") as sink:
+                await sink.commit(commits[0])
+                before = self.content(folder / "a")
+                with fill(), pytest.raises(StorageError, match=r"No space left|File too large"):
+                    await sink.commit(big)
+                assert self.content(folder / "a") == before
+                await sink.commit(commits[1])
+                after = self.content(folder / "a")
         assert after == await self.expected(tmp_path / "plain", commits)
 
     async def settle(self, folder):
@@ -383,11 +375,9 @@ class TestJsonlSink(FileSinkSuite):
 
     async def test_order_of_the_steps(self, tmp_path):
         """Data is synced before the record is written, and the record before and after it gets its name."""
-        sink = self.make(tmp_path)
-        await sink.open()
-        with Faults() as faults:
-            await sink.commit(json_commits(1, first=1)[0])
-        await sink.close()
+        async with self.opened(tmp_path) as sink:
+            with Faults() as faults:
+                await sink.commit(json_commits(1, first=1)[0])
         assert faults.calls == ["write"] * 3 + ["fsync"] * 3 + ["open", "write", "fsync", "replace", "fsync"]
 
     @pytest.mark.slow
@@ -433,16 +423,3 @@ class TestJsonlSink(FileSinkSuite):
             assert ledger == b"".join(b"%d\n" % number for number in range(50, end + 1, 50))
             assert dead == b"".join(b"%d\n" % number for number in range(0, end, 3))
         assert last > 0
-
-
-async def test_long_run_in_one_process(tmp_path):
-    """A source piped into a sink through many small commits gives the file back."""
-    (tmp_path / "in").write_bytes(b"".join(b"%d\n" % number for number in range(500)))
-    source, sink = JsonlSource(tmp_path / "in"), JsonlSink(tmp_path / "out")
-    await source.open(None)
-    await sink.open()
-    for delivery in await drain(source):
-        await sink.commit(Commit([Reply(delivery.body or b"")], [], delivery.position, b""))
-    await sink.close()
-    await source.close()
-    assert (tmp_path / "out").read_bytes() == (tmp_path / "in").read_bytes()

@@ -193,15 +193,13 @@ class ArrowSinkSuite(FileSinkSuite):
 
     async def test_damaged_reply_is_refused(self, tmp_path):
         """A reply that is not what its type says is refused, and nothing of its commit is written."""
-        sink = self.make(tmp_path)
-        await sink.open()
-        await sink.commit(arrow_commits()[0])
-        before = self.content(tmp_path)
-        with pytest.raises(InputError, match="Arrow stream"):
-            await sink.commit(Commit([arrow_reply(0), Reply(b"damaged", ARROW_STREAM)], [], 9, b""))
-        assert self.content(tmp_path) == before
-        await sink.commit(arrow_commits()[1])
-        await sink.close()
+        async with self.opened(tmp_path) as sink:
+            await sink.commit(arrow_commits()[0])
+            before = self.content(tmp_path)
+            with pytest.raises(InputError, match="Arrow stream"):
+                await sink.commit(Commit([arrow_reply(0), Reply(b"damaged", ARROW_STREAM)], [], 9, b""))
+            assert self.content(tmp_path) == before
+            await sink.commit(arrow_commits()[1])
 
     @pytest.mark.parametrize("mount", [True, False])
     async def test_full_disk(self, tmp_path, mount):
@@ -209,16 +207,14 @@ class ArrowSinkSuite(FileSinkSuite):
         commits = arrow_commits()
         with full_disk(tmp_path / "disk", mount=mount) as (folder, fill):
             (folder / "a").mkdir()
-            sink = self.make(folder / "a")
-            await sink.open()
-            await sink.commit(commits[0])
-            before = self.content(folder / "a")
-            with fill(), pytest.raises(StorageError, match=r"No space left|File too large"):
-                await sink.commit(commits[1]._replace(replies=[arrow_reply(0, 9000)]))
-            assert self.content(folder / "a") == before
-            await sink.commit(commits[1])
-            after = self.content(folder / "a")
-            await sink.close()
+            async with self.opened(folder / "a") as sink:
+                await sink.commit(commits[0])
+                before = self.content(folder / "a")
+                with fill(), pytest.raises(StorageError, match=r"No space left|File too large"):
+                    await sink.commit(commits[1]._replace(replies=[arrow_reply(0, 9000)]))
+                assert self.content(folder / "a") == before
+                await sink.commit(commits[1])
+                after = self.content(folder / "a")
         assert after == await self.expected(tmp_path / "plain", commits[:2])
 
 
@@ -275,10 +271,8 @@ class TestArrowStream(ArrowSinkSuite):
     async def test_file_is_a_stream(self, tmp_path):
         """The file reads as one Arrow stream after each commit, across reopens."""
         for number, commit in enumerate(arrow_commits(), 1):
-            sink = self.make(tmp_path)
-            await sink.open()
-            await sink.commit(commit)
-            await sink.close()
+            async with self.opened(tmp_path) as sink:
+                await sink.commit(commit)
             with pa.OSFile(str(tmp_path / self.name)) as file:
                 assert pa.ipc.open_stream(file).read_all().num_rows == 12 * number
 
@@ -289,17 +283,13 @@ class TestArrowStream(ArrowSinkSuite):
         with pa.ipc.new_stream(buffer, table.schema) as writer:
             writer.write_table(table)
         other = Commit([Reply(bytes(buffer.getvalue()), ARROW_STREAM)], [], 9, b"")
-        sink = self.make(tmp_path)
-        await sink.open()
-        await sink.commit(arrow_commits()[0])
-        with pytest.raises(InputError, match="schema"):
-            await sink.commit(other)
-        await sink.close()
-        sink = self.make(tmp_path)
-        await sink.open()
-        with pytest.raises(InputError, match="schema"):
-            await sink.commit(other)
-        await sink.close()
+        async with self.opened(tmp_path) as sink:
+            await sink.commit(arrow_commits()[0])
+            with pytest.raises(InputError, match="schema"):
+                await sink.commit(other)
+        async with self.opened(tmp_path) as sink:
+            with pytest.raises(InputError, match="schema"):
+                await sink.commit(other)
 
 
 async def test_source_to_sink(tmp_path):
@@ -317,7 +307,7 @@ async def test_source_to_sink(tmp_path):
 def test_other_connectors_do_not_import_pyarrow():
     """Importing the line connectors is quick."""
     code = (
-        "import sys, connectors.local.jsonl, connectors.local.memory, connectors.local.stdio\n"
+        "import sys, connectors.local.jsonl, connectors.local.stdio\n"
         "assert not {'pyarrow', 'numpy', 'oracle.predictors', 'oracle.planning'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

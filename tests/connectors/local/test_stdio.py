@@ -126,6 +126,9 @@ async def test_replies_are_lines_on_the_stream(tmp_path):
         assert stream.getvalue().endswith(b"\n".join(bodies) + b"\n")
     await sink.close()
     assert stream.getvalue().count(b"\n") == 6
+    assert await sink.open() is not None
+    assert sink.in_doubt is None
+    await sink.close()
 
 
 async def test_what_leaves_is_in_doubt_from_its_first_byte(tmp_path):

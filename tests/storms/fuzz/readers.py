@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
-from connectors.kafka.bad_records import TolerantRecords
+from connectors.kafka.record_batches import FetchedBatches
 from connectors.local.commitfile import CommitRecord, DurableCommitFile
 from oracle.cli.models import read_model
 from oracle.codec.batches import BatchCodec
@@ -339,12 +339,11 @@ def _try_records(rng: random.Random, _folder: Path) -> str:
         data = bytearray(sealed(data))
 
     def read() -> str:
-        records = TolerantRecords(bytes(data))
+        records = FetchedBatches(bytes(data))
         while records.has_next():
             one = records.next_batch()
             if one.validate_crc():
-                found = [(part.offset, part.timestamp, part.key, part.value) for part in one]
-                _same(all(-_WORDS <= time < _WORDS for _, time, _, _ in found))
+                _same(all(-_WORDS <= part.timestamp < _WORDS for found in one for part in found.records))
         return "accepted"
 
     return _guarded(read, (KafkaError,), bytes(data))

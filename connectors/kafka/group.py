@@ -1,24 +1,32 @@
-"""Who is in the consumer group."""
+"""What the coordinator of a consumer group says: who is in the group."""
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
-from aiokafka import errors
+from aiokafka import AIOKafkaClient, errors
 from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from connectors.kafka.client import CLIENT_ID, admin
-from connectors.kafka.deadlines import until_there
-from connectors.kafka.errors import translated
+from connectors.kafka.internals import connections
 from connectors.kafka.settings import KafkaSettings
+from connectors.retry import Backoff, retry
 
-__all__ = ["Member", "listed", "members", "strangers"]
+__all__ = ["Member", "foreign_members", "listed", "members", "until_coordinated"]
+
+_Answer = TypeVar("_Answer")
 
 _LONGEST: Final = 100
 """Letters of a client's own name that are shown."""
 
 _GROUP: Final = 0
 """The kind of coordinator that keeps groups."""
+
+_NOT_YET: Final = (
+    errors.GroupCoordinatorNotAvailableError,
+    errors.GroupLoadInProgressError,
+    errors.NotCoordinatorForGroupError,
+)
 
 
 class Member(NamedTuple):
@@ -33,6 +41,15 @@ class Member(NamedTuple):
     host: str
 
 
+async def until_coordinated(ask: Callable[[], Awaitable[_Answer]], seconds: float) -> _Answer:
+    """Ask until there is a coordinator that answers: a new cluster makes its own topics when it is first asked.
+
+    Raises:
+        KafkaError: Any error of the client's, also that there is no coordinator after so many seconds.
+    """
+    return await retry(ask, _NOT_YET, seconds=seconds, backoff=Backoff(0.1, 1.0))
+
+
 async def members(settings: KafkaSettings) -> Sequence[Member]:
     """Return the group's members, ours too.
 
@@ -40,9 +57,8 @@ async def members(settings: KafkaSettings) -> Sequence[Member]:
         RefusedError: The brokers do not let us look.
         BusError: The brokers do not answer.
     """
-    async with admin(settings) as client:
-        with translated(f"group {settings.group}"):
-            return await until_there(lambda: _ask(client._client, settings.group), settings.request_seconds)  # noqa: SLF001
+    async with admin(settings, f"group {settings.group}") as client:
+        return await until_coordinated(lambda: _ask(connections(client), settings.group), settings.request_seconds)
 
 
 def listed(found: Sequence[Member]) -> str:
@@ -50,12 +66,8 @@ def listed(found: Sequence[Member]) -> str:
     return ", ".join(f"{client[:_LONGEST]!r} at {host.lstrip('/')}" for client, host in sorted(set(found)))
 
 
-async def strangers(client: Any, settings: KafkaSettings) -> str | None:  # noqa: ANN401 -- no types
+async def foreign_members(client: AIOKafkaClient, settings: KafkaSettings) -> str | None:
     """Return who is in the group and does not call itself Perpetua, in words; None if nobody is.
-
-    Args:
-        client: The client's own, below its consumer.
-        settings: Names the group.
 
     Raises:
         KafkaError: An error of the client's.
@@ -69,14 +81,14 @@ async def strangers(client: Any, settings: KafkaSettings) -> str | None:  # noqa
     )
 
 
-async def _ask(client: Any, group: str) -> list[Member]:  # noqa: ANN401 -- no types
+async def _ask(client: AIOKafkaClient, group: str) -> list[Member]:
     found = await client.send(client.get_random_node(), FindCoordinatorRequest(group, _GROUP))
-    _refuse(found.error_code)
+    _check(found.error_code)
     (described,) = (await client.send(found.coordinator_id, DescribeGroupsRequest([group]))).to_object()["groups"]
-    _refuse(described["error_code"])
+    _check(described["error_code"])
     return [Member(member["client_id"], member["client_host"]) for member in described["members"]]
 
 
-def _refuse(code: int) -> None:
+def _check(code: int) -> None:
     if code:
         raise errors.for_code(code)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from oracle.errors import StateError
 
-__all__ = ["Seal", "Witness"]
+__all__ = ["OffsetMetadata", "Seal"]
 
 _VERSION: Final = "perpetua1"
 _SEALED: Final = "hmac:"
@@ -19,7 +19,7 @@ _WORDS: Final = (3, 4, 5)
 """How many there are without a seal."""
 
 
-class Witness(NamedTuple):
+class OffsetMetadata(NamedTuple):
     """The metadata of an offset commit: text of some 100 characters; brokers keep up to 4,096.
 
     Attributes:
@@ -39,11 +39,11 @@ class Witness(NamedTuple):
     def pack(self) -> str:
         """Return it as text, not sealed.
 
-        >>> Witness(b"mark", 17).pack()
+        >>> OffsetMetadata(b"mark", 17).pack()
         'perpetua1 17 bWFyaw=='
-        >>> Witness(b"mark", 17, 6).pack()
+        >>> OffsetMetadata(b"mark", 17, 6).pack()
         'perpetua1 17 bWFyaw== 6'
-        >>> Witness(b"mark", 17, begun=5).pack()
+        >>> OffsetMetadata(b"mark", 17, begun=5).pack()
         'perpetua1 17 bWFyaw== 0 5'
         """
         looked = f" {self.looked}" if self.looked or self.begun is not None else ""
@@ -51,7 +51,7 @@ class Witness(NamedTuple):
         return f"{_VERSION} {self.timestamp} {base64.b64encode(self.mark).decode()}{looked}{begun}"
 
     @classmethod
-    def unpack(cls, text: str) -> "Witness":
+    def unpack(cls, text: str) -> "OffsetMetadata":
         """Read it; whether a seal is good is not looked at.
 
         Raises:

@@ -128,11 +128,11 @@ class MemorySource:
 
     @property
     def exhausted(self) -> bool:
-        """See `connectors.base.Source.exhausted`."""
+        """See `Source`."""
         return not self.log.live and self._next is not None and self._next == len(self.log.items)
 
     async def open(self, position: int | None) -> None:
-        """See `connectors.base.Source.open`; `position` must be 0 or some delivery's."""
+        """See `Source`; `position` must be 0 or some delivery's."""
         if not position:
             self._next = 0
             return
@@ -142,7 +142,7 @@ class MemorySource:
         self._next = places[position] + 1
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
-        """See `connectors.base.Source.fetch`.
+        """See `Source`.
 
         Raises:
             CrashError: The next item is an `Abort` that has not crashed any run yet.
@@ -151,7 +151,7 @@ class MemorySource:
         if self._next is None:
             raise SourceError("memory source: fetch before open")
         event = asyncio.Event()
-        self.log._waiting.add(event)  # noqa: SLF001  # the log and its source are one thing in two objects
+        self.log._waiting.add(event)  # the log and its source are one thing in two objects
         try:
             async with asyncio.timeout(wait):
                 while self._at_end() and self.log.live:
@@ -160,11 +160,11 @@ class MemorySource:
         except TimeoutError:
             return []
         finally:
-            self.log._waiting.discard(event)  # noqa: SLF001  # as above
+            self.log._waiting.discard(event)  # as above
         return self._take(limit)
 
     def lag(self) -> Lag | None:
-        """See `connectors.base.Source.lag`; deliveries have no age."""
+        """See `Source`; deliveries have no age."""
         if self._next is None:
             return None
         answered = self.log.committed.position if self.log.committed else 0
@@ -172,7 +172,7 @@ class MemorySource:
         return Lag(left, None if left else 0.0)
 
     async def close(self) -> None:
-        """See `connectors.base.Source.close`."""
+        """See `Source`."""
         self._next = None
 
     def _at_end(self) -> bool:
@@ -214,12 +214,12 @@ class MemorySink:
         return None
 
     async def open(self) -> Committed | None:
-        """See `connectors.base.Sink.open`."""
+        """See `Sink`."""
         self._opened = True
         return self.log.committed
 
     async def commit(self, commit: Commit) -> None:
-        """See `connectors.base.Sink.commit`.
+        """See `Sink`.
 
         Raises:
             InputError: The metadata is too long.
@@ -240,5 +240,5 @@ class MemorySink:
             raise CrashError("the test asked for a crash after this commit")
 
     async def close(self) -> None:
-        """See `connectors.base.Sink.close`."""
+        """See `Sink`."""
         self._opened = False

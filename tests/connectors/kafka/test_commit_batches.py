@@ -4,17 +4,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.base import Commit, Reply
-from connectors.kafka.outgoing import Outgoing
+from connectors.kafka.commit_batches import CommitBatches
 from connectors.kafka.settings import KafkaSettings
 
 _SETTINGS = KafkaSettings(servers=("b:9092",), topic="q", answers="a", group="g", model="m", dead_letter="d")
-_KINDS = st.sampled_from(["x/one", "x/other"])
-_REPLY = st.builds(Reply, st.binary(max_size=90), _KINDS, key=st.none() | st.binary(), rejected=st.none())
+_REPLY = st.builds(
+    Reply,
+    st.binary(max_size=90),
+    st.sampled_from(["x/one", "x/other"]),
+    key=st.none() | st.binary(),
+    rejected=st.none(),
+)
 
 
 def _batches(replies, room):
-    outgoing = Outgoing(_SETTINGS, 0, {"a": 1, "d": 1}, room)
-    return [batch for _, _, batch in outgoing.batches(Commit(replies, [], 1, b""), 1000, (), ())]
+    made = CommitBatches(_SETTINGS, 0, {"a": 1, "d": 1}, room)
+    return [batch for _, _, batch in made.batches(Commit(replies, [], 1, b""), 1000, (), ())]
 
 
 @given(replies=st.lists(_REPLY, min_size=1, max_size=60), room=st.integers(200, 2000))

@@ -5,17 +5,16 @@ from typing import NamedTuple
 from aiokafka import TopicPartition
 
 from connectors.kafka.client import admin
-from connectors.kafka.deadlines import until_there
-from connectors.kafka.errors import translated
+from connectors.kafka.group import until_coordinated
 from connectors.kafka.marks import Claim, marks_kept, newest_mark, seal_of
-from connectors.kafka.position import Seal, Witness
+from connectors.kafka.offset_metadata import OffsetMetadata, Seal
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StateError
 
-__all__ = ["Place", "committed_offset", "decide", "find_place", "group_offset", "names"]
+__all__ = ["CommittedOffset", "committed_offset", "decide", "find_committed", "group_offset", "partition_name"]
 
 
-class Place(NamedTuple):
+class CommittedOffset(NamedTuple):
     """What was found.
 
     Attributes:
@@ -29,23 +28,20 @@ class Place(NamedTuple):
     unmarked: str | None = None
 
     @property
-    def witness(self) -> Witness | None:
+    def metadata(self) -> OffsetMetadata | None:
         """What was committed with it."""
-        return None if self.committed is None else Witness.unpack(self.committed.text)
+        return None if self.committed is None else OffsetMetadata.unpack(self.committed.text)
 
 
-def names(settings: KafkaSettings, partition: int) -> str:
-    """Return what errors about a partition's place begin with."""
+def partition_name(settings: KafkaSettings, partition: int) -> str:
+    """Return what errors about a partition's offset begin with."""
     return f"group {settings.group}, topic {settings.topic}, partition {partition}"
 
 
-async def find_place(settings: KafkaSettings, partition: int, *, make: bool = False) -> Place:
-    """Read both and decide. Only after the partition's producer was started is it sure to be the newest.
+async def find_committed(settings: KafkaSettings, partition: int, *, make: bool = False) -> CommittedOffset:
+    """Read both and decide; it is sure to be the newest only after the partition's producer was started.
 
-    Args:
-        settings: The cluster, the group, the topic of marks.
-        partition: The partition's number.
-        make: Whether to make the topic of marks where it is missing.
+    `make` has the topic of marks made where it is missing.
 
     Raises:
         StateError: Neither is ours, or they contradict each other; the message says what to do.
@@ -57,23 +53,19 @@ async def find_place(settings: KafkaSettings, partition: int, *, make: bool = Fa
         if unmarked is None and not fresh:
             mark = await newest_mark(settings, partition, seal)  # first: of a shard in service the older one
     offset = await group_offset(settings, partition)
-    return decide(names(settings, partition), offset, mark, seal)._replace(unmarked=unmarked)
+    return decide(partition_name(settings, partition), offset, mark, seal)._replace(unmarked=unmarked)
 
 
-def decide(where: str, offset: Claim | None, mark: Claim | None, seal: Seal | None) -> Place:
+def decide(where: str, offset: Claim | None, mark: Claim | None, seal: Seal | None) -> CommittedOffset:
     """Return which claim counts. A mark is proof that a transaction of ours committed it; of an offset, its seal is.
 
-    Args:
-        where: Begins the messages.
-        offset: The group's.
-        mark: Our newest; None if there is none.
-        seal: None where nothing is sealed: then the offset's metadata is believed.
+    Without a seal, the offset's metadata is believed.
 
     Raises:
-        StateError: See `find_place`.
+        StateError: See `find_committed`.
     """
     if offset is None:
-        return Place(mark, None if mark is None else f"{where}: its offset is gone; {_goes_on(mark)}")
+        return CommittedOffset(mark, None if mark is None else f"{where}: its offset is gone; {_goes_on(mark)}")
     good = None if seal is None else seal.is_good(*offset)
     if good is False or not _is_ours(offset.text):
         if mark is None:
@@ -82,16 +74,18 @@ def decide(where: str, offset: Claim | None, mark: Claim | None, seal: Seal | No
                 "mark of ours to go on from. If the state has answered nothing yet, delete the group's offset; else "
                 "see `perpetua offsets show` and `perpetua offsets restore`. Use a group of its own for each model"
             )
-        return Place(mark, f"{where}: its offset {offset.position} was committed by somebody else; {_goes_on(mark)}")
+        return CommittedOffset(
+            mark, f"{where}: its offset {offset.position} was committed by somebody else; {_goes_on(mark)}"
+        )
     if mark is None:
-        return Place(offset)
-    same = Witness.unpack(offset.text).mark == Witness.unpack(mark.text).mark
+        return CommittedOffset(offset)
+    same = OffsetMetadata.unpack(offset.text).mark == OffsetMetadata.unpack(mark.text).mark
     if offset.position == mark.position and same:
-        return Place(offset if good else mark)
+        return CommittedOffset(offset if good else mark)
     if mark.position > offset.position:
-        return Place(mark, f"{where}: its offset was set back to {offset.position}; {_goes_on(mark)}")
+        return CommittedOffset(mark, f"{where}: its offset was set back to {offset.position}; {_goes_on(mark)}")
     if good and offset.position > mark.position:
-        return Place(offset)  # the marks were kept elsewhere meanwhile
+        return CommittedOffset(offset)  # the marks were kept elsewhere meanwhile
     raise StateError(
         f"{where}: its offset {offset.position} and our mark at offset {mark.position} contradict each other; say "
         "which counts: `perpetua offsets restore CONFIG --from mark`, or, if an older Perpetua has served meanwhile, "
@@ -105,21 +99,21 @@ def _goes_on(mark: Claim) -> str:
 
 def _is_ours(text: str) -> bool:
     try:
-        Witness.unpack(text)
+        OffsetMetadata.unpack(text)
     except StateError:
         return False
     return True
 
 
-async def committed_offset(settings: KafkaSettings, partition: int) -> tuple[int, Witness] | None:
+async def committed_offset(settings: KafkaSettings, partition: int) -> tuple[int, OffsetMetadata] | None:
     """Return where a partition was answered up to and what was committed with it; None if nothing was.
 
     Raises:
-        StateError: See `find_place`.
+        StateError: See `find_committed`.
         BusError: The brokers do not answer.
     """
-    place = await find_place(settings, partition)
-    return None if place.committed is None or place.witness is None else (place.committed.position, place.witness)
+    found = await find_committed(settings, partition)
+    return None if found.committed is None or found.metadata is None else (found.committed.position, found.metadata)
 
 
 async def group_offset(settings: KafkaSettings, partition: int) -> Claim | None:
@@ -129,11 +123,10 @@ async def group_offset(settings: KafkaSettings, partition: int) -> Claim | None:
         BusError: The brokers do not answer.
     """
     part = TopicPartition(settings.topic, partition)
-    async with admin(settings) as client:
-        with translated(f"group {settings.group}"):
-            found = await until_there(
-                lambda: client.list_consumer_group_offsets(settings.group, partitions=[part]), settings.request_seconds
-            )
+    async with admin(settings, f"group {settings.group}") as client:
+        found = await until_coordinated(
+            lambda: client.list_consumer_group_offsets(settings.group, partitions=[part]), settings.request_seconds
+        )
     offset = found.get(part)
     if offset is None:  # the client passes over the error of a coordinator that is still loading the group's offsets
         raise BusError(f"group {settings.group}: its offsets cannot be read yet")

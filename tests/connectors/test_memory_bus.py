@@ -3,9 +3,9 @@ import asyncio
 import pytest
 
 from connectors.base import Commit, Delivery
-from connectors.local.memory import Abort, CrashError, Failure, MemoryLog, MemorySink, MemorySource
 from oracle.errors import InputError, SourceError, StorageError
 from tests.connectors.suite import SinkSuite, SourceSuite, drain, json_commits
+from tests.support.memory_bus import Abort, CrashError, Failure, MemoryLog, MemorySink, MemorySource
 
 
 class TestMemorySource(SourceSuite):

@@ -1,17 +1,16 @@
 """What one commit writes: records, topic by topic, in the client's batches."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from connectors.base import JSON, Commit, Reply
 from connectors.columns import Replies
-from connectors.kafka.replies import dead_letter, reply_headers, reply_topic, undelivered
+from connectors.kafka.reply_headers import dead_letter, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StorageError
 
-__all__ = ["Outgoing", "named_topics"]
+__all__ = ["CommitBatches", "named_topics"]
 
 Asked = Sequence[tuple[int, bytes | None]]
 """Offset and value of the records that replies answer, one for each."""
@@ -20,12 +19,12 @@ _Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[byte
 """Topic, headers of all, keys, bodies."""
 
 
-class Outgoing:
+class CommitBatches:
     """Makes the batches of a partition's commits.
 
     Args:
         settings: The topics.
-        partition: The partition's number.
+        partition: That of the queries.
         counts: How many partitions each topic has.
         room: Most bytes of a batch for a topic, where that is less than for others.
     """
@@ -40,18 +39,18 @@ class Outgoing:
         self._where = f"answers of topic {settings.topic}, partition {partition}"
 
     def batches(
-        self, commit: Commit, now: int, withheld: Collection[str], asked: Asked
-    ) -> Iterable[tuple[str, int, Any]]:
+        self, commit: Commit, now: int, unavailable: Collection[str], asked: Asked
+    ) -> Iterable[tuple[str, int, BatchBuilder]]:
         """Yield (topic, partition, batch), each topic's in order.
 
         Args:
             commit: What to write.
             now: The records' time (ms).
-            withheld: Reply topics that nothing is written to; dead letters are, instead of those replies.
-            asked: What the replies answer; needed where something is withheld.
+            unavailable: Reply topics that nothing is written to; dead letters are, instead of those replies.
+            asked: What the replies answer; needed where something is unavailable.
         """
-        batches: dict[str, Any] = {}
-        for topic, headers, keys, bodies in self._runs(commit, now, withheld, asked):
+        batches: dict[str, BatchBuilder] = {}
+        for topic, headers, keys, bodies in self._runs(commit, now, unavailable, asked):
             batch = batches.get(topic)
             if batch is None:
                 batch = batches[topic] = self._new_batch(topic)
@@ -67,7 +66,7 @@ class Outgoing:
         for topic, batch in batches.items():
             yield topic, self.place(topic), batch
 
-    def _new_batch(self, topic: str) -> Any:  # noqa: ANN401 -- the client has no types
+    def _new_batch(self, topic: str) -> BatchBuilder:
         most = self._settings.batch_bytes
         return BatchBuilder(min(self._room.get(topic, most), most), 0, is_transactional=1)
 
@@ -78,7 +77,7 @@ class Outgoing:
             raise BusError(f"topic {topic}: it has no partition")
         return self._partition % count
 
-    def _runs(self, commit: Commit, now: int, withheld: Collection[str], asked: Asked) -> Iterable[_Run]:
+    def _runs(self, commit: Commit, now: int, unavailable: Collection[str], asked: Asked) -> Iterable[_Run]:
         """Yield records in runs of one topic and the same headers: most answers differ in their bodies only."""
         settings, plain = self._settings, [("content-type", JSON.encode())]
         same = _same_run(commit.replies)
@@ -96,12 +95,15 @@ class Outgoing:
                 run = []
             topic = reply_topic(headers, settings.reply_topics, settings.answers)
             noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
-            if topic not in withheld:
+            if topic not in unavailable:
                 yield topic, reply_headers(reply), [key], [body]
             elif settings.dead_letter is not None:
-                yield settings.dead_letter, plain, [noted], [self._undelivered(topic, *asked[number])]
+                offset, query = asked[number]
+                note = self._note("undelivered", offset, query or b"", reply_topic=topic)
+                yield settings.dead_letter, plain, [noted], [note]
             if rejected is not None and settings.dead_letter is not None:
-                yield settings.dead_letter, plain, [noted], [self._note(reply)]
+                note = self._note(rejected.reason, rejected.position - 1, rejected.body)
+                yield settings.dead_letter, plain, [noted], [note]
         if run:
             yield settings.answers, plain, *_columns(run)
         if settings.ledger is not None and commit.ledger:
@@ -112,18 +114,14 @@ class Outgoing:
             keys = [f"{place}-{number}".encode() for number in range(len(commit.ledger))]
             yield settings.ledger, about, keys, commit.ledger
 
-    def _note(self, reply: Reply) -> bytes:
+    def _note(self, reason: str, offset: int, body: bytes, **more: str) -> bytes:
         settings = self._settings
-        return dead_letter(reply, settings.topic, self._partition, bodies=settings.dead_letter_bodies)
-
-    def _undelivered(self, reply_to: str, offset: int, value: bytes | None) -> bytes:
-        settings = self._settings
-        place = (settings.topic, self._partition, offset)
-        return undelivered(place, value or b"", reply_to, bodies=settings.dead_letter_bodies)
+        query = (settings.topic, self._partition, offset)
+        return dead_letter(reason, query, body, bodies=settings.dead_letter_bodies, **more)
 
 
 def _fill(
-    batch: Any,  # noqa: ANN401 -- the client has no types
+    batch: BatchBuilder,
     records: Iterable[tuple[bytes | None, bytes]],
     timestamp: int,
     headers: list[tuple[str, bytes]],
@@ -133,7 +131,7 @@ def _fill(
     for key, value in records:
         if batch.append(timestamp=timestamp, key=key, value=value, headers=headers) is None:
             break
-    return int(batch.record_count() - first)
+    return batch.record_count() - first
 
 
 def named_topics(replies: Sequence[Reply], settings: KafkaSettings) -> dict[str, int]:

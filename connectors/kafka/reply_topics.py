@@ -10,17 +10,19 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from connectors.kafka.metadata import WRITE, TopicLook, look, numbers
+from aiokafka import AIOKafkaClient
+
+from connectors.kafka.metadata import WRITE, TopicLook, configs, look
 from connectors.kafka.settings import KafkaSettings
 
-__all__ = ["Withheld"]
+__all__ = ["ReplyTopics"]
 
 _GOOD_SECONDS: Final = 1.0
 """For so long a topic is believed to be there still."""
 
-_PATIENCE: Final = 3.0
+_APPEAR_SECONDS: Final = 3.0
 """Seconds that a topic may take to appear: brokers do not learn of a new one all at once."""
 
 _MAX_BYTES: Final = "max.message.bytes"
@@ -33,22 +35,15 @@ _LONGEST_SECONDS: Final = 3600.0
 
 
 @dataclass(slots=True)
-class _Spoilt:
-    """A topic that spoilt a transaction."""
+class _Suspension:
+    """Of a topic that spoilt a transaction: until when, and for how long."""
 
     until: float
     seconds: float
-    reason: str
 
 
 def _lacks(found: TopicLook, number: int, set_to: Mapping[str, int]) -> str | None:
-    """Return why a topic cannot be written to, None if it can as far as can be seen.
-
-    Args:
-        found: What a broker says of it.
-        number: The query partition's.
-        set_to: Its settings, as far as they are known.
-    """
+    """Return why the topic of query partition `number` cannot be written to, None if it can as far as can be seen."""
     if not found.there or (not found.leaders and found.operations):
         return "there is none"
     if not found.allows(WRITE):
@@ -63,119 +58,94 @@ def _lacks(found: TopicLook, number: int, set_to: Mapping[str, int]) -> str | No
     return None
 
 
-class Withheld:
+class ReplyTopics:
     """What is known of the reply topics of a partition.
 
     Args:
         settings: The allow-list, and which of it is unfit.
         partition: The partition's number.
         tell: Called with why, once for each topic that is found to take nothing.
-        clock: Seconds, monotone.
+
+    Attributes:
+        partitions: How many each topic has that was found good.
+        batch_bytes: Most bytes of a batch for each of them, where its topic says.
     """
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        partition: int,
-        tell: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, partition: int, tell: Callable[[str], None]) -> None:
         self._settings = settings
         self._partition = partition
         self._tell = tell
-        self._clock = clock
-        self._counts: dict[str, int] = {}
-        self._room: dict[str, int] = {}
+        self.partitions: dict[str, int] = {}
+        self.batch_bytes: dict[str, int] = {}
         self._looked: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
-        self._spoilt: dict[str, _Spoilt] = {}
+        self._suspended: dict[str, _Suspension] = {}
 
-    @property
-    def room(self) -> Mapping[str, int]:
-        """How many bytes a batch for each of them may have."""
-        return self._room
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How many partitions each topic has that was found good."""
-        return self._counts
-
-    async def of(self, client: Any, topics: Collection[str]) -> frozenset[str]:  # noqa: ANN401 -- no types
+    async def unavailable(self, client: AIOKafkaClient, topics: Collection[str]) -> frozenset[str]:
         """Return which of some reply topics take nothing now.
-
-        Args:
-            client: The client's own, below its producer.
-            topics: Their names.
 
         Raises:
             KafkaError: The brokers do not say.
         """
-        now = self._clock()
+        now = time.monotonic()
         out = {name for name in topics if name in self._settings.unfit}
-        out |= {name for name, spoilt in self._spoilt.items() if name in topics and now < spoilt.until}
+        out |= {name for name, one in self._suspended.items() if name in topics and now < one.until}
         for name in sorted(out & self._settings.unfit.keys()):
             self._note(name, self._settings.unfit[name])
         asked = [name for name in topics if name not in out and now - self._looked.get(name, -1e9) >= _GOOD_SECONDS]
         return frozenset(out | await self._missing(client, asked))
 
-    async def _missing(self, client: Any, topics: Collection[str]) -> set[str]:  # noqa: ANN401 -- no types
+    async def _missing(self, client: AIOKafkaClient, topics: Collection[str]) -> set[str]:
         """Look, and again for a while where a topic is newly missing; return those that are."""
-        end = self._clock() + _PATIENCE
+        end = time.monotonic() + _APPEAR_SECONDS
         while True:
             missing = await self._look(client, topics)
-            if not missing.keys() - self._reasons.keys() or self._clock() > end:
+            if not missing.keys() - self._reasons.keys() or time.monotonic() > end:
                 break
             await asyncio.sleep(_PAUSE)
         for name, reason in missing.items():
             self._note(name, reason)
         for name in topics:
-            if name not in missing and name not in self._spoilt:
+            if name not in missing and name not in self._suspended:
                 self._reasons.pop(name, None)  # it is back
         return set(missing)
 
-    async def _look(self, client: Any, topics: Collection[str]) -> dict[str, str]:  # noqa: ANN401 -- no types
+    async def _look(self, client: AIOKafkaClient, topics: Collection[str]) -> dict[str, str]:
         if not topics:
             return {}
         missing = {}
-        set_to = await numbers(client, sorted(topics), (_MAX_BYTES, _IN_SYNC))
+        texts = await configs(client, sorted(topics), (_MAX_BYTES, _IN_SYNC))
+        set_to = {name: {key: int(value) for key, value in found.items()} for name, found in texts.items()}
         for name, found in (await look(client, sorted(topics))).items():
             reason = _lacks(found, self._partition, set_to.get(name, {}))
             if reason is None:
-                self._counts[name] = len(found.leaders)
-                self._looked[name] = self._clock()
+                self.partitions[name] = len(found.leaders)
+                self._looked[name] = time.monotonic()
                 if _MAX_BYTES in set_to.get(name, {}):
-                    self._room[name] = set_to[name][_MAX_BYTES]
+                    self.batch_bytes[name] = set_to[name][_MAX_BYTES]
             else:
                 missing[name] = reason
         return missing
 
-    async def blame(
-        self,
-        client: Any,  # noqa: ANN401 -- no types
-        topics: Collection[str],
-        failed: Mapping[str, str],
-    ) -> bool:
-        """Find out which reply topics spoilt a transaction, and pass them over for a while; return whether any did.
+    async def suspend(self, client: AIOKafkaClient, topics: Collection[str], failed: Mapping[str, str]) -> bool:
+        """Find out which of the reply topics written to spoilt a transaction, and pass them over for a while.
 
-        Args:
-            client: The client's own, below its producer.
-            topics: Those that it wrote to.
-            failed: Those that are known to have failed where our own topics have not, and how.
+        `failed` says how those failed that are known to have, where our own topics have not. Return whether any did.
         """
         self._looked.clear()
         found = {**failed, **await self._look(client, topics)}
         for name, reason in found.items():
-            before = self._spoilt.get(name)
+            before = self._suspended.get(name)
             seconds = _FIRST_SECONDS if before is None else min(2 * before.seconds, _LONGEST_SECONDS)
             if name in failed:
-                self._spoilt[name] = _Spoilt(self._clock() + seconds, seconds, reason)
+                self._suspended[name] = _Suspension(time.monotonic() + seconds, seconds)
             self._note(name, reason)
         return bool(found)
 
-    def forgive(self, topics: Collection[str]) -> None:
-        """A transaction with these topics was committed."""
-        for name in self._spoilt.keys() & set(topics):
-            del self._spoilt[name]
+    def resume(self, topics: Collection[str]) -> None:
+        """Take note that a transaction with these topics was committed."""
+        for name in self._suspended.keys() & set(topics):
+            del self._suspended[name]
             self._reasons.pop(name, None)
 
     def _note(self, name: str, reason: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from connectors.base import JSON, Reply
 
-__all__ = ["REPLY_TOPIC", "content_type", "dead_letter", "kept_headers", "reply_headers", "reply_topic", "undelivered"]
+__all__ = ["REPLY_TOPIC", "content_type", "dead_letter", "kept_headers", "reply_headers", "reply_topic"]
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -20,7 +20,6 @@ _REPLY_TOPICS: Final = (REPLY_TOPIC, "kafka_replyTopic")
 _KEPT: Final = frozenset({"correlation-id", "kafka_correlationId", "traceparent", "tracestate"})
 _CLOUD_EVENTS: Final = "ce_"
 _CONTENT_TYPE: Final = "content-type"
-_UNDELIVERED: Final = "undelivered"
 _MOST_KEPT: Final = 256
 
 
@@ -75,36 +74,17 @@ def reply_headers(reply: Reply) -> list[tuple[str, bytes]]:
     return [(_CONTENT_TYPE, reply.content_type.encode()), *kept]
 
 
-def dead_letter(reply: Reply, topic: str, partition: int, *, bodies: bool) -> bytes:
-    """Return the note on a rejected message: one JSON object.
+def dead_letter(reason: str, query: tuple[str, int, int], body: bytes, *, bodies: bool, **more: str) -> bytes:
+    """Return the note on a query that was rejected, or whose answer was given up: one JSON object.
 
     Args:
-        reply: The reply to it, with `rejected` set.
-        topic: The query topic.
-        partition: Its partition.
-        bodies: Whether the note holds the message itself, in base64.
+        reason: Why.
+        query: Its topic, partition and offset.
+        body: Its body.
+        bodies: Whether the note holds the body, in base64.
+        more: More fields.
     """
-    rejected = reply.rejected
-    if rejected is None:
-        raise ValueError("reply: it was not rejected")
-    place = (topic, partition, rejected.position - 1)
-    return _note(rejected.reason, place, rejected.body, bodies=bodies)
-
-
-def undelivered(place: tuple[str, int, int], body: bytes, reply_to: str, *, bodies: bool) -> bytes:
-    """Return the note on an answer that was given up, as its reply topic takes none: one JSON object.
-
-    Args:
-        place: Topic, partition and offset of the query.
-        body: The query.
-        reply_to: The reply topic.
-        bodies: Whether the note holds the query, in base64.
-    """
-    return _note(_UNDELIVERED, place, body, bodies=bodies, reply_topic=reply_to)
-
-
-def _note(reason: str, place: tuple[str, int, int], body: bytes, *, bodies: bool, **more: str) -> bytes:
-    topic, partition, offset = place
+    topic, partition, offset = query
     note: dict[str, Any] = {"reason": reason, "topic": topic, "partition": partition, "offset": offset}
     note |= {"size": len(body), **more}
     if bodies:

@@ -1,0 +1,5 @@
+from typing import NamedTuple
+
+class OffsetAndMetadata(NamedTuple):
+    offset: int
+    metadata: str
