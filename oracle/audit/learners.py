@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from oracle.audit.games import Game
 from oracle.errors import PlanError
+from oracle.mechanisms.grid import EDGES, number_at
 from oracle.mechanisms.noise.laws import NoiseLaw, named_law
-from oracle.mechanisms.patterns import EDGES, number_at
 from oracle.planning.bisection.bound import critical_count
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan

@@ -11,7 +11,7 @@ from oracle.audit.randomness import Randomness
 from oracle.audit.trials import rows
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.choice.stripes import Outermost
-from oracle.mechanisms.choice.stump_losses import cut_losses, least_losses
+from oracle.mechanisms.choice.stumps import cut_losses, least_losses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import BoxPlan
 from oracle.planning.stumps.model import StumpsPlan
@@ -90,7 +90,7 @@ def _dealt(
     harvest.give(keys, records, sides)
     held = []
     for side, mine in enumerate(keys):
-        places = geometry.places(addresses, mine, side, records, hashes)
+        places = geometry.positions(addresses, mine, side, records, hashes)
         counted = Outermost(places, plan.phases[0].start.points)
         counted.count(places, sides == side)
         held.append(counted.held)

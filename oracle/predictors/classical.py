@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded
 from oracle.errors import CorruptSnapshotError, DataError, PlanExhaustedError
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.choice.edges import best_cuts, cut_places, side_places
-from oracle.mechanisms.choice.exact import KeyedBits, Places, choose_place
+from oracle.mechanisms.choice.edges import best_cuts, cut_candidates, side_candidates
+from oracle.mechanisms.choice.exponential import Candidates, KeyedBits, choose_exactly
+from oracle.mechanisms.grid import mirror, number_at, positions_of
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.patterns import mirror, number_at, places_of
 from oracle.mechanisms.slicing import Faces
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite
@@ -47,10 +47,10 @@ class ClassicalTrainer:
     Formal guarantees:
         * *Privacy.* (epsilon, 0) for each row, there or not (one that is not there still counts to the declared number,
           and no other row takes its place), and what is learned is all that is released. A side of a box is one choice
-          whose losses change by amounts within 2 of each other (`edges.side_places`), so it pays 2 e; under `faces` a
-          row is shown to one side only, under `whole` to S of them at e = epsilon/(2S). A stump is one choice whose
-          losses rise by 0 or 1 (`edges.cut_places`), so it pays e = epsilon. Each choice has exactly the law of the
-          exponential mechanism (`choose_place`), so delta is 0 and no float's rounding is in it.
+          whose losses change by amounts within 2 of each other (`edges.side_candidates`), so it pays 2 e; under `faces`
+          a row is shown to one side only, under `whole` to S of them at e = epsilon/(2S). A stump is one choice whose
+          losses rise by 0 or 1 (`edges.cut_candidates`), so it pays e = epsilon. Each choice has exactly the law of the
+          exponential mechanism (`choose_exactly`), so delta is 0 and no float's rounding is in it.
         * *Not there, or another row.* For a box a row labelled 0 is as good as none. For a stump it is a row of its
           own: to blank one out as a row labelled 0 is to exchange it, and exchanging a row for another one, with either
           concept, is taking one away and adding one, at 2 epsilon.
@@ -134,40 +134,40 @@ class ClassicalTrainer:
     def _column(self, number: int) -> NDArray[np.float64]:
         return np.concatenate([columns[number] for columns in self._columns])
 
-    def _choose(self, side: int, near: Callable[[int], Places]) -> tuple[int, int]:
-        return choose_place(self._plan.scale, near, KeyedBits(self._addresses, side))
+    def _choose(self, side: int, near: Callable[[int], Candidates]) -> tuple[int, int]:
+        return choose_exactly(self._plan.scale, near, KeyedBits(self._addresses, side))
 
     def _box(self) -> Hypothesis:
         hypothesis = _unbounded(len(self._plan.features))
         shown = np.concatenate(self._shown) if self._shown else None
         for side, (column, lower) in enumerate(self._sides):
-            records = places_of(self._column(column) if shown is None else self._column(column)[shown == side])
-            near = partial(side_places, records if lower else mirror(records), self._plan.rank)
-            _, place = self._choose(side, near)
-            _bound(hypothesis, column, place, lower=lower)
+            records = positions_of(self._column(column) if shown is None else self._column(column)[shown == side])
+            near = partial(side_candidates, records if lower else mirror(records), self._plan.rank)
+            _, position = self._choose(side, near)
+            _bound(hypothesis, column, position, lower=lower)
         return hypothesis
 
     def _stump(self) -> Hypothesis:
         hypothesis = _unbounded(len(self._plan.features))
-        stump, place = self._choose(0, lambda reach: best_cuts(self._cuts(), reach))
+        stump, position = self._choose(0, lambda reach: best_cuts(self._cuts(), reach))
         column, lower = self._sides[stump]
-        _bound(hypothesis, column, place, lower=lower)
+        _bound(hypothesis, column, position, lower=lower)
         return hypothesis
 
-    def _cuts(self) -> Iterator[Places]:
+    def _cuts(self) -> Iterator[Candidates]:
         labels = np.concatenate(self._labels)
         for number, feature in enumerate(self._plan.features):
             if feature.sides == "none":
                 continue
             column = self._column(number)
             order = column.argsort()
-            records, ranked = places_of(column[order]), labels[order]
+            records, ranked = positions_of(column[order]), labels[order]
             for stump, (mine, lower) in enumerate(self._sides):
                 if mine == number:
                     yield (
-                        cut_places(records, ranked, stump)
+                        cut_candidates(records, ranked, stump)
                         if lower
-                        else cut_places(mirror(records)[::-1], ranked[::-1], stump)
+                        else cut_candidates(mirror(records)[::-1], ranked[::-1], stump)
                     )
 
 
@@ -175,12 +175,12 @@ def _unbounded(dimension: int) -> Hypothesis:
     return Hypothesis(np.full(dimension, -np.inf), np.full(dimension, np.inf))
 
 
-def _bound(hypothesis: Hypothesis, column: int, place: int, *, lower: bool) -> None:
-    """Set one bound, from the place of an edge; an upper one was chosen among negated numbers."""
+def _bound(hypothesis: Hypothesis, column: int, position: int, *, lower: bool) -> None:
+    """Set one bound, from the position of an edge; an upper one was chosen among negated numbers."""
     if lower:
-        hypothesis.lower[column] = number_at(place)
+        hypothesis.lower[column] = number_at(position)
     else:
-        hypothesis.upper[column] = 0.0 - number_at(place)
+        hypothesis.upper[column] = 0.0 - number_at(position)
 
 
 class ClassicalPredictor:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from oracle.errors import CorruptSnapshotError, DataError
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.choice.losses import CHOICE_WORDS, choose
-from oracle.mechanisms.choice.stump_losses import cut_losses, least_losses, ranking
+from oracle.mechanisms.choice.exponential import CHOICE_WORDS, choose
+from oracle.mechanisms.choice.stumps import cut_losses, least_losses, ranking
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise.tables import draw
 from oracle.mechanisms.orders import Keys

@@ -13,8 +13,8 @@ from oracle.audit.learners import LEARNERS, shadow_bits
 from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import between_policy, halting_law, stopper_shapes, worst_depth
 from oracle.errors import InputError
-from oracle.mechanisms.choice.edges import cut_places
-from oracle.mechanisms.patterns import EDGES, number_at
+from oracle.mechanisms.choice.edges import cut_candidates
+from oracle.mechanisms.grid import EDGES, number_at
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.guarantees import query_guarantee, training_event
@@ -216,7 +216,7 @@ def test_blanking_a_row_as_0_is_an_exchange_for_stumps():
     for other in ((grid[:1], labels[:1]), (grid, np.array([True, False]))):
         losses = [np.zeros(100, dtype=np.int64) for _ in range(2)]
         for loss, (records, marks) in zip(losses, ((grid, labels), other), strict=True):
-            places = cut_places(records, marks, 0, 100)
+            places = cut_candidates(records, marks, 0, 100)
             for start, width, value in zip(places.starts, places.widths, places.losses, strict=True):
                 loss[int(start) : int(start + width)] = value
         changes.append(losses[0] - losses[1])

@@ -9,7 +9,7 @@ from scipy import stats
 
 from oracle.accounting.accountant import delta_at
 from oracle.errors import InputError, PlanError
-from oracle.mechanisms.patterns import EDGES
+from oracle.mechanisms.grid import EDGES
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
 from oracle.planning.classical.tight import (

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.errors import CorruptSnapshotError, DataError
 from oracle.mechanisms.addresses import Purpose
-from oracle.mechanisms.choice.stump_losses import ranking
+from oracle.mechanisms.choice.stumps import ranking
 from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer

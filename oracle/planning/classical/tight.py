@@ -14,7 +14,7 @@ from oracle.accounting.accountant import delta_at
 from oracle.accounting.events import ChoiceEvent, Composed, Event
 from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_SIDES
-from oracle.mechanisms.patterns import EDGES
+from oracle.mechanisms.grid import EDGES
 from oracle.planning.boxes.harvest import trials_for
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import COIN, faces_share, side_names
@@ -115,7 +115,7 @@ def box_error(rank: int, sides: int, share: float, beta: float, rows: int) -> fl
 
     Formal guarantees:
         Let the labels be those of a box that has no other sides than these, and the examples independent.
-        * *The choice.* An edge of loss 0 exists (`edges.side_places`), so the chosen one loses `rank` or more with
+        * *The choice.* An edge of loss 0 exists (`edges.side_candidates`), so the chosen one loses `rank` or more with
           probability at most (number of edges) exp(-e rank) <= beta/(2S). Otherwise an example labelled 1 lies at or
           outside it, or nothing reaches it: in both cases it does not lie outside the true side, and what it labels 1
           is 1. And at most k = 2 rank - 1 of the side's examples lie outside it.

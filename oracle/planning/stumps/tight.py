@@ -84,7 +84,7 @@ def selection_error(model: StumpsModel, epsilons: tuple[float, float], rows: int
     * The sample, for the best one: Hoeffding's inequality, but with probability beta/8.
 
     This takes it that few examples are equal in the chosen feature. Where many are, a cut may part them, which no stump
-    does; as ties go by a coin (`stump_losses.ranking`), such a cut gets about as many wrong as one at either end, or
+    does; as ties go by a coin (`choice.stumps.ranking`), such a cut gets about as many wrong as one at either end, or
     more, and the side's depth decides for all of them alike: an estimate that experiments support.
 
     Args:
