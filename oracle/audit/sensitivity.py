@@ -1,6 +1,7 @@
 """How far one training row moves what a predictor answers from: the proofs charge for a step of one."""
 
 from itertools import product
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,7 +16,7 @@ from oracle.mechanisms.choice.stumps import cut_losses, least_losses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import BoxPlan
 from oracle.planning.stumps.model import StumpsPlan
-from oracle.predictors.base import Trainer
+from oracle.predictors.base import Predictor, Trainer
 from oracle.predictors.kinds import new_trainer
 from oracle.predictors.sides import Geometry, Harvest
 from oracle.predictors.stumps import Stump, StumpsTrainer
@@ -130,7 +131,7 @@ def _of_stump(plan: StumpsPlan, secret: bytes, values: Floats, labels: Labels, s
     return _apart(whole, _points(_Given(fewer, secret).given(stump, count), values[:-1], labels[:-1]))
 
 
-def _points(trainer: Trainer, values: Floats, labels: Labels) -> Floats:
+def _points(trainer: Trainer[Any, Predictor], values: Floats, labels: Labels) -> Floats:
     trainer.add(values[:, None], labels)
     points: Floats = trainer.finish().export()["points"].astype(np.float64)
     return points

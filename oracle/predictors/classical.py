@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded
-from oracle.errors import CorruptSnapshotError, DataError, PlanExhaustedError
+from oracle.errors import CorruptSnapshotError, PlanExhaustedError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice.edges import best_cuts, cut_candidates, side_candidates
 from oracle.mechanisms.choice.exponential import Candidates, KeyedBits, choose_exactly
@@ -22,7 +22,7 @@ from oracle.mechanisms.grid import mirror, number_at, positions_of
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.slicing import Faces
 from oracle.planning.classical.model import ClassicalPlan
-from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite
+from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, Trainer
 
 __all__ = ["ClassicalPredictor", "ClassicalTrainer", "Hypothesis"]
 
@@ -41,7 +41,7 @@ class Hypothesis(NamedTuple):
     upper: NDArray[np.float64]
 
 
-class ClassicalTrainer:
+class ClassicalTrainer(Trainer[ClassicalPlan, "ClassicalPredictor"]):
     """Takes the labelled examples in, in any number of batches, and learns from them.
 
     Formal guarantees:
@@ -55,18 +55,10 @@ class ClassicalTrainer:
           own: to blank one out as a row labelled 0 is to exchange it, and exchanging a row for another one, with either
           concept, is taking one away and adding one, at 2 epsilon.
         * The utility bounds are those of `oracle.planning.classical.tight`.
-        * The result is a function of (plan, secret, rows in order), whatever the batches.
-
-    Args:
-        plan: The plan.
-        secret: 32 uniformly random bytes: the genesis key. The state's key is its ratchet, from which the choices'
-            bits cannot be computed.
     """
 
     def __init__(self, plan: ClassicalPlan, secret: bytes) -> None:
-        self._plan = plan
-        self._key = PhaseKey(secret)
-        self._addresses = Addresses(self._key, len(plan.features))
+        super().__init__(plan, secret)
         names = [feature.name for feature in plan.features]
         split = [side.rsplit(":", 1) for side in plan.sides]
         self._sides = [(names.index(name), side == "lower") for name, side in split]
@@ -74,7 +66,6 @@ class ClassicalTrainer:
         self._columns: list[NDArray[np.float64]] = []
         self._labels: list[NDArray[np.bool_]] = []
         self._shown: list[NDArray[np.intp]] = []
-        self._rows = 0
 
     def _rule(self) -> Faces:
         bounds = [self._plan.features[column].bounds or (-1.0, 1.0) for column, _ in self._sides]
@@ -83,26 +74,9 @@ class ClassicalTrainer:
         scales = np.array([(high - low) / 2.0 for low, high in bounds])
         return Faces(centers * signs, scales, self._plan.coin)
 
-    @property
-    def missing(self) -> int:
-        """Rows still wanted of the declared ones."""
-        return self._plan.declared - self._rows
-
-    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
-        """Take rows in; those beyond the declared number are not used.
-
-        Args:
-            features: float64[n, d], finite.
-            labels: bool[n], True for a positive example.
-
-        Raises:
-            DataError: A value is not finite.
-        """
-        features, labels = features[: self.missing], labels[: self.missing].copy()
-        check_finite(self._plan, features)
-        columns = np.ascontiguousarray(features.T) + 0.0
+    def _take(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+        columns, labels = np.ascontiguousarray(features.T), labels.copy()
         rows = np.arange(self._rows, self._rows + len(labels), dtype=np.uint64)
-        self._rows += len(labels)
         if self._plan.concept == "box":  # rows labelled 0 change nothing
             columns, rows, labels = columns[:, labels], rows[labels], labels[labels]
         if self._faces is not None:
@@ -115,15 +89,7 @@ class ClassicalTrainer:
     def _hashes(self, columns: NDArray[np.float64]) -> NDArray[np.uint64]:
         return self._addresses.hashes(np.ascontiguousarray(columns.T), np.ones(columns.shape[1], dtype=np.bool_))
 
-    def finish(self) -> "ClassicalPredictor":
-        """Learn, and forget the rows.
-
-        Raises:
-            DataError: Fewer rows came than the plan declares.
-        """
-        if self.missing > 0:
-            msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
-            raise DataError(msg)
+    def _make(self) -> "ClassicalPredictor":
         hypothesis = self._box() if self._plan.concept == "box" else self._stump()
         for part in (*self._columns, *self._labels):
             part.fill(0)

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded, SideRearmed
-from oracle.errors import CorruptSnapshotError, DataError, PlanExhaustedError
+from oracle.errors import CorruptSnapshotError, PlanExhaustedError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise.tables import draw
@@ -21,7 +21,7 @@ from oracle.mechanisms.thresholds.between import HIGH, MEDIUM
 from oracle.mechanisms.thresholds.challenge import ArmedSide
 from oracle.mechanisms.windows import Window
 from oracle.planning.plan import BoxPlan, PhasePlan
-from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite, phase_started
+from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, Trainer, phase_started
 from oracle.predictors.positives import Positives
 from oracle.predictors.sides import Geometry, Harvest, SideBank
 
@@ -37,52 +37,26 @@ _NOWHERE: Final = -2
 """In place of the side that decided: none, as every side said "high"; and where a query leaves no mark."""
 
 
-class RectanglesTrainer:
+class RectanglesTrainer(Trainer[BoxPlan, "RectanglesPERP"]):
     """Takes the labelled examples in, in any number of batches, and arms the first phase.
 
     Formal guarantees:
         * A training record sits in the start instances of phase 1 and nowhere else (Theorem 4.6 of Stemmer, 2024).
           Before, it pays for what the plan has released: the edges of `faces` (`oracle.predictors.positives`), which
           decide who gets it, and `margin`, one noisy count of what the sides got (`guarantees.released_event`).
-        * The result is a function of (plan, secret, rows in order), whatever the batches.
-        * Neighbours differ by one row that is there or blanked: a blanked row counts to the declared number, so no
-          other row takes its place.
-
-    Args:
-        plan: The plan.
-        secret: 32 uniformly random bytes: the genesis key, from which every phase key is ratcheted.
     """
 
     def __init__(self, plan: BoxPlan, secret: bytes) -> None:
-        self._plan = plan
-        self._key = PhaseKey(secret)
+        super().__init__(plan, secret)
         self._geometry = Geometry(plan)
-        self._addresses = Addresses(self._key, plan.width)
         self._harvest = Harvest(plan, self._geometry, plan.phases[0])
         self._positives = None if plan.scale is UNSET else Positives(plan, plan.scale, self._addresses)
         self._ones = 0
-        self._rows = 0
         self.margin: int | None = None
         """Once it is finished, if the plan has a check: by how many points the side that holds the least exceeds what
         it needs, with noise; a private release, `plan.check` says at what cost. Below 0 a side starves."""
 
-    @property
-    def missing(self) -> int:
-        """Rows still wanted of the declared ones."""
-        return self._plan.declared - self._rows
-
-    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
-        """Take rows in; those beyond the declared number are not used.
-
-        Args:
-            features: float64[n, D], finite.
-            labels: bool[n], True for a positive example.
-
-        Raises:
-            DataError: A value is not finite.
-        """
-        features, labels = features[: self.missing] + 0.0, labels[: self.missing]
-        check_finite(self._plan, features)
+    def _take(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
         keys = self._geometry.keys(features)
         rows = np.flatnonzero(labels & self._harvest.near(keys))
         hashes = self._addresses.hashes(features[rows], np.ones(len(rows), dtype=np.bool_))
@@ -92,17 +66,8 @@ class RectanglesTrainer:
         else:  # nothing was harvested yet, so all of them are near
             self._positives.add(features[rows], records, hashes)
         self._ones += int(np.count_nonzero(labels))
-        self._rows += len(features)
 
-    def finish(self) -> "RectanglesPERP":
-        """Arm phase 1 and forget the rows.
-
-        Raises:
-            DataError: Fewer rows came than the plan declares.
-        """
-        if self.missing > 0:
-            msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
-            raise DataError(msg)
+    def _make(self) -> "RectanglesPERP":
         edges, harvest, beyond = self._dealt()
         self.margin = self._confirmed(beyond)
         predictor = RectanglesPERP(self._plan, self._key.ratchet(), phase=1, edges=edges)
