@@ -13,16 +13,17 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded
-from oracle.errors import CorruptSnapshotError, PlanExhaustedError
-from oracle.mechanisms.addresses import Addresses, Purpose
+from oracle.accounting.ledger import LedgerEvent
+from oracle.errors import CorruptSnapshotError
+from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.choice.edges import best_cuts, cut_candidates, side_candidates
 from oracle.mechanisms.choice.exponential import Candidates, KeyedBits, choose_exactly
 from oracle.mechanisms.grid import mirror, number_at, positions_of
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.slicing import Faces
 from oracle.planning.classical.model import ClassicalPlan
-from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, Trainer
+from oracle.predictors.base import StateArrays, Trainer
+from oracle.predictors.phased import PhasedPredictor
 
 __all__ = ["ClassicalPredictor", "ClassicalTrainer", "Hypothesis"]
 
@@ -149,7 +150,7 @@ def _bound(hypothesis: Hypothesis, column: int, position: int, *, lower: bool) -
         hypothesis.upper[column] = 0.0 - number_at(position)
 
 
-class ClassicalPredictor:
+class ClassicalPredictor(PhasedPredictor[ClassicalPlan]):
     """One shard's classical predictor (see `oracle.predictors.base.Predictor` for the contract).
 
     Formal guarantees:
@@ -167,54 +168,27 @@ class ClassicalPredictor:
     """
 
     def __init__(self, plan: ClassicalPlan, key: PhaseKey, hypothesis: Hypothesis, done: int = 0) -> None:
-        self._plan = plan
-        self._key = key
-        self._addresses = Addresses(key, len(plan.features))
+        super().__init__(plan, key, phase=1)
         self._hypothesis = hypothesis
-        self._round = done
+        self._round = self._phase_round = done
 
-    def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
-        """Answer a batch in arrival order (see `Predictor.answer`)."""
-        count, first = len(features), self._round
-        if first + count > self._plan.rounds:
-            msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
-            raise PlanExhaustedError(msg)
-        labels = np.empty(count, dtype=np.int8)
-        tag = np.zeros(2, dtype=np.uint64)
-        step = self._plan.segment_rows
-        for start in range(0, count, step):
-            rows = slice(start, min(start + step, count))
-            tag ^= self._segment(features[rows], present[rows], labels[rows])
-        events: list[LedgerEvent] = []
-        if count and self._round == self._plan.rounds:
-            events = [PhaseEnded(round=self._round, phase=1, rearms=0), PlanEnded(round=self._round)]
-        return Answers(labels, first, np.ones(count, dtype=np.int64), tag, events)
-
-    def _segment(
-        self, features: NDArray[np.float64], present: NDArray[np.bool_], labels: NDArray[np.int8]
-    ) -> NDArray[np.uint64]:
-        """Answer some rows into `labels`; return their tag."""
-        features = np.where(present[:, None], features, 0.0) + 0.0  # -0.0 becomes 0.0, before the hash
+    def _answered(
+        self,
+        features: NDArray[np.float64],
+        present: NDArray[np.bool_],
+        rounds: NDArray[np.uint64],  # noqa: ARG002 -- no noise is drawn
+        hashes: NDArray[np.uint64],  # noqa: ARG002
+        events: list[LedgerEvent],  # noqa: ARG002
+    ) -> NDArray[np.bool_]:
         inside = present.copy()
         for column, low, high in zip(features.T, *self._hypothesis, strict=True):
             inside &= (column >= low) & (column <= high)
-        labels[:] = np.where(present, inside, np.int8(NO_LABEL))
-        rounds = np.arange(self._round, self._round + len(features), dtype=np.uint64)
-        self._round += len(features)
-        return self._addresses.tag(rounds, self._addresses.hashes(features, present), present)
-
-    def settle(self) -> None:
-        """Do nothing: no answer leaves anything behind."""
-
-    def facts(self) -> PublicFacts:
-        """Return what is public."""
-        return PublicFacts(self._round, 1, self._round, self._plan.rounds, 0)
+        return inside
 
     def export(self) -> StateArrays:
         """Return the whole state as arrays whose shapes depend on the plan only."""
         return {
-            "key": np.frombuffer(self._key.secret, dtype=np.uint8).copy(),
-            "counters": np.array([self._round], dtype=np.int64),
+            **self._header(self._round),
             "lower": self._hypothesis.lower.copy(),
             "upper": self._hypothesis.upper.copy(),
         }
