@@ -19,6 +19,7 @@ from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.guarantees import query_guarantee, training_event
 from oracle.planning.kinds import KINDS
+from oracle.planning.planner import verify_plan
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.kinds import new_trainer
 from tests.accounting.worst_case import worst_delta
@@ -73,7 +74,7 @@ def test_every_adversary_plays_every_predictor(target, adversary):
 def test_small_plans_are_proved(target, epsilon):
     """The accountant passes every figure of the plans under attack, and none of one that claims a tenth less."""
     plan = small_plan(target, epsilon, 0.01)
-    KINDS[target.predictor].verify(plan)
+    verify_plan(plan)
     for index in range(len(plan.phases)):
         assert query_guarantee(plan, index).delta <= 0.01
     assert delta_at(training_event(plan), 0.9 * plan.epsilon) > 0.7 * 0.01
@@ -158,7 +159,7 @@ def test_whoever_attacks_a_proved_claim_could_refute_it():
 def test_plans_of_learners_are_the_planners(learner, epsilon):
     """Every figure of a plan without armed sides is the planner's own, at the claim that is attacked."""
     plan = learner.plan(epsilon)
-    KINDS[learner.predictor].verify(plan)
+    verify_plan(plan)
     assert plan.epsilon == epsilon
     assert max(phase.delta for phase in plan.phases) <= learner.delta
 
