@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from oracle.audit.games import Game
 from oracle.audit.plans import thresholds_of
 from oracle.audit.policies import worst_depth
-from oracle.mechanisms.patterns import EDGES, number_at, places_of
+from oracle.mechanisms.grid import EDGES, number_at, positions_of
 from oracle.mechanisms.thresholds.between import BetweenThresholds, log_answer_law
 from oracle.planning.plan import BoxPlan, InstancePlan
 
@@ -40,12 +40,12 @@ class Adversary(NamedTuple):
     play: Play
 
 
-_NEAR: Final = number_at(places_of(np.array([-1.0])).item() + EDGES // 25)
+_NEAR: Final = number_at(positions_of(np.array([-1.0])).item() + EDGES // 25)
 """Where edges are learned two more rows are here: few edges lie between them and the lower side's points. Without the
 hidden row those and the many further in are one rank off, with it none and two."""
 
 _COINS: Final = 1 << 10
-"""Edges that a row may fall on, by its coin."""
+"""Candidates that a row may have, by its coin."""
 
 _MORE: Final = 3
 """There the upper side has so many points more, so that the lower side is the one that holds the least."""
@@ -136,7 +136,7 @@ def _start_losses(game: Game[BoxPlan]) -> list[float]:
     plan = game.plan
     if plan.scale is UNSET or plan.check is UNSET or game.margin is None:
         return []
-    near = int(game.predictor.export()["edges"][0]) < places_of(np.array([_NEAR])).item() - _COINS
+    near = int(game.predictor.export()["edges"][0]) < positions_of(np.array([_NEAR])).item() - _COINS
     known = plan.phases[0].start.points - plan.check.needed + (1 if near else 2)
     return [plan.scale.scale * (1.0 if near else -1.0), plan.check.epsilon * (1.0 if game.margin > known else -1.0)]
 

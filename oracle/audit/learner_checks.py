@@ -9,8 +9,8 @@ from oracle.audit.randomness import Randomness
 from oracle.audit.trials import ask, stream, trained
 from oracle.audit.unique_draws import recorded, spread_bits
 from oracle.errors import DataError
-from oracle.mechanisms.choice.edges import cut_places, side_places
-from oracle.mechanisms.choice.exact import Places
+from oracle.mechanisms.choice.edges import cut_candidates, side_candidates
+from oracle.mechanisms.choice.exponential import Candidates
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import Plan
@@ -52,18 +52,18 @@ def loss_spread(plan: Plan, randomness: Randomness) -> Seen:
         for row in range(len(places)):
             kept = np.delete(places, row)
             if plan.concept == "box":
-                pair = [side_places(records, rank, _EDGES, _EDGES) for records in (places, kept)]
+                pair = [side_candidates(records, rank, _EDGES, _EDGES) for records in (places, kept)]
             else:
                 pair = [
-                    cut_places(places, labels, 0, _EDGES),
-                    cut_places(kept, np.delete(labels, row), 0, _EDGES),
+                    cut_candidates(places, labels, 0, _EDGES),
+                    cut_candidates(kept, np.delete(labels, row), 0, _EDGES),
                 ]
             change = _by_edge(pair[0]) - _by_edge(pair[1])
             most = max(most, int(change.max() - change.min()), int(np.abs(change).max()))
     return most <= plan.spread, f"one row changes losses by amounts within {most} of each other"
 
 
-def _by_edge(places: Places) -> NDArray[np.int64]:
+def _by_edge(places: Candidates) -> NDArray[np.int64]:
     losses = np.zeros(_EDGES, dtype=np.int64)
     for start, width, loss in zip(places.starts, places.widths, places.losses, strict=True):
         losses[int(start) : int(start) + int(width)] = loss

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from oracle.audit.games import Game
 from oracle.errors import PlanError
+from oracle.mechanisms.grid import EDGES, number_at
 from oracle.mechanisms.noise.laws import NoiseLaw, named_law
-from oracle.mechanisms.patterns import EDGES, number_at
 from oracle.planning.bisection.bound import critical_count
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan
+from oracle.planning.bisection.tight import wish_for_bisection
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
-from oracle.planning.kinds import KINDS
+from oracle.planning.classical.tight import wish_for_classical
 from oracle.planning.model import Feature, Limits
 from oracle.planning.plan import Plan
 from oracle.predictors.bisection.predictor import Bisection
@@ -85,8 +86,7 @@ def _classical_plan(
         concept=concept,
         slicing=slicing,
     )
-    plan: ClassicalPlan = KINDS["classical"].wish(model, lambda _: None)
-    return plan
+    return wish_for_classical(model, lambda _: None)
 
 
 _LEAST, _MOST = number_at(0), number_at(EDGES - 2)
@@ -176,8 +176,7 @@ def _bisection_plan(
         gamma=1.0,
         limits=Limits(),
     )
-    plan: BisectionPlan = KINDS["bisection"].wish(model, lambda _: None)
-    return plan
+    return wish_for_bisection(model, lambda _: None)
 
 
 @cache

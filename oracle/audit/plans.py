@@ -18,9 +18,9 @@ from oracle.mechanisms.noise.tables import tail_reach
 from oracle.mechanisms.thresholds.between import BetweenThresholds
 from oracle.planning.boxes.paper import instance_privacy
 from oracle.planning.guarantees import noise_delta
-from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits
 from oracle.planning.plan import BoxPlan, CheckPlan, InstancePlan, PhasePlan, ScalePlan, StopperPlan
+from oracle.planning.planner import verify_plan
 from oracle.planning.sizes import largest_scale
 from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 
@@ -265,7 +265,7 @@ def small_plan(target: Target, epsilon: float, delta: float) -> BoxPlan:
     if stumps:
         plan = StumpsPlan(**msgspec.structs.asdict(plan), selection=_selection(epsilon, paper=paper))
     if not paper:
-        KINDS[target.predictor].verify(plan)
+        verify_plan(plan)
     return plan
 
 

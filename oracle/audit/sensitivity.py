@@ -1,6 +1,7 @@
 """How far one training row moves a predictor's depths: the proofs charge for a step of one."""
 
 from itertools import product
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,11 +12,11 @@ from oracle.audit.randomness import Randomness
 from oracle.audit.trials import rows
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.choice.stripes import Outermost
-from oracle.mechanisms.choice.stump_losses import cut_losses, least_losses
+from oracle.mechanisms.choice.stumps import cut_losses, least_losses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import BoxPlan
 from oracle.planning.stumps.model import StumpsPlan
-from oracle.predictors.base import Trainer
+from oracle.predictors.base import Predictor, Trainer
 from oracle.predictors.kinds import new_trainer
 from oracle.predictors.sides import Geometry, Harvest
 from oracle.predictors.stumps import Stump, StumpsTrainer
@@ -90,7 +91,7 @@ def _dealt(
     harvest.give(keys, records, sides)
     held = []
     for side, mine in enumerate(keys):
-        places = geometry.places(addresses, mine, side, records, hashes)
+        places = geometry.positions(addresses, mine, side, records, hashes)
         counted = Outermost(places, plan.phases[0].start.points)
         counted.count(places, sides == side)
         held.append(counted.held)
@@ -130,7 +131,7 @@ def _of_stump(plan: StumpsPlan, secret: bytes, values: Floats, labels: Labels, s
     return _apart(whole, _points(_Given(fewer, secret).given(stump, count), values[:-1], labels[:-1]))
 
 
-def _points(trainer: Trainer, values: Floats, labels: Labels) -> Floats:
+def _points(trainer: Trainer[Any, Predictor], values: Floats, labels: Labels) -> Floats:
     trainer.add(values[:, None], labels)
     points: Floats = trainer.finish().export()["points"].astype(np.float64)
     return points

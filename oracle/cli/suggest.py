@@ -12,8 +12,8 @@ from oracle.cli.options import AsJson, ModelFile
 from oracle.cli.output import figure_table, print_json, wide_console
 from oracle.cli.progress import Progress
 from oracle.errors import InputError, RefusedError
-from oracle.planning.kinds import KINDS
 from oracle.planning.model import Model
+from oracle.planning.planner import searches
 from oracle.planning.schemas import bound_in_words, range_of, schema_of
 from oracle.planning.suggest import Offer, lines_of, nearest, offer_of
 
@@ -63,10 +63,10 @@ def refused_with_offers(refusal: RefusedError, model: Model) -> RefusedError:
 
 def _offers(lines: Sequence[Model]) -> list[Offer]:
     """Make the offers; those that are worked out without sizes of phases take no time, and are not counted."""
-    slow = sum(KINDS[line.predictor].quick is not None for line in lines)
+    slow = sum(searches(line) for line in lines)
     offers: list[Offer] = []
     with Progress("suggesting", slow, "lines") as progress:
-        for number, line in enumerate(sorted(lines, key=lambda line: KINDS[line.predictor].quick is None), 1):
+        for number, line in enumerate(sorted(lines, key=lambda line: not searches(line)), 1):
             offers.append(offer_of(line))
             progress.at(min(number, slow))
     return offers

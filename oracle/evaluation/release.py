@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import ScoreReleased
 from oracle.errors import InputError, RefusedError
 from oracle.evaluation.trial import Trial
-from oracle.mechanisms.choice.exact import BitSource
+from oracle.mechanisms.choice.exponential import BitSource
 from oracle.mechanisms.noise.exact import discrete_laplace
 from oracle.planning.plan import Plan
 

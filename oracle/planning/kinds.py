@@ -11,39 +11,20 @@ import msgspec
 
 from oracle.errors import PlanError, newer_version
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan, check_bisection_model
-from oracle.planning.bisection.tight import (
-    bisection_as_paper,
-    check_bisection_runnable,
-    verify_bisection_plan,
-    wish_for_bisection,
-)
-from oracle.planning.boxes.kind import (
-    box_as_paper,
-    check_box_runnable,
-    quick_box_examples,
-    verify_box_plan,
-    wish_for_box,
-)
+from oracle.planning.bisection.tight import verify_bisection_plan, wish_for_bisection
 from oracle.planning.boxes.model import BoxModel, check_box_model, with_slicing
+from oracle.planning.boxes.paper import check_paper, check_runnable, plan_paper
+from oracle.planning.boxes.tight import plan_or_wanted, quick_examples
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan, check_classical_model, with_faces
-from oracle.planning.classical.tight import (
-    box_as_classical,
-    stumps_as_classical,
-    verify_classical_plan,
-    wish_for_classical,
-)
+from oracle.planning.classical.tight import verify_classical_plan, wish_for_classical
+from oracle.planning.guarantees import verify
 from oracle.planning.model import Model
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, Plan
-from oracle.planning.stumps.kind import (
-    check_stumps_runnable,
-    quick_stumps_examples,
-    stumps_as_paper,
-    verify_stumps_plan,
-    wish_for_stumps,
-)
 from oracle.planning.stumps.model import StumpsModel, StumpsPlan, check_stumps_model
+from oracle.planning.stumps.paper import check_stumps_paper, plan_stumps_paper
+from oracle.planning.stumps.tight import quick_stump_examples, stumps_wish, verify_stumps
 
-__all__ = ["KINDS", "Kind", "decode_plan"]
+__all__ = ["KINDS", "Kind", "Profile", "decode_plan"]
 
 ModelT = TypeVar("ModelT", bound=Model)
 PlanT = TypeVar("PlanT", bound=Plan)
@@ -51,6 +32,30 @@ PlanT = TypeVar("PlanT", bound=Plan)
 
 def _as_it_is(table: Mapping[str, object]) -> Mapping[str, object]:
     return table
+
+
+def _runs(_plan: Plan) -> None:
+    """Refuse no plan: the planner makes none that no state can be made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile(Generic[ModelT, PlanT]):
+    """Who plans one profile of a predictor, and who checks its plans.
+
+    Attributes:
+        wish: Plans a model, as if just enough examples were declared where it declares too few; calls the function it
+            is given after each of at most `oracle.planning.boxes.tight.PLAN_STEPS` steps, if it searches.
+        verify: Makes every figure of a plan again, and refuses one that does not hold (`PlanError`): with the
+            accountant, or, where epsilon is nominal, by what the paper's proofs assert.
+        quick: Returns examples that are enough, and a few percent more than `wish` finds, without a search; where it is
+            not set, `wish` takes no time itself.
+        check_runnable: Refuses a plan that no state can be made of (`PlanError`).
+    """
+
+    wish: Callable[[ModelT, Callable[[int], None]], PlanT]
+    verify: Callable[[PlanT], None]
+    quick: Callable[[ModelT], int] | None = None
+    check_runnable: Callable[[PlanT], None] = _runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,70 +67,64 @@ class Kind(Generic[ModelT, PlanT]):
         plan: Class of its plan. Its fields' order is its canonical JSON's: fields are only ever added, and left out
             where they are not set.
         check_model: Refuses a model with a value outside its bound (`InputError`).
-        wish: Plans a model, as if just enough examples were declared where it declares too few; calls the function it
-            is given after each of at most `oracle.planning.boxes.tight.PLAN_STEPS` steps, if it searches.
-        verify: Makes every figure of a plan again, and refuses one that does not hold (`PlanError`).
-        check_runnable: Refuses a plan that no state can be made of (`PlanError`).
-        quick: Returns examples that are enough, and a few percent more than `wish` finds, without a search; where it is
-            not set, `wish` takes no time itself.
+        profiles: Its profiles, by the names that a model may give.
         fill: Fills in settings of a model file whose default depends on another one.
-        as_paper: Returns a model with the same promises for the `paper` profile, where there is one.
-        as_classical: Returns the model of a classical learner with the same promises, where there is one.
+        paper: What a model with the same promises sets beside `profile = "paper"`, where there is that profile.
+        classical: What the model of a classical learner with the same promises sets, where there is one.
     """
 
     model: type[ModelT]
     plan: type[PlanT]
     check_model: Callable[[ModelT], None]
-    wish: Callable[[ModelT, Callable[[int], None]], PlanT]
-    verify: Callable[[PlanT], None]
-    check_runnable: Callable[[PlanT], None]
-    quick: Callable[[ModelT], int] | None = None
+    profiles: Mapping[str, Profile[ModelT, PlanT]]
     fill: Callable[[Mapping[str, object]], Mapping[str, object]] = _as_it_is
-    as_paper: Callable[[ModelT], ModelT] | None = None
-    as_classical: Callable[[ModelT], ClassicalModel] | None = None
+    paper: Mapping[str, object] | None = None
+    classical: Mapping[str, object] | None = None
 
+
+_BISECTION: Final = Profile(wish_for_bisection, verify_bisection_plan)
 
 KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
     "rectangles": Kind(
         model=BoxModel,
         plan=BoxPlan,
         check_model=check_box_model,
-        wish=wish_for_box,
-        verify=verify_box_plan,
-        check_runnable=check_box_runnable,
-        quick=quick_box_examples,
+        profiles={
+            "tight": Profile(plan_or_wanted, verify, quick_examples),
+            "paper": Profile(lambda model, _: plan_paper(model), check_paper, check_runnable=check_runnable),
+        },
         fill=with_slicing,
-        as_paper=box_as_paper,
-        as_classical=box_as_classical,
+        paper={"slicing": "rsc", "trim": 0, "share": None, "first_share": None},
+        classical={},
     ),
     "stumps": Kind(
         model=StumpsModel,
         plan=StumpsPlan,
         check_model=check_stumps_model,
-        wish=wish_for_stumps,
-        verify=verify_stumps_plan,
-        check_runnable=check_stumps_runnable,
-        quick=quick_stumps_examples,
-        as_paper=stumps_as_paper,
-        as_classical=stumps_as_classical,
+        profiles={
+            "tight": Profile(stumps_wish, verify_stumps, quick_stump_examples),
+            "paper": Profile(
+                lambda model, _: plan_stumps_paper(model), check_stumps_paper, check_runnable=check_runnable
+            ),
+        },
+        paper={"first_share": None},
+        classical={"concept": "stump"},
     ),
     "classical": Kind(
         model=ClassicalModel,
         plan=ClassicalPlan,
         check_model=check_classical_model,
-        wish=wish_for_classical,
-        verify=verify_classical_plan,
-        check_runnable=verify_classical_plan,
+        profiles={
+            "tight": Profile(wish_for_classical, verify_classical_plan, check_runnable=verify_classical_plan),
+        },
         fill=with_faces,
     ),
     "bisection": Kind(
         model=BisectionModel,
         plan=BisectionPlan,
         check_model=check_bisection_model,
-        wish=wish_for_bisection,
-        verify=verify_bisection_plan,
-        check_runnable=check_bisection_runnable,
-        as_paper=bisection_as_paper,
+        profiles={"efficient": _BISECTION, "paper": _BISECTION},
+        paper={},
     ),
 }
 """Every kind there is; names are never taken away."""

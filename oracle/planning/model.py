@@ -3,7 +3,7 @@
 Nothing here is taken from private data. Each predictor has a model class of its own (`oracle.planning.kinds`).
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +11,17 @@ from msgspec import Meta
 from oracle.errors import InputError
 from oracle.planning.features import BOUNDS, NAME_LIMIT, NAMES, Feature, check_types
 
-__all__ = ["BOX_FEATURES", "Feature", "FirstShare", "Limits", "Model", "Share", "check_data", "check_features"]
+__all__ = [
+    "BOX_FEATURES",
+    "Feature",
+    "FirstShare",
+    "Limits",
+    "Model",
+    "Share",
+    "check_data",
+    "check_features",
+    "promises_of",
+]
 
 _RESERVED = frozenset({"id", "x", "label"})
 
@@ -84,6 +94,12 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     data_epsilon: Annotated[float, Meta(gt=0.0, le=1e6, extra_json_schema={"unit": "nats"})] | None = None
     data_delta: Annotated[float, Meta(gt=0.0, le=1.0, extra_json_schema={"unit": "probability"})] | None = None
     data_ledger: str | None = None
+
+
+def promises_of(model: Model) -> dict[str, Any]:
+    """Return the declarations that a model's plan repeats, and models of other predictors with the same promises."""
+    names = ("name", "predictor", "features", "epsilon", "delta", "alpha", "beta", "gamma", "limits")
+    return {name: getattr(model, name) for name in names}
 
 
 def check_data(model: Model) -> None:

@@ -1,9 +1,13 @@
 """Planning a model, whatever its predictor."""
 
 from collections.abc import Callable
+from typing import Any
 
-from oracle.planning.kinds import KINDS
-from oracle.planning.model import Model
+import msgspec
+
+from oracle.planning.classical.model import ClassicalModel
+from oracle.planning.kinds import KINDS, Profile
+from oracle.planning.model import Model, promises_of
 from oracle.planning.plan import Plan, refuse_too_few
 
 __all__ = [
@@ -12,9 +16,14 @@ __all__ = [
     "check_runnable",
     "plan_model",
     "quick_examples",
+    "searches",
     "verify_plan",
     "wish_for",
 ]
+
+
+def _profile(of: Model | Plan) -> Profile[Any, Any]:
+    return KINDS[of.predictor].profiles[of.profile]
 
 
 def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
@@ -27,7 +36,7 @@ def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None)
     Raises:
         PlanError: A size is out of range.
     """
-    plan: Plan = KINDS[model.predictor].wish(model, progress)
+    plan: Plan = _profile(model).wish(model, progress)
     return plan
 
 
@@ -39,8 +48,13 @@ def quick_examples(model: Model) -> int:
     Raises:
         PlanError: A size is out of range.
     """
-    quick = KINDS[model.predictor].quick
+    quick = _profile(model).quick
     return wish_for(model).examples if quick is None else quick(model)
+
+
+def searches(model: Model) -> bool:
+    """Return whether planning the model searches, and so takes a while."""
+    return _profile(model).quick is not None
 
 
 def plan_model(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
@@ -61,7 +75,7 @@ def check_runnable(plan: Plan) -> None:
     Raises:
         PlanError: It is one.
     """
-    KINDS[plan.predictor].check_runnable(plan)
+    _profile(plan).check_runnable(plan)
 
 
 def verify_plan(plan: Plan) -> None:
@@ -70,22 +84,18 @@ def verify_plan(plan: Plan) -> None:
     Raises:
         PlanError: A figure does not hold.
     """
-    KINDS[plan.predictor].verify(plan)
+    _profile(plan).verify(plan)
 
 
 def as_paper(model: Model) -> Model | None:
     """Return a model with the same promises for the `paper` profile, or None where its kind has no such profile."""
-    change = KINDS[model.predictor].as_paper
-    if change is None:
-        return None
-    paper: Model = change(model)
-    return paper
+    settings = KINDS[model.predictor].paper
+    return None if settings is None else msgspec.structs.replace(model, profile="paper", **settings)
 
 
 def as_classical(model: Model) -> Model | None:
     """Return the model of a classical learner with the same promises, or None where there is none."""
-    change = KINDS[model.predictor].as_classical
-    if change is None or any(feature.kind == "string" for feature in model.features):
+    settings = KINDS[model.predictor].classical
+    if settings is None or any(feature.kind == "string" for feature in model.features):
         return None
-    classical: Model = change(model)
-    return classical
+    return ClassicalModel(**promises_of(model) | {"predictor": "classical", **settings}, examples=model.examples)

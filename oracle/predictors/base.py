@@ -1,8 +1,9 @@
 """The contract of a predictor: a pure, synchronous function of state, batch and keyed noise."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from msgspec import UNSET
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, PhaseStarted
 from oracle.errors import DataError
+from oracle.mechanisms.addresses import Addresses
+from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import Plan
 from oracle.predictors.values import Values
 
@@ -23,6 +26,9 @@ __all__ = [
     "check_finite",
     "phase_started",
 ]
+
+PlanT = TypeVar("PlanT", bound=Plan)
+PredictorT_co = TypeVar("PredictorT_co", bound="Predictor", covariant=True)
 
 NO_LABEL = -1
 """The label of a round with no query."""
@@ -111,17 +117,29 @@ class Predictor(Protocol):
         ...
 
 
-class Trainer(Protocol):
+class Trainer(ABC, Generic[PlanT, PredictorT_co]):
     """Takes what a predictor is made of in, in any number of batches, and makes it.
 
     Formal guarantees:
         * The result is a function of (plan, secret, rows in order), whatever the batches.
+        * Neighbours differ by one row that is there or not; one that is not there still counts to the declared number,
+          so no other row takes its place, and the others keep their numbers.
+
+    Args:
+        plan: The plan.
+        secret: 32 uniformly random bytes: the genesis key, from which every phase key is ratcheted.
     """
+
+    def __init__(self, plan: PlanT, secret: bytes) -> None:
+        self._plan = plan
+        self._key = PhaseKey(secret)
+        self._addresses = Addresses(self._key, plan.width)
+        self._rows = 0
 
     @property
     def missing(self) -> int:
         """Rows still wanted of the declared ones; 0 when no more are looked at."""
-        ...
+        return self._plan.declared - self._rows
 
     def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
         """Take rows in; those beyond the declared number are not used.
@@ -131,17 +149,34 @@ class Trainer(Protocol):
             labels: bool[n], True for a positive example.
 
         Raises:
-            DataError: A value is not finite.
+            DataError: A value is not finite, or out of the predictor's range.
         """
-        ...
+        features, labels = features[: self.missing], labels[: self.missing]
+        self._check(features)
+        self._take(features + 0.0, labels)  # -0.0 becomes 0.0
+        self._rows += len(labels)
 
-    def finish(self) -> Predictor:
+    def _check(self, features: NDArray[np.float64]) -> None:
+        check_finite(self._plan, features)
+
+    @abstractmethod
+    def _take(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+        """Take in rows that were checked, the first of which has the number `self._rows`; `features` may be kept."""
+
+    def finish(self) -> PredictorT_co:
         """Return the predictor, and forget the rows.
 
         Raises:
             DataError: Fewer rows came than the plan declares.
         """
-        ...
+        if self.missing > 0:
+            msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
+            raise DataError(msg)
+        return self._make()
+
+    @abstractmethod
+    def _make(self) -> PredictorT_co:
+        """Return the predictor, and forget the rows, of which there are enough."""
 
 
 def phase_started(plan: Plan, phase: int) -> PhaseStarted:

@@ -13,16 +13,17 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded
-from oracle.errors import CorruptSnapshotError, DataError, PlanExhaustedError
-from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.choice.edges import best_cuts, cut_places, side_places
-from oracle.mechanisms.choice.exact import KeyedBits, Places, choose_place
+from oracle.accounting.ledger import LedgerEvent
+from oracle.errors import CorruptSnapshotError
+from oracle.mechanisms.addresses import Purpose
+from oracle.mechanisms.choice.edges import best_cuts, cut_candidates, side_candidates
+from oracle.mechanisms.choice.exponential import Candidates, KeyedBits, choose_exactly
+from oracle.mechanisms.grid import mirror, number_at, positions_of
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.patterns import mirror, number_at, places_of
 from oracle.mechanisms.slicing import Faces
 from oracle.planning.classical.model import ClassicalPlan
-from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite
+from oracle.predictors.base import StateArrays, Trainer
+from oracle.predictors.phased import PhasedPredictor
 
 __all__ = ["ClassicalPredictor", "ClassicalTrainer", "Hypothesis"]
 
@@ -41,32 +42,24 @@ class Hypothesis(NamedTuple):
     upper: NDArray[np.float64]
 
 
-class ClassicalTrainer:
+class ClassicalTrainer(Trainer[ClassicalPlan, "ClassicalPredictor"]):
     """Takes the labelled examples in, in any number of batches, and learns from them.
 
     Formal guarantees:
         * *Privacy.* (epsilon, 0) for each row, there or not (one that is not there still counts to the declared number,
           and no other row takes its place), and what is learned is all that is released. A side of a box is one choice
-          whose losses change by amounts within 2 of each other (`edges.side_places`), so it pays 2 e; under `faces` a
-          row is shown to one side only, under `whole` to S of them at e = epsilon/(2S). A stump is one choice whose
-          losses rise by 0 or 1 (`edges.cut_places`), so it pays e = epsilon. Each choice has exactly the law of the
-          exponential mechanism (`choose_place`), so delta is 0 and no float's rounding is in it.
+          whose losses change by amounts within 2 of each other (`edges.side_candidates`), so it pays 2 e; under `faces`
+          a row is shown to one side only, under `whole` to S of them at e = epsilon/(2S). A stump is one choice whose
+          losses rise by 0 or 1 (`edges.cut_candidates`), so it pays e = epsilon. Each choice has exactly the law of the
+          exponential mechanism (`choose_exactly`), so delta is 0 and no float's rounding is in it.
         * *Not there, or another row.* For a box a row labelled 0 is as good as none. For a stump it is a row of its
           own: to blank one out as a row labelled 0 is to exchange it, and exchanging a row for another one, with either
           concept, is taking one away and adding one, at 2 epsilon.
         * The utility bounds are those of `oracle.planning.classical.tight`.
-        * The result is a function of (plan, secret, rows in order), whatever the batches.
-
-    Args:
-        plan: The plan.
-        secret: 32 uniformly random bytes: the genesis key. The state's key is its ratchet, from which the choices'
-            bits cannot be computed.
     """
 
     def __init__(self, plan: ClassicalPlan, secret: bytes) -> None:
-        self._plan = plan
-        self._key = PhaseKey(secret)
-        self._addresses = Addresses(self._key, len(plan.features))
+        super().__init__(plan, secret)
         names = [feature.name for feature in plan.features]
         split = [side.rsplit(":", 1) for side in plan.sides]
         self._sides = [(names.index(name), side == "lower") for name, side in split]
@@ -74,7 +67,6 @@ class ClassicalTrainer:
         self._columns: list[NDArray[np.float64]] = []
         self._labels: list[NDArray[np.bool_]] = []
         self._shown: list[NDArray[np.intp]] = []
-        self._rows = 0
 
     def _rule(self) -> Faces:
         bounds = [self._plan.features[column].bounds or (-1.0, 1.0) for column, _ in self._sides]
@@ -83,26 +75,9 @@ class ClassicalTrainer:
         scales = np.array([(high - low) / 2.0 for low, high in bounds])
         return Faces(centers * signs, scales, self._plan.coin)
 
-    @property
-    def missing(self) -> int:
-        """Rows still wanted of the declared ones."""
-        return self._plan.declared - self._rows
-
-    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
-        """Take rows in; those beyond the declared number are not used.
-
-        Args:
-            features: float64[n, d], finite.
-            labels: bool[n], True for a positive example.
-
-        Raises:
-            DataError: A value is not finite.
-        """
-        features, labels = features[: self.missing], labels[: self.missing].copy()
-        check_finite(self._plan, features)
-        columns = np.ascontiguousarray(features.T) + 0.0
+    def _take(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+        columns, labels = np.ascontiguousarray(features.T), labels.copy()
         rows = np.arange(self._rows, self._rows + len(labels), dtype=np.uint64)
-        self._rows += len(labels)
         if self._plan.concept == "box":  # rows labelled 0 change nothing
             columns, rows, labels = columns[:, labels], rows[labels], labels[labels]
         if self._faces is not None:
@@ -115,15 +90,7 @@ class ClassicalTrainer:
     def _hashes(self, columns: NDArray[np.float64]) -> NDArray[np.uint64]:
         return self._addresses.hashes(np.ascontiguousarray(columns.T), np.ones(columns.shape[1], dtype=np.bool_))
 
-    def finish(self) -> "ClassicalPredictor":
-        """Learn, and forget the rows.
-
-        Raises:
-            DataError: Fewer rows came than the plan declares.
-        """
-        if self.missing > 0:
-            msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
-            raise DataError(msg)
+    def _make(self) -> "ClassicalPredictor":
         hypothesis = self._box() if self._plan.concept == "box" else self._stump()
         for part in (*self._columns, *self._labels):
             part.fill(0)
@@ -134,40 +101,40 @@ class ClassicalTrainer:
     def _column(self, number: int) -> NDArray[np.float64]:
         return np.concatenate([columns[number] for columns in self._columns])
 
-    def _choose(self, side: int, near: Callable[[int], Places]) -> tuple[int, int]:
-        return choose_place(self._plan.scale, near, KeyedBits(self._addresses, side))
+    def _choose(self, side: int, near: Callable[[int], Candidates]) -> tuple[int, int]:
+        return choose_exactly(self._plan.scale, near, KeyedBits(self._addresses, side))
 
     def _box(self) -> Hypothesis:
         hypothesis = _unbounded(len(self._plan.features))
         shown = np.concatenate(self._shown) if self._shown else None
         for side, (column, lower) in enumerate(self._sides):
-            records = places_of(self._column(column) if shown is None else self._column(column)[shown == side])
-            near = partial(side_places, records if lower else mirror(records), self._plan.rank)
-            _, place = self._choose(side, near)
-            _bound(hypothesis, column, place, lower=lower)
+            records = positions_of(self._column(column) if shown is None else self._column(column)[shown == side])
+            near = partial(side_candidates, records if lower else mirror(records), self._plan.rank)
+            _, position = self._choose(side, near)
+            _bound(hypothesis, column, position, lower=lower)
         return hypothesis
 
     def _stump(self) -> Hypothesis:
         hypothesis = _unbounded(len(self._plan.features))
-        stump, place = self._choose(0, lambda reach: best_cuts(self._cuts(), reach))
+        stump, position = self._choose(0, lambda reach: best_cuts(self._cuts(), reach))
         column, lower = self._sides[stump]
-        _bound(hypothesis, column, place, lower=lower)
+        _bound(hypothesis, column, position, lower=lower)
         return hypothesis
 
-    def _cuts(self) -> Iterator[Places]:
+    def _cuts(self) -> Iterator[Candidates]:
         labels = np.concatenate(self._labels)
         for number, feature in enumerate(self._plan.features):
             if feature.sides == "none":
                 continue
             column = self._column(number)
             order = column.argsort()
-            records, ranked = places_of(column[order]), labels[order]
+            records, ranked = positions_of(column[order]), labels[order]
             for stump, (mine, lower) in enumerate(self._sides):
                 if mine == number:
                     yield (
-                        cut_places(records, ranked, stump)
+                        cut_candidates(records, ranked, stump)
                         if lower
-                        else cut_places(mirror(records)[::-1], ranked[::-1], stump)
+                        else cut_candidates(mirror(records)[::-1], ranked[::-1], stump)
                     )
 
 
@@ -175,15 +142,15 @@ def _unbounded(dimension: int) -> Hypothesis:
     return Hypothesis(np.full(dimension, -np.inf), np.full(dimension, np.inf))
 
 
-def _bound(hypothesis: Hypothesis, column: int, place: int, *, lower: bool) -> None:
-    """Set one bound, from the place of an edge; an upper one was chosen among negated numbers."""
+def _bound(hypothesis: Hypothesis, column: int, position: int, *, lower: bool) -> None:
+    """Set one bound, from the position of an edge; an upper one was chosen among negated numbers."""
     if lower:
-        hypothesis.lower[column] = number_at(place)
+        hypothesis.lower[column] = number_at(position)
     else:
-        hypothesis.upper[column] = 0.0 - number_at(place)
+        hypothesis.upper[column] = 0.0 - number_at(position)
 
 
-class ClassicalPredictor:
+class ClassicalPredictor(PhasedPredictor[ClassicalPlan]):
     """One shard's classical predictor (see `oracle.predictors.base.Predictor` for the contract).
 
     Formal guarantees:
@@ -201,54 +168,27 @@ class ClassicalPredictor:
     """
 
     def __init__(self, plan: ClassicalPlan, key: PhaseKey, hypothesis: Hypothesis, done: int = 0) -> None:
-        self._plan = plan
-        self._key = key
-        self._addresses = Addresses(key, len(plan.features))
+        super().__init__(plan, key, phase=1)
         self._hypothesis = hypothesis
-        self._round = done
+        self._round = self._phase_round = done
 
-    def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
-        """Answer a batch in arrival order (see `Predictor.answer`)."""
-        count, first = len(features), self._round
-        if first + count > self._plan.rounds:
-            msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
-            raise PlanExhaustedError(msg)
-        labels = np.empty(count, dtype=np.int8)
-        tag = np.zeros(2, dtype=np.uint64)
-        step = self._plan.segment_rows
-        for start in range(0, count, step):
-            rows = slice(start, min(start + step, count))
-            tag ^= self._segment(features[rows], present[rows], labels[rows])
-        events: list[LedgerEvent] = []
-        if count and self._round == self._plan.rounds:
-            events = [PhaseEnded(round=self._round, phase=1, rearms=0), PlanEnded(round=self._round)]
-        return Answers(labels, first, np.ones(count, dtype=np.int64), tag, events)
-
-    def _segment(
-        self, features: NDArray[np.float64], present: NDArray[np.bool_], labels: NDArray[np.int8]
-    ) -> NDArray[np.uint64]:
-        """Answer some rows into `labels`; return their tag."""
-        features = np.where(present[:, None], features, 0.0) + 0.0  # -0.0 becomes 0.0, before the hash
+    def _answered(
+        self,
+        features: NDArray[np.float64],
+        present: NDArray[np.bool_],
+        rounds: NDArray[np.uint64],  # noqa: ARG002 -- no noise is drawn
+        hashes: NDArray[np.uint64],  # noqa: ARG002
+        events: list[LedgerEvent],  # noqa: ARG002
+    ) -> NDArray[np.bool_]:
         inside = present.copy()
         for column, low, high in zip(features.T, *self._hypothesis, strict=True):
             inside &= (column >= low) & (column <= high)
-        labels[:] = np.where(present, inside, np.int8(NO_LABEL))
-        rounds = np.arange(self._round, self._round + len(features), dtype=np.uint64)
-        self._round += len(features)
-        return self._addresses.tag(rounds, self._addresses.hashes(features, present), present)
-
-    def settle(self) -> None:
-        """Do nothing: no answer leaves anything behind."""
-
-    def facts(self) -> PublicFacts:
-        """Return what is public."""
-        return PublicFacts(self._round, 1, self._round, self._plan.rounds, 0)
+        return inside
 
     def export(self) -> StateArrays:
         """Return the whole state as arrays whose shapes depend on the plan only."""
         return {
-            "key": np.frombuffer(self._key.secret, dtype=np.uint8).copy(),
-            "counters": np.array([self._round], dtype=np.int64),
+            **self._header(self._round),
             "lower": self._hypothesis.lower.copy(),
             "upper": self._hypothesis.upper.copy(),
         }

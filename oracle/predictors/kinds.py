@@ -31,7 +31,7 @@ class PredictorKind(NamedTuple, Generic[PlanT]):
             follow from the array `key`: a fork exchanges it.
     """
 
-    trainer: Callable[[PlanT, bytes], Trainer]
+    trainer: Callable[[PlanT, bytes], Trainer[PlanT, Predictor]]
     restore: Callable[[PlanT, StateArrays], Predictor]
 
 
@@ -44,7 +44,7 @@ PREDICTORS: Final[Mapping[str, PredictorKind[Any]]] = {
 """Every kind there is, as in `oracle.planning.kinds.KINDS`."""
 
 
-def new_trainer(plan: Plan, secret: bytes) -> Trainer:
+def new_trainer(plan: Plan, secret: bytes) -> Trainer[Any, Predictor]:
     """Return a trainer of the plan's predictor.
 
     Args:
@@ -54,7 +54,7 @@ def new_trainer(plan: Plan, secret: bytes) -> Trainer:
     return PREDICTORS[plan.predictor].trainer(plan, secret)
 
 
-def points_beyond(trainer: Trainer) -> int | None:
+def points_beyond(trainer: Trainer[Any, Predictor]) -> int | None:
     """Return what a finished trainer released of its sides' points (`RectanglesTrainer.margin`), if its plan has it."""
     return trainer.margin if isinstance(trainer, RectanglesTrainer) else None
 

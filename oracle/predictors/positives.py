@@ -62,9 +62,9 @@ class Positives:
         edges, outermost = [], []
         for side in range(self._geometry.sides):
             keys = self._geometry.key_of_numbers(numbers, side)
-            places = self._geometry.places(self._addresses, keys, side, records, hashes)
-            edges.append(learn_edge(places, self._scale.rank, self._scale.scale, self._addresses, side))
-            outermost.append(Outermost(places, stripe))
+            positions = self._geometry.positions(self._addresses, keys, side, records, hashes)
+            edges.append(learn_edge(positions, self._scale.rank, self._scale.scale, self._addresses, side))
+            outermost.append(Outermost(positions, stripe))
         geometry = Geometry(self._plan, edges=np.array(edges, dtype=np.uint64))
         harvest = Harvest(self._plan, geometry, self._plan.phases[0])
         for start in range(0, len(records), _SEGMENT):
@@ -73,7 +73,7 @@ class Positives:
             sides = geometry.deal(self._addresses, keys, records[rows], hashes[rows])
             harvest.give(keys, records[rows], sides)
             for side, counted in enumerate(outermost):
-                places = geometry.places(self._addresses, keys[side], side, records[rows], hashes[rows])
-                counted.count(places, sides == side)
+                positions = geometry.positions(self._addresses, keys[side], side, records[rows], hashes[rows])
+                counted.count(positions, sides == side)
         numbers.fill(0.0)
         return np.array(edges, dtype=np.uint64), harvest, [counted.held for counted in outermost]

@@ -11,9 +11,9 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded, SideRearmed
-from oracle.errors import CorruptSnapshotError, DataError, PlanExhaustedError
-from oracle.mechanisms.addresses import Addresses, Purpose
+from oracle.accounting.ledger import LedgerEvent, SideRearmed
+from oracle.errors import CorruptSnapshotError
+from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise.tables import draw
 from oracle.mechanisms.orders import Keys, blank_keys, load_keys, plain_keys
@@ -21,7 +21,8 @@ from oracle.mechanisms.thresholds.between import HIGH, MEDIUM
 from oracle.mechanisms.thresholds.challenge import ArmedSide
 from oracle.mechanisms.windows import Window
 from oracle.planning.plan import BoxPlan, PhasePlan
-from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays, check_finite, phase_started
+from oracle.predictors.base import StateArrays, Trainer
+from oracle.predictors.phased import PhasedPredictor
 from oracle.predictors.positives import Positives
 from oracle.predictors.sides import Geometry, Harvest, SideBank
 
@@ -37,52 +38,26 @@ _NOWHERE: Final = -2
 """In place of the side that decided: none, as every side said "high"; and where a query leaves no mark."""
 
 
-class RectanglesTrainer:
+class RectanglesTrainer(Trainer[BoxPlan, "RectanglesPERP"]):
     """Takes the labelled examples in, in any number of batches, and arms the first phase.
 
     Formal guarantees:
         * A training record sits in the start instances of phase 1 and nowhere else (Theorem 4.6 of Stemmer, 2024).
           Before, it pays for what the plan has released: the edges of `faces` (`oracle.predictors.positives`), which
           decide who gets it, and `margin`, one noisy count of what the sides got (`guarantees.released_event`).
-        * The result is a function of (plan, secret, rows in order), whatever the batches.
-        * Neighbours differ by one row that is there or blanked: a blanked row counts to the declared number, so no
-          other row takes its place.
-
-    Args:
-        plan: The plan.
-        secret: 32 uniformly random bytes: the genesis key, from which every phase key is ratcheted.
     """
 
     def __init__(self, plan: BoxPlan, secret: bytes) -> None:
-        self._plan = plan
-        self._key = PhaseKey(secret)
+        super().__init__(plan, secret)
         self._geometry = Geometry(plan)
-        self._addresses = Addresses(self._key, plan.width)
         self._harvest = Harvest(plan, self._geometry, plan.phases[0])
         self._positives = None if plan.scale is UNSET else Positives(plan, plan.scale, self._addresses)
         self._ones = 0
-        self._rows = 0
         self.margin: int | None = None
         """Once it is finished, if the plan has a check: by how many points the side that holds the least exceeds what
         it needs, with noise; a private release, `plan.check` says at what cost. Below 0 a side starves."""
 
-    @property
-    def missing(self) -> int:
-        """Rows still wanted of the declared ones."""
-        return self._plan.declared - self._rows
-
-    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
-        """Take rows in; those beyond the declared number are not used.
-
-        Args:
-            features: float64[n, D], finite.
-            labels: bool[n], True for a positive example.
-
-        Raises:
-            DataError: A value is not finite.
-        """
-        features, labels = features[: self.missing] + 0.0, labels[: self.missing]
-        check_finite(self._plan, features)
+    def _take(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
         keys = self._geometry.keys(features)
         rows = np.flatnonzero(labels & self._harvest.near(keys))
         hashes = self._addresses.hashes(features[rows], np.ones(len(rows), dtype=np.bool_))
@@ -92,17 +67,8 @@ class RectanglesTrainer:
         else:  # nothing was harvested yet, so all of them are near
             self._positives.add(features[rows], records, hashes)
         self._ones += int(np.count_nonzero(labels))
-        self._rows += len(features)
 
-    def finish(self) -> "RectanglesPERP":
-        """Arm phase 1 and forget the rows.
-
-        Raises:
-            DataError: Fewer rows came than the plan declares.
-        """
-        if self.missing > 0:
-            msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
-            raise DataError(msg)
+    def _make(self) -> "RectanglesPERP":
         edges, harvest, beyond = self._dealt()
         self.margin = self._confirmed(beyond)
         predictor = RectanglesPERP(self._plan, self._key.ratchet(), phase=1, edges=edges)
@@ -148,7 +114,7 @@ class _Decided(NamedTuple):
     sides: NDArray[np.int16]
 
 
-class RectanglesPERP:
+class RectanglesPERP(PhasedPredictor[BoxPlan]):
     """One shard's box predictor (see `oracle.predictors.base.Predictor` for the contract).
 
     Formal guarantees:
@@ -175,22 +141,14 @@ class RectanglesPERP:
         sides: Sequence[str] | None = None,
         edges: NDArray[np.uint64] | None = None,
     ) -> None:
-        self._plan = plan
         self._geometry = Geometry(plan, sides, edges)
         self._side_numbers = np.arange(self._geometry.sides, dtype=np.uint64)
-        self._round = 0
-        self._phase_round = 0
-        self._rearms = 0
-        self._phase_rearms = 0
         self._pending: list[_Decided] = []
-        self._segment_rows = plan.segment_rows
-        self._enter(key, phase)
+        super().__init__(plan, key, phase=phase)
 
     def _enter(self, key: PhaseKey, phase: int) -> None:
         """Take the phase's key and sizes; the sides are armed by `arm` or `restore`."""
-        self._key = key
-        self._phase = phase
-        self._addresses = Addresses(key, self._plan.width)
+        super()._enter(key, phase)
         following = self._plan.phases[min(phase, len(self._plan.phases) - 1)]
         self._harvest = Harvest(self._plan, self._geometry, following)
 
@@ -202,51 +160,21 @@ class RectanglesPERP:
         """Arm every side for the current phase."""
         self._bank = SideBank.begin(self._current, self._addresses, slices)
 
-    def facts(self) -> PublicFacts:
-        """Return what is public."""
-        return PublicFacts(self._round, self._phase, self._phase_round, self._current.rounds, self._rearms)
-
-    def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
-        """Answer a batch in arrival order (see `Predictor.answer`)."""
-        count = len(features)
-        if self._round + count > self._plan.rounds:
-            msg = f"round {self._plan.rounds}: the plan's last phase ends here; make a new plan and state"
-            raise PlanExhaustedError(msg)
-        self.settle()
-        labels = np.empty(count, dtype=np.int8)
-        phases = np.empty(count, dtype=np.int64)
-        tag = np.zeros(2, dtype=np.uint64)
-        events: list[LedgerEvent] = []
-        first = self._round
-        start = 0
-        while start < count:
-            stop = min(count, start + self._segment_rows, start + self._current.rounds - self._phase_round)
-            rows = slice(start, stop)
-            phases[rows] = self._phase
-            tag ^= self._segment(features[rows], present[rows], labels[rows], events)
-            start = stop
-            if self._phase_round == self._current.rounds:
-                self._end_phase(events)
-        return Answers(labels, first, phases, tag, events)
-
-    def _segment(
+    def _answered(
         self,
         features: NDArray[np.float64],
         present: NDArray[np.bool_],
-        labels: NDArray[np.int8],
+        rounds: NDArray[np.uint64],
+        hashes: NDArray[np.uint64],
         events: list[LedgerEvent],
-    ) -> NDArray[np.uint64]:
-        """Answer rows that all belong to the current phase; return their tag.
+    ) -> NDArray[np.bool_]:
+        """Steps a, b and e to i of Stemmer (2024), Alg. 5, for all rows at once.
 
-        Steps a, b and e to i of Stemmer (2024), Alg. 5, for all rows at once: all sides answer all rows, the first side
-        that does not say high decides; where a Stopper halts, the rows before it stand, the side is armed afresh,
-        and the rest is decided again with the same noise.
+        All sides answer all rows, the first side that does not say high decides; where a Stopper halts, the rows before
+        it stand, the side is armed afresh, and the rest is decided again with the same noise.
         """
         bank, count = self._bank, len(features)
-        features = features + 0.0  # -0.0 becomes 0.0, before hash and key
-        features[~present] = 0.0
-        rounds = np.arange(self._phase_round, self._phase_round + count, dtype=np.uint64)
-        hashes = self._addresses.hashes(features, present)
+        labels = np.empty(count, dtype=np.bool_)
         numbers = self._geometry.looked_at(features)
         keys = self._geometry.keys_of_numbers(numbers)
         depth_words = self._addresses.words(Purpose.DEPTH, rounds, self._side_numbers, hashes)
@@ -265,7 +193,7 @@ class RectanglesPERP:
             reached = min((row for row in halts if row is not None), default=count - start)
             stop = start + reached
             rows = slice(start, stop)
-            labels[rows] = np.where(present[rows], positive[:reached], np.int8(NO_LABEL))
+            labels[rows] = positive[:reached]
             sides = _deciding(mediums[:, :reached], positive[:reached])
             self._keep(_Decided(numbers[rows], rounds[rows], hashes[rows], sides))
             if stop == count:
@@ -276,9 +204,7 @@ class RectanglesPERP:
                     self._rearm(side, int(rounds[stop]), events, count_before=stop)
                     outcomes[side, stop:] = bank.armed[side].answers(keys[side, stop:], depth_words[side, stop:])
             start = stop
-        self._round += count
-        self._phase_round += count
-        return self._addresses.tag(rounds, hashes, present)
+        return labels
 
     def _keep(self, decided: "_Decided") -> None:
         """Count the mediums, and remember what `settle` has to put where it belongs."""
@@ -306,21 +232,13 @@ class RectanglesPERP:
         self._phase_rearms += 1
         events.append(SideRearmed(round=self._round + count_before, phase=self._phase, side=side))
 
-    def _end_phase(self, events: list[LedgerEvent]) -> None:
-        """Step j: start the next phase on what was harvested, under a ratcheted key."""
-        self.settle()
-        events.append(PhaseEnded(round=self._round, phase=self._phase, rearms=self._phase_rearms))
-        if self._phase == len(self._plan.phases):
-            events.append(PlanEnded(round=self._round))
-            return
+    def _begin_next(self) -> None:
+        """Step j: start the next phase on what was harvested."""
         slices = self._harvest.slices(self._addresses)
         for window in (*self._harvest.windows, *self._bank.collected):
             window.clear()
-        self._phase_round = 0
-        self._phase_rearms = 0
-        self._enter(self._key.ratchet(), self._phase + 1)
+        super()._begin_next()
         self.arm(slices)
-        events.append(phase_started(self._plan, self._phase))
 
     def export(self) -> StateArrays:
         """Return the whole state as arrays whose shapes depend on the plan and the phase only."""
@@ -330,11 +248,8 @@ class RectanglesPERP:
         points = np.stack([blank_keys(size, self._geometry.kind) for _ in bank.armed])
         for side, armed in enumerate(bank.armed):
             points[side, : len(armed.points)] = armed.points
-        arrays: dict[str, NDArray[np.generic]] = {
-            "key": np.frombuffer(self._key.secret, dtype=np.uint8).copy(),
-            "counters": np.array(
-                [self._round, self._phase, self._phase_round, self._rearms, self._phase_rearms], dtype=np.int64
-            ),
+        arrays = {
+            **self._header(self._round, self._phase, self._phase_round, self._rearms, self._phase_rearms),
             "points": plain_keys(points),
             "mediums": np.array([armed.mediums for armed in bank.armed], dtype=np.int64),
             "armed": np.array([armed.armed for armed in bank.armed], dtype=np.int64),

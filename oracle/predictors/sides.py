@@ -9,7 +9,7 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.choice.stripes import choose_sides, parted_places
+from oracle.mechanisms.choice.stripes import choose_sides, split_positions
 from oracle.mechanisms.noise.tables import geometric
 from oracle.mechanisms.orders import NUMBERS, Keys, mirrored
 from oracle.mechanisms.slicing import Faces, cut_window, noisy_slices, sequential_slices
@@ -99,10 +99,10 @@ class Geometry:
         codes = {number: self._values.codes(numbers, number) for number in set(self._features)}
         return self._oriented([codes[number] for number in self._features], len(numbers))
 
-    def places(
+    def positions(
         self, addresses: Addresses, keys: Keys, side: int, records: NDArray[np.uint64], hashes: NDArray[np.uint64]
     ) -> NDArray[np.uint64]:
-        """Return the places of a side's keys that its edge is learned among and compared with: uint64[n].
+        """Return the positions of a side's keys that its edge is learned among and compared with: uint64[n].
 
         Args:
             addresses: The phase's keyed functions (for the coins).
@@ -113,7 +113,7 @@ class Geometry:
         """
         feature = np.array([self._features[side]], dtype=np.uint64)
         coins = addresses.words(Purpose.COIN, records, feature, hashes)[0, :, 0]
-        return parted_places(keys, coins, lower=bool(self._signs[side] > 0.0))
+        return split_positions(keys, coins, lower=bool(self._signs[side] > 0.0))
 
     def deal(
         self, addresses: Addresses, keys: Keys, records: NDArray[np.uint64], hashes: NDArray[np.uint64]
@@ -129,8 +129,8 @@ class Geometry:
         if self.edges is None:
             return self.faces.choose(keys, addresses.words(Purpose.COIN, records, _NO_SIDE, hashes)[0])
         picks = addresses.words(Purpose.COIN, records, _NO_SIDE, hashes)[0, :, 1]
-        places = [self.places(addresses, mine, side, records, hashes) for side, mine in enumerate(keys)]
-        return choose_sides(self.edges, np.stack(places), picks)
+        positions = [self.positions(addresses, mine, side, records, hashes) for side, mine in enumerate(keys)]
+        return choose_sides(self.edges, np.stack(positions), picks)
 
     def keys_of(self, values: Keys) -> Keys:
         """Return [S, n] keys as `keys` does, where all sides look at one feature, of its `Values.column`."""

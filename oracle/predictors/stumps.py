@@ -14,16 +14,15 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.errors import CorruptSnapshotError, DataError
+from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.choice.losses import CHOICE_WORDS, choose
-from oracle.mechanisms.choice.stump_losses import cut_losses, least_losses, ranking
-from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.choice.exponential import CHOICE_WORDS, choose
+from oracle.mechanisms.choice.stumps import cut_losses, least_losses, ranking
 from oracle.mechanisms.noise.tables import draw
 from oracle.mechanisms.orders import Keys
 from oracle.planning.boxes.tight import side_names
 from oracle.planning.stumps.model import StumpsPlan
-from oracle.predictors.base import Answers, PublicFacts, StateArrays, check_finite
+from oracle.predictors.base import Answers, PublicFacts, StateArrays, Trainer
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.sides import Geometry, Harvest
 from oracle.predictors.values import Values
@@ -67,7 +66,7 @@ def candidates(plan: StumpsPlan) -> list[Stump]:
     return [Stump(names.index(name), side == "lower") for name, side in split]
 
 
-class StumpsTrainer:
+class StumpsTrainer(Trainer[StumpsPlan, "StumpsPERP"]):
     """Takes the labelled examples in, in any number of batches, chooses the stump and arms the first phase.
 
     Formal guarantees:
@@ -77,54 +76,21 @@ class StumpsTrainer:
           more candidate. But cuts of the two worlds can be paired so that every depth of a pair's sides differs by at
           most 1 (PRIVACY.md, Theorem 10). Plans charge all of eps_cut.
         * `paper`: Algorithm 7 as written, with nominal parameters.
-        * The result is a function of (plan, secret, rows in order), whatever the batches.
-        * Neighbours differ by one row that is there or not; a row that is not there still counts to the declared
-          number, and the others keep their numbers, and with these the coins that ties in value go by.
-
-    Args:
-        plan: The plan.
-        secret: 32 uniformly random bytes: the genesis key, from which every phase key is ratcheted.
+        * A row keeps the coin that ties in value go by: it is its number's.
     """
 
     def __init__(self, plan: StumpsPlan, secret: bytes) -> None:
-        self._plan = plan
-        self._key = PhaseKey(secret)
+        super().__init__(plan, secret)
         self._values = Values(plan.features)
         self._columns: list[NDArray[np.float64]] = []
         self._labels: list[NDArray[np.bool_]] = []
-        self._rows = 0
 
-    @property
-    def missing(self) -> int:
-        """Rows still wanted of the declared ones."""
-        return self._plan.declared - self._rows
-
-    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
-        """Take rows in; those beyond the declared number are not used.
-
-        Args:
-            features: float64[n, D], finite.
-            labels: bool[n], True for a positive example.
-
-        Raises:
-            DataError: A value is not finite.
-        """
-        features, labels = features[: self.missing], labels[: self.missing]
-        check_finite(self._plan, features)
-        self._columns.append(np.ascontiguousarray(features.T) + 0.0)
+    def _take(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+        self._columns.append(np.ascontiguousarray(features.T))
         self._labels.append(labels.copy())
-        self._rows += len(labels)
 
-    def finish(self) -> "StumpsPERP":
-        """Choose the stump, arm phase 1 and forget the rows.
-
-        Raises:
-            DataError: Fewer rows came than the plan declares.
-        """
-        if self.missing > 0:
-            msg = f"data: fewer rows than model.examples = {self._plan.declared} declares"
-            raise DataError(msg)
-        addresses = Addresses(self._key, self._plan.width)
+    def _make(self) -> "StumpsPERP":
+        addresses = self._addresses
         words = addresses.words(
             Purpose.CHOICE, np.arange(CHOICE_WORDS // 2, dtype=np.uint64), np.arange(2, dtype=np.uint64), None
         ).reshape(2, CHOICE_WORDS)

@@ -18,8 +18,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from oracle.errors import InputError, PerpetuaError, PlanError, StateError, StorageError
-from oracle.planning.kinds import KINDS, decode_plan
+from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.planner import verify_plan
 from oracle.state.folder import newest_bytes, read_plan
 from oracle.state.forks import read_forks
 from oracle.state.format import Snapshot
@@ -283,7 +284,7 @@ def verify_statement(statement: Statement) -> list[str]:
         wrong.append("phases or delta spent do not follow from the plan and the rounds")
     wrong += _out_of_range(statement, plan)
     try:
-        KINDS[plan.predictor].verify(plan)
+        verify_plan(plan)
     except PlanError as exc:
         wrong.append(f"the accountant does not prove the plan: {exc}")
     return wrong

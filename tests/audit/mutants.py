@@ -13,8 +13,7 @@ import pytest
 
 from oracle.audit import learners
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.choice import exact as exact_choice
-from oracle.mechanisms.choice import stripes
+from oracle.mechanisms.choice import exponential, stripes
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise import laws as noise_laws
 from oracle.mechanisms.noise import tables as noise
@@ -186,14 +185,14 @@ def _one_key(patch: Patch) -> None:
 
 def _one_for_two(patch: Patch) -> None:
     """A choice whose losses may move by 2 against each other is charged as if they moved by 1."""
-    real = exact_choice.choose_place
-    patch.setattr(classical, "choose_place", lambda scale, near, bits: real(2.0 * scale, near, bits))
+    real = exponential.choose_exactly
+    patch.setattr(classical, "choose_exactly", lambda scale, near, bits: real(2.0 * scale, near, bits))
 
 
 def _sure_edges(patch: Patch) -> None:
     """Edges by which records are dealt are the best ones, or nearly."""
-    real = exact_choice.choose_place
-    patch.setattr(stripes, "choose_place", lambda scale, near, bits: real(100.0 * scale, near, bits))
+    real = exponential.choose_exactly
+    patch.setattr(stripes, "choose_exactly", lambda scale, near, bits: real(100.0 * scale, near, bits))
 
 
 def _sure_count(patch: Patch) -> None:

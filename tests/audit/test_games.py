@@ -13,12 +13,13 @@ from oracle.audit.learners import LEARNERS, shadow_bits
 from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import between_policy, halting_law, stopper_shapes, worst_depth
 from oracle.errors import InputError
-from oracle.mechanisms.choice.edges import cut_places
-from oracle.mechanisms.patterns import EDGES, number_at
+from oracle.mechanisms.choice.edges import cut_candidates
+from oracle.mechanisms.grid import EDGES, number_at
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.guarantees import query_guarantee, training_event
 from oracle.planning.kinds import KINDS
+from oracle.planning.planner import verify_plan
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.kinds import new_trainer
 from tests.accounting.worst_case import worst_delta
@@ -73,7 +74,7 @@ def test_every_adversary_plays_every_predictor(target, adversary):
 def test_small_plans_are_proved(target, epsilon):
     """The accountant passes every figure of the plans under attack, and none of one that claims a tenth less."""
     plan = small_plan(target, epsilon, 0.01)
-    KINDS[target.predictor].verify(plan)
+    verify_plan(plan)
     for index in range(len(plan.phases)):
         assert query_guarantee(plan, index).delta <= 0.01
     assert delta_at(training_event(plan), 0.9 * plan.epsilon) > 0.7 * 0.01
@@ -158,7 +159,7 @@ def test_whoever_attacks_a_proved_claim_could_refute_it():
 def test_plans_of_learners_are_the_planners(learner, epsilon):
     """Every figure of a plan without armed sides is the planner's own, at the claim that is attacked."""
     plan = learner.plan(epsilon)
-    KINDS[learner.predictor].verify(plan)
+    verify_plan(plan)
     assert plan.epsilon == epsilon
     assert max(phase.delta for phase in plan.phases) <= learner.delta
 
@@ -216,7 +217,7 @@ def test_blanking_a_row_as_0_is_an_exchange_for_stumps():
     for other in ((grid[:1], labels[:1]), (grid, np.array([True, False]))):
         losses = [np.zeros(100, dtype=np.int64) for _ in range(2)]
         for loss, (records, marks) in zip(losses, ((grid, labels), other), strict=True):
-            places = cut_places(records, marks, 0, 100)
+            places = cut_candidates(records, marks, 0, 100)
             for start, width, value in zip(places.starts, places.widths, places.losses, strict=True):
                 loss[int(start) : int(start + width)] = value
         changes.append(losses[0] - losses[1])

@@ -12,10 +12,9 @@ from oracle.planning.bisection.model import BisectionModel, BisectionPlan
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import plan_or_wanted
 from oracle.planning.classical.model import ClassicalPlan
-from oracle.planning.classical.tight import box_as_classical
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.planning.planner import wish_for
+from oracle.planning.planner import as_classical, wish_for
 from oracle.planning.stumps.model import StumpsModel, StumpsPlan
 from oracle.predictors.base import Predictor
 from oracle.predictors.kinds import new_trainer, restore_predictor
@@ -83,7 +82,9 @@ def stumps_plan(dimension: int, epsilon: float, examples: int = 1) -> StumpsPlan
 @cache
 def classical_plan(dimension: int, epsilon: float, examples: int = 1) -> ClassicalPlan:
     """Return the plan of a classical learner with the promises of the model of boxes."""
-    plan = wish_for(msgspec.structs.replace(box_as_classical(box_model(dimension, epsilon)), examples=examples))
+    model = as_classical(box_model(dimension, epsilon))
+    assert model is not None
+    plan = wish_for(msgspec.structs.replace(model, examples=examples))
     assert isinstance(plan, ClassicalPlan)
     return plan
 

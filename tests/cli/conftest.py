@@ -6,14 +6,15 @@ import itertools
 import os
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from oracle.cli.main import run as run_line
-from oracle.planning.boxes import kind as boxes
 from oracle.planning.boxes.tight import plan_or_wanted
+from oracle.planning.kinds import KINDS
 from tests.support.checked import make_ready
 from tests.support.folders import long_plan, make_state, write_config, write_log
 
@@ -107,7 +108,9 @@ _wish_once = functools.cache(plan_or_wanted)
 @pytest.fixture
 def planned_once(monkeypatch) -> None:
     """Plan each model once a session: the planner takes more than a second."""
-    monkeypatch.setattr(boxes, "plan_or_wanted", lambda model, _progress: _wish_once(model))
+    profiles = KINDS["rectangles"].profiles
+    once = replace(profiles["tight"], wish=lambda model, _progress: _wish_once(model))
+    monkeypatch.setitem(profiles, "tight", once)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from scipy import stats
 
 from oracle.errors import InputError
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.choice.losses import CHOICE_WORDS, choose
+from oracle.mechanisms.choice.exponential import CHOICE_WORDS, choose
 from oracle.mechanisms.keys import PhaseKey
 
 dp.enable_features("contrib")

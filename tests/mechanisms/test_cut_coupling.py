@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from oracle.mechanisms.choice.stump_losses import cut_losses
+from oracle.mechanisms.choice.stumps import cut_losses
 
 LONGEST = 7
 

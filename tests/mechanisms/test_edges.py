@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from oracle.mechanisms.addresses import Addresses
-from oracle.mechanisms.choice.edges import best_cuts, cut_places, side_places
-from oracle.mechanisms.choice.exact import KeyedBits, Places, choose_place
+from oracle.mechanisms.choice.edges import best_cuts, cut_candidates, side_candidates
+from oracle.mechanisms.choice.exponential import Candidates, KeyedBits, choose_exactly
 from oracle.mechanisms.keys import PhaseKey
 
 _EDGES = 7
@@ -22,7 +22,7 @@ _FAR = 10**6
 Losses = list[int]
 
 
-def spread_out(places: Places, edges: int) -> Losses:
+def spread_out(places: Candidates, edges: int) -> Losses:
     """Return every edge's loss from the groups, which must hold each edge once."""
     losses = [-1] * edges
     for start, width, loss in zip(places.starts.tolist(), places.widths.tolist(), places.losses.tolist(), strict=True):
@@ -34,7 +34,7 @@ def spread_out(places: Places, edges: int) -> Losses:
 
 def side(records: Sequence[int], rank: int, reach: int = _FAR, edges: int = _EDGES) -> Losses:
     """Return the losses of all edges of a side."""
-    return spread_out(side_places(np.array(records, dtype=np.uint64), rank, reach, edges), edges)
+    return spread_out(side_candidates(np.array(records, dtype=np.uint64), rank, reach, edges), edges)
 
 
 def side_by_definition(records: Sequence[int], rank: int, edges: int = _EDGES) -> Losses:
@@ -48,7 +48,7 @@ def cut(records: Sequence[tuple[int, bool]], edges: int = _EDGES) -> Losses:
     ranked = sorted(records)
     numbers = np.array([record for record, _ in ranked], dtype=np.uint64)
     labels = np.array([label for _, label in ranked], dtype=np.bool_)
-    return spread_out(cut_places(numbers, labels, 0, edges), edges)
+    return spread_out(cut_candidates(numbers, labels, 0, edges), edges)
 
 
 def cut_by_definition(records: Sequence[tuple[int, bool]], edges: int = _EDGES) -> Losses:
@@ -68,7 +68,7 @@ def test_sides_are_what_they_are_defined_as(records, rank):
 def test_what_is_left_out_of_a_side_loses_more(records, rank, reach):
     """Groups are the same as without a reach, or lose more than it."""
     whole = side(records, rank)
-    places = side_places(np.array(records, dtype=np.uint64), rank, reach, _EDGES)
+    places = side_candidates(np.array(records, dtype=np.uint64), rank, reach, _EDGES)
     near = spread_out(places, _EDGES)
     assert places.whole == _EDGES
     for found, expected in zip(near, whole, strict=True):
@@ -88,8 +88,8 @@ def test_edges_of_a_small_grid_are_chosen_by_their_law(factor: float, same: bool
     losses = np.array(side_by_definition(records.tolist(), 3))
     weights = np.exp(-0.6 * losses)
     addresses, count = Addresses(PhaseKey(bytes([9] * 32)), 1), 1500
-    bits, near = KeyedBits(addresses, 0), partial(side_places, records, 3, edges=_EDGES)
-    drawn = [choose_place(0.6 * factor, near, bits)[1] for _ in range(count)]
+    bits, near = KeyedBits(addresses, 0), partial(side_candidates, records, 3, edges=_EDGES)
+    drawn = [choose_exactly(0.6 * factor, near, bits)[1] for _ in range(count)]
     found = np.bincount(drawn, minlength=_EDGES)
     expected = count * weights / weights.sum()
     assert bool(stats.chisquare(found, expected).pvalue > 1e-4) == same
@@ -105,7 +105,7 @@ def test_best_cuts_leave_out_only_what_loses_more(stumps, reach):
     for owner, records in enumerate(stumps):
         ranked = sorted(records)
         numbers = np.array([record for record, _ in ranked], dtype=np.uint64)
-        cuts.append(cut_places(numbers, np.array([label for _, label in ranked], dtype=np.bool_), owner, _EDGES))
+        cuts.append(cut_candidates(numbers, np.array([label for _, label in ranked], dtype=np.bool_), owner, _EDGES))
     best = best_cuts(iter(cuts), reach)
     assert best.whole == _EDGES * len(stumps)
     least = int(best.losses.min())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from oracle.mechanisms.addresses import Addresses
-from oracle.mechanisms.choice.exact import KeyedBits, Places, _decide, choose_place, exp_bounds
+from oracle.mechanisms.choice.exponential import Candidates, KeyedBits, _decide, choose_exactly, exp_bounds
 from oracle.mechanisms.keys import PhaseKey
 
 _GROUPS = ((0, 3), (2, 1), (2, 5), (1, 2), (7, 6), (3, 0))
@@ -33,21 +33,23 @@ class _Given:
         return (self._bits >> self._left) & ((1 << count) - 1)
 
 
-def places(groups: Sequence[tuple[int, int]]) -> Places:
+def places(groups: Sequence[tuple[int, int]]) -> Candidates:
     """Return groups one after another, the first at place 10, of owners 0, 1, ..."""
     losses, widths = (np.array(column) for column in zip(*groups, strict=True))
     starts = 10 + np.concatenate([[0], np.cumsum(widths)[:-1]])
-    return Places(np.arange(len(groups)), starts.astype(np.uint64), widths.astype(np.uint64), losses, int(widths.sum()))
+    return Candidates(
+        np.arange(len(groups)), starts.astype(np.uint64), widths.astype(np.uint64), losses, int(widths.sum())
+    )
 
 
-def nothing_far(groups: Sequence[tuple[int, int]]) -> Callable[[int], Places]:
+def nothing_far(groups: Sequence[tuple[int, int]]) -> Callable[[int], Candidates]:
     """Return what shows only the groups within a reach of the least loss, as a caller may."""
 
-    def near(reach: int) -> Places:
+    def near(reach: int) -> Candidates:
         whole = places(groups)
         least = whole.losses[whole.widths > 0].min()
         kept = np.flatnonzero((whole.losses <= least + reach) & (whole.widths > 0))
-        return Places(*(column[kept] for column in whole[:4]), whole.whole)  # type: ignore[arg-type,call-arg]
+        return Candidates(*(column[kept] for column in whole[:4]), whole.whole)  # type: ignore[arg-type,call-arg]
 
     return near
 
@@ -86,7 +88,7 @@ def every_string(scale: float, precision: int, most: int) -> tuple[dict[tuple[in
         bits, count = waiting.pop()
         share = Fraction(1, 1 << count)
         try:
-            found[choose_place(scale, nothing_far(_GROUPS), _Given(bits, count), precision=precision)] += share
+            found[choose_exactly(scale, nothing_far(_GROUPS), _Given(bits, count), precision=precision)] += share
         except EOFError:
             if count < most:
                 waiting += [(2 * bits, count + 1), (2 * bits + 1, count + 1)]
@@ -116,7 +118,7 @@ def test_keyed_choices_have_the_law(factor: float, same: bool) -> None:  # noqa:
     for side in range(count):
         bits = KeyedBits(addresses, side)
         for _ in range(10):
-            drawn[choose_place(0.5 * factor, nothing_far(_GROUPS), bits)] += 1
+            drawn[choose_exactly(0.5 * factor, nothing_far(_GROUPS), bits)] += 1
     table = [float(probability) * 10 * count for probability in expected.values()]
     assert bool(stats.chisquare(list(drawn.values()), table, sum_check=False).pvalue > 1e-4) == same
 
@@ -125,7 +127,7 @@ def test_widths_of_the_whole_grid_are_added_without_loss():
     """Groups of nearly 2^64 places each: the last place of the last one is chosen by the last of all bits."""
     width = 2**64 - 2**53
     count = 70
-    many = Places(
+    many = Candidates(
         np.arange(count),
         np.zeros(count, dtype=np.uint64),
         np.full(count, width, dtype=np.uint64),
@@ -135,7 +137,7 @@ def test_widths_of_the_whole_grid_are_added_without_loss():
     size = (count * width - 1).bit_length()
     for offset in (0, width - 1, width, count * width - 1):
         bits = _Given((1 << (255 + size)) | offset, 256 + size)
-        assert choose_place(1.0, lambda _reach: many, bits) == divmod(offset, width)
+        assert choose_exactly(1.0, lambda _reach: many, bits) == divmod(offset, width)
 
 
 def test_more_digits_are_asked_for_only_where_needed():
@@ -152,7 +154,7 @@ def test_more_digits_are_asked_for_only_where_needed():
     least = float(mpmath.mpf(1) / (1 + mpmath.exp(-1)))  # 0.731...
     for near_edge, more in ((0.2, False), (least, True)):
         bits = _Counting(int(near_edge * 2**53) << 459, 512)
-        choose_place(1.0, lambda _reach: pair, bits, precision=8)
+        choose_exactly(1.0, lambda _reach: pair, bits, precision=8)
         assert (bits.asked > 16) == more
 
 
@@ -189,6 +191,6 @@ def test_what_is_out_of_reach_is_not_forgotten():
     """A million candidates too far away to be looked at first weigh more than the one that is near."""
     near = nothing_far([(0, 1), (7, 10**6)])
     assert len(near(3).losses) == 1
-    owners = [choose_place(1.0, near, _Given((lead << 252) | (1 << 190), 256), precision=4)[0] for lead in range(16)]
+    owners = [choose_exactly(1.0, near, _Given((lead << 252) | (1 << 190), 256), precision=4)[0] for lead in range(16)]
     assert owners == [0] * owners.count(0) + [1] * owners.count(1)
     assert owners.count(1) >= 15

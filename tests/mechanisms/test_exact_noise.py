@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from oracle.mechanisms.choice.exact import exp_bounds
+from oracle.mechanisms.choice.exponential import exp_bounds
 from oracle.mechanisms.noise.exact import discrete_laplace
 
 

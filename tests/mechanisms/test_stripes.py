@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.mechanisms.addresses import Addresses
-from oracle.mechanisms.choice.edges import side_places
-from oracle.mechanisms.choice.stripes import Outermost, choose_sides, learn_edge, parted_places
+from oracle.mechanisms.choice.edges import side_candidates
+from oracle.mechanisms.choice.stripes import Outermost, choose_sides, learn_edge, split_positions
+from oracle.mechanisms.grid import NONE, number_at, positions_of
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.patterns import NONE, number_at, places_of
 
 _EDGES = 24
 """Edges of a small grid."""
@@ -37,7 +37,7 @@ def _law(records: list[int], rank: int, scale: float) -> list[mpmath.mpf]:
 @given(_FEW, st.integers(1, 6))
 def test_groups_are_the_definition(records: list[int], rank: int) -> None:
     """Every edge's loss, within reach, is the one that its groups have."""
-    places = side_places(np.array(records, dtype=np.uint64), rank, 40, _EDGES)
+    places = side_candidates(np.array(records, dtype=np.uint64), rank, 40, _EDGES)
     found = dict.fromkeys(range(_EDGES), -1)
     for start, width, loss in zip(*(part.tolist() for part in places[1:4]), strict=True):
         found |= dict.fromkeys(range(start, start + width), loss)
@@ -80,7 +80,7 @@ def test_an_edge_is_near_its_rank() -> None:
     values = np.random.default_rng(2).standard_cauchy(20_000) * 1e-9 + 3e4
     coins = np.random.default_rng(3).integers(0, 2**64, size=20_000, dtype=np.uint64)
     for keys, lower in ((values, True), (-values, False), (np.full(20_000, -0.25), True)):
-        places = parted_places(keys, coins, lower=lower)
+        places = split_positions(keys, coins, lower=lower)
         edge = learn_edge(places, 1_500, 0.1, Addresses(PhaseKey(bytes(32)), 1), 0)
         assert abs(int(np.count_nonzero(places <= edge)) - 1_500) < math.log(2.0**64 * 1e9) / 0.1
 
@@ -89,18 +89,18 @@ def test_an_edge_is_near_its_rank() -> None:
 def test_places_keep_the_order_of_values(values: list[float]) -> None:
     """Numbers further apart than 1024 floats keep their order; all are edges' neighbours, also the last ones."""
     keys = np.array(values) + 0.0
-    places = parted_places(keys, _COINS[: len(keys)], lower=True)
-    for (key, place), (other, theirs) in itertools.combinations(zip(places_of(keys), places, strict=True), 2):
+    places = split_positions(keys, _COINS[: len(keys)], lower=True)
+    for (key, place), (other, theirs) in itertools.combinations(zip(positions_of(keys), places, strict=True), 2):
         if abs(int(key) - int(other)) >= 1024:
             assert (key < other) == (place < theirs)
     assert int(places.max()) < NONE
-    assert int(parted_places(np.array([number_at(NONE - 1)]), _COINS[:1], lower=False)[0]) < NONE
+    assert int(split_positions(np.array([number_at(NONE - 1)]), _COINS[:1], lower=False)[0]) < NONE
 
 
 def test_equal_values_are_parted_and_the_other_side_has_them_the_other_way_round() -> None:
     """Of a constant the outermost tenth of one side is the innermost tenth of the other one."""
     keys = np.full(4_000, 7.5)
-    lower, upper = parted_places(keys, _COINS, lower=True), parted_places(-keys, _COINS, lower=False)
+    lower, upper = split_positions(keys, _COINS, lower=True), split_positions(-keys, _COINS, lower=False)
     tenth = [set(np.argsort(places, kind="stable")[:400].tolist()) for places in (lower, upper)]
     assert not tenth[0] & tenth[1]
     assert len(np.unique(lower)) > 900

@@ -6,7 +6,7 @@ import pytest
 from oracle.accounting.accountant import delta_at
 from oracle.accounting.events import ThresholdBitsEvent
 from oracle.errors import InputError, PlanError
-from oracle.mechanisms.noise.laws import Laplace
+from oracle.mechanisms.noise.laws import named_law
 from oracle.planning.bisection.bound import average_error_bound, critical_count, final_side, probability_near
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan
 from oracle.planning.bisection.tight import row_event
@@ -164,7 +164,7 @@ def test_bounds_may_be_said():
 
 def test_sizes_are_the_papers():
     """N_crit, Delta p and the final side, for Laplace noise in closed form."""
-    law = Laplace(0.5)
+    law = named_law("laplace", 0.5)
     near = probability_near(law, 2.0, 4)
     assert near == pytest.approx(1.0 - math.exp(-2.0 / (8 * 4) / 0.5))
     assert critical_count(law, 2.0, 4, 1000) == pytest.approx(30.0 * math.log(1000) / near**2)
@@ -173,7 +173,7 @@ def test_sizes_are_the_papers():
 
 def test_the_bound_falls_with_the_rounds():
     """As 1/sqrt(T) but for ln T once all phases fit, linear in 1/p^2; without any query in a cone it is the start's."""
-    law = Laplace(1.0)
+    law = named_law("laplace", 1.0)
     bounds = [average_error_bound(law, 2, 4, 10**power, 0.5) for power in range(4, 16)]
     assert bounds == sorted(bounds, reverse=True)
     assert math.log(bounds[-1] / bounds[-4]) / math.log(1000.0) == pytest.approx(-0.5, abs=0.1)

@@ -9,16 +9,14 @@ from scipy import stats
 
 from oracle.accounting.accountant import delta_at
 from oracle.errors import InputError, PlanError
-from oracle.mechanisms.patterns import EDGES
+from oracle.mechanisms.grid import EDGES
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
 from oracle.planning.classical.tight import (
     ENDLESS,
-    box_as_classical,
     box_error,
     classical_event,
     stump_error,
-    stumps_as_classical,
 )
 from oracle.planning.model import Feature
 from oracle.planning.model_file import parse_model
@@ -141,14 +139,14 @@ def test_other_models_know_their_classical_one():
     }
     box = BoxModel(predictor="rectangles", share=0.5, trim=3, **common)  # type: ignore[arg-type]
     stumps = StumpsModel(predictor="stumps", first_share=0.3, **common)  # type: ignore[arg-type]
-    for other, concept in ((box_as_classical(box), "box"), (stumps_as_classical(stumps), "stump")):
+    for model, concept in ((box, "box"), (stumps, "stump")):
+        other = as_classical(model)
+        assert isinstance(other, ClassicalModel)
         assert {name: getattr(other, name) for name in common} == common
         assert (other.predictor, other.concept, other.share) == ("classical", concept, None)
         wish_for(other)
-    assert as_classical(box) == box_as_classical(box)
-    assert as_classical(stumps) == stumps_as_classical(stumps)
-    assert as_classical(box_as_classical(box)) is None
-    assert box_as_classical(box).slicing == "whole"  # which needs no bounds
+        assert as_classical(other) is None
+        assert other.slicing == "whole"  # which needs no bounds
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,14 @@
 import functools
+from dataclasses import replace
 from fractions import Fraction
 
 import msgspec
 import pytest
 
 from oracle.errors import InputError, PlanError
-from oracle.planning.boxes import kind as boxes
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import plan_or_wanted
+from oracle.planning.kinds import KINDS
 from oracle.planning.sharding import MAX_SHARDS, plan_shards, shard_model
 from tests.predictors.plans import feature
 
@@ -16,7 +17,9 @@ _wish_once = functools.cache(plan_or_wanted)
 
 @pytest.fixture(autouse=True)
 def _planned_once(monkeypatch):
-    monkeypatch.setattr(boxes, "plan_or_wanted", lambda model, _progress: _wish_once(model))
+    profiles = KINDS["rectangles"].profiles
+    once = replace(profiles["tight"], wish=lambda model, _progress: _wish_once(model))
+    monkeypatch.setitem(profiles, "tight", once)
 
 
 def _model(examples, delta=1e-3):

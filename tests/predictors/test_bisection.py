@@ -235,14 +235,6 @@ def test_rows_out_of_range_are_refused(value):
         train(plan, features, labels)
 
 
-def test_too_few_rows_are_refused():
-    """The declared number is waited for."""
-    plan = tiny_bisection_plan(50, 10)
-    features, labels = rows_of(plan, 3)
-    with pytest.raises(DataError, match="fewer rows"):
-        train(plan, features[:-1], labels[:-1])
-
-
 def test_states_without_their_vector_are_refused():
     """A state of another phase's arrays is corrupt."""
     plan = tiny_bisection_plan(50, 10)

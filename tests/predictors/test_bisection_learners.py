@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle.mechanisms.noise.laws import FrozenLaw, Gaussian, Laplace, Uniform
+from oracle.mechanisms.noise.laws import frozen_law, named_law
 from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
 from oracle.predictors.bisection.basis import BasisFinder, principal_axes
 from oracle.predictors.bisection.hypercube import OnlineBisection, closed_form
@@ -18,11 +18,11 @@ from oracle.predictors.bisection.newton import StochasticNewton, block_length, s
 from tests.experiments.bisection.streams import blocks, queries
 
 _LAWS = {
-    "laplace": Laplace(0.05),
-    "gaussian": Gaussian(0.05),
-    "uniform": Uniform(0.1),
-    "student": FrozenLaw(scipy.stats.t(3, scale=0.05)),
-    "skewed": FrozenLaw(scipy.stats.gumbel_r(loc=-0.04, scale=0.05)),
+    "laplace": named_law("laplace", 0.05),
+    "gaussian": named_law("gaussian", 0.05),
+    "uniform": named_law("uniform", 0.1),
+    "student": frozen_law(scipy.stats.t(3, scale=0.05)),
+    "skewed": frozen_law(scipy.stats.gumbel_r(loc=-0.04, scale=0.05)),
 }
 _ROUNDS = 6_000
 
@@ -95,7 +95,10 @@ def _as_written(stream, law, basis, ask):
             plus[:], minus[:] = 0.0, 0.0
 
 
-@pytest.mark.parametrize(("directions", "law"), [(1, Laplace(0.02)), (2, Uniform(0.05)), (2, Gaussian(0.03))])
+@pytest.mark.parametrize(
+    ("directions", "law"),
+    [(1, named_law("laplace", 0.02)), (2, named_law("uniform", 0.05)), (2, named_law("gaussian", 0.03))],
+)
 def test_algorithms_1_and_2_are_as_written(directions, law):
     """The vectorised learner against a scalar one that follows the text, its programs solved over all corners."""
     stream = _stream("concentrated", directions, 4, rounds=3_000)
@@ -122,7 +125,7 @@ def test_algorithms_1_and_2_are_as_written(directions, law):
 
 def test_a_query_without_a_direction_is_in_no_cone():
     """Zeros, also where they are all that is left of tiny squares, are answered and never asked about."""
-    law, tiny = Laplace(0.001), np.array([[0.0, 0.0], [0.0, 1e-200], [0.0, 5e-324]])
+    law, tiny = named_law("laplace", 0.001), np.array([[0.0, 0.0], [0.0, 1e-200], [0.0, 5e-324]])
     learner = OnlineBisection(np.eye(2), law, 20_000)
     values, _, oracle = _run(learner, law, tiny, np.ones(3, dtype=np.bool_))
     assert values.tolist() == [0.0, 0.0, 0.0]
@@ -134,7 +137,7 @@ def test_a_query_without_a_direction_is_in_no_cone():
 
 def test_the_hypercube_stops_when_it_is_small():
     """At |I_i| <= ln T / sqrt(T d) nothing is asked any more, and w* is still inside."""
-    law, basis = Laplace(0.001), np.eye(1)
+    law, basis = named_law("laplace", 0.001), np.eye(1)
     learner = OnlineBisection(basis, law, 20_000)
     stream = np.ones((20_000, 1))
     _, database, oracle = _run(learner, law, stream, np.ones(20_000, dtype=np.bool_))
@@ -161,7 +164,7 @@ def test_any_known_law_will_do(profile, law):
 @pytest.mark.parametrize("profile", ["paper", "efficient"])
 def test_answers_do_not_depend_on_the_cut(profile):
     """Any batches, also empty ones and of one row: answers and states are the same bits, and so are the bits asked."""
-    basis, law, rounds = blocks(2, 4), Laplace(0.02), 2_500
+    basis, law, rounds = blocks(2, 4), named_law("laplace", 0.02), 2_500
     stream = _stream("concentrated", 2, 4, rounds=rounds)
     usable = np.random.default_rng(3).random(rounds) < 0.9
 
@@ -204,7 +207,7 @@ def test_systems_are_solved():
 @pytest.mark.parametrize("scale", [1e-5, 1e-9])
 def test_queries_in_one_line_are_learned_from(scale, query):
     """With so little noise that no ridge of its size keeps the system regular."""
-    law = Laplace(scale)
+    law = named_law("laplace", scale)
     stream = np.tile(query, (12_000, 1))
     stream[::2] *= 0.3
     learner = StochasticNewton(np.eye(3), law)

@@ -1,11 +1,10 @@
-import itertools
 from typing import Literal
 
 import numpy as np
 import pytest
 
 from oracle.accounting.ledger import PhaseEnded, PlanEnded
-from oracle.errors import CorruptSnapshotError, DataError
+from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
 from oracle.planning.classical.tight import ENDLESS
@@ -158,21 +157,6 @@ class TestStumpDownward(TestStump):
     upward = False
 
 
-@pytest.mark.parametrize("concept", ["box", "stump"])
-def test_training_does_not_depend_on_the_batches(concept: Literal["box", "stump"]) -> None:
-    """Rows in any batches, and rows beyond the declared number, give the same predictor."""
-    plan = tiny_classical_plan(_FEATURES, concept=concept)
-    features = np.random.default_rng(3).random((460, 2))
-    labels = in_box(features)
-    expected = train(plan, features[:400], labels[:400]).export()
-    for cuts in ([], [1], [7, 7, 100, 399], [400], list(range(1, 460, 13))):
-        trainer = ClassicalTrainer(plan, SECRET)
-        for start, stop in itertools.pairwise([0, *cuts, 460]):
-            assert trainer.missing == max(400 - start, 0)
-            trainer.add(features[start:stop], labels[start:stop])
-        assert_same_state(trainer.finish().export(), expected)
-
-
 def test_a_record_is_shown_to_one_side_under_faces():
     """One in a corner, blanked: one side may learn another edge, and no other; under `whole` several do."""
     features = np.random.default_rng(3).random((400, 2))
@@ -198,21 +182,6 @@ def test_the_same_key_learns_the_same_and_another_one_does_not():
     assert_same_state(one, again)
     assert all(one[name].tobytes() != other[name].tobytes() for name in ("lower", "upper", "key"))
     assert one["key"].tobytes() == PhaseKey(SECRET).ratchet().secret
-
-
-def test_rows_are_refused_by_number_and_by_value():
-    """Too few rows, or one that is no number: the column is named, the value is not, nothing of the batch was taken."""
-    trainer = ClassicalTrainer(PLAN, SECRET)
-    rows = np.random.default_rng(3).random((399, 2))
-    for bad in (np.nan, np.inf, -np.inf):
-        wrong = rows.copy()
-        wrong[17, 1] = bad
-        with pytest.raises(DataError, match=r"^data: column b: every value must be a finite number$"):
-            trainer.add(wrong, in_box(rows))
-    trainer.add(rows, in_box(rows))
-    assert trainer.missing == 1
-    with pytest.raises(DataError, match=r"model\.examples = 400"):
-        trainer.finish()
 
 
 def test_zeros_subnormals_and_the_largest_numbers():

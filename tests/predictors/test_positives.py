@@ -89,7 +89,7 @@ def test_the_count_is_the_least_side_s_and_its_noise_the_key_s():
     assert _PLAN.check is not UNSET
     held = []
     for side in range(4):
-        places = geometry.places(addresses, keys[side], side, records, hashes)
+        places = geometry.positions(addresses, keys[side], side, records, hashes)
         outermost = np.argsort(places, kind="stable")[: _PLAN.check.stripe]
         held.append(int(np.count_nonzero(sides[outermost] == side)))
     zero = np.zeros(1, dtype=np.uint64)
@@ -115,7 +115,7 @@ def test_a_side_does_not_starve_whatever_the_values_are():
     keys = geometry.keys(features)
     sides = geometry.deal(addresses, keys, records, hashes)
     for side in range(6):
-        beyond = geometry.places(addresses, keys[side], side, records, hashes) <= edges[side]
+        beyond = geometry.positions(addresses, keys[side], side, records, hashes) <= edges[side]
         assert 250 < np.count_nonzero(beyond) < 350
         assert np.count_nonzero(sides[beyond] == side) > 0.75 * np.count_nonzero(beyond)
 

@@ -1,13 +1,9 @@
-import itertools
 from abc import abstractmethod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from oracle.accounting.ledger import PhaseEnded, SideRearmed
-from oracle.errors import DataError
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import NO_LABEL, StateArrays, phase_started
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
@@ -199,51 +195,6 @@ def test_segments_do_not_matter(segment, monkeypatch):
     monkeypatch.setattr(BoxPlan, "segment_rows", segment)
     assert answer_in_batches(other, features, present) == expected
     assert_same_state(other.export(), one.export())
-
-
-@pytest.mark.parametrize("slicing", ["faces", "sequential"])
-def test_training_does_not_depend_on_the_batches(slicing):
-    """Rows in any batches, and rows beyond the declared number, give the same predictor."""
-    plan = tiny_plan([feature("a"), feature("b")], slicing=slicing)
-    rows = box_data(plan, plan.declared + 60, 9)
-    labels = labels_of(plan, rows)
-    expected = train(plan, rows=rows[: plan.declared]).export()
-
-    @settings(max_examples=20, deadline=None, derandomize=True, database=None)
-    @given(cuts=st.lists(st.integers(0, len(rows)), max_size=12))
-    def check(cuts: list[int]) -> None:
-        trainer = RectanglesTrainer(plan, SECRET)
-        bounds = [0, *sorted(cuts), len(rows)]
-        for start, stop in itertools.pairwise(bounds):
-            assert trainer.missing == max(plan.declared - start, 0)
-            trainer.add(rows[start:stop], labels[start:stop])
-        assert_same_state(trainer.finish().export(), expected)
-
-    check()
-
-
-def test_too_few_rows_are_refused():
-    """The declared number of rows must come, whatever they hold."""
-    plan = tiny_plan([feature("a")])
-    trainer = RectanglesTrainer(plan, SECRET)
-    rows = box_data(plan, plan.declared - 1, 1)
-    trainer.add(rows, labels_of(plan, rows))
-    with pytest.raises(DataError, match=r"model\.examples = 400"):
-        trainer.finish()
-    trainer.add(rows[:1], labels_of(plan, rows[:1]))
-    trainer.finish()
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_rows_must_be_finite(value):
-    """The column is named, the value is not; nothing of the batch was taken."""
-    plan = tiny_plan([feature("a"), feature("b", "none")])
-    trainer = RectanglesTrainer(plan, SECRET)
-    rows = box_data(plan, 10, 1)
-    rows[7, 1] = value
-    with pytest.raises(DataError, match="column b: every value must be a finite number"):
-        trainer.add(rows, np.zeros(10, dtype=np.bool_))
-    assert trainer.missing == plan.declared
 
 
 def test_no_positive_example_is_no_error():

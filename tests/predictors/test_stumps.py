@@ -1,13 +1,12 @@
-import itertools
 from abc import abstractmethod
 
 import msgspec
 import numpy as np
 import pytest
 
-from oracle.errors import CorruptSnapshotError, DataError
+from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.choice.stump_losses import ranking
+from oracle.mechanisms.choice.stumps import ranking
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 from oracle.predictors.base import StateArrays
@@ -199,34 +198,6 @@ def test_one_record_moves_every_depth_by_at_most_one():
             assert abs(difference) <= 1
             worst.add(difference)
     assert {-1, 0} <= worst
-
-
-def test_training_does_not_depend_on_the_batches():
-    """Rows in any batches, and rows beyond the declared number, give the same predictor."""
-    features = stump_data(PLAN, 460, 9)
-    labels = features[:, 1] >= EDGE
-    expected = train(PLAN, features[:400], labels[:400]).export()
-    for cuts in ([], [1], [7, 7, 100, 399], [400], list(range(1, 460, 13))):
-        trainer = StumpsTrainer(PLAN, SECRET)
-        for start, stop in itertools.pairwise([0, *cuts, 460]):
-            assert trainer.missing == max(400 - start, 0)
-            trainer.add(features[start:stop], labels[start:stop])
-        assert_same_state(trainer.finish().export(), expected)
-
-
-def test_rows_are_refused_by_number_and_by_value():
-    """Too few rows, or one that is no number: the column is named, the value is not, nothing of the batch was taken."""
-    trainer = StumpsTrainer(PLAN, SECRET)
-    rows = stump_data(PLAN, 399, 1)
-    labels = rows[:, 1] > EDGE
-    bad = rows.copy()
-    bad[17, 1] = np.inf
-    with pytest.raises(DataError, match="column b: every value must be a finite number"):
-        trainer.add(bad, labels)
-    trainer.add(rows, labels)
-    assert trainer.missing == 1
-    with pytest.raises(DataError, match=r"model\.examples = 400"):
-        trainer.finish()
 
 
 @pytest.mark.parametrize("label", [False, True])

@@ -4,7 +4,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from oracle.mechanisms.choice.exact import BitSource, exp_bounds
+from oracle.mechanisms.choice.exponential import BitSource, exp_bounds
 
 __all__ = ["discrete_laplace"]
 

@@ -46,8 +46,8 @@ class BinaryThresholdOracle:
         most_bits: Bits that may be given in all.
         spent: (bits, cost) that were given before.
 
-    >>> from oracle.mechanisms.noise.laws import Laplace
-    >>> oracle = BinaryThresholdOracle(np.array([1.0, 0.0]), Laplace(0.5), most_bits=10)
+    >>> from oracle.mechanisms.noise.laws import named_law
+    >>> oracle = BinaryThresholdOracle(np.array([1.0, 0.0]), named_law("laplace", 0.5), most_bits=10)
     >>> oracle.ask(np.array([[1.0, 1.0]]), np.array([-99.0]), np.array([[1 << 63, 0]], dtype=np.uint64)).tolist()
     [True]
     >>> oracle.ledger

@@ -13,15 +13,10 @@ from oracle.mechanisms.addresses import MAX_ROUNDS
 from oracle.mechanisms.noise.laws import named_law
 from oracle.planning.bisection.bound import average_error_bound
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan, unit_vector
+from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
 
-__all__ = [
-    "bisection_as_paper",
-    "check_bisection_runnable",
-    "row_event",
-    "verify_bisection_plan",
-    "wish_for_bisection",
-]
+__all__ = ["row_event", "verify_bisection_plan", "wish_for_bisection"]
 
 _MOST_EXAMPLES: Final = 2**32
 _SCALES: Final = (2.0**-30, 2.0**60)
@@ -73,24 +68,16 @@ def _plan(model: BisectionModel, examples: int, declared: int) -> BisectionPlan:
     directions = model.directions or len(basis)
     moments = dimension * (dimension + 3) if model.warmup else 0
     plan = BisectionPlan(
-        name=model.name,
-        predictor=model.predictor,
+        **promises_of(model),
         profile=model.profile,
-        features=model.features,
         noise=model.noise,
         scale=1.0,
         basis=basis,
         directions=directions,
         warmup=model.warmup or 0,
-        epsilon=model.epsilon,
-        delta=model.delta,
-        alpha=model.alpha,
-        beta=model.beta,
-        gamma=model.gamma,
         examples=examples,
         declared=declared,
         expected_error=0.0,
-        limits=model.limits,
         phases=(
             Phase(phase=1, rounds=model.rounds, delta=delta),
             Phase(phase=2, rounds=MAX_ROUNDS // 2, delta=0.0),
@@ -157,12 +144,3 @@ def verify_bisection_plan(plan: BisectionPlan) -> None:
     if not _error(plan) <= plan.alpha:
         msg = f"plan.alpha = {plan.alpha!r}: the expected error is {_error(plan)!r}"
         raise PlanError(msg)
-
-
-def check_bisection_runnable(plan: BisectionPlan) -> None:
-    """Refuse a plan that no state can be made of; there is none."""
-
-
-def bisection_as_paper(model: BisectionModel) -> BisectionModel:
-    """Return a model with the same promises for the `paper` profile."""
-    return msgspec.structs.replace(model, profile="paper")

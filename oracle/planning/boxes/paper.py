@@ -14,7 +14,7 @@ from oracle.mechanisms.addresses import MAX_ROUNDS, MAX_SIDES
 from oracle.mechanisms.noise.tables import SMALLEST_SCALE, tail_reach
 from oracle.planning.boxes.tight import side_names
 from oracle.planning.features import batch_bytes, key_bytes
-from oracle.planning.model import Model
+from oracle.planning.model import Model, promises_of
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan, StopperPlan
 
 __all__ = ["check_paper", "check_runnable", "instance_privacy", "plan_paper"]
@@ -201,19 +201,12 @@ def plan_paper(model: Model) -> BoxPlan:
             msg = f"model.profile = 'paper': its constants ask for {figure:.3g} {what}, more than a plan can say"
             raise PlanError(msg)
     plan = BoxPlan(
-        name=model.name,
-        predictor=model.predictor,
+        **promises_of(model),
         profile="paper",
-        features=model.features,
         sides=names,
         slicing="rsc",
         coin=0.0,
         share=1.0,
-        epsilon=model.epsilon,
-        delta=model.delta,
-        alpha=model.alpha,
-        beta=model.beta,
-        gamma=model.gamma,
         examples=examples,
         declared=max(model.examples, examples),
         expected_error=model.alpha,
@@ -221,7 +214,6 @@ def plan_paper(model: Model) -> BoxPlan:
         stopper_share=1.0,
         first_share=0.5,
         contamination=0.0,
-        limits=model.limits,
         phases=phases,
         memory_bytes=max(phase.memory_bytes for phase in phases),
         nominal_privacy=True,

@@ -23,7 +23,7 @@ from oracle.planning.boxes.drafts import (
 from oracle.planning.boxes.edges import check_plan, reserve, scale_plan, start_rho, stripes_share
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.guarantees import verify
-from oracle.planning.model import Model
+from oracle.planning.model import Model, promises_of
 from oracle.planning.plan import BoxPlan, refuse_too_few
 from oracle.planning.search import first_enough, least_in_box
 from oracle.planning.sizes import Shares
@@ -232,19 +232,12 @@ def _write(task: Task, shares: Shares, draft: Draft) -> BoxPlan:
     scaled = _scaled(model, task.sides)
     stripe = math.floor(draft.alphas[0] * model.examples / task.sides) if scaled else 0
     return BoxPlan(
-        name=model.name,
-        predictor=model.predictor,
+        **promises_of(model),
         profile=model.profile,
-        features=model.features,
         sides=side_names(model),
         slicing=model.slicing,
         coin=0.0,
         share=task.share,
-        epsilon=model.epsilon,
-        delta=model.delta,
-        alpha=model.alpha,
-        beta=model.beta,
-        gamma=model.gamma,
         examples=draft.examples,
         declared=model.examples,
         expected_error=error,
@@ -252,7 +245,6 @@ def _write(task: Task, shares: Shares, draft: Draft) -> BoxPlan:
         stopper_share=shares.stopper,
         first_share=shares.first,
         contamination=shares.contamination,
-        limits=model.limits,
         phases=phases,
         memory_bytes=max(phase.memory_bytes for phase in phases),
         scale=scale_plan(model, task.sides, stripes_mass(model), model.examples) if scaled else msgspec.UNSET,

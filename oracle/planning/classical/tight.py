@@ -14,21 +14,18 @@ from oracle.accounting.accountant import delta_at
 from oracle.accounting.events import ChoiceEvent, Composed, Event
 from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_SIDES
-from oracle.mechanisms.patterns import EDGES
+from oracle.mechanisms.grid import EDGES
 from oracle.planning.boxes.harvest import trials_for
-from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import COIN, faces_share, side_names
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
+from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
-from oracle.planning.stumps.model import StumpsModel
 
 __all__ = [
     "ENDLESS",
-    "box_as_classical",
     "box_error",
     "classical_event",
     "stump_error",
-    "stumps_as_classical",
     "verify_classical_plan",
     "wish_for_classical",
 ]
@@ -70,20 +67,13 @@ def wish_for_classical(model: ClassicalModel, _progress: Callable[[int], None]) 
         raise PlanError(msg)
     declared = max(model.examples, least)
     plan = ClassicalPlan(
-        name=model.name,
-        predictor=model.predictor,
+        **promises_of(model) | {"delta": 0.0},
         profile="tight",
         concept=model.concept,
-        features=model.features,
         sides=sides,
         slicing="faces" if faces else "whole",
         coin=COIN if faces and len(sides) > 1 else 0.0,
         share=share,
-        epsilon=model.epsilon,
-        delta=0.0,
-        alpha=model.alpha,
-        beta=model.beta,
-        gamma=model.gamma,
         examples=least,
         declared=declared,
         scale=scale,
@@ -91,7 +81,6 @@ def wish_for_classical(model: ClassicalModel, _progress: Callable[[int], None]) 
         choices=choices,
         rank=rank,
         expected_error=error(declared),
-        limits=model.limits,
         phases=(Phase(phase=1, rounds=ENDLESS, delta=0.0),),
         memory_bytes=_STATE_BYTES + 16 * len(model.features),
     )
@@ -115,7 +104,7 @@ def box_error(rank: int, sides: int, share: float, beta: float, rows: int) -> fl
 
     Formal guarantees:
         Let the labels be those of a box that has no other sides than these, and the examples independent.
-        * *The choice.* An edge of loss 0 exists (`edges.side_places`), so the chosen one loses `rank` or more with
+        * *The choice.* An edge of loss 0 exists (`edges.side_candidates`), so the chosen one loses `rank` or more with
           probability at most (number of edges) exp(-e rank) <= beta/(2S). Otherwise an example labelled 1 lies at or
           outside it, or nothing reaches it: in both cases it does not lie outside the true side, and what it labels 1
           is 1. And at most k = 2 rank - 1 of the side's examples lie outside it.
@@ -207,36 +196,3 @@ def verify_classical_plan(plan: ClassicalPlan) -> None:
     if not proved <= plan.expected_error * (1.0 + 1e-9):
         msg = f"plan.expected_error = {plan.expected_error!r}: only {proved!r} is proved"
         raise PlanError(msg)
-
-
-def box_as_classical(model: BoxModel) -> ClassicalModel:
-    """Return the classical model with the promises of a model of boxes."""
-    return ClassicalModel(
-        name=model.name,
-        predictor="classical",
-        epsilon=model.epsilon,
-        examples=model.examples,
-        features=model.features,
-        delta=model.delta,
-        alpha=model.alpha,
-        beta=model.beta,
-        gamma=model.gamma,
-        limits=model.limits,
-    )
-
-
-def stumps_as_classical(model: StumpsModel) -> ClassicalModel:
-    """Return the classical model with the promises of a model of stumps."""
-    return ClassicalModel(
-        name=model.name,
-        predictor="classical",
-        epsilon=model.epsilon,
-        examples=model.examples,
-        features=model.features,
-        delta=model.delta,
-        alpha=model.alpha,
-        beta=model.beta,
-        gamma=model.gamma,
-        limits=model.limits,
-        concept="stump",
-    )

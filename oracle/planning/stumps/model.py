@@ -34,7 +34,7 @@ class SelectionPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         candidates: Pairs of a feature and a direction.
         scale: e of the choice among them: P proportional to exp(-e * least number of errors).
-        epsilon: What the choice costs a training record: e * 1 (`stump_losses.least_losses`); in the `paper` profile
+        epsilon: What the choice costs a training record: e * 1 (`choice.stumps.least_losses`); in the `paper` profile
             eps/4.
         cut_law: How many records are labelled 1: by another choice, P proportional to exp(-e * errors), or, in the
             `paper` profile, by the number of positive ones with Laplace's noise (for labels that a stump fits only).

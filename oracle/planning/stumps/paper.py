@@ -12,6 +12,7 @@ from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.paper import check_paper, plan_paper
 from oracle.planning.boxes.tight import side_names
 from oracle.planning.features import stand_in
+from oracle.planning.model import promises_of
 from oracle.planning.stumps.model import SelectionPlan, StumpsModel, StumpsPlan
 
 __all__ = ["check_stumps_paper", "plan_stumps_paper"]
@@ -27,45 +28,38 @@ def plan_stumps_paper(model: StumpsModel) -> StumpsPlan:
     Raises:
         PlanError: The constants ask for more than a plan can say.
     """
+    quarter = {
+        "features": (stand_in(model.features, "both"),),
+        "epsilon": model.epsilon / 4.0,
+        "delta": model.delta / 2.0,
+        "alpha": model.alpha / 2.0,
+        "beta": model.beta / 2.0,
+    }
     inner = plan_paper(
-        BoxModel(
-            name=model.name,
-            predictor=model.predictor,
-            profile="paper",
-            slicing="rsc",
-            features=(stand_in(model.features, "both"),),
-            epsilon=model.epsilon / 4.0,
-            delta=model.delta / 2.0,
-            alpha=model.alpha / 2.0,
-            beta=model.beta / 2.0,
-            gamma=model.gamma,
-            examples=model.examples,
-            limits=model.limits,
-        )
+        BoxModel(**promises_of(model) | quarter, profile="paper", slicing="rsc", examples=model.examples)
     )
     candidates = len(side_names(model))
     # the proof of Theorem 4.17: the choice's and the count's errors are half of alpha n each, but with prob. beta/6
     wrong = (8.0 * math.log(6.0 * candidates / model.beta) + 4.0 * math.log(6.0 / model.beta)) / model.epsilon
     needed = max(inner.examples, math.ceil(2.0 * wrong / model.alpha))
-    fields = msgspec.structs.asdict(inner) | {
-        "features": model.features,
-        "epsilon": model.epsilon,
-        "delta": model.delta,
-        "alpha": model.alpha,
-        "beta": model.beta,
-        "examples": needed,
-        "declared": max(needed, inner.declared),
-        "expected_error": model.alpha,
-        "selection": SelectionPlan(
-            candidates=candidates,
-            scale=model.epsilon / 8.0,
-            epsilon=model.epsilon / 4.0,
-            cut_law="laplace",
-            cut_scale=model.epsilon / 4.0,
-            cut_epsilon=model.epsilon / 4.0,
-            error=model.alpha / 2.0,
-        ),
-    }
+    fields = (
+        msgspec.structs.asdict(inner)
+        | promises_of(model)
+        | {
+            "examples": needed,
+            "declared": max(needed, inner.declared),
+            "expected_error": model.alpha,
+            "selection": SelectionPlan(
+                candidates=candidates,
+                scale=model.epsilon / 8.0,
+                epsilon=model.epsilon / 4.0,
+                cut_law="laplace",
+                cut_scale=model.epsilon / 4.0,
+                cut_epsilon=model.epsilon / 4.0,
+                error=model.alpha / 2.0,
+            ),
+        }
+    )
     plan = StumpsPlan(**fields)
     check_stumps_paper(plan)
     return plan

@@ -17,11 +17,13 @@ from oracle.planning.boxes.drafts import Task, count_allowed, count_phases, draf
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import FEW_PHASES, SEARCH_STEPS, side_names, verify_in_steps, with_room
 from oracle.planning.features import stand_in
+from oracle.planning.guarantees import verify
+from oracle.planning.model import promises_of
 from oracle.planning.search import first_enough, least_in_box
 from oracle.planning.sizes import Shares
 from oracle.planning.stumps.model import SelectionPlan, StumpsModel, StumpsPlan
 
-__all__ = ["quick_stump_examples", "selection_error", "stumps_wish"]
+__all__ = ["quick_stump_examples", "selection_error", "stumps_wish", "verify_stumps"]
 
 _LOWEST: Final = np.array([0.3, 0.3, 0.01, 0.3, 0.002])
 _HIGHEST: Final = np.array([0.95, 10.0, 0.6, 0.97, 0.3])
@@ -84,7 +86,7 @@ def selection_error(model: StumpsModel, epsilons: tuple[float, float], rows: int
     * The sample, for the best one: Hoeffding's inequality, but with probability beta/8.
 
     This takes it that few examples are equal in the chosen feature. Where many are, a cut may part them, which no stump
-    does; as ties go by a coin (`stump_losses.ranking`), such a cut gets about as many wrong as one at either end, or
+    does; as ties go by a coin (`choice.stumps.ranking`), such a cut gets about as many wrong as one at either end, or
     more, and the side's depth decides for all of them alike: an estimate that experiments support.
 
     Args:
@@ -103,18 +105,8 @@ def _task(model: StumpsModel, split: _Split, rows: int) -> Task | None:
     error = selection_error(model, _epsilons(model, split.released), rows)
     if error > _MOST * model.alpha:
         return None
-    side = BoxModel(
-        name=model.name,
-        predictor=model.predictor,
-        epsilon=model.epsilon,
-        examples=rows,
-        features=(stand_in(model.features, "lower"),),
-        delta=model.delta,
-        alpha=model.alpha - error,
-        beta=model.beta / 2.0,
-        gamma=model.gamma,
-        first_share=model.first_share,
-    )
+    rest = {"features": (stand_in(model.features, "lower"),), "alpha": model.alpha - error, "beta": model.beta / 2.0}
+    side = BoxModel(**promises_of(model) | rest, examples=rows, first_share=model.first_share)
     return Task(side, 1, 1.0, split.released * model.epsilon)
 
 
@@ -258,19 +250,12 @@ def _write(model: StumpsModel, split: _Split, count: int, rows: int) -> StumpsPl
     chosen, cut = _epsilons(model, split.released)
     selection = selection_error(model, (chosen, cut), rows)
     return StumpsPlan(
-        name=model.name,
-        predictor=model.predictor,
+        **promises_of(model),
         profile=model.profile,
-        features=model.features,
         sides=("stump:edge",),
         slicing="faces",
         coin=0.0,
         share=1.0,
-        epsilon=model.epsilon,
-        delta=model.delta,
-        alpha=model.alpha,
-        beta=model.beta,
-        gamma=model.gamma,
         examples=min(draft.examples, rows),
         declared=rows,
         expected_error=error + selection,
@@ -278,7 +263,6 @@ def _write(model: StumpsModel, split: _Split, count: int, rows: int) -> StumpsPl
         stopper_share=split.shares.stopper,
         first_share=split.shares.first,
         contamination=split.shares.contamination,
-        limits=model.limits,
         phases=phases,
         memory_bytes=max(phase.memory_bytes for phase in phases),
         selection=SelectionPlan(
@@ -291,3 +275,20 @@ def _write(model: StumpsModel, split: _Split, count: int, rows: int) -> StumpsPl
             error=selection,
         ),
     )
+
+
+def verify_stumps(plan: StumpsPlan) -> None:
+    """Check every figure of a plan with the accountant.
+
+    Raises:
+        PlanError: A figure does not hold.
+    """
+    selection = plan.selection
+    for name, stated, proved in (
+        ("epsilon", selection.epsilon, selection.scale),
+        ("cut_epsilon", selection.cut_epsilon, 2.0 * selection.cut_scale),
+    ):
+        if not stated >= proved:
+            msg = f"plan.selection.{name} = {stated!r}: the accountant proves {proved!r} only"
+            raise PlanError(msg)
+    verify(plan)

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.noise.laws import Laplace
+from oracle.mechanisms.noise.laws import named_law
 from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
 from oracle.planning.bisection.bound import average_error_bound
 from oracle.predictors.bisection.hypercube import OnlineBisection
@@ -21,7 +21,7 @@ Profile = Literal["paper", "efficient"]
 DIMENSION: Final = 8
 """D of all runs."""
 
-LAW: Final = Laplace(0.1)
+LAW: Final = named_law("laplace", 0.1)
 """E of all runs; the oracle's noise is D E."""
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oracle.mechanisms.noise.laws import Laplace
+from oracle.mechanisms.noise.laws import named_law
 from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
 from oracle.predictors.bisection.newton import StochasticNewton
 from tests.experiments.bisection.plot import draw
@@ -111,8 +111,8 @@ def test_streams_are_what_they_say(kind, directions):
 def test_a_learner_must_know_its_noise():
     """Told a tenth of the noise there is, it takes its steps too short and is worse than one that is told the truth."""
     database, basis = np.random.default_rng(8).random(DIMENSION), blocks(2, DIMENSION)
-    truth, errors = Laplace(1.0), []
-    for law in (truth, Laplace(0.001)):
+    truth, errors = named_law("laplace", 1.0), []
+    for law in (truth, named_law("laplace", 0.001)):
         learner, total = StochasticNewton(basis, law), 0.0
         oracle = BinaryThresholdOracle(database, truth, most_bits=30_000)
         generator = np.random.default_rng(9)

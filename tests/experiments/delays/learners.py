@@ -7,7 +7,7 @@ from diffprivlib import models  # type: ignore[import-untyped]
 from diffprivlib.utils import PrivacyLeakWarning  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from oracle.mechanisms.choice.stump_losses import cut_losses, least_losses, ranking
+from oracle.mechanisms.choice.stumps import cut_losses, least_losses, ranking
 from tests.experiments.delays.data import FEATURES, Delays
 
 __all__ = ["best_stump", "logistic"]

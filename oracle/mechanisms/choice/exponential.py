@@ -1,8 +1,8 @@
-"""The exponential mechanism over very many candidates in groups, exact to the last bit of its law.
+"""The exponential mechanism over candidates with integer losses: P(c) is proportional to exp(-e loss_c).
 
-Source: McSherry and Talwar (2007), "Mechanism design via differential privacy". P(c) is proportional to exp(-e loss_c).
-`oracle.mechanisms.choice.losses` is within 2^-128 of that law and so pays a delta; here there is none: a uniform real
-number is compared with the law's cumulative weights, both known to ever more digits, until the comparison is certain.
+Source: McSherry and Talwar (2007), "Mechanism design via differential privacy"; PRIVACY.md, Lemma 9. `choose_exactly`
+has this law to the last bit: a uniform real number is compared with the cumulative weights, both known to ever more
+digits, until the comparison is certain. `choose` looks at 512 bits once, is within 2^-128 of the law and pays a delta.
 All arithmetic is on integers with directed rounding; e is the rational number that its float stands for.
 """
 
@@ -14,10 +14,20 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.errors import InputError
 from oracle.mechanisms.addresses import Addresses, Purpose
 
-__all__ = ["BitSource", "KeyedBits", "Places", "choose_place", "exp_bounds"]
+__all__ = ["CHOICE_WORDS", "BitSource", "Candidates", "KeyedBits", "choose", "choose_exactly", "exp_bounds"]
 
+CHOICE_WORDS: Final = 8
+"""64-bit words that one `choose` takes."""
+
+_FRACTION: Final = 320
+_NATS: Final = 178.0
+"""`choose` leaves out weights below exp(-178) < 2^-256 of the largest."""
+
+_SMALLEST_SCALE: Final = 2.0**-18
+_LARGEST_SCALE: Final = 64.0
 _PRECISION: Final = 256
 """Bits that a choice first looks at; it is undecided after these about once in 2^150 choices."""
 
@@ -64,11 +74,11 @@ class KeyedBits:
         return taken
 
 
-class Places(NamedTuple):
-    """Candidates in groups of one loss each: group i is owner i's places starts_i, ..., starts_i + widths_i - 1.
+class Candidates(NamedTuple):
+    """Candidates in groups of one loss each: group i is owner i's positions starts_i, ..., starts_i + widths_i - 1.
 
     Attributes:
-        owners: intp[k], whose place it is (a side, or a pair of a feature and a direction).
+        owners: intp[k], whose position it is (a side, or a pair of a feature and a direction).
         starts: uint64[k].
         widths: uint64[k]; 0 for an empty group.
         losses: int64[k].
@@ -82,10 +92,10 @@ class Places(NamedTuple):
     whole: int
 
 
-def choose_place(
-    scale: float, near: Callable[[int], Places], bits: BitSource, *, precision: int = _PRECISION
+def choose_exactly(
+    scale: float, near: Callable[[int], Candidates], bits: BitSource, *, precision: int = _PRECISION
 ) -> tuple[int, int]:
-    """Return the owner and the place of the chosen candidate.
+    """Return the owner and the position of the chosen candidate.
 
     Formal guarantees:
         * The law is exactly P(c) = exp(-e loss_c) / sum of exp(-e loss_k) over all candidates k, if the bits are
@@ -93,9 +103,8 @@ def choose_place(
           loss, summed up. A level is returned only where C_i <= U C_last < C_(i+1) holds for *every* U with the
           digits seen and all sums within their bounds, so it is the one that the real comparison gives; with
           probability 1 finitely many digits decide. Within its level the candidate is a uniform integer.
-        * If adding or removing a record changes the losses by amounts that all lie within `spread` of each other, the
-          choice is therefore (e * spread, 0)-DP (`oracle.mechanisms.choice.losses.choose` has the proof). Digits that
-          come from a key make this computational, as for all noise.
+        * So where a record changes all losses by amounts within `spread` of each other it is (e * spread, 0)-DP
+          (PRIVACY.md, Lemma 9): computationally so, as for all noise, where the digits come from a key.
 
     Args:
         scale: e (nats per unit of loss), above 0.
@@ -110,30 +119,61 @@ def choose_place(
         prefix = (prefix << (precision - taken)) | bits.take(precision - taken)
         taken = precision
         reach = int(precision * _LN2_BELOW / rate) + 1
-        places = near(reach)
-        least = int(places.losses[places.widths > 0].min())
-        losses = places.losses - least
-        levels, totals = _level_totals(losses, places.widths, reach)
-        rest = places.whole - sum(totals)
+        candidates = near(reach)
+        least = int(candidates.losses[candidates.widths > 0].min())
+        losses = candidates.losses - least
+        levels, totals = _level_totals(losses, candidates.widths, reach)
+        rest = candidates.whole - sum(totals)
         weights = _weights(rate, [*levels, reach + 1], precision)
         found = _decide(prefix, precision, totals, weights, rest)
         if found is not None:
             break
         precision *= 2
     offset = _below(totals[found], bits)
-    groups = np.flatnonzero((losses == levels[found]) & (places.widths > 0))
-    group, within = _locate(offset, places.widths[groups])
+    groups = np.flatnonzero((losses == levels[found]) & (candidates.widths > 0))
+    group, within = _locate(offset, candidates.widths[groups])
     chosen = groups[group]
-    return int(places.owners[chosen]), int(places.starts[chosen]) + within
+    return int(candidates.owners[chosen]), int(candidates.starts[chosen]) + within
+
+
+def choose(scale: float, losses: NDArray[np.int64], words: NDArray[np.uint64]) -> int:
+    """Return the index of the chosen one of some candidates.
+
+    Formal guarantees:
+        * For at most 2^48 candidates it is within total variation 2^-128 (`noise.EDGE_DISTANCE`) of the law, so Lemma 9
+          holds with that much delta: weights are rounded down by less than 2^-280 of the largest, what is left out
+          weighs less than 2^-208 of it in all, and the uniform integer is within 2^-512 of each candidate's share.
+
+    Args:
+        scale: e (nats per unit of loss), in [2^-18, 64].
+        losses: int64[n], at least one.
+        words: uint64[8], uniform bits.
+
+    Raises:
+        InputError: The scale is outside its range.
+    """
+    if not _SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
+        raise InputError("choice scale", scale, f"must be from {_SMALLEST_SCALE:g} to {_LARGEST_SCALE:g}")
+    excess = losses - losses.min()
+    levels, totals = _level_totals(excess, np.ones(len(excess), dtype=np.uint64), int(_NATS / scale))
+    weights = [low for low, _ in _weights(Fraction(scale), levels, _FRACTION)]
+    whole = sum(total * weight for total, weight in zip(totals, weights, strict=True))
+    left = (int.from_bytes(np.ascontiguousarray(words, dtype="<u8").tobytes(), "little") * whole) >> (64 * CHOICE_WORDS)
+    for level, total, weight in zip(levels, totals, weights, strict=True):
+        if left < total * weight:
+            return int(np.flatnonzero(excess == level)[left // weight])
+        left -= total * weight
+    msg = "choice: the weights do not sum to their sum"
+    raise ArithmeticError(msg)
 
 
 def _level_totals(losses: NDArray[np.int64], widths: NDArray[np.uint64], reach: int) -> tuple[list[int], list[int]]:
     """Return the losses up to `reach` that occur, ascending, and how many candidates have each; exact."""
     kept = (losses <= reach) & (widths > 0)
-    levels, place = np.unique(losses[kept], return_inverse=True)
+    levels, level = np.unique(losses[kept], return_inverse=True)
     halves = np.zeros((2, len(levels)), dtype=np.uint64)  # sums of 32-bit halves: no overflow below 2^32 groups
-    np.add.at(halves[0], place, widths[kept] & _LOW)
-    np.add.at(halves[1], place, widths[kept] >> _HALF)
+    np.add.at(halves[0], level, widths[kept] & _LOW)
+    np.add.at(halves[1], level, widths[kept] >> _HALF)
     return levels.tolist(), [low + (high << 32) for low, high in halves.T.tolist()]
 
 

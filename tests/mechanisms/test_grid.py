@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracle.mechanisms.patterns import EDGES, NONE, mirror, number_at, places_of
+from oracle.mechanisms.grid import EDGES, NONE, mirror, number_at, positions_of
 
 _FINITE = st.floats(allow_nan=False, allow_infinity=False, width=64)
 _LARGEST = 1.7976931348623157e308
@@ -16,7 +16,7 @@ _LARGEST = 1.7976931348623157e308
 
 def place(number: float) -> int:
     """Return one number's place."""
-    return int(places_of(np.array([number]))[0])
+    return int(positions_of(np.array([number]))[0])
 
 
 def test_every_pattern_is_counted_once():
@@ -34,7 +34,7 @@ def test_numbers_come_back(number):
     """A place is its number again, bit by bit but for the sign of zero; the next number has the next place."""
     there = place(number)
     assert struct.pack("<d", number_at(there)) == struct.pack("<d", number + 0.0)
-    assert int(mirror(places_of(np.array([number])))[0]) == place(-number)
+    assert int(mirror(positions_of(np.array([number])))[0]) == place(-number)
     assert there + 1 == place(math.nextafter(number, math.inf)) or number == _LARGEST
 
 
@@ -49,4 +49,4 @@ def test_order_is_kept(left, right):
 def test_lists_of_numbers_that_are_not_contiguous(number):
     """Every second element of an array has its own place."""
     numbers = np.array([number, 7.0, 1.0, 7.0])
-    assert places_of(numbers[::2]).tolist() == [place(number), place(1.0)]
+    assert positions_of(numbers[::2]).tolist() == [place(number), place(1.0)]

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracle.mechanisms.choice.losses import _weights
-from oracle.mechanisms.choice.stump_losses import cut_losses, least_losses, ranking
+from oracle.mechanisms.choice.stumps import cut_losses, least_losses, ranking
 
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), max_size=12)
 
@@ -90,12 +89,11 @@ def test_privacy_of_the_cut_is_exact_and_tight(scale):
     This is of a choice among one candidate more, so that both worlds have the same ones. The cut that runs has no such
     bound alone; cuts of two worlds are paired instead (`test_cut_coupling.py`).
     """
-    weights = [weight / 2.0**320 for weight in _weights(scale, 12)]
 
     def law(labels, size):
         losses = cut_losses(np.array(labels, dtype=np.bool_))
         losses = np.concatenate([losses, np.full(size + 1 - len(losses), losses[-1])])
-        table = np.array([weights[loss] for loss in losses])
+        table = np.exp(-scale * losses)
         return table / table.sum()
 
     worst = 0.0
