@@ -95,7 +95,7 @@ class RectanglesTrainer(Trainer[BoxPlan, "RectanglesPERP"]):
         if self._plan.check is UNSET:
             return None
         words = self._addresses.words(Purpose.THRESHOLD, _FIRST, _FIRST, None)[0]  # of the genesis key: no other has it
-        return beyond + int(draw("laplace", self._plan.check.epsilon, words)[0])
+        return beyond + int(draw("discrete-laplace", self._plan.check.epsilon, words)[0])
 
 
 class _Decided(NamedTuple):
