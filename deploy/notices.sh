@@ -12,7 +12,7 @@ lock=deploy/requirements-run.lock
 "$venv/bin/python" -W ignore -m cyclonedx_py requirements "$lock" --pyproject pyproject.toml --output-reproducible \
   --output-format JSON --output-file deploy/sbom.cdx.json
 
-names=$(sed -nE 's/^([a-z0-9][A-Za-z0-9._-]*)==.*/\1/p' "$lock")
+names=$(sed -nE "/sys_platform == 'win32'/d; s/^([a-z0-9][A-Za-z0-9._-]*)==.*/\1/p" "$lock") # not what other systems need
 {
   cat <<'END'
 # Third-party notices
