@@ -88,7 +88,7 @@ def _print(name: str, found: list[Charge], whole: Total) -> None:
     table = figure_table("model", "use", "epsilon", "delta", texts=2, title=f"data set {name}: what a row pays")
     for _, model, use, epsilon, delta in dict.fromkeys(one[:5] for one in found):
         table.add_row(model, use[:8], f"{epsilon:g}", f"{delta:g}")
-    table.add_row("spent in all", "", f"{whole.epsilon:f}", f"{float(whole.delta):.6g}", style="bold")
+    table.add_row("spent", "", f"{whole.epsilon:f}", f"{float(whole.delta):.6g}", style="bold")
     table.add_row("budget", "", _limit(whole.most_epsilon), _limit(whole.most_delta))
     wide_console().print(table)
     if whole.passed:

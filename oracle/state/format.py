@@ -125,7 +125,7 @@ def check_place(origin: Origin | None, place: Place) -> None:
     """
     if origin is not None and origin.place != place:
         raise ForeignShardError(
-            f"snapshot: belongs to {origin.place}, but this is {place}; put back each shard's own snapshot"
+            f"snapshot: belongs to {origin.place}, but this is {place}; put each shard's own snapshot back"
         )
 
 

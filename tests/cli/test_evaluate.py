@@ -243,7 +243,7 @@ def test_a_released_score(cli, sale, tmp_path):
         assert "a training row pays  epsilon 8, delta" in result.err
         assert 'of the data "patients"' in result.err
     text, spent = cli(*sale).out, cli("budget", tmp_path / "scores.jsonl").out
-    assert re.search(r"spent in all +25\.5 .*\nbudget +not declared +not declared", spent)
+    assert re.search(r"spent +25\.5 .*\nbudget +not declared +not declared", spent)
     assert "This may be published, and nothing above:\n  case: wrong on " in text
 
 
