@@ -1,7 +1,8 @@
 """The seam between the oracle and any bus: a source that can be read again, a sink that commits atomically.
 
 A connector implements `Source` and `Sink`; the simplest one is that of tests, `tests/support/memory_bus.py`. Bodies are
-opaque bytes with a content type. A connector never looks into them, and knows nothing of predictors or privacy.
+opaque bytes with a content type. A connector never looks into them, and knows nothing of predictors or privacy. Its
+tests inherit `SourceSuite` and `SinkSuite` (`tests/connectors/suite.py`).
 
 Formal guarantees every connector gives:
     * *Replayable*: after `Source.open(p)` the deliveries are, byte for byte, those that any earlier run read
@@ -137,10 +138,11 @@ class Source(Protocol):
         ...
 
     async def open(self, position: int | None) -> None:
-        """Make the next `fetch` start behind `position` (None: at the beginning).
+        """Make the next `fetch` start behind `position` (None or 0: at the beginning).
 
         Raises:
-            SourceError: The records behind `position` cannot be read again.
+            SourceError: The records behind `position` cannot be read again, or it is below 0; the text has the number.
+            BusError: The bus does not answer.
         """
         ...
 
@@ -150,13 +152,17 @@ class Source(Protocol):
         All of them are held in memory at once: what is returned is bounded in bytes too, but for a single delivery.
 
         Cancelling a waiting `fetch` loses nothing: the next one returns what this one would have.
+
+        Raises:
+            SourceError: The source is not open, or what was there before is gone.
+            BusError: The bus does not answer, or does not hand over what is there.
         """
         ...
 
     def lag(self) -> Lag | None:
         """Return how far the answers are behind, by what is known without asking anybody; None if that is nothing.
 
-        It never waits, and may be asked at any time: before `open` and after `close` too.
+        It never waits, and may be asked at any time: before `open` and after `close` too, where it is None.
         """
         ...
 
@@ -169,7 +175,14 @@ class Sink(Protocol):
     """Where replies and ledger events become visible, atomically with the position."""
 
     async def open(self) -> Committed | None:
-        """Undo whatever a crash left half-written and return the last durable commit (None: there is none)."""
+        """Undo whatever a crash left half-written and return the last durable commit (None: there is none).
+
+        Where several processes can reach it, whoever opened it before can commit nothing from then on.
+
+        Raises:
+            StorageError: What was committed cannot be read.
+            BusError: The bus does not answer.
+        """
         ...
 
     @property
@@ -181,10 +194,13 @@ class Sink(Protocol):
         ...
 
     async def commit(self, commit: Commit) -> None:
-        """Make all of `commit` durable, or nothing of it.
+        """Make all of `commit` durable, or nothing of it. After it was cancelled only `open` tells which.
 
         Raises:
-            StorageError: It could not be written; the earlier commits stand untouched.
+            InputError: The metadata is longer than `METADATA_LIMIT`; nothing was written.
+            StorageError: The sink is not open, or it could not be written; the earlier commits stand untouched.
+            BusError: The bus does not answer, so it may stand or not: `open` tells.
+            FencedError: Somebody else has opened the sink since.
         """
         ...
 

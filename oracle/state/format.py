@@ -1,6 +1,6 @@
 """Snapshots as bytes: a clear public header, then AES-256-GCM over the private arrays.
 
-Layout, version 2 (`header.py`, `payload.py`); version 1 has no shard, shards and genesis:
+Layout, version 2 (`header.py`, `blobs.py`); version 1 has no shard, shards and genesis:
 
     magic, version, header length, CRC of these | plan digest, generation, phase, round, position, rearms |
     key id, nonce, payload length | shard, shards, genesis | SHA-256 of all before | ciphertext and its GCM tag
