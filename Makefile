@@ -40,10 +40,10 @@ COVERAGE ?=
 
 test: lint broker browser bus watch ## run all checks, then the tests of the first speed (minutes); the first failure stops
 	@echo "== pytest"
-	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(if $(COVERAGE),--cov --cov-report=) $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(if $(COVERAGE),--cov --cov-report=term) $(ARGS)
 
 test-all: dev broker browser bus watch ## run all other tests: storms, leaks, audits, experiments, more of each broker
-	@$(BIN)/pytest -n $(WORKERS) -m slow $(if $(COVERAGE),--cov --cov-append --cov-report=term) $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) -m slow $(ARGS)
 
 mutants: dev broker ## plant the faults of tests/mutants; tests must find each (ARGS="--only Kafka")
 	@$(BIN)/python -m tests.mutants $(ARGS)
