@@ -35,7 +35,7 @@ demo: $(VENV)/.installed ## run the demonstration
 kafka-demo: $(VENV)/.installed broker ## run the demonstration over a Kafka broker of its own
 	@deploy/kafka/demo.sh $(VENV)
 
-# COVERAGE=1 measures what the tests' own process runs; after both speeds test-all prints it.
+# COVERAGE=1 measures what `make test` runs in its own process, and prints it.
 COVERAGE ?=
 
 test: lint broker browser bus watch ## run all checks, then the tests of the first speed (minutes); the first failure stops
