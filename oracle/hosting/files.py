@@ -8,7 +8,14 @@ from connectors.local.jsonl import JsonlSink, JsonlSource
 from connectors.local.parquet_sink import ParquetSink
 from connectors.local.parquet_source import ParquetSource
 from connectors.local.stdio import StdinSource, StdoutSink
-from oracle.config.daemon import Config, FileSinkConfig, FileSourceConfig, StateConfig, StdoutSinkConfig
+from oracle.config.daemon import (
+    Config,
+    FileSinkConfig,
+    FileSourceConfig,
+    StateConfig,
+    StdinSourceConfig,
+    StdoutSinkConfig,
+)
 from oracle.errors import InputError, MisplacedError, StateError
 from oracle.hosting.file_kinds import MessageSettings, check_messages
 from oracle.hosting.overlaps import refuse_overlap
@@ -55,6 +62,9 @@ def open_source(config: Config, plan: Plan) -> Source:
     """Return the source that the configuration names, not yet open.
 
     Bodies are cut behind the plan's limits, so that an endless line costs no memory.
+
+    Raises:
+        InputError: The source is a bus, or its messages do not fit the plan.
     """
     match config.source:
         case FileSourceConfig(kind="jsonl"):
@@ -63,8 +73,10 @@ def open_source(config: Config, plan: Plan) -> Source:
             path, rows = config.source.path, config.source.rows_per_message
             check_messages(plan, path, rows, MessageSettings())
             return ParquetSource(path, rows_per_message=rows)
-        case _:
+        case StdinSourceConfig():
             return StdinSource(body_limit=plan.limits.body_bytes)
+        case _:
+            raise InputError("source.kind", config.source.kind, "must be a file or standard input for this")
 
 
 def open_sink(config: Config) -> Sink:
