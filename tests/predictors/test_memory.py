@@ -5,7 +5,7 @@ import pytest
 
 from oracle.planning.features import batch_bytes
 from oracle.planning.model_file import parse_model
-from oracle.planning.planner import wish_for
+from oracle.planning.planner import plan_sufficient
 from oracle.predictors.kinds import new_trainer
 from tests.predictors.plans import feature
 from tests.predictors.suite import SECRET
@@ -21,7 +21,7 @@ _BATCH = 16_384
 def _plan(predictor, features, examples):
     boxes = {"slicing": "sequential", "first_share": 0.5} if predictor == "rectangles" else {}
     table = {"name": "m", "predictor": predictor, "epsilon": 8.0, "alpha": 0.4, "examples": examples}
-    return wish_for(parse_model({"model": {**table, **boxes, "features": features}}))
+    return plan_sufficient(parse_model({"model": {**table, **boxes, "features": features}}))
 
 
 def _held(owner):

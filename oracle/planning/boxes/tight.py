@@ -35,7 +35,7 @@ __all__ = [
     "SEARCH_STEPS",
     "faces_share",
     "least_examples",
-    "plan_or_wanted",
+    "plan_boxes",
     "plan_tight",
     "quick_examples",
     "side_names",
@@ -189,17 +189,17 @@ def _least(model: BoxModel, shares: Shares, count: int) -> int:
 
 
 def plan_tight(model: BoxModel, progress: Callable[[int], None] = lambda _step: None) -> BoxPlan:
-    """Plan a run that a state can be made of (see `plan_or_wanted`).
+    """Plan a run that a state can be made of (see `plan_boxes`).
 
     Raises:
         PlanError: The declared examples are fewer than the least that works, or a size is out of range.
     """
-    plan = plan_or_wanted(model, progress)
+    plan = plan_boxes(model, progress)
     refuse_too_few(model, plan)
     return plan
 
 
-def plan_or_wanted(model: BoxModel, progress: Callable[[int], None] = lambda _step: None) -> BoxPlan:
+def plan_boxes(model: BoxModel, progress: Callable[[int], None] = lambda _step: None) -> BoxPlan:
     """Plan a run, as if just enough examples were declared where the model declares too few.
 
     Formal guarantees:

@@ -23,7 +23,7 @@ from oracle.planning.search import first_enough, least_in_box
 from oracle.planning.sizes import Shares
 from oracle.planning.stumps.model import SelectionPlan, StumpsModel, StumpsPlan
 
-__all__ = ["quick_stump_examples", "selection_error", "stumps_wish", "verify_stumps"]
+__all__ = ["plan_stumps", "quick_stump_examples", "selection_error", "verify_stumps"]
 
 _LOWEST: Final = np.array([0.3, 0.3, 0.01, 0.3, 0.002])
 _HIGHEST: Final = np.array([0.95, 10.0, 0.6, 0.97, 0.3])
@@ -199,7 +199,7 @@ def _too_few(rows: int) -> PlanError:
     return PlanError(f"model.examples = {rows}: too few to choose a stump by")
 
 
-def stumps_wish(model: StumpsModel, progress: Callable[[int], None]) -> StumpsPlan:
+def plan_stumps(model: StumpsModel, progress: Callable[[int], None]) -> StumpsPlan:
     """Plan a run, as if just enough examples were declared where the model declares too few.
 
     Formal guarantees:
