@@ -155,9 +155,9 @@ _PEERS: Final = (
 
 
 def _views(cell: Cell) -> tuple[Floats, Floats]:
-    dice = [Randomness(_SEED, f"{cell.name}|{world}") for world in (0, 1)]
+    randomness = [Randomness(_SEED, f"{cell.name}|{world}") for world in (0, 1)]
     play = {"between-thresholds": cells.between_views, "stopper": cells.stopper_views}
-    return play.get(cell.level, cells.predictor_views)(cell, dice)
+    return play.get(cell.level, cells.predictor_views)(cell, randomness)
 
 
 def main() -> int:
