@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oracle.audit.randomness import Randomness
 from oracle.audit.trials import ask, stream, trained
-from oracle.audit.unique_draws import recorded, spread_bits
+from oracle.audit.unique_noise import recorded, spread_bits
 from oracle.errors import DataError
 from oracle.mechanisms.choice.edges import cut_candidates, side_candidates
 from oracle.mechanisms.choice.exponential import Candidates
@@ -16,7 +16,7 @@ from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import new_trainer
 
-__all__ = ["bits_end", "key_let_go", "loss_spread", "mean_moves", "nothing_left", "own_draws"]
+__all__ = ["bits_end", "key_let_go", "loss_spread", "mean_moves", "nothing_left", "separate_noise"]
 
 Seen = tuple[bool, str]
 
@@ -107,7 +107,7 @@ def bits_end(plan: Plan, randomness: Randomness) -> Seen:
     return good, f"{bits} bits in {plan.phases[0].rounds} learning rounds, and none later"
 
 
-def own_draws(plan: Plan, randomness: Randomness) -> Seen:
+def separate_noise(plan: Plan, randomness: Randomness) -> Seen:
     """Every choice and every bit has a draw of its own, of 128 bits: a draw that serves twice tells of both at once."""
     drawn = []
     for number in range(_TRAINED):

@@ -15,7 +15,7 @@ from oracle.accounting.ledger import LedgerEvent, SideRearmed
 from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise.tables import draw
+from oracle.mechanisms.noise.tables import sample
 from oracle.mechanisms.orders import Keys, blank_keys, load_keys, plain_keys
 from oracle.mechanisms.thresholds.between import HIGH, MEDIUM
 from oracle.mechanisms.thresholds.challenge import ArmedSide
@@ -95,7 +95,7 @@ class RectanglesTrainer(Trainer[BoxPlan, "RectanglesPERP"]):
         if self._plan.check is UNSET:
             return None
         words = self._addresses.words(Purpose.THRESHOLD, _FIRST, _FIRST, None)[0]  # of the genesis key: no other has it
-        return beyond + int(draw("laplace", self._plan.check.epsilon, words)[0])
+        return beyond + int(sample("laplace", self._plan.check.epsilon, words)[0])
 
 
 class _Decided(NamedTuple):

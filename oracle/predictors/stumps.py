@@ -18,7 +18,7 @@ from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice.exponential import CHOICE_WORDS, choose
 from oracle.mechanisms.choice.stumps import cut_losses, least_losses, ranking
-from oracle.mechanisms.noise.tables import draw
+from oracle.mechanisms.noise.tables import sample
 from oracle.mechanisms.orders import Keys
 from oracle.planning.boxes.tight import side_names
 from oracle.planning.stumps.model import StumpsPlan
@@ -126,7 +126,7 @@ class StumpsTrainer(Trainer[StumpsPlan, "StumpsPERP"]):
         selection = self._plan.selection
         if selection.cut_law == "choice":
             return choose(selection.cut_scale, cut_losses(ranked), words)
-        noise = int(draw("laplace", selection.cut_scale, words[:2].reshape(1, 2))[0])
+        noise = int(sample("laplace", selection.cut_scale, words[:2].reshape(1, 2))[0])
         return min(max(int(np.count_nonzero(ranked)) + noise, 0), len(ranked))
 
     def _forget(self, harvest: Harvest) -> None:

@@ -55,13 +55,13 @@ def _held(owner):
 def test_arrays_are_within_what_the_plan_states(predictor, features, examples):
     """Behind training, while a full batch waits for its bookkeeping, behind it, and in the next phase."""
     plan = _plan(predictor, features, examples)
-    draws = np.random.default_rng(1)
+    generator = np.random.default_rng(1)
 
-    numbers = draws.random((1_000, len(features)))
+    numbers = generator.random((1_000, len(features)))
     different = as_rows(plan.features, numbers)
 
     def rows(count):
-        chosen = draws.integers(len(numbers), size=count)
+        chosen = generator.integers(len(numbers), size=count)
         return different[chosen], numbers[chosen, 0] >= 0.1
 
     trainer = new_trainer(plan, SECRET)

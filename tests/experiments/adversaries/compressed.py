@@ -209,9 +209,9 @@ class Compressed:
         for side, armed in enumerate(self._armed):
             near = np.flatnonzero((keys[side] < armed.last) & (decider == self._sides))
             depths = armed.depth(keys[side, near])
-            draws = self._generator.random(len(near))
-            decider[near[draws >= armed.laws.high[depths]]] = side
-            medium[near[draws >= armed.laws.high[depths] + armed.laws.low[depths]]] = True
+            noise = self._generator.random(len(near))
+            decider[near[noise >= armed.laws.high[depths]]] = side
+            medium[near[noise >= armed.laws.high[depths] + armed.laws.low[depths]]] = True
             deep = (keys[side] >= armed.last) & (decider == self._sides)
             high, low = float(armed.laws.high[armed.fill]), float(armed.laws.low[armed.fill])
             failures = int(self._generator.binomial(np.count_nonzero(deep), 1.0 - high))

@@ -137,10 +137,10 @@ def test_plateaus_have_the_law_of_rounds():
 def test_levels_have_the_stoppers_law():
     """A level is the threshold and rho, which is discrete Laplace."""
     generator = np.random.default_rng(4)
-    draws = np.array([draw_level(generator, 0.5, 100) for _ in range(20_000)]) - 100
+    samples = np.array([draw_level(generator, 0.5, 100) for _ in range(20_000)]) - 100
     expected = np.exp(-1.0) / (1.0 + np.exp(-0.5))
-    assert np.mean(draws >= 2) == pytest.approx(expected, abs=0.015)
-    assert np.mean(draws <= -2) == pytest.approx(expected, abs=0.015)
+    assert np.mean(samples >= 2) == pytest.approx(expected, abs=0.015)
+    assert np.mean(samples <= -2) == pytest.approx(expected, abs=0.015)
 
 
 def test_face_weights_are_the_rules():

@@ -84,7 +84,7 @@ def grow(
         marks: Numbers of rounds, rising.
         progress: Called with the rounds answered.
     """
-    draws = np.random.default_rng(3)
+    generator = np.random.default_rng(3)
     started = time.perf_counter()
     found: list[Figures] = []
     with FolderStore.open(folder, _KEY) as store:
@@ -93,7 +93,7 @@ def grow(
         shard = _start(plan, store)
         for mark in marks:
             while (left := mark - shard.position) > 0:
-                rows = draws.random((min(left, _BATCH), len(plan.features)))
+                rows = generator.random((min(left, _BATCH), len(plan.features)))
                 position = shard.position + len(rows)
                 shard.process([Delivery(position, query_body(rows), ARROW_STREAM)])
                 shard.settle()
