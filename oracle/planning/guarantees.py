@@ -85,7 +85,7 @@ def released_event(plan: BoxPlan) -> Composed:
     """Return what a training record goes through before phase 1 is armed.
 
     Of stumps the choices of the pair and of the cut. Of boxes the edges of `faces`, one choice for each side, and then
-    the noisy count of `init`'s check, which depends on the record through the dealing that the edges decide.
+    the noisy count of `init`'s check, which depends on the record through the assignment that the edges decide.
     """
     events: list[Event] = []
     if isinstance(plan, StumpsPlan):

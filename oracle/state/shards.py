@@ -191,7 +191,7 @@ def finish_shards(folder: Path) -> None:
 def discard_unfinished(folder: Path) -> None:
     """Erase the shards and plan that an interrupted `init` left; the key stays. No round was ever served.
 
-    Their rows must not be dealt a second time beside them: a record would then be in two shards.
+    Their rows must not be assigned a second time beside them: a record would then be in two shards.
 
     Args:
         folder: A folder that the caller holds (`FolderStore.open`).

@@ -190,7 +190,7 @@ def _one_for_two(patch: Patch) -> None:
 
 
 def _sure_edges(patch: Patch) -> None:
-    """Edges by which records are dealt are the best ones, or nearly."""
+    """Edges by which records are assigned are the best ones, or nearly."""
     real = exponential.choose_exactly
     patch.setattr(stripes, "choose_exactly", lambda scale, near, bits: real(100.0 * scale, near, bits))
 

@@ -14,7 +14,7 @@ only counted, so a phase of 1e10 rounds takes seconds.
 Two liberties, both against the predictor: a query further inside than the tails is given the least depth that one can
 have there; and it never enters the next phase's points, which is checked (`TailsTooNarrowError`).
 
-One limit: records are dealt to sides by declared bounds, as in plans without `scale`, whatever the plan says. Here the
+One limit: records go to sides by declared bounds, as in plans without `scale`, whatever the plan says. Here the
 bounds are right, but this is not the rule of learned edges; only the real predictor (`real`) plays that.
 """
 
