@@ -26,13 +26,13 @@ class CommitBatches:
         settings: The topics.
         partition: That of the queries.
         counts: How many partitions each topic has.
-        room: Most bytes of a batch for a topic, where that is less than for others.
+        batch_bytes: Most bytes of a batch for a topic, where that is less than for others.
     """
 
     def __init__(
-        self, settings: KafkaSettings, partition: int, counts: Mapping[str, int], room: Mapping[str, int]
+        self, settings: KafkaSettings, partition: int, counts: Mapping[str, int], batch_bytes: Mapping[str, int]
     ) -> None:
-        self._room = room
+        self._batch_bytes = batch_bytes
         self._settings = settings
         self._partition = partition
         self._counts = counts
@@ -68,7 +68,7 @@ class CommitBatches:
 
     def _new_batch(self, topic: str) -> BatchBuilder:
         most = self._settings.batch_bytes
-        return BatchBuilder(min(self._room.get(topic, most), most), 0, is_transactional=1)
+        return BatchBuilder(min(self._batch_bytes.get(topic, most), most), 0, is_transactional=1)
 
     def place(self, topic: str) -> int:
         """Return the partition that this shard writes to: one, so that its answers stay in order."""

@@ -40,7 +40,7 @@ __all__ = [
     "quick_examples",
     "side_names",
     "verify_in_steps",
-    "with_room",
+    "with_slack",
 ]
 
 COIN: Final = 0.2
@@ -61,7 +61,7 @@ PLAN_STEPS: Final = SEARCH_STEPS + _CHECK_STEPS
 FEW_PHASES: Final = 4
 """Phases that stand for all where nothing is searched for."""
 
-_ROOM: Final = 1.005
+_SLACK: Final = 1.005
 """All phases want up to 1.002 times the examples that `FEW_PHASES` want."""
 
 _LOWEST: Final = np.array([0.3, 0.3, 0.01, 0.3])
@@ -103,9 +103,9 @@ def verify_in_steps(plan: BoxPlan, progress: Callable[[int], None]) -> None:
     verify(plan, lambda done: progress(SEARCH_STEPS + _CHECK_STEPS * done // len(plan.phases)))
 
 
-def with_room(examples: int) -> int:
+def with_slack(examples: int) -> int:
     """Return at least what all phases want, given what `FEW_PHASES` want."""
-    return math.ceil(examples * _ROOM)
+    return math.ceil(examples * _SLACK)
 
 
 def _shares_at(task: Task, point: NDArray[np.float64]) -> Shares:
@@ -177,7 +177,7 @@ def quick_examples(model: BoxModel) -> int:
     wanted = draft.examples
     while (more := draft_phases(_task(model, wanted), shares, FEW_PHASES, wanted).examples) > wanted:
         wanted = more  # of fewer rows edges are learned less well
-    return with_room(wanted)
+    return with_slack(wanted)
 
 
 def _least(model: BoxModel, shares: Shares, count: int) -> int:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from oracle.errors import PlanError
 from oracle.planning.boxes.drafts import Task, count_allowed, count_phases, draft_error, draft_phases, write_phases
 from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import FEW_PHASES, SEARCH_STEPS, side_names, verify_in_steps, with_room
+from oracle.planning.boxes.tight import FEW_PHASES, SEARCH_STEPS, side_names, verify_in_steps, with_slack
 from oracle.planning.features import stand_in
 from oracle.planning.guarantees import verify
 from oracle.planning.model import promises_of
@@ -192,7 +192,7 @@ def _quick(model: StumpsModel, split: _Split) -> int:
         raise _too_few(model.examples)
     draft = draft_phases(task, split.shares, FEW_PHASES, model.examples)
     count_allowed(task, draft)
-    return with_room(draft.examples)
+    return with_slack(draft.examples)
 
 
 def _too_few(rows: int) -> PlanError:
