@@ -91,9 +91,9 @@ def _assigned(
     harvest.give(keys, records, sides)
     held = []
     for side, mine in enumerate(keys):
-        places = geometry.positions(addresses, mine, side, records, hashes)
-        counted = Outermost(places, plan.phases[0].start.points)
-        counted.count(places, sides == side)
+        positions = geometry.positions(addresses, mine, side, records, hashes)
+        counted = Outermost(positions, plan.phases[0].start.points)
+        counted.count(positions, sides == side)
         held.append(counted.held)
     return np.stack(harvest.slices(addresses)).astype(np.float64), min(held)
 

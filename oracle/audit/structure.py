@@ -130,12 +130,13 @@ def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     predictor = trained(plan, randomness.secret(0))
     first = Snapshot.first(plan.digest, predictor.export())
     messages = [
-        Delivery(place, b'{"id":"one","x":[0.%d]}' % (25 + place % 2), "application/json") for place in range(1, 10)
+        Delivery(position, b'{"id":"one","x":[0.%d]}' % (25 + position % 2), "application/json")
+        for position in range(1, 10)
     ]  # one id, two bodies
     runs = [Shard(plan, first).process(messages[:count]) for count in (1, 2, 9)]
     rounds = [run.rounds for run in runs]
-    places = {reply.body.partition(b'"round":')[2] for reply in runs[-1].commit.replies}
-    good = rounds == [1, 2, 9] and len(places) == len(runs[-1].commit.replies)
+    replied = {reply.body.partition(b'"round":')[2] for reply in runs[-1].commit.replies}
+    good = rounds == [1, 2, 9] and len(replied) == len(runs[-1].commit.replies)
     return good, f"1, 2 and 9 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"
 
 

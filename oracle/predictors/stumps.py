@@ -117,8 +117,8 @@ class StumpsTrainer(Trainer[StumpsPlan, "StumpsPERP"]):
         used = sorted({stump.column for stump in allowed})
         with ThreadPoolExecutor(_SORTERS) as pool:  # sorting needs no lock of the interpreter's
             losses = np.concatenate(list(pool.map(lambda number: least_losses([self._column(number)], labels), used)))
-        place = {number: row for row, number in enumerate(used)}
-        mine = np.array([losses[place[stump.column], 0 if stump.upward else 1] for stump in allowed])
+        row_of = {number: row for row, number in enumerate(used)}
+        mine = np.array([losses[row_of[stump.column], 0 if stump.upward else 1] for stump in allowed])
         return allowed[choose(self._plan.selection.scale, mine, words)]
 
     def _count(self, ranked: NDArray[np.bool_], words: NDArray[np.uint64]) -> int:
