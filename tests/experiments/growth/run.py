@@ -17,7 +17,7 @@ from oracle.predictors.rectangles import RectanglesPERP
 from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot, encode
-from oracle.state.place import Place
+from oracle.state.shard_id import ShardId
 from tests.benchmarks.states import query_body, snapshot_of
 
 __all__ = ["Figures", "blank_snapshot_bytes", "grow"]
@@ -69,7 +69,7 @@ def blank_snapshot_bytes(plan: BoxPlan, phase: int) -> int:
         rearms=0,
         tag=bytes(16),
         arrays=predictor.export(),
-    ).bound(Place(0, 1))
+    ).bound(ShardId(0, 1))
     return len(encode(snapshot, _KEY))
 
 
