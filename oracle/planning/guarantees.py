@@ -36,7 +36,7 @@ __all__ = [
 
 _ONE_DRAW = 1 << 27
 """More edges than the two largest tables hold that a Stopper's threshold draw is searched in: a medium query depends on
-the draws of its own Stopper and of the one that watches its later instance."""
+the draws of its own Stopper and of the one that monitors its later instance."""
 
 
 def noise_comparisons(rounds: int, instances: int) -> int:

@@ -53,7 +53,7 @@ class Stump(NamedTuple):
     upward: bool
 
     def sides(self, plan: StumpsPlan) -> tuple[str, ...]:
-        """Return the sides that watch it: its edge, or, in the `paper` profile, both ends of its feature."""
+        """Return the sides that look at it: its edge, or, in the `paper` profile, both ends of its feature."""
         name = plan.features[self.column].name
         edge = ("lower",) if self.upward else ("upper",)
         return tuple(f"{name}:{side}" for side in (edge if len(plan.sides) == 1 else ("lower", "upper")))

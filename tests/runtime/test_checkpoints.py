@@ -69,7 +69,7 @@ class _Bench:
         self.log = MemoryLog.of(bodies(_COUNT))
         self.sink = _Sink(self.log, failures)
         self.output = io.StringIO()
-        self.watch = Reporter(small_plan(), PublicLog(self.output, "json"))
+        self.reporter = Reporter(small_plan(), PublicLog(self.output, "json"))
         self.task = asyncio.create_task(
             daemon_over(
                 self.log,
@@ -77,7 +77,7 @@ class _Bench:
                 self.sink,
                 batch_rows=_ROWS,
                 snapshot_rounds=4 * _ROWS,
-                reporter=self.watch,
+                reporter=self.reporter,
                 clock=lambda: 0.0,
             ).run()
         )
@@ -87,9 +87,9 @@ class _Bench:
 
     async def stands_at(self, batches):
         """Wait until so many batches were begun; no more are."""
-        await until(lambda: self.watch.telemetry.begun >= batches)
+        await until(lambda: self.reporter.telemetry.begun >= batches)
         await asyncio.sleep(0.3)
-        assert self.watch.telemetry.begun == batches
+        assert self.reporter.telemetry.begun == batches
 
 
 async def test_answering_goes_on_while_a_snapshot_waits_for_its_commit():

@@ -43,8 +43,8 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
     stream = io.StringIO()
     await check_topics(model)
     log = PublicLog(stream, "json", model.plan.name)
-    board = Registry(model.plan, log, version="test", shards=model.shards, grouped=True)
-    fleet, membership = make_fleet(model, board, "test")
+    registry = Registry(model.plan, log, version="test", shards=model.shards, grouped=True)
+    fleet, membership = make_fleet(model, registry, "test")
     serving = asyncio.create_task(fleet.run(membership))
     try:
         async with asyncio.timeout(PATIENCE):

@@ -159,10 +159,10 @@ def test_every_event_is_on_kafka_once_by_key_whatever_is_killed(bridged):
 
     events = bridged.compacted()
     planned = process_in_batches(new_shard(model.plan), deliveries_of(contents)).ledger
-    standing = [event for event in events if _kinds([event]).keys() & {"shard-started", "shard-stopped"}]
+    lifecycle = [event for event in events if _kinds([event]).keys() & {"shard-started", "shard-stopped"}]
     assert _kinds(planned)["phase-ended"] >= 3
-    assert sorted(event for event in events if event not in standing) == sorted(planned)
-    assert _kinds(standing) == {"shard-started": 3, "shard-stopped": 1}
+    assert sorted(event for event in events if event not in lifecycle) == sorted(planned)
+    assert _kinds(lifecycle) == {"shard-started": 3, "shard-stopped": 1}
     eventually(lambda: {one.body for one in watcher.heard} >= set(events))
     assert set(events) == {one.body for one in watcher.heard}
     assert len(bridged.records()) > len(events), "no bridge died between Kafka and its acknowledgement"
