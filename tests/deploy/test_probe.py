@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.support.prometheus import DEPLOY
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 from tests.support.watched import watched
 
 
@@ -16,7 +16,7 @@ def _probe(path, port, token_file=None):
     if token_file:
         environment["PERPETUA_WEB__TOKEN_FILE"] = str(token_file)
     command = [sys.executable, "-I", "-S", DEPLOY / "probe.py", *path]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from tests.support.shards import (
     small_plan,
 )
 from tests.support.stores import MemoryStore
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 _ROWS = 16
 _COUNT = 30 * _ROWS  # a phase ends within
@@ -57,7 +57,7 @@ class _Store(MemoryStore):
     def save(self, snapshot):
         if self.rounds:
             self.begun.set()
-            assert self.go_on.wait(PATIENCE)
+            assert self.go_on.wait(TIMEOUT)
             if self.full:
                 raise StorageError("no space left on device")
         super().save(snapshot)
@@ -142,7 +142,7 @@ async def test_a_slow_disk_holds_nobody_and_is_waited_for_at_the_end():
     store.go_on.clear()
     bench = _Bench(store)
     bench.sink.go_on.set()
-    assert await asyncio.to_thread(store.begun.wait, PATIENCE)
+    assert await asyncio.to_thread(store.begun.wait, TIMEOUT)
     await bench.stands_at(9)  # it waits when the next one is due
     assert store.rounds == [_ROWS]
     for _ in range(2):

@@ -13,7 +13,7 @@ from oracle.config.daemon import load_config
 from oracle.hosting.kafka import check_topics, make_fleet, open_model
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["serve_here"]
 
@@ -47,11 +47,11 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
     fleet, membership = make_fleet(model, registry, "test")
     serving = asyncio.create_task(fleet.run(membership))
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not serving.done() and not await asyncio.to_thread(done, _lines(stream)):
                 await asyncio.wait({serving}, timeout=_POLL)
     except TimeoutError:
-        raise AssertionError(f"neither done nor ended after {PATIENCE} s; log: {_lines(stream)[-5:]}") from None
+        raise AssertionError(f"neither done nor ended after {TIMEOUT} s; log: {_lines(stream)[-5:]}") from None
     finally:
         fleet.stop()
         await serving

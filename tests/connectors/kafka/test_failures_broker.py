@@ -15,7 +15,7 @@ from tests.support.kafka import KafkaModelUnderTest, wait_until
 from tests.support.kafka_here import serve_here
 from tests.support.processes import stopped
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _SMALL = {"service": "drain_seconds = 60\nbatch_rows = 1"}
 _LOAD = 600
@@ -46,7 +46,7 @@ def finish(model, daemon, contents):
     assert model.values() == model.expected(contents)
     assert daemon.poll() is None
     daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(PATIENCE) == 0
+    assert daemon.wait(TIMEOUT) == 0
     assert "daemon.stopped" in model.events()
 
 

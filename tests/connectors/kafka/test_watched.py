@@ -18,7 +18,7 @@ from tests.connectors.kafka.conftest import unique_name
 from tests.support.folders import perpetua
 from tests.support.kafka import KafkaModelUnderTest, wait_until
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _WEB = "[web]\nport = 0\nready_lag_seconds = 5\n"
 
@@ -31,7 +31,7 @@ def _pair(model):
 
 async def _open(sink):
     """Open a sink; a broker that has just begun may not have a coordinator for the group yet."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             with contextlib.suppress(BusError):
                 assert await sink.open() is None
@@ -42,7 +42,7 @@ async def _open(sink):
 async def _fetch(source, count):
     """Fetch one by one until there are so many."""
     found: list[Delivery] = []
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while len(found) < count:
             found += await source.fetch(1, 0.2)
     return found
@@ -97,7 +97,7 @@ async def test_markers_are_no_lag_for_long(model):
     await source.open(None)
     deliveries = await _fetch(source, 2)
     await sink.commit(Commit([Reply(b"{}")] * 2, [], deliveries[-1].position, b"m"))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while source.lag() != Lag(0, 0.0):
             assert list(await source.fetch(10, 0.2)) == []
     await source.close()
@@ -107,18 +107,18 @@ async def test_markers_are_no_lag_for_long(model):
 async def test_what_waits_behind_an_open_transaction_is_lag(model):
     """Committed queries that cannot be read for somebody's open transaction count; how old they are is not known."""
     producer = Producer({"bootstrap.servers": model.broker.servers, "transactional.id": f"{model.name}-open"})
-    producer.init_transactions(PATIENCE)
+    producer.init_transactions(TIMEOUT)
     producer.begin_transaction()
     producer.produce(model.queries, bodies(1)[0])
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
     model.ask(bodies(3))
     source, sink = _pair(model)
     await _open(sink)
     await source.open(None)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while source.lag() != Lag(4, None):
             assert list(await source.fetch(10, 0.2)) == []
-    producer.commit_transaction(PATIENCE)
+    producer.commit_transaction(TIMEOUT)
     await _fetch(source, 4)
     lag = source.lag()
     assert lag is not None
@@ -136,7 +136,7 @@ class _Watched:
         self._port = next(line["port"] for line in model.log(log) if line.get("event") == "web.listening")
 
     def ask(self, path):
-        return httpx.get(f"http://127.0.0.1:{self._port}{path}", trust_env=False, timeout=PATIENCE)
+        return httpx.get(f"http://127.0.0.1:{self._port}{path}", trust_env=False, timeout=TIMEOUT)
 
     def reasons(self):
         return [(reason["shard"], reason["check"]) for reason in self.ask("/readyz").json()["not_ready"]]
@@ -172,12 +172,12 @@ def test_a_watched_daemon_and_its_standby(model):
     (shard,) = one.ask("/status").json()["shards"]
     assert (shard["state"], shard["rejections"]) == ("serving", {"malformed": 1})
     first.terminate()
-    assert first.wait(PATIENCE) == 0
+    assert first.wait(TIMEOUT) == 0
     wait_until(lambda: two.metric("perpetua_rounds_total") == {0: 100})
     wait_until(lambda: two.ask("/readyz").json().get("text") == "serving 1 shard")
     assert two.metric("perpetua_batches_total") == {0: 0}
     second.terminate()
-    assert second.wait(PATIENCE) == 0
+    assert second.wait(TIMEOUT) == 0
 
 
 def test_not_ready_without_a_folder(model):
