@@ -98,7 +98,7 @@ def _narrow(patch: Patch) -> None:
     patch.setattr(sides, "_thresholds", thresholds)
 
 
-def _two_places(patch: Patch) -> None:
+def _two_copies(patch: Patch) -> None:
     """A medium query also goes into the harvest."""
     real = rectangles.RectanglesPERP.settle
 
@@ -227,7 +227,7 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "a record twice in a side": _twice_the_points,
     "K never capped": _never_capped,
     "thresholds too close": _narrow,
-    "a query in two places": _two_places,
+    "a query in two places": _two_copies,
     "noise that follows earlier data": _follows_the_data,
     "noise of the query alone": _of_the_query_alone,
     "early exit": _early_exit,

@@ -197,9 +197,9 @@ def _mutants(count):
     begin = len(batch([]))
     for _ in range(count):
         data = bytearray(valid)
-        for place in random.integers(begin, len(data), random.integers(1, 4)):
-            values = [data[place] ^ 1 << int(random.integers(8)), random.integers(256), 0x80, 0xFF, data[place] ^ 0x80]
-            data[place] = values[random.integers(len(values))]
+        for start in random.integers(begin, len(data), random.integers(1, 4)):
+            values = [data[start] ^ 1 << int(random.integers(8)), random.integers(256), 0x80, 0xFF, data[start] ^ 0x80]
+            data[start] = values[random.integers(len(values))]
         yield sealed(data)
 
 

@@ -241,11 +241,11 @@ class Compressed:
             return stretch.rounds, []
         outer = len(stretch.decider)
         events = outer + int(stretch.grouped.sum())
-        places = self._generator.choice(stretch.rounds, events, replace=False)
+        positions = self._generator.choice(stretch.rounds, events, replace=False)
         bounds = outer + np.concatenate([[0], np.cumsum(stretch.grouped)])
         halts = {}
         for side in possible:
-            own = np.concatenate([places[:outer][mine[side]], places[bounds[side] : bounds[side + 1]]])
+            own = np.concatenate([positions[:outer][mine[side]], positions[bounds[side] : bounds[side + 1]]])
             halt = first_halt(
                 self._generator,
                 epsilon,
@@ -260,7 +260,7 @@ class Compressed:
         if not halts:
             return stretch.rounds, []
         reached = min(halts.values())
-        stands = places < reached
+        stands = positions < reached
         stretch.grouped = np.array(
             [np.count_nonzero(stands[bounds[side] : bounds[side + 1]]) for side in range(self._sides)], dtype=np.int64
         )
