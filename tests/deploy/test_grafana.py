@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 import yaml
 
+from tests.support.monitored import METRICS, monitored
 from tests.support.prometheus import DEPLOY
-from tests.support.watched import METRICS, watched
 
 _DASHBOARD = json.loads((DEPLOY / "grafana" / "perpetua.json").read_text())
 _PANELS = [panel for panel in _DASHBOARD["panels"] if panel["type"] != "row"]
@@ -29,9 +29,9 @@ def _substituted(expression):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, run_prometheus):
-    """A Prometheus that has watched two shards for long enough that there are rates."""
+    """A Prometheus that has monitored two shards for long enough that there are rates."""
     with (
-        watched(bearer="opens-it-for-tests") as subject,
+        monitored(bearer="opens-it-for-tests") as subject,
         run_prometheus(tmp_path_factory.mktemp("prometheus"), subject) as server,
     ):
         server.until(lambda: server.query("sum by (le) (rate(perpetua_answer_seconds_bucket[1m])) > 0"), "rates")

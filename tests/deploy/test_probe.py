@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from tests.support.monitored import monitored
 from tests.support.prometheus import DEPLOY
 from tests.support.waiting import TIMEOUT
-from tests.support.watched import watched
 
 
 def _probe(path, port, token_file=None):
@@ -22,7 +22,7 @@ def _probe(path, port, token_file=None):
 @pytest.fixture(scope="module")
 def subject():
     """A daemon's web server that asks for a token."""
-    with watched(bearer="opens-it-for-tests") as subject:
+    with monitored(bearer="opens-it-for-tests") as subject:
         yield subject
 
 

@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from tests.support.folders import command, environment, long_plan, make_state, write_config, write_log
+from tests.support.monitored import METRICS
 from tests.support.mosquitto import free_port
 from tests.support.prometheus import DEPLOY, prometheus
 from tests.support.waiting import TIMEOUT
-from tests.support.watched import METRICS
 
 _DASHBOARD = json.loads((DEPLOY / "grafana" / "perpetua.json").read_text())
 _ONLY_KAFKA = {"perpetua_lag_records", "perpetua_lag_seconds"}

@@ -1,4 +1,4 @@
-"""Processes of `perpetua` that are watched and killed."""
+"""Processes of `perpetua` that are monitored and killed."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A watched model on a real broker: how far its answers are behind, standby, readiness, and metrics of its shards."""
+"""A monitored model on a real broker: how far its answers are behind, standby, readiness, and metrics of its shards."""
 
 import asyncio
 import contextlib
@@ -127,7 +127,7 @@ async def test_what_waits_behind_an_open_transaction_is_lag(model):
     await sink.close()
 
 
-class _Watched:
+class _Monitored:
     """What can be asked of a daemon that was started with `[web]`."""
 
     def __init__(self, model, log):
@@ -151,14 +151,14 @@ class _Watched:
         }
 
 
-def test_a_watched_daemon_and_its_standby(model):
+def test_a_monitored_daemon_and_its_standby(model):
     """One serves and says how far it is behind; the other stands by, ready, and takes over when the first is gone."""
     config = model.config(extra=_WEB, sink="transaction_seconds = 10")
     first = model.serve(config, "first.log")
-    one = _Watched(model, "first.log")
+    one = _Monitored(model, "first.log")
     wait_until(lambda: one.ask("/readyz").json().get("text") == "serving 1 shard")
     second = model.serve(config, "second.log")
-    two = _Watched(model, "second.log")
+    two = _Monitored(model, "second.log")
     wait_until(lambda: one.ask("/readyz").status_code == two.ask("/readyz").status_code == 200)
     wait_until(lambda: one.ask("/status").json()["shards"] + two.ask("/status").json()["shards"])
     if one.ask("/status").json()["shards"] == []:
@@ -183,12 +183,12 @@ def test_a_watched_daemon_and_its_standby(model):
 def test_not_ready_without_a_folder(model):
     """The folder goes and comes back: what is wrong is said, and the shard goes on."""
     model.serve(model.config(extra=_WEB))
-    watched = _Watched(model, "serve.log")
-    wait_until(lambda: watched.ask("/readyz").status_code == 200)
+    monitored = _Monitored(model, "serve.log")
+    wait_until(lambda: monitored.ask("/readyz").status_code == 200)
     (model.folder / "state").rename(model.folder / "moved")
-    wait_until(lambda: watched.reasons() == [(0, "folder")])
+    wait_until(lambda: monitored.reasons() == [(0, "folder")])
     (model.folder / "moved").rename(model.folder / "state")
-    wait_until(lambda: watched.ask("/readyz").status_code == 200)
+    wait_until(lambda: monitored.ask("/readyz").status_code == 200)
 
 
 @pytest.mark.slow
@@ -197,18 +197,18 @@ def test_not_ready_without_a_broker(own_broker, tmp_path):
 
     The shard has nothing to do, and no commit to make for a minute: the group's member looks every 15 seconds.
     """
-    model = KafkaModelUnderTest(own_broker, "watched", tmp_path).create()
+    model = KafkaModelUnderTest(own_broker, "monitored", tmp_path).create()
     try:
         model.serve(model.config(extra=_WEB))
-        watched = _Watched(model, "serve.log")
-        wait_until(lambda: watched.ask("/readyz").status_code == 200)
+        monitored = _Monitored(model, "serve.log")
+        wait_until(lambda: monitored.ask("/readyz").status_code == 200)
         own_broker.kill()
-        wait_until(lambda: (None, "restored") in watched.reasons())
-        assert watched.metric("perpetua_ready") == {0: 0}
-        assert watched.ask("/livez").status_code == 200
-        assert watched.ask("/status").json()["errors"][0]["event"] == "bus.unavailable"
+        wait_until(lambda: (None, "restored") in monitored.reasons())
+        assert monitored.metric("perpetua_ready") == {0: 0}
+        assert monitored.ask("/livez").status_code == 200
+        assert monitored.ask("/status").json()["errors"][0]["event"] == "bus.unavailable"
         own_broker.start()
-        wait_until(lambda: watched.ask("/readyz").status_code == 200)
+        wait_until(lambda: monitored.ask("/readyz").status_code == 200)
     finally:
         model.end()
 
