@@ -26,13 +26,13 @@ class CommitBatches:
         settings: The topics.
         partition: That of the queries.
         counts: How many partitions each topic has.
-        room: Most bytes of a batch for a topic, where that is less than for others.
+        batch_bytes: Most bytes of a batch for a topic, where that is less than for others.
     """
 
     def __init__(
-        self, settings: KafkaSettings, partition: int, counts: Mapping[str, int], room: Mapping[str, int]
+        self, settings: KafkaSettings, partition: int, counts: Mapping[str, int], batch_bytes: Mapping[str, int]
     ) -> None:
-        self._room = room
+        self._batch_bytes = batch_bytes
         self._settings = settings
         self._partition = partition
         self._counts = counts
@@ -56,7 +56,7 @@ class CommitBatches:
                 batch = batches[topic] = self._new_batch(topic)
             done = _fill(batch, zip(keys, bodies, strict=True), now, headers)
             while done < len(bodies):
-                yield topic, self.place(topic), batch
+                yield topic, self.partition_of(topic), batch
                 batch = batches[topic] = self._new_batch(topic)
                 more = _fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
                 if not more:
@@ -64,13 +64,13 @@ class CommitBatches:
                     raise StorageError(f"{self._where}: a message of {size} bytes does not fit a batch")
                 done += more
         for topic, batch in batches.items():
-            yield topic, self.place(topic), batch
+            yield topic, self.partition_of(topic), batch
 
     def _new_batch(self, topic: str) -> BatchBuilder:
         most = self._settings.batch_bytes
-        return BatchBuilder(min(self._room.get(topic, most), most), 0, is_transactional=1)
+        return BatchBuilder(min(self._batch_bytes.get(topic, most), most), 0, is_transactional=1)
 
-    def place(self, topic: str) -> int:
+    def partition_of(self, topic: str) -> int:
         """Return the partition that this shard writes to: one, so that its answers stay in order."""
         count = self._counts.get(topic, 0)
         if not count:
@@ -110,8 +110,8 @@ class CommitBatches:
             about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
             # Compaction keeps the last record of a key: each event has one of its own, also those of two starts that no
             # query came between, which are equal but for the time.
-            place = f"{settings.topic}/{self._partition}/{commit.position}/{now}"
-            keys = [f"{place}-{number}".encode() for number in range(len(commit.ledger))]
+            prefix = f"{settings.topic}/{self._partition}/{commit.position}/{now}"
+            keys = [f"{prefix}-{number}".encode() for number in range(len(commit.ledger))]
             yield settings.ledger, about, keys, commit.ledger
 
     def _note(self, reason: str, offset: int, body: bytes, **more: str) -> bytes:

@@ -100,6 +100,6 @@ class Seal:
 
     def of(self, use: str, position: int, *words: str | int) -> str:
         """Return the seal of some words, in base64."""
-        place = (use, self.group, self.topic, self.partition, position, *words)
-        told = "\0".join(map(str, place)).encode(errors="surrogatepass")
+        bound = (use, self.group, self.topic, self.partition, position, *words)
+        told = "\0".join(map(str, bound)).encode(errors="surrogatepass")
         return base64.b64encode(hmac.digest(self.secret, told, "sha256")[:_SEAL_BYTES]).decode()

@@ -202,8 +202,8 @@ def _unpacked(batch: _DefaultRecordBatchPy, data: memoryview) -> bytes:
     try:
         if kind == _SNAPPY:
             return bytes(snappy_decode(data.tobytes()))
-        room = bytearray(_MOST_UNPACKED)
-        return bytes(memoryview(room)[: _UNPACK[kind](data.tobytes(), room)])
+        buffer = bytearray(_MOST_UNPACKED)
+        return bytes(memoryview(buffer)[: _UNPACK[kind](data.tobytes(), buffer)])
     except Exception as exc:  # of four libraries
         begin, end = batch.base_offset, batch.base_offset + batch.last_offset_delta + 1
         msg = (

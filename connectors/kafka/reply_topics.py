@@ -48,11 +48,11 @@ def _lacks(found: TopicLook, number: int, set_to: Mapping[str, int]) -> str | No
         return "there is none"
     if not found.allows(WRITE):
         return "the brokers withhold Write"
-    place = number % len(found.leaders)
-    if found.leaders.get(place, -1) < 0:
-        return f"partition {place} has no leader"
-    if found.in_sync[place] < set_to.get(_IN_SYNC, 1):
-        return f"partition {place}: {found.in_sync[place]} copies in sync, and {_IN_SYNC} = {set_to[_IN_SYNC]}"
+    partition = number % len(found.leaders)
+    if found.leaders.get(partition, -1) < 0:
+        return f"partition {partition} has no leader"
+    if found.in_sync[partition] < set_to.get(_IN_SYNC, 1):
+        return f"partition {partition}: {found.in_sync[partition]} copies in sync, and {_IN_SYNC} = {set_to[_IN_SYNC]}"
     if set_to.get(_MAX_BYTES, _LEAST_BYTES) < _LEAST_BYTES:
         return f"{_MAX_BYTES} = {set_to[_MAX_BYTES]}: must be at least {_LEAST_BYTES}"
     return None

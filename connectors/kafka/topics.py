@@ -171,8 +171,8 @@ def fitted(settings: KafkaSettings, facts: Mapping[str, TopicFacts]) -> KafkaSet
 
     Single records above that are let be: `problems` has seen to it that our own topics take them.
     """
-    room = [facts[name].message_bytes for name in settings.own if name in facts]
-    return replace(settings, batch_bytes=min((settings.batch_bytes, *room)))
+    limits = [facts[name].message_bytes for name in settings.own if name in facts]
+    return replace(settings, batch_bytes=min((settings.batch_bytes, *limits)))
 
 
 def _largest_note(settings: KafkaSettings, queries: TopicFacts) -> int:

@@ -63,7 +63,7 @@ class StdinSource:
         if self._opened:
             raise SourceError("standard input: cannot be opened twice, as it cannot be rewound")
         self._opened = True
-        place = left = position or 0
+        wanted = left = position or 0
         if left < 0:
             raise SourceError(f"standard input: position = {position}: must be at least 0")
         while left:
@@ -71,7 +71,7 @@ class StdinSource:
             left -= len(skipped)
             if left and self.exhausted:
                 raise SourceError(
-                    f"standard input: position = {place}: it ends after {place - left} lines, and {place} were "
+                    f"standard input: position = {wanted}: it ends after {wanted - left} lines, and {wanted} were "
                     "answered before; give the same stream from its beginning, and new lines behind those"
                 )
 

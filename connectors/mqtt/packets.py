@@ -120,9 +120,9 @@ class _Reader:
     def variable(self) -> int:
         """Return a variable byte integer (MQTT 5, section 1.5.5)."""
         value = 0
-        for place in range(_VARIABLE_BYTES):
+        for index in range(_VARIABLE_BYTES):
             byte = self.number(1)
-            value |= (byte & ~_CONTINUED) << 7 * place
+            value |= (byte & ~_CONTINUED) << 7 * index
             if byte < _CONTINUED:
                 return value
         raise ValueError

@@ -69,11 +69,11 @@ def end(pid: int, *, kill: bool, seconds: float) -> None:
     try:
         handle = os.pidfd_open(pid)
         try:
-            for sign, patience in ((signal.SIGTERM, 0.0 if kill else seconds), (signal.SIGKILL, STOP_SECONDS)):
-                if patience:
+            for sign, grace in ((signal.SIGTERM, 0.0 if kill else seconds), (signal.SIGKILL, STOP_SECONDS)):
+                if grace:
                     signal.pidfd_send_signal(handle, sign)
                     signal.pidfd_send_signal(handle, signal.SIGCONT)  # a stopped process hears SIGTERM only now
-                    if select.select([handle], [], [], patience)[0]:
+                    if select.select([handle], [], [], grace)[0]:
                         return
         finally:
             os.close(handle)

@@ -58,7 +58,7 @@ class BetweenThresholdsEvent:
 
 @dataclass(frozen=True, slots=True)
 class StopperEvent:
-    """A bit stream watched by a monotone Stopper; the record is one bit of it (PRIVACY.md, Theorem 7).
+    """A bit stream monitored by a monotone Stopper; the record is one bit of it (PRIVACY.md, Theorem 7).
 
     Attributes:
         epsilon: eps_S (nats).

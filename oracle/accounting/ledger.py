@@ -228,8 +228,8 @@ class MessageSkipped(msgspec.Struct, frozen=True, tag_field="kind", tag="message
     position: int
 
 
-class _Standing(msgspec.Struct, frozen=True, tag_field="kind"):
-    """Where a shard stands.
+class _ShardSummary(msgspec.Struct, frozen=True, tag_field="kind"):
+    """A shard's round, phase and spending.
 
     Attributes:
         round: Rounds answered so far.
@@ -260,15 +260,15 @@ class _Standing(msgspec.Struct, frozen=True, tag_field="kind"):
     stops: int | msgspec.UnsetType = msgspec.UNSET
 
 
-class ShardStarted(_Standing, frozen=True, tag="shard-started"):
+class ShardStarted(_ShardSummary, frozen=True, tag="shard-started"):
     """A process has taken over a shard on a bus, with all that was committed, and answers from here on."""
 
 
-class ShardStopped(_Standing, frozen=True, tag="shard-stopped"):
+class ShardStopped(_ShardSummary, frozen=True, tag="shard-stopped"):
     """It has stopped cleanly, or handed the shard over. After a crash this event is missing."""
 
 
-class ModelRetired(_Standing, frozen=True, tag="model-retired"):
+class ModelRetired(_ShardSummary, frozen=True, tag="model-retired"):
     """The model's keys were erased: nothing is answered any more. What it has spent stays spent."""
 
 

@@ -21,8 +21,8 @@ from oracle.predictors.kinds import restore_predictor
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
-from oracle.state.place import Place
 from oracle.state.program import is_programs, say_answering, say_saved
+from oracle.state.shard_id import ShardId
 from oracle.state.shards import holds_state
 from oracle.state.starts import record_start
 
@@ -67,7 +67,7 @@ class TrainedPredictor:
     @classmethod
     def first(cls, plan: Plan, predictor: Predictor, start: StartChecked | None) -> Self:
         """Return one that has answered nothing; `start` is what was released of its rows before."""
-        snapshot = Snapshot.first(plan.digest, predictor.export()).bound(Place(0, 1))
+        snapshot = Snapshot.first(plan.digest, predictor.export()).bound(ShardId(0, 1))
         made = cls(plan, predictor, snapshot, None)
         made._generation, made._saved_round, made._start = 0, -1, start
         return made

@@ -192,10 +192,10 @@ def _choose(absent: Floats, present: Floats, counted: int, delta: float, miss: f
             for present_likelier, low, high in ((True, low1, high0), (False, low0, high1)):
                 with np.errstate(divide="ignore", invalid="ignore"):
                     values = np.where(low > delta, np.log((low - delta) / high), -math.inf)
-                place = int(values.argmax())
-                if values[place] > best:
-                    best = float(values[place])
-                    chosen = Event(feature, float(cuts[place]), above=above, present_likelier=present_likelier)
+                index = int(values.argmax())
+                if values[index] > best:
+                    best = float(values[index])
+                    chosen = Event(feature, float(cuts[index]), above=above, present_likelier=present_likelier)
     return chosen
 
 

@@ -34,7 +34,7 @@ def one_place(plan: BoxPlan, randomness: Randomness) -> Seen:
         if most > 1:
             return False, f"a query counts {most} times among mediums and the sides armed with them"
         if start > plan.phases[0].start.points:  # before, too few to be of interest
-            most = _most_places(plan, state, queries[start:stop, 0])
+            most = _most_copies(plan, state, queries[start:stop, 0])
             if most > 1:
                 return False, f"a query stands in {most} places"
     points = np.abs(predictor.export()["points"].astype(np.float64))
@@ -58,9 +58,9 @@ def _most_times(state: StateArrays) -> int:
     return int(times.max(initial=0))
 
 
-def _most_places(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
-    """Return the largest number of places that hold a query. Sequential sides share one harvest."""
-    places = np.zeros(len(values), dtype=np.int64)
+def _most_copies(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
+    """Return the largest number of copies of a query. Sequential sides share one harvest."""
+    copies = np.zeros(len(values), dtype=np.int64)
     harvested = np.zeros(len(values), dtype=np.bool_)
     for name, keys in state.items():
         if "_keys_" not in name:
@@ -71,8 +71,8 @@ def _most_places(plan: BoxPlan, state: StateArrays, values: Floats) -> int:
         if kind == "harvest" and plan.slicing != "faces":
             harvested |= here
         else:
-            places += here
-    return int((places + harvested).max())
+            copies += here
+    return int((copies + harvested).max())
 
 
 def counted(plan: BoxPlan, randomness: Randomness) -> Seen:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oracle.audit.randomness import Randomness
 from oracle.audit.trials import ask, stream, trained
-from oracle.audit.unique_draws import recorded, spread_bits
+from oracle.audit.unique_noise import recorded, spread_bits
 from oracle.errors import DataError
 from oracle.mechanisms.choice.edges import cut_candidates, side_candidates
 from oracle.mechanisms.choice.exponential import Candidates
@@ -16,7 +16,7 @@ from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import new_trainer
 
-__all__ = ["bits_end", "key_let_go", "loss_spread", "mean_moves", "nothing_left", "own_draws"]
+__all__ = ["bits_end", "key_let_go", "loss_spread", "mean_moves", "nothing_left", "separate_noise"]
 
 Seen = tuple[bool, str]
 
@@ -47,15 +47,15 @@ def loss_spread(plan: Plan, randomness: Randomness) -> Seen:
         return False, "the plan has no losses"
     most, rank = 0, 3
     for number in range(_SETS):
-        places = np.sort(randomness.words(number, 12)[:, 0] % np.uint64(_EDGES - 1))
+        positions = np.sort(randomness.words(number, 12)[:, 0] % np.uint64(_EDGES - 1))
         labels = randomness.words(number, 12)[:, 1] % np.uint64(2) == 0
-        for row in range(len(places)):
-            kept = np.delete(places, row)
+        for row in range(len(positions)):
+            kept = np.delete(positions, row)
             if plan.concept == "box":
-                pair = [side_candidates(records, rank, _EDGES, _EDGES) for records in (places, kept)]
+                pair = [side_candidates(records, rank, _EDGES, _EDGES) for records in (positions, kept)]
             else:
                 pair = [
-                    cut_candidates(places, labels, 0, _EDGES),
+                    cut_candidates(positions, labels, 0, _EDGES),
                     cut_candidates(kept, np.delete(labels, row), 0, _EDGES),
                 ]
             change = _by_edge(pair[0]) - _by_edge(pair[1])
@@ -63,9 +63,9 @@ def loss_spread(plan: Plan, randomness: Randomness) -> Seen:
     return most <= plan.spread, f"one row changes losses by amounts within {most} of each other"
 
 
-def _by_edge(places: Candidates) -> NDArray[np.int64]:
+def _by_edge(candidates: Candidates) -> NDArray[np.int64]:
     losses = np.zeros(_EDGES, dtype=np.int64)
-    for start, width, loss in zip(places.starts, places.widths, places.losses, strict=True):
+    for start, width, loss in zip(candidates.starts, candidates.widths, candidates.losses, strict=True):
         losses[int(start) : int(start) + int(width)] = loss
     return losses
 
@@ -107,7 +107,7 @@ def bits_end(plan: Plan, randomness: Randomness) -> Seen:
     return good, f"{bits} bits in {plan.phases[0].rounds} learning rounds, and none later"
 
 
-def own_draws(plan: Plan, randomness: Randomness) -> Seen:
+def separate_noise(plan: Plan, randomness: Randomness) -> Seen:
     """Every choice and every bit has a draw of its own, of 128 bits: a draw that serves twice tells of both at once."""
     drawn = []
     for number in range(_TRAINED):

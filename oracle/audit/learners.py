@@ -19,9 +19,9 @@ from oracle.mechanisms.grid import EDGES, number_at
 from oracle.mechanisms.noise.laws import NoiseLaw, named_law
 from oracle.planning.bisection.bound import critical_count
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan
-from oracle.planning.bisection.tight import wish_for_bisection
+from oracle.planning.bisection.tight import plan_bisection
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
-from oracle.planning.classical.tight import wish_for_classical
+from oracle.planning.classical.tight import plan_classical
 from oracle.planning.model import Feature, Limits
 from oracle.planning.plan import Plan
 from oracle.predictors.bisection.predictor import Bisection
@@ -86,7 +86,7 @@ def _classical_plan(
         concept=concept,
         slicing=slicing,
     )
-    return wish_for_classical(model, lambda _: None)
+    return plan_classical(model, lambda _: None)
 
 
 _LEAST, _MOST = number_at(0), number_at(EDGES - 2)
@@ -176,7 +176,7 @@ def _bisection_plan(
         gamma=1.0,
         limits=Limits(),
     )
-    return wish_for_bisection(model, lambda _: None)
+    return plan_bisection(model, lambda _: None)
 
 
 @cache

@@ -67,7 +67,7 @@ def _of_box(plan: BoxPlan, secret: bytes) -> int:
     def points(there: Floats, marks: Labels) -> tuple[Floats, int]:
         if edges is None:
             return _points(new_trainer(plan, secret), there, marks), 0
-        return _dealt(plan, secret, edges, there[marks], np.flatnonzero(marks).astype(np.uint64))
+        return _assigned(plan, secret, edges, there[marks], np.flatnonzero(marks).astype(np.uint64))
 
     whole, held = points(values, labels)
     most = 0
@@ -79,7 +79,7 @@ def _of_box(plan: BoxPlan, secret: bytes) -> int:
     return most
 
 
-def _dealt(
+def _assigned(
     plan: BoxPlan, secret: bytes, edges: NDArray[np.uint64], values: Floats, records: NDArray[np.uint64]
 ) -> tuple[Floats, int]:
     """Return what the sides get by given edges, and how many of its outermost rows the one with the least of these."""
@@ -87,13 +87,13 @@ def _dealt(
     features = values[:, None] + 0.0
     hashes = addresses.hashes(features, np.ones(len(values), dtype=np.bool_))
     keys, harvest = geometry.keys(features), Harvest(plan, geometry, plan.phases[0])
-    sides = geometry.deal(addresses, keys, records, hashes)
+    sides = geometry.assign(addresses, keys, records, hashes)
     harvest.give(keys, records, sides)
     held = []
     for side, mine in enumerate(keys):
-        places = geometry.positions(addresses, mine, side, records, hashes)
-        counted = Outermost(places, plan.phases[0].start.points)
-        counted.count(places, sides == side)
+        positions = geometry.positions(addresses, mine, side, records, hashes)
+        counted = Outermost(positions, plan.phases[0].start.points)
+        counted.count(positions, sides == side)
         held.append(counted.held)
     return np.stack(harvest.slices(addresses)).astype(np.float64), min(held)
 

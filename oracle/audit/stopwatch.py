@@ -81,7 +81,7 @@ class Classes(NamedTuple):
     like: Work
 
 
-_DICE: Final = Randomness(bytes(SEED_BYTES), "order of what is timed")
+_RANDOMNESS: Final = Randomness(bytes(SEED_BYTES), "order of what is timed")
 
 Make = Callable[[int], Classes]
 """Makes an epoch's work anew."""
@@ -208,7 +208,7 @@ def _order(count: int, number: int) -> list[int]:
 
     It is an Eulerian circuit through all pairs, found as Hierholzer (1873) does, by random bits of its own.
     """
-    words = _DICE.words(number, count * count)[:, 0]
+    words = _RANDOMNESS.words(number, count * count)[:, 0]
     behind = words.reshape(count, count).argsort(axis=1).tolist()
     path, order = [0], []
     while path:

@@ -16,13 +16,13 @@ from oracle.accounting.ledger import PhaseEnded
 from oracle.audit.counting import counted, one_place
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
-from oracle.audit.learner_checks import bits_end, key_let_go, loss_spread, mean_moves, nothing_left, own_draws
+from oracle.audit.learner_checks import bits_end, key_let_go, loss_spread, mean_moves, nothing_left, separate_noise
 from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
 from oracle.audit.trials import ask, stream, trained
-from oracle.audit.unique_draws import fresh_draws
+from oracle.audit.unique_noise import fresh_noise
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import BoxPlan, Plan
@@ -130,19 +130,20 @@ def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     predictor = trained(plan, randomness.secret(0))
     first = Snapshot.first(plan.digest, predictor.export())
     messages = [
-        Delivery(place, b'{"id":"one","x":[0.%d]}' % (25 + place % 2), "application/json") for place in range(1, 10)
+        Delivery(position, b'{"id":"one","x":[0.%d]}' % (25 + position % 2), "application/json")
+        for position in range(1, 10)
     ]  # one id, two bodies
     runs = [Shard(plan, first).process(messages[:count]) for count in (1, 2, 9)]
     rounds = [run.rounds for run in runs]
-    places = {reply.body.partition(b'"round":')[2] for reply in runs[-1].commit.replies}
-    good = rounds == [1, 2, 9] and len(places) == len(runs[-1].commit.replies)
+    replied = {reply.body.partition(b'"round":')[2] for reply in runs[-1].commit.replies}
+    good = rounds == [1, 2, 9] and len(replied) == len(runs[-1].commit.replies)
     return good, f"1, 2 and 9 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"
 
 
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     "thresholds and noise are the plan's, exactly": exact_noise,
     "one draw for one round, also after a restart": restored,
-    "a draw serves one round only": fresh_draws,
+    "a draw serves one round only": fresh_noise,
     "a round's noise is its own": own_noise,
     "a query stands in one place": one_place,
     "one record moves a depth by one": sensitivity,
@@ -155,7 +156,7 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
-    "a draw serves once only": own_draws,
+    "a draw serves once only": separate_noise,
     "each message is a round": no_deduplication,
 }
 

@@ -78,14 +78,14 @@ _SHIFTS: Final[dict[str, tuple[float, float]]] = {
 def _shards(randomness: Randomness, epoch: int) -> tuple[dict[str, Shard], Shard]:
     """Make the states of an epoch, in an order of its own, and one more that answers like one of them.
 
-    The one more is like another class, and made at another place in the order, from epoch to epoch.
+    The one more is like another class, and made at another position in the order, from epoch to epoch.
     """
     plan, names = _plan(), list(_SHIFTS)
     wanted: list[str | None] = [*names, None]
     like = names[epoch % len(names)]
     shards: dict[str | None, Shard] = {}
-    for place in range(len(wanted)):
-        name = wanted[(epoch + place) % len(wanted)]
+    for index in range(len(wanted)):
+        name = wanted[(epoch + index) % len(wanted)]
         trainer = new_trainer(plan, randomness.secret(epoch))
         trainer.add(_rows(_SHIFTS[name or like]), np.ones(8 * _POINTS, dtype=np.bool_))
         shards[name] = Shard(plan, Snapshot.first(plan.digest, trainer.finish().export()))
@@ -108,7 +108,9 @@ def run_timing(name: str, seed: bytes, miss: float, looks: Sequence[int] = LOOKS
     """
     started = time.process_time()
     randomness = Randomness(seed, f"timing|{name}")
-    bodies = [Delivery(place, b'{"id":"q","x":[0.0,0.0]}', "application/json") for place in range(1, TIMINGS[name] + 1)]
+    bodies = [
+        Delivery(position, b'{"id":"q","x":[0.0,0.0]}', "application/json") for position in range(1, TIMINGS[name] + 1)
+    ]
 
     def work(shard: Shard) -> Work:
         return Work(partial(shard.process, bodies), shard.settle)

@@ -19,7 +19,7 @@ _INTERVAL: Final = 5.0
 """Seconds between plain lines."""
 
 _LEAST_PART: Final = 0.1
-"""Part of the work that must have been watched before it is said how long the rest takes."""
+"""Part of the work that must be done before the rest is estimated."""
 
 
 class Progress:
@@ -77,10 +77,10 @@ class Progress:
     def _left(self, now: float, done: int, total: int) -> str:
         """Say how long the rest takes at the pace since the first unit; what came before it, came once."""
         since, before = self._first or (now, done)
-        watched = done - before
-        if watched < _LEAST_PART * total:
+        measured = done - before
+        if measured < _LEAST_PART * total:
             return ""
-        return f", about {(now - since) * (total - done) / watched:.0f} s left"
+        return f", about {(now - since) * (total - done) / measured:.0f} s left"
 
     def _draw(self, done: int) -> None:
         if self._bar is None:

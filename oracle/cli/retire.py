@@ -14,8 +14,8 @@ from oracle.state.files import write_exclusive
 from oracle.state.folder import check_mode, newest_bytes, read_plan
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file
-from oracle.state.place import place_of
 from oracle.state.retired import Retired, erase_secrets, key_digest, lock_all, read_retired, write_retired
+from oracle.state.shard_id import shard_id_of
 from oracle.state.shards import shard_count, shard_folders, shard_name
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run(
     folder = state if config is None else config.state.folder
     key_path = (key or (folder / "key" if config is None else config.state.key_path)).absolute()
     check_mode(folder)
-    if place_of(folder).shards > 1:
+    if shard_id_of(folder).shards > 1:
         raise RefusedError(f"{folder}: is one shard of a state; retire the whole state: {folder.resolve().parent}")
     folders = shard_folders(folder)
     with lock_all(list(dict.fromkeys([folder, *folders]))):

@@ -221,16 +221,16 @@ def _inner(document: dict[str, Any], *names: str) -> dict[str, Any]:
     return document
 
 
-def tables_of(model: type[BaseModel], place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], type[BaseModel]]]:
+def tables_of(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], type[BaseModel]]]:
     """Yield every table within a table, with the way to it: names, and after a name the kind that chooses the table."""
     for name, field in model.model_fields.items():
         for table in _tables_in(field.annotation):
             kinds = get_args(table.model_fields["kind"].annotation) if "kind" in table.model_fields else ()
             for kind in kinds:
-                yield (*place, name, kind), table
+                yield (*path, name, kind), table
             if not kinds:
-                yield (*place, name), table
-            yield from tables_of(table, (*place, name))
+                yield (*path, name), table
+            yield from tables_of(table, (*path, name))
 
 
 def _tables_in(annotation: object) -> Iterator[type[BaseModel]]:
@@ -267,7 +267,7 @@ def _clear(error: ErrorDetails) -> InputError:
         return InputError(field, None, "must be set")
     if error["type"] in {"union_tag_not_found", "union_tag_invalid"}:
         given = error["input"].get("kind") if isinstance(error["input"], dict) else None
-        kinds = [place[1] for place in tables if place[0] == field]
+        kinds = [path[1] for path in tables if path[0] == field]
         bound = f"must be one of {', '.join(kinds[:-1])} and {kinds[-1]}{did_you_mean(given, kinds)}"
         return InputError(f"{field}.kind", given, bound)
     shown: Any = error["input"] if isinstance(error["input"], str | int | float | bool) else "..."

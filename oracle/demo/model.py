@@ -23,7 +23,7 @@ MOST_WIND: Final = 12.0
 
 EPSILON: Final = 4.0
 """The smallest round epsilon at which the first phase ends well before the year does, so that the demo shows how the
-oracle renews itself. Without that wish 1.5 is enough for these flights (see `report.what_next`)."""
+oracle renews itself. Without it 1.5 is enough for these flights (see `report.what_next`)."""
 
 FIRST_SHARE: Final = 0.12
 """Of the error budget, for phase 1. The planner's own choice (about 0.8) needs fewer examples, but its first phase

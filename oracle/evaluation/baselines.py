@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from oracle.evaluation.trial import Labels, Rows, Table, run_trial
 from oracle.planning.features import columns_of
 from oracle.planning.model import Model
-from oracle.planning.planner import as_classical, wish_for
+from oracle.planning.planner import as_classical, plan_sufficient
 
 __all__ = ["Baseline", "baselines", "best_box", "best_stump"]
 
@@ -198,7 +198,7 @@ def _classical(model: Model, train: Table, test: Table, secret: bytes) -> Baseli
     other = as_classical(model)
     if model.predictor == "classical" or other is None:
         return Baseline(name, None, "is this model" if model.predictor == "classical" else "there is none of strings")
-    plan = wish_for(other)
+    plan = plan_sufficient(other)
     if plan.declared > len(train.labels):
         return Baseline(name, None, f"wants {plan.declared:,} rows")
     trial = run_trial(plan, secret, (train, test), np.arange(len(test.labels)))

@@ -129,10 +129,10 @@ def texts_digits(
     for start in range(0, len(starts), _ROWS):
         rows = slice(start, start + _ROWS)
         used = digit_count(int(lengths[rows].max()))  # most texts are far shorter than they may be
-        places = np.arange(used * DIGIT_BYTES)
-        there = places < lengths[rows, None]
+        positions = np.arange(used * DIGIT_BYTES)
+        there = positions < lengths[rows, None]
         raised = np.zeros(there.shape, dtype=np.uint8)
-        raised[there] = data[(starts[rows, None] + places)[there]] + np.uint8(1)
+        raised[there] = data[(starts[rows, None] + positions)[there]] + np.uint8(1)
         words = np.zeros((len(raised), used, NUMBER_BYTES), dtype=np.uint8)
         words[:, :, NUMBER_BYTES - DIGIT_BYTES :] = raised.reshape(len(raised), used, DIGIT_BYTES)
         digits[rows, :used] = words.view(">u8")[:, :, 0]
@@ -160,8 +160,8 @@ def number_codes(numbers: NDArray[np.float64], size: int) -> Keys:
         size: Bytes of a key, at least `code_bytes(1)`.
     """
     bits = np.ascontiguousarray(numbers).view(np.uint64)
-    places = np.where(bits & _SIGN, ~bits, bits | _SIGN)
-    return _framed(places.astype(">u8").view(np.uint8).reshape(len(numbers), NUMBER_BYTES), size)
+    ranks = np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    return _framed(ranks.astype(">u8").view(np.uint8).reshape(len(numbers), NUMBER_BYTES), size)
 
 
 def _framed(content: NDArray[np.uint8], size: int) -> Keys:

@@ -1,4 +1,4 @@
-"""Which shard gets which row of the training set: a keyed deal by the row's number, never by its content."""
+"""Which shard gets which row of the training set: a keyed assignment by the row's number, never by its content."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,9 @@ __all__ = ["Partition"]
 
 
 class Partition:
-    """Deals each block of N consecutive rows to N shards, one row to each, in a pseudo-random order of its own.
+    """Assigns each block of N consecutive rows to N shards, one row to each, in a pseudo-random order of its own.
 
-    The rows of a block are sorted by AES under the deal's key of their numbers: for uniform words every order is
+    The rows of a block are sorted by AES under the partition's key of their numbers: for uniform words every order is
     equally likely. So each shard's part is spread over the whole set however its owner has sorted it, and all parts
     are of one size, which is public.
 
@@ -24,7 +24,7 @@ class Partition:
         * This holds for every key, known or not: the key is for the spread, not for privacy.
 
     Args:
-        key: Fresh for every deal, and good for nothing else.
+        key: Fresh for every partition, and good for nothing else.
         shards: N, at least 1.
 
     >>> Partition(PhaseKey(bytes(32)), 3).orders(0, 2).sum(axis=1)

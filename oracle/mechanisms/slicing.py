@@ -96,18 +96,18 @@ def sequential_slices(windows: Sequence[Window], points: int, trim: int) -> list
     return [cut_window(keys, points, trim) for keys in taken]
 
 
-def noisy_slices(windows: Sequence[Window], sizes: Sequence[int], room: int) -> list[Keys]:
+def noisy_slices(windows: Sequence[Window], sizes: Sequence[int], capacity: int) -> list[Keys]:
     """Cut all sides one after another by Algorithm 1 of Stemmer (2024): side i takes `sizes[i]` = m + G records.
 
     Args:
-        windows: Side i's window; it must hold the outermost (i + 1) room records of all positives.
-        sizes: How many records each side takes, with the noise G in it; at most `room`.
-        room: Length of each side's array.
+        windows: Side i's window; it must hold the outermost (i + 1) capacity records of all positives.
+        sizes: How many records each side takes, with the noise G in it; at most `capacity`.
+        capacity: Length of each side's array.
 
     Returns:
-        For each side, `room` keys, sorted and padded with the last one (+inf).
+        For each side, `capacity` keys, sorted and padded with the last one (+inf).
     """
-    return [cut_window(keys, room, 0) for keys in _take(windows, sizes)]
+    return [cut_window(keys, capacity, 0) for keys in _take(windows, sizes)]
 
 
 def _take(windows: Sequence[Window], sizes: Sequence[int]) -> list[Keys]:

@@ -30,9 +30,9 @@ class Window:
         if capacity < 1:
             raise InputError("window capacity", capacity, "must be at least 1")
         self._capacity = capacity
-        self._room = 2 * capacity + 1024
-        self._keys: Keys = np.empty(self._room, dtype=kind)
-        self._records = np.empty(self._room, dtype=np.int64)
+        self._slots = 2 * capacity + 1024
+        self._keys: Keys = np.empty(self._slots, dtype=kind)
+        self._records = np.empty(self._slots, dtype=np.int64)
         self._count = 0
         self._none = last_key(kind)
         self._cutoff = self._none
@@ -53,13 +53,13 @@ class Window:
         keys, records = keys[near], records[near]
         start = 0
         while start < len(keys):
-            take = min(len(keys) - start, self._room - self._count)
+            take = min(len(keys) - start, self._slots - self._count)
             stop = self._count + take
             self._keys[self._count : stop] = keys[start : start + take]
             self._records[self._count : stop] = records[start : start + take]
             self._count = stop
             start += take
-            if self._count == self._room:
+            if self._count == self._slots:
                 self._shrink()
 
     def _shrink(self) -> None:

@@ -36,7 +36,7 @@ __all__ = [
 
 _ONE_DRAW = 1 << 27
 """More edges than the two largest tables hold that a Stopper's threshold draw is searched in: a medium query depends on
-the draws of its own Stopper and of the one that watches its later instance."""
+the draws of its own Stopper and of the one that monitors its later instance."""
 
 
 def noise_comparisons(rounds: int, instances: int) -> int:
@@ -85,7 +85,7 @@ def released_event(plan: BoxPlan) -> Composed:
     """Return what a training record goes through before phase 1 is armed.
 
     Of stumps the choices of the pair and of the cut. Of boxes the edges of `faces`, one choice for each side, and then
-    the noisy count of `init`'s check, which depends on the record through the dealing that the edges decide.
+    the noisy count of `init`'s check, which depends on the record through the assignment that the edges decide.
     """
     events: list[Event] = []
     if isinstance(plan, StumpsPlan):

@@ -11,18 +11,18 @@ import msgspec
 
 from oracle.errors import PlanError, newer_version
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan, check_bisection_model
-from oracle.planning.bisection.tight import verify_bisection_plan, wish_for_bisection
+from oracle.planning.bisection.tight import plan_bisection, verify_bisection_plan
 from oracle.planning.boxes.model import BoxModel, check_box_model, with_slicing
 from oracle.planning.boxes.paper import check_paper, check_runnable, plan_paper
-from oracle.planning.boxes.tight import plan_or_wanted, quick_examples
+from oracle.planning.boxes.tight import plan_boxes, quick_examples
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan, check_classical_model, with_faces
-from oracle.planning.classical.tight import verify_classical_plan, wish_for_classical
+from oracle.planning.classical.tight import plan_classical, verify_classical_plan
 from oracle.planning.guarantees import verify
 from oracle.planning.model import Model
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, Plan
 from oracle.planning.stumps.model import StumpsModel, StumpsPlan, check_stumps_model
 from oracle.planning.stumps.paper import check_stumps_paper, plan_stumps_paper
-from oracle.planning.stumps.tight import quick_stump_examples, stumps_wish, verify_stumps
+from oracle.planning.stumps.tight import plan_stumps, quick_stump_examples, verify_stumps
 
 __all__ = ["KINDS", "Kind", "Profile", "decode_plan"]
 
@@ -43,16 +43,16 @@ class Profile(Generic[ModelT, PlanT]):
     """Who plans one profile of a predictor, and who checks its plans.
 
     Attributes:
-        wish: Plans a model, as if just enough examples were declared where it declares too few; calls the function it
-            is given after each of at most `oracle.planning.boxes.tight.PLAN_STEPS` steps, if it searches.
+        plan: Plans a model, for the fewest examples that suffice where it declares too few; if it searches, it calls
+            the function it is given after each of at most `oracle.planning.boxes.tight.PLAN_STEPS` steps.
         verify: Makes every figure of a plan again, and refuses one that does not hold (`PlanError`): with the
             accountant, or, where epsilon is nominal, by what the paper's proofs assert.
-        quick: Returns examples that are enough, and a few percent more than `wish` finds, without a search; where it is
-            not set, `wish` takes no time itself.
+        quick: Returns a number of examples that suffices, a few percent above what `plan` finds, without a search;
+            None where `plan` is quick itself.
         check_runnable: Refuses a plan that no state can be made of (`PlanError`).
     """
 
-    wish: Callable[[ModelT, Callable[[int], None]], PlanT]
+    plan: Callable[[ModelT, Callable[[int], None]], PlanT]
     verify: Callable[[PlanT], None]
     quick: Callable[[ModelT], int] | None = None
     check_runnable: Callable[[PlanT], None] = _runs
@@ -82,7 +82,7 @@ class Kind(Generic[ModelT, PlanT]):
     classical: Mapping[str, object] | None = None
 
 
-_BISECTION: Final = Profile(wish_for_bisection, verify_bisection_plan)
+_BISECTION: Final = Profile(plan_bisection, verify_bisection_plan)
 
 KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
     "rectangles": Kind(
@@ -90,7 +90,7 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         plan=BoxPlan,
         check_model=check_box_model,
         profiles={
-            "tight": Profile(plan_or_wanted, verify, quick_examples),
+            "tight": Profile(plan_boxes, verify, quick_examples),
             "paper": Profile(lambda model, _: plan_paper(model), check_paper, check_runnable=check_runnable),
         },
         fill=with_slicing,
@@ -102,7 +102,7 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         plan=StumpsPlan,
         check_model=check_stumps_model,
         profiles={
-            "tight": Profile(stumps_wish, verify_stumps, quick_stump_examples),
+            "tight": Profile(plan_stumps, verify_stumps, quick_stump_examples),
             "paper": Profile(
                 lambda model, _: plan_stumps_paper(model), check_stumps_paper, check_runnable=check_runnable
             ),
@@ -115,7 +115,7 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         plan=ClassicalPlan,
         check_model=check_classical_model,
         profiles={
-            "tight": Profile(wish_for_classical, verify_classical_plan, check_runnable=verify_classical_plan),
+            "tight": Profile(plan_classical, verify_classical_plan, check_runnable=verify_classical_plan),
         },
         fill=with_faces,
     ),

@@ -15,10 +15,10 @@ __all__ = [
     "as_paper",
     "check_runnable",
     "plan_model",
+    "plan_sufficient",
     "quick_examples",
     "searches",
     "verify_plan",
-    "wish_for",
 ]
 
 
@@ -26,8 +26,8 @@ def _profile(of: Model | Plan) -> Profile[Any, Any]:
     return KINDS[of.predictor].profiles[of.profile]
 
 
-def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
-    """Plan a model by its kind and profile, as if just enough examples were declared where it declares too few.
+def plan_sufficient(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:
+    """Plan a model by its kind and profile; where it declares too few examples, plan for the fewest that suffice.
 
     Args:
         model: The model.
@@ -36,20 +36,20 @@ def wish_for(model: Model, progress: Callable[[int], None] = lambda _step: None)
     Raises:
         PlanError: A size is out of range.
     """
-    plan: Plan = _profile(model).wish(model, progress)
+    plan: Plan = _profile(model).plan(model, progress)
     return plan
 
 
 def quick_examples(model: Model) -> int:
-    """Return examples that are enough for a model, by at most a few percent more than `wish_for` finds, and soon.
+    """Return a number of examples that suffices, a few percent above that of `plan_sufficient`, without a search.
 
-    `wish_for` makes a plan of every model that declares as many as this returns for it.
+    `plan_sufficient` plans every model that declares as many as this returns for it.
 
     Raises:
         PlanError: A size is out of range.
     """
     quick = _profile(model).quick
-    return wish_for(model).examples if quick is None else quick(model)
+    return plan_sufficient(model).examples if quick is None else quick(model)
 
 
 def searches(model: Model) -> bool:
@@ -63,7 +63,7 @@ def plan_model(model: Model, progress: Callable[[int], None] = lambda _step: Non
     Raises:
         PlanError: The declared examples are fewer than the least that works, or a size is out of range.
     """
-    plan = wish_for(model, progress)
+    plan = plan_sufficient(model, progress)
     refuse_too_few(model, plan)
     check_runnable(plan)
     return plan

@@ -87,8 +87,8 @@ def _share(share: float, sides: int, slicing: str) -> tuple[str, ...]:
     )
 
 
-def _dealt(plan: BoxPlan) -> tuple[str, ...]:
-    """Return what dealing the rows to sides takes for granted, and how far `init` checks it."""
+def _assignment(plan: BoxPlan) -> tuple[str, ...]:
+    """Return what assigning rows to sides assumes, and how far `init` checks it."""
     if plan.scale is UNSET:
         return _share(plan.share, len(plan.sides), plan.slicing)
     condition = (
@@ -110,7 +110,7 @@ def _box(plan: BoxPlan) -> Promise:
         missed=plan.beta,
         kind="nominal" if kind == "nominal" else "estimate",
         basis=basis,
-        conditions=(_BOX_FITS, *_dealt(plan), *_honest(plan), _not_rare(plan)),
+        conditions=(_BOX_FITS, *_assignment(plan), *_honest(plan), _not_rare(plan)),
     )
 
 

@@ -68,9 +68,9 @@ def serving(plan: Plan) -> Serving:
     """Return what a daemon takes that serves a plan, whatever it is asked.
 
     >>> from oracle.planning.model_file import parse_model
-    >>> from oracle.planning.planner import wish_for
+    >>> from oracle.planning.planner import plan_sufficient
     >>> table = {"name": "m", "predictor": "classical", "epsilon": 1.0, "examples": 10**6, "concept": "stump"}
-    >>> plan = wish_for(parse_model({"model": {**table, "features": [{"name": "a"}]}}))
+    >>> plan = plan_sufficient(parse_model({"model": {**table, "features": [{"name": "a"}]}}))
     >>> serving(plan).daemon >> 20
     880
     """

@@ -15,7 +15,7 @@ import msgspec
 from oracle.errors import InputError, PlanError
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan, refuse_too_few
-from oracle.planning.planner import check_runnable, wish_for
+from oracle.planning.planner import check_runnable, plan_sufficient
 
 __all__ = ["MAX_SHARDS", "plan_shards", "refuse_small_parts", "shard_model"]
 
@@ -53,7 +53,7 @@ def plan_shards(model: Model, shards: int, progress: Callable[[int], None] = lam
         InputError: N is outside its bound.
         PlanError: A shard's part is smaller than the least that works, or a size is out of range.
     """
-    plan = wish_for(shard_model(model, shards), progress)
+    plan = plan_sufficient(shard_model(model, shards), progress)
     refuse_small_parts(model, shards, plan)
     check_runnable(plan)
     return plan
@@ -87,12 +87,12 @@ def _most_shards(model: Model, refused: int, needed: int) -> int:
     """
 
     def wanted(shards: int) -> int:
-        return wish_for(shard_model(model, shards)).declared
+        return plan_sufficient(shard_model(model, shards)).declared
 
     low = max(model.examples // needed, 1)
     if wanted(low) > model.examples // low:
         return 0
-    least = wish_for(msgspec.structs.replace(shard_model(model, low), examples=1)).declared
+    least = plan_sufficient(msgspec.structs.replace(shard_model(model, low), examples=1)).declared
     high = min(model.examples // least + 1, refused)
     while high - low > 1:
         middle = (low + high) // 2

@@ -53,7 +53,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         predictor: Which.
         profile: Which accounting.
         concept: What a classical learner learns; "" for others.
-        slicing: How rows are dealt to sides; "" where a predictor has none.
+        slicing: How rows are assigned to sides; "" where a predictor has none.
         sides: The sides in use, as a plan names them; for stumps the pairs to choose from.
         epsilon: The least at the model's alpha.
         alpha: The least at the model's epsilon.

@@ -17,7 +17,7 @@ _SEGMENT: Final = 65_536
 
 
 class Positives:
-    """Keeps positive records in the order of their numbers; learns the edges from them and deals them to the sides.
+    """Keeps positive records in the order of their numbers; learns the edges from them and assigns them to sides.
 
     Formal guarantees:
         * The edges cost what S choices of `learn_edge` do. Given these, who gets a record depends on it alone.
@@ -46,8 +46,8 @@ class Positives:
         """
         self._parts.append((self._geometry.looked_at(features).copy(), records, hashes))
 
-    def deal(self, stripe: int) -> tuple[NDArray[np.uint64], Harvest, list[int]]:
-        """Learn the edges, deal the records and forget them.
+    def assign(self, stripe: int) -> tuple[NDArray[np.uint64], Harvest, list[int]]:
+        """Learn the edges, assign the records to sides and forget them.
 
         Args:
             stripe: How many outermost records of each side are looked at for what the side got of them.
@@ -70,7 +70,7 @@ class Positives:
         for start in range(0, len(records), _SEGMENT):
             rows = slice(start, start + _SEGMENT)
             keys = geometry.keys_of_numbers(numbers[rows])
-            sides = geometry.deal(self._addresses, keys, records[rows], hashes[rows])
+            sides = geometry.assign(self._addresses, keys, records[rows], hashes[rows])
             harvest.give(keys, records[rows], sides)
             for side, counted in enumerate(outermost):
                 positions = geometry.positions(self._addresses, keys[side], side, records[rows], hashes[rows])

@@ -15,7 +15,7 @@ from oracle.accounting.ledger import LedgerEvent, SideRearmed
 from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise.tables import draw
+from oracle.mechanisms.noise.tables import sample
 from oracle.mechanisms.orders import Keys, blank_keys, load_keys, plain_keys
 from oracle.mechanisms.thresholds.between import HIGH, MEDIUM
 from oracle.mechanisms.thresholds.challenge import ArmedSide
@@ -69,7 +69,7 @@ class RectanglesTrainer(Trainer[BoxPlan, "RectanglesPERP"]):
         self._ones += int(np.count_nonzero(labels))
 
     def _make(self) -> "RectanglesPERP":
-        edges, harvest, beyond = self._dealt()
+        edges, harvest, beyond = self._assigned()
         self.margin = self._confirmed(beyond)
         predictor = RectanglesPERP(self._plan, self._key.ratchet(), phase=1, edges=edges)
         predictor.arm(harvest.slices(self._addresses))
@@ -77,7 +77,7 @@ class RectanglesTrainer(Trainer[BoxPlan, "RectanglesPERP"]):
             window.clear()
         return predictor
 
-    def _dealt(self) -> tuple[NDArray[np.uint64] | None, Harvest, int]:
+    def _assigned(self) -> tuple[NDArray[np.uint64] | None, Harvest, int]:
         """Return the edges, what the sides got, and the least number of points that one holds beyond what it needs.
 
         One record more changes that number by at most 1, given the edges: so it does each side's count
@@ -88,14 +88,14 @@ class RectanglesTrainer(Trainer[BoxPlan, "RectanglesPERP"]):
         needed = 0 if check is UNSET else check.needed
         if self._positives is None:
             return None, self._harvest, self._ones - needed * self._geometry.sides
-        edges, harvest, held = self._positives.deal(1 if check is UNSET else check.stripe)
+        edges, harvest, held = self._positives.assign(1 if check is UNSET else check.stripe)
         return edges, harvest, min(held) - needed
 
     def _confirmed(self, beyond: int) -> int | None:
         if self._plan.check is UNSET:
             return None
         words = self._addresses.words(Purpose.THRESHOLD, _FIRST, _FIRST, None)[0]  # of the genesis key: no other has it
-        return beyond + int(draw("discrete-laplace", self._plan.check.epsilon, words)[0])
+        return beyond + int(sample("discrete-laplace", self._plan.check.epsilon, words)[0])
 
 
 class _Decided(NamedTuple):

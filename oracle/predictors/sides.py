@@ -108,14 +108,14 @@ class Geometry:
             addresses: The phase's keyed functions (for the coins).
             keys: float64[n], oriented keys.
             side: The side.
-            records: uint64[n], as for `deal`.
+            records: uint64[n], as for `assign`.
             hashes: uint64[n].
         """
         feature = np.array([self._features[side]], dtype=np.uint64)
         coins = addresses.words(Purpose.COIN, records, feature, hashes)[0, :, 0]
         return split_positions(keys, coins, lower=bool(self._signs[side] > 0.0))
 
-    def deal(
+    def assign(
         self, addresses: Addresses, keys: Keys, records: NDArray[np.uint64], hashes: NDArray[np.uint64]
     ) -> NDArray[np.intp]:
         """Return which side gets each positive record under `faces`: intp[n].
@@ -197,10 +197,10 @@ class Harvest:
         if len(self.windows) == 1:
             self.windows[0].add(keys[0], numbers)
             return
-        self.give(keys, records, self._geometry.deal(addresses, keys, records, hashes))
+        self.give(keys, records, self._geometry.assign(addresses, keys, records, hashes))
 
     def give(self, keys: Keys, records: NDArray[np.uint64], sides: NDArray[np.intp]) -> None:
-        """Add positive records that were dealt: [S, n] oriented keys, uint64[n] numbers, and intp[n] who gets each."""
+        """Add assigned positive records: [S, n] oriented keys, uint64[n] numbers, and intp[n], each one's side."""
         numbers = records.astype(np.int64)
         for side, window in enumerate(self.windows):
             mine = sides == side

@@ -14,25 +14,25 @@ from oracle.predictors.kinds import new_trainer, points_beyond
 __all__ = ["SplitTrainer"]
 
 _BLOCKS = 64
-"""Blocks of N rows that are dealt at once at least: fewer would not pay for the calls."""
+"""Blocks of N rows that are assigned at once at least: fewer would not pay for the calls."""
 
 
 class SplitTrainer:
-    """Deals rows to N shards and trains some of them; several of these, with one deal, train all in several readings.
+    """Assigns rows to N shards and trains some; several of these, with one partition, train all in several readings.
 
     Formal guarantees:
         * `Partition` states why the shards compose in parallel; each has its own secret, so noise is independent.
-        * Every value is checked, also of rows that go to other shards, so what is refused does not depend on the deal.
+        * Every value is checked, also of rows that go to other shards, so what is refused does not depend on the key.
 
     Args:
         plan: The plan of each shard; each gets `plan.declared` rows.
-        deal: Who gets which row.
+        partition: Which shard gets which row.
         secrets: By shard that is to be trained, 32 uniformly random bytes: its genesis key.
     """
 
-    def __init__(self, plan: Plan, deal: Partition, secrets: Mapping[int, bytes]) -> None:
+    def __init__(self, plan: Plan, partition: Partition, secrets: Mapping[int, bytes]) -> None:
         self._plan = plan
-        self._deal = deal
+        self._partition = partition
         self._trainers = {shard: new_trainer(plan, secret) for shard, secret in secrets.items()}
         self._waiting: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
         self._waiting_rows = 0
@@ -41,7 +41,7 @@ class SplitTrainer:
     @property
     def missing(self) -> int:
         """Rows still wanted for all shards together."""
-        return (self._plan.declared - self._blocks) * self._deal.shards - self._waiting_rows
+        return (self._plan.declared - self._blocks) * self._partition.shards - self._waiting_rows
 
     def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
         """Take rows in; those beyond the shards' parts are not used.
@@ -57,16 +57,16 @@ class SplitTrainer:
         check_finite(self._plan, features)
         self._waiting.append((features, labels))
         self._waiting_rows += len(features)
-        if self._waiting_rows >= _BLOCKS * self._deal.shards:
+        if self._waiting_rows >= _BLOCKS * self._partition.shards:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        """Deal all whole blocks; the rows of the last, unfinished one go on waiting."""
+        """Assign all whole blocks; the rows of the last, unfinished one go on waiting."""
         features = np.concatenate([part for part, _ in self._waiting])
         labels = np.concatenate([part for _, part in self._waiting])
-        shards = self._deal.shards
+        shards = self._partition.shards
         blocks = len(features) // shards
-        orders = self._deal.orders(self._blocks, blocks)
+        orders = self._partition.orders(self._blocks, blocks)
         starts = np.arange(blocks, dtype=np.intp) * shards
         for shard, trainer in self._trainers.items():
             rows = starts + orders[:, shard]
@@ -88,7 +88,7 @@ class SplitTrainer:
             self._hand_out()
         self._waiting.clear()
         if self.missing:
-            msg = f"data: fewer rows than {self._deal.shards} shards of {self._plan.declared} examples each want"
+            msg = f"data: fewer rows than {self._partition.shards} shards of {self._plan.declared} examples each want"
             raise DataError(msg)
         while self._trainers:
             shard = min(self._trainers)

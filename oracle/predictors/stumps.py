@@ -18,7 +18,7 @@ from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice.exponential import CHOICE_WORDS, choose
 from oracle.mechanisms.choice.stumps import cut_losses, least_losses, ranking
-from oracle.mechanisms.noise.tables import draw
+from oracle.mechanisms.noise.tables import sample
 from oracle.mechanisms.orders import Keys
 from oracle.planning.boxes.tight import side_names
 from oracle.planning.stumps.model import StumpsPlan
@@ -53,7 +53,7 @@ class Stump(NamedTuple):
     upward: bool
 
     def sides(self, plan: StumpsPlan) -> tuple[str, ...]:
-        """Return the sides that watch it: its edge, or, in the `paper` profile, both ends of its feature."""
+        """Return the sides that look at it: its edge, or, in the `paper` profile, both ends of its feature."""
         name = plan.features[self.column].name
         edge = ("lower",) if self.upward else ("upper",)
         return tuple(f"{name}:{side}" for side in (edge if len(plan.sides) == 1 else ("lower", "upper")))
@@ -117,8 +117,8 @@ class StumpsTrainer(Trainer[StumpsPlan, "StumpsPERP"]):
         used = sorted({stump.column for stump in allowed})
         with ThreadPoolExecutor(_SORTERS) as pool:  # sorting needs no lock of the interpreter's
             losses = np.concatenate(list(pool.map(lambda number: least_losses([self._column(number)], labels), used)))
-        place = {number: row for row, number in enumerate(used)}
-        mine = np.array([losses[place[stump.column], 0 if stump.upward else 1] for stump in allowed])
+        row_of = {number: row for row, number in enumerate(used)}
+        mine = np.array([losses[row_of[stump.column], 0 if stump.upward else 1] for stump in allowed])
         return allowed[choose(self._plan.selection.scale, mine, words)]
 
     def _count(self, ranked: NDArray[np.bool_], words: NDArray[np.uint64]) -> int:
@@ -126,7 +126,7 @@ class StumpsTrainer(Trainer[StumpsPlan, "StumpsPERP"]):
         selection = self._plan.selection
         if selection.cut_law == "choice":
             return choose(selection.cut_scale, cut_losses(ranked), words)
-        noise = int(draw("laplace", selection.cut_scale, words[:2].reshape(1, 2))[0])
+        noise = int(sample("laplace", selection.cut_scale, words[:2].reshape(1, 2))[0])
         return min(max(int(np.count_nonzero(ranked)) + noise, 0), len(ranked))
 
     def _forget(self, harvest: Harvest) -> None:

@@ -21,11 +21,11 @@ from oracle.errors import (
     TruncatedSnapshotError,
 )
 from oracle.state.files import replace_durably
-from oracle.state.format import PublicHeader, Snapshot, check_place, decode, encode, peek
+from oracle.state.format import PublicHeader, Snapshot, check_shard_id, decode, encode, peek
 from oracle.state.header import HEADER_BYTES
-from oracle.state.place import place_of
 from oracle.state.program import hand_over
 from oracle.state.retired import refuse_retired
+from oracle.state.shard_id import shard_id_of
 from oracle.state.store import check_generation, check_plan
 
 _Read = TypeVar("_Read")
@@ -125,7 +125,7 @@ class FolderStore:
         Raises:
             ForeignShardError: It is another shard's.
         """
-        return snapshot.bound(place_of(self._folder))
+        return snapshot.bound(shard_id_of(self._folder))
 
     def peek(self) -> PublicHeader | None:
         """See `Store.peek`."""
@@ -225,7 +225,7 @@ def load_newest(folder: Path, master_key: bytes, plan_digest: bytes) -> Snapshot
     snapshot = _read_newest(folder, lambda path: decode(_read_file(path), master_key, plan_digest))
     if snapshot is None:
         return None
-    snapshot = snapshot.bound(place_of(folder))  # before its phase, and so its key, has ended
+    snapshot = snapshot.bound(shard_id_of(folder))  # before its phase, and so its key, has ended
     hand_over(folder, snapshot.generation)
     return snapshot
 
@@ -364,7 +364,7 @@ def _peek_file(path: Path) -> PublicHeader:
 
 def _check_name(path: Path, header: PublicHeader) -> None:
     try:
-        check_place(header.origin, place_of(path.parent))
+        check_shard_id(header.origin, shard_id_of(path.parent))
     except ForeignShardError as exc:
         raise ForeignShardError(f"{path}: {exc}") from exc
     if path.name != f"snapshot-{header.generation:020d}.perp":

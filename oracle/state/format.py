@@ -31,14 +31,14 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.predictors.base import StateArrays
 from oracle.state.blobs import TAG_BYTES, decode_payload, encode_payload
 from oracle.state.header import KEY_ID_BYTES, NONCE_BYTES, Origin, PublicHeader
-from oracle.state.place import Place
+from oracle.state.shard_id import ShardId
 
 __all__ = [
     "KEY",
     "MASTER_KEY_BYTES",
     "PublicHeader",
     "Snapshot",
-    "check_place",
+    "check_shard_id",
     "decode",
     "derive_key",
     "encode",
@@ -103,7 +103,7 @@ class Snapshot:
             arrays=arrays,
         )
 
-    def bound(self, place: Place) -> Self:
+    def bound(self, shard_id: ShardId) -> Self:
         """Return the snapshot bound to this shard and no other; the binding is authenticated by the encryption.
 
         Raises:
@@ -112,20 +112,20 @@ class Snapshot:
         """
         if self.origin is None:
             commitment = phase_key(self.arrays).subkey(b"genesis commitment")
-            return replace(self, origin=Origin(place, commitment))
-        check_place(self.origin, place)
+            return replace(self, origin=Origin(shard_id, commitment))
+        check_shard_id(self.origin, shard_id)
         return self
 
 
-def check_place(origin: Origin | None, place: Place) -> None:
+def check_shard_id(origin: Origin | None, shard_id: ShardId) -> None:
     """Refuse a snapshot that is bound to another shard.
 
     Raises:
         ForeignShardError: It is bound to another one.
     """
-    if origin is not None and origin.place != place:
+    if origin is not None and origin.shard_id != shard_id:
         raise ForeignShardError(
-            f"snapshot: belongs to {origin.place}, but this is {place}; put each shard's own snapshot back"
+            f"snapshot: belongs to {origin.shard_id}, but this is {shard_id}; put each shard's own snapshot back"
         )
 
 

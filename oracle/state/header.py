@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.errors import CorruptSnapshotError, InputError, NewerVersionError, TruncatedSnapshotError, newer_version
-from oracle.state.place import Place
+from oracle.state.shard_id import ShardId
 
 __all__ = ["HEADER_BYTES", "KEY_ID_BYTES", "NONCE_BYTES", "PLAN_DIGEST_BYTES", "VERSION", "Origin", "PublicHeader"]
 
@@ -45,12 +45,12 @@ class Origin(NamedTuple):
     """The shard whose noise a snapshot continues.
 
     Attributes:
-        place: The shard.
+        shard_id: The shard.
         genesis: Commitment to the key that the shard began with, 32 bytes; of a snapshot of version 1, to the key of
             the phase in which it was first bound. Two states have the same noise if they have the same one.
     """
 
-    place: Place
+    shard_id: ShardId
     genesis: bytes
 
 
@@ -95,8 +95,8 @@ class PublicHeader:
         for name in ("generation", "phase", "round", "position", "rearms", "payload_bytes"):
             if not 0 <= getattr(self, name) < _WORD:
                 raise InputError(f"snapshot.{name}", getattr(self, name), "must be at least 0 and below 2**64")
-        if self.origin is not None and not 0 <= self.origin.place.shard < self.origin.place.shards < _SHARDS:
-            raise InputError("snapshot.origin", str(self.origin.place), "must be a shard below their number")
+        if self.origin is not None and not 0 <= self.origin.shard_id.shard < self.origin.shard_id.shards < _SHARDS:
+            raise InputError("snapshot.origin", str(self.origin.shard_id), "must be a shard below their number")
 
     @property
     def header_bytes(self) -> int:
@@ -111,7 +111,7 @@ class PublicHeader:
     def pack(self) -> bytes:
         """Return the header's bytes."""
         prefix = _PREFIX.pack(MAGIC, 1 if self.origin is None else 2, self.header_bytes)
-        origin = b"" if self.origin is None else _ORIGIN.pack(*self.origin.place, self.origin.genesis)
+        origin = b"" if self.origin is None else _ORIGIN.pack(*self.origin.shard_id, self.origin.genesis)
         fields = _FIELDS.pack(
             self.plan_digest,
             self.generation,
@@ -147,7 +147,7 @@ class PublicHeader:
         origin = None
         if len(body) > _PREFIX_BYTES + _FIELDS.size:
             shard, shards, genesis = _ORIGIN.unpack_from(body, _PREFIX_BYTES + _FIELDS.size)
-            origin = Origin(Place(shard, shards), genesis)
+            origin = Origin(ShardId(shard, shards), genesis)
         return cls(digest, generation, phase, rounds, position, rearms, key_id, nonce, payload_bytes, origin)
 
 

@@ -26,7 +26,7 @@ from oracle.errors import (
     StorageError,
 )
 from oracle.state.files import read_versioned, replace_durably
-from oracle.state.place import MARK, SHARD
+from oracle.state.shard_id import MARK, SHARD
 
 __all__ = [
     "Retired",

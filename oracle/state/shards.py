@@ -10,8 +10,8 @@ from oracle.errors import ForeignShardError, StateError, StorageError
 from oracle.state.files import replace_durably
 from oracle.state.folder import newest_bytes, peek_folder
 from oracle.state.format import decode, peek, phase_key
-from oracle.state.place import MARK, SHARD, UNFINISHED, Mark, place_of, read_mark, shard_name
 from oracle.state.retired import read_retired, refuse_retired
+from oracle.state.shard_id import MARK, SHARD, UNFINISHED, Mark, read_mark, shard_id_of, shard_name
 
 __all__ = [
     "begin_shards",
@@ -120,7 +120,7 @@ def refuse_sharded(folder: Path) -> None:
         )
     if SHARD.fullmatch(folder.name) and (folder.parent / UNFINISHED).exists():
         shard_count(folder.parent)
-    if place_of(folder).shards > 1:
+    if shard_id_of(folder).shards > 1:
         _refuse_equal_origins(folder.resolve().parent)
 
 
@@ -139,7 +139,7 @@ def refuse_copies(folder: Path, master_key: bytes) -> None:
         StateError: A snapshot cannot be opened.
         StorageError: It cannot be read.
     """
-    whole = folder.resolve().parent if place_of(folder).shards > 1 else folder
+    whole = folder.resolve().parent if shard_id_of(folder).shards > 1 else folder
     headers = [peek_folder(whole / name) for name in _present(whole)]
     if all(header is None or header.origin is not None for header in headers):
         return
@@ -191,7 +191,7 @@ def finish_shards(folder: Path) -> None:
 def discard_unfinished(folder: Path) -> None:
     """Erase the shards and plan that an interrupted `init` left; the key stays. No round was ever served.
 
-    Their rows must not be dealt a second time beside them: a record would then be in two shards.
+    Their rows must not be assigned a second time beside them: a record would then be in two shards.
 
     Args:
         folder: A folder that the caller holds (`FolderStore.open`).

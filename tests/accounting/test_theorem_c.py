@@ -50,10 +50,10 @@ def test_one_bit_more_or_less_changes_no_probability_by_more_than_its_epsilon(ra
     cut = 2 * ratio**REACH
     nearest = Fraction(0)
     for bits in product((0, 1), repeat=LENGTH):
-        for place in range(LENGTH):
-            if bits[place]:
+        for position in range(LENGTH):
+            if bits[position]:
                 continue
-            other = (*bits[:place], 1, *bits[place + 1 :])
+            other = (*bits[:position], 1, *bits[position + 1 :])
             for one, two in zip(halting_law(ratio, bits), halting_law(ratio, other), strict=True):
                 assert one <= (two + cut) / ratio
                 assert two <= (one + cut) / ratio

@@ -27,7 +27,7 @@ from oracle.predictors import classical, rectangles, sides
 from oracle.predictors.bisection import predictor, window
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.runtime.shard import Shard
-from tests.audit.mutants_of_draws import MUTANTS_OF_DRAWS
+from tests.audit.mutants_of_noise import MUTANTS_OF_NOISE
 
 __all__ = ["MUTANTS", "planted"]
 
@@ -40,7 +40,7 @@ def _louder(patch: Patch) -> None:
     patch.setattr(between_thresholds, "edges", lambda law, scale, first, last: real(law, 2.0 * scale, first, last))
 
 
-def _shared_draw(patch: Patch) -> None:
+def _shared_noise(patch: Patch) -> None:
     """Rounds 2i and 2i + 1 share a draw, whatever their queries."""
     real = Addresses.words
 
@@ -98,7 +98,7 @@ def _narrow(patch: Patch) -> None:
     patch.setattr(sides, "_thresholds", thresholds)
 
 
-def _two_places(patch: Patch) -> None:
+def _two_copies(patch: Patch) -> None:
     """A medium query also goes into the harvest."""
     real = rectangles.RectanglesPERP.settle
 
@@ -190,14 +190,14 @@ def _one_for_two(patch: Patch) -> None:
 
 
 def _sure_edges(patch: Patch) -> None:
-    """Edges by which records are dealt are the best ones, or nearly."""
+    """Edges by which records are assigned are the best ones, or nearly."""
     real = exponential.choose_exactly
     patch.setattr(stripes, "choose_exactly", lambda scale, near, bits: real(100.0 * scale, near, bits))
 
 
 def _sure_count(patch: Patch) -> None:
     """What the sides got is counted without noise."""
-    patch.setattr(rectangles, "draw", lambda _law, _scale, _words: np.zeros(1, dtype=np.int64))
+    patch.setattr(rectangles, "sample", lambda _law, _scale, _words: np.zeros(1, dtype=np.int64))
 
 
 def _louder_bits(patch: Patch) -> None:
@@ -220,14 +220,14 @@ def _heavy_row(patch: Patch) -> None:
 
 MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "noise scale halved": _louder,
-    "one draw for two rounds": _shared_draw,
+    "one draw for two rounds": _shared_noise,
     "noise drawn again after a restart": _drawn_again,
     "Stopper without rho": _no_rho,
     "mediums not counted": _not_counted,
     "a record twice in a side": _twice_the_points,
     "K never capped": _never_capped,
     "thresholds too close": _narrow,
-    "a query in two places": _two_places,
+    "a query in two places": _two_copies,
     "noise that follows earlier data": _follows_the_data,
     "noise of the query alone": _of_the_query_alone,
     "early exit": _early_exit,
@@ -239,7 +239,7 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "a count without noise": _sure_count,
     "bits of a quarter of the noise": _louder_bits,
     "a row weighs twice in the mean": _heavy_row,
-    **MUTANTS_OF_DRAWS,
+    **MUTANTS_OF_NOISE,
 }
 """What breaks it, by name."""
 

@@ -89,9 +89,9 @@ def statdp(absent: Floats, present: Floats, epsilon: float, delta: float) -> boo
     test = importlib.import_module("statdp.hypotest").hypothesis_test
     worlds = _scores(absent, present)
     half = len(worlds[0]) // 2
-    first = [_draws(world[:half]) for world in worlds]
+    first = [_outputs(world[:half]) for world in worlds]
     one, other, keywords, event = select(_next, [(first[0], first[1], {})], epsilon, half - 1, _Here(), quiet=True)
-    second = [_draws(world[half:]) for world in worlds]
+    second = [_outputs(world[half:]) for world in worlds]
     del one, other
     chance = test(_next, second[0], second[1], keywords, event, epsilon, half - 1, _Here(), report_p2=False)
     return bool(chance <= _MISS)
@@ -107,13 +107,13 @@ class _Here:
         return map(function, items)
 
 
-def _draws(values: Floats) -> Iterator[np.float64]:
+def _outputs(values: Floats) -> Iterator[np.float64]:
     return iter(values)
 
 
-def _next(_generator: object, draws: Iterator[np.float64]) -> np.float64:
+def _next(_generator: object, outputs: Iterator[np.float64]) -> np.float64:
     """Be an algorithm: its next output."""
-    return next(draws)
+    return next(outputs)
 
 
 def _orders(absent: NDArray[Any], present: NDArray[Any]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
@@ -155,9 +155,9 @@ _PEERS: Final = (
 
 
 def _views(cell: Cell) -> tuple[Floats, Floats]:
-    dice = [Randomness(_SEED, f"{cell.name}|{world}") for world in (0, 1)]
+    randomness = [Randomness(_SEED, f"{cell.name}|{world}") for world in (0, 1)]
     play = {"between-thresholds": cells.between_views, "stopper": cells.stopper_views}
-    return play.get(cell.level, cells.predictor_views)(cell, dice)
+    return play.get(cell.level, cells.predictor_views)(cell, randomness)
 
 
 def main() -> int:

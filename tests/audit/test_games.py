@@ -217,8 +217,8 @@ def test_blanking_a_row_as_0_is_an_exchange_for_stumps():
     for other in ((grid[:1], labels[:1]), (grid, np.array([True, False]))):
         losses = [np.zeros(100, dtype=np.int64) for _ in range(2)]
         for loss, (records, marks) in zip(losses, ((grid, labels), other), strict=True):
-            places = cut_candidates(records, marks, 0, 100)
-            for start, width, value in zip(places.starts, places.widths, places.losses, strict=True):
+            candidates = cut_candidates(records, marks, 0, 100)
+            for start, width, value in zip(candidates.starts, candidates.widths, candidates.losses, strict=True):
                 loss[int(start) : int(start + width)] = value
         changes.append(losses[0] - losses[1])
     assert np.ptp(changes[0]) == 1

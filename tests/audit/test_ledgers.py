@@ -30,6 +30,7 @@ from oracle.telemetry.records import initial_record, public_fields
 from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.memory_bus import MemoryLog, MemorySink
+from tests.support.shard_events import lifecycle_event
 from tests.support.shards import (
     MASTER_KEY,
     bodies,
@@ -40,7 +41,6 @@ from tests.support.shards import (
     new_shard,
     run_daemon,
 )
-from tests.support.standing import standing_of
 from tests.support.stores import MemoryStore
 
 PLAN = tiny_plan(
@@ -173,8 +173,8 @@ def test_a_re_arm_too_many_or_too_few_is_found(every_round):
     assert "phase 2: the ledger contradicts itself" in said
     told_so = msgspec.structs.replace(statement, rearms=statement.rearms - 1)
     assert "phase 2: the ledger contradicts itself" in problems(told_so, fewer)
-    assert against_ledger(statement, [*events, standing_of(statement, ShardStopped)]) == []
-    wrong = msgspec.structs.replace(standing_of(statement, ShardStopped), rearms=statement.rearms + 1)
+    assert against_ledger(statement, [*events, lifecycle_event(statement, ShardStopped)]) == []
+    wrong = msgspec.structs.replace(lifecycle_event(statement, ShardStopped), rearms=statement.rearms + 1)
     assert "in its shard-stopped" in problems(statement, [*events, wrong])
 
 
@@ -192,7 +192,7 @@ def test_a_shard_of_another_plan_is_found(every_round, kind, changes):
     """What shards say of their guarantee when they start and stop has to be the plan's."""
     statements, events = every_round
     statement, _ = statements[-1]
-    event = standing_of(statement, kind)
+    event = lifecycle_event(statement, kind)
     assert against_ledger(statement, [event, *events, event]) == []
     said = problems(statement, [*events, msgspec.structs.replace(event, **changes)])
     assert "the ledger is of another plan" in said

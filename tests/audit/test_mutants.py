@@ -23,6 +23,6 @@ def test_planted_bugs_are_caught(mutant, catcher):
 
 @pytest.mark.parametrize("catcher", _ALL, ids=lambda one: f"{one.target}, {one.name}")
 def test_the_real_thing_passes(catcher: Catcher):
-    """The same parts, with the same dice, find nothing where no bug is planted."""
+    """The same parts, with the same randomness, find nothing where no bug is planted."""
     found = play(catcher)
     assert not caught(found), found

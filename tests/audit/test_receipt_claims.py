@@ -16,8 +16,8 @@ from oracle.receipts.ledgers import against_ledger
 from oracle.receipts.receipts import Statement, open_receipt, seal, statement_of, verify_statement
 from tests.predictors.examples import example
 from tests.predictors.plans import planned
+from tests.support.shard_events import lifecycle_event
 from tests.support.shards import first_snapshot
-from tests.support.standing import standing_of
 
 _ROUNDS = "how many rounds of the current phase were answered"
 
@@ -106,7 +106,7 @@ def test_rounds_that_the_ledger_does_not_show_are_unchecked(told):
     events: list[LedgerEvent] = [phase_started(planned(), 1)]
     statement = stated(5_000)
     assert statement.phases[0].rounds > 5_000
-    before = standing_of(stated(400), ShardStopped)
+    before = lifecycle_event(stated(400), ShardStopped)
     for ledger in (events, [*events, before]):
         code, output = told(statement, ledger)
         assert code == 0
@@ -123,7 +123,7 @@ def test_rounds_that_the_ledger_does_not_show_are_unchecked(told):
 def test_rounds_that_a_shard_tells_are_checked(told, kind):
     """Where a shard started or stopped at the receipt's round the ledger shows it."""
     statement = stated(5_000)
-    code, output = told(statement, [phase_started(planned(), 1), standing_of(statement, kind)])
+    code, output = told(statement, [phase_started(planned(), 1), lifecycle_event(statement, kind)])
     assert code == 0
     assert "unchecked:  not against the ledger: forks" in output
     assert _ROUNDS not in output

@@ -125,11 +125,11 @@ def test_what_is_signed_follows_from_the_snapshot(served):
     assert verify_statement(statement) == []
 
 
-@pytest.mark.parametrize("place", [40, 200, 700])
-def test_a_changed_byte_breaks_the_signature(served, tmp_path, place):
+@pytest.mark.parametrize("offset", [40, 200, 700])
+def test_a_changed_byte_breaks_the_signature(served, tmp_path, offset):
     """No byte of the statement can be exchanged."""
     data = bytearray((served / "receipt.json").read_bytes())
-    digit = re.compile(rb"[0-9]").search(data, place)
+    digit = re.compile(rb"[0-9]").search(data, offset)
     assert digit is not None
     data[digit.start()] = ord("1") if data[digit.start()] != ord("1") else ord("2")
     forged = tmp_path / "forged.json"

@@ -52,7 +52,7 @@ class Bench:
         plan: What `init` makes again of a model file with its promises.
         kind: Of source and sink.
         rows: How many queries there are.
-        web_port: Where runs that are watched have their web server.
+        web_port: Where runs that are monitored have their web server.
         settings: Lines of the model file that only this kind of predictor knows.
     """
 
@@ -73,7 +73,7 @@ class Bench:
         log = {"log": "json"}
         self._config = write_config(folder, source=source, sink=sink, service=log)
         web = {"port": web_port}
-        self._watched = write_config(folder, name="watched.toml", source=source, sink=sink, service=log, web=web)
+        self._monitored = write_config(folder, name="monitored.toml", source=source, sink=sink, service=log, web=web)
 
     @property
     def _output(self) -> Path:
@@ -100,18 +100,18 @@ class Bench:
     def _fresh(self) -> Path:
         return self._folder / "fresh"
 
-    def serve(self, *, again: bool = False, watched: bool = False) -> Served:
+    def serve(self, *, again: bool = False, monitored: bool = False) -> Served:
         """Answer the whole file, or, as if every snapshot but the first were lost, re-execute all that was answered.
 
         Args:
             again: Keep the answers of the run before: the daemon recovers from the first snapshot up to them.
-            watched: Have a web server.
+            monitored: Have a web server.
         """
         shutil.rmtree(self._folder / "state", ignore_errors=True)
         shutil.copytree(self._fresh, self._folder / "state")
         if not again:
             self._clear()
-        events = _events(self._watched if watched else self._config)
+        events = _events(self._monitored if monitored else self._config)
         recovered, serving = _first(events, "daemon.recovered"), _first(events, "daemon.serving")
         starting, stopped = events[0], events[-1]
         assert (starting["event"], stopped["event"]) == ("daemon.starting", "daemon.stopped")

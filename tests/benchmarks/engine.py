@@ -65,8 +65,8 @@ def _predicting(model: object, rows: NDArray[np.float64]) -> Callable[[], object
 
 def _against_noise(settings: Settings, plan: BoxPlan, engine: Measure) -> tuple[float, float]:
     """Measure against what the generator of `noise` would allow with nothing else to do: a draw for each side."""
-    value, draws = paired(settings, engine, cpu_rate(DRAWS, drawing()))
-    return value, draws / len(plan.sides)
+    value, limit = paired(settings, engine, cpu_rate(DRAWS, drawing()))
+    return value, limit / len(plan.sides)
 
 
 def measure(settings: Settings) -> Iterator[Row]:

@@ -89,11 +89,11 @@ class Trial:
             producer.produce(self.queries, body, partition=partition, headers=headers or None)
         producer.flush(_SECONDS)
 
-    def wait(self, offsets: int, watched: Sequence[subprocess.Popen[bytes]]) -> None:
+    def wait(self, offsets: int, monitored: Sequence[subprocess.Popen[bytes]]) -> None:
         """Wait until the group has committed this offset on all partitions.
 
         Raises:
-            RuntimeError: It takes too long, or a watched process has ended.
+            RuntimeError: It takes too long, or a monitored process has ended.
         """
         parts = [TopicPartition(self.queries, partition) for partition in range(self.partitions)]
         reader = Consumer({"bootstrap.servers": self.broker.servers, "group.id": self.name, "log_level": 0})
@@ -101,7 +101,7 @@ class Trial:
         try:
             while not _at(reader, parts, offsets):
                 time.sleep(0.02)
-                if time.monotonic() > deadline or any(process.poll() is not None for process in watched):
+                if time.monotonic() > deadline or any(process.poll() is not None for process in monitored):
                     message = f"{self.name}: no answers; see the logs in {self.folder}"
                     raise RuntimeError(message)
         finally:

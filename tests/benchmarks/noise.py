@@ -8,7 +8,7 @@ import opendp.prelude as dp
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise.tables import draw
+from oracle.mechanisms.noise.tables import sample
 from tests.benchmarks.pairs import Floor, Row, Settings, cpu_rate, paired
 from tests.support.shards import SECRET
 
@@ -31,7 +31,7 @@ def drawing() -> Callable[[], object]:
     addresses = Addresses(PhaseKey(SECRET), 1)
     rounds, sides = np.arange(_ROUNDS, dtype=np.uint64), np.arange(_SIDES, dtype=np.uint64)
     hashes = rounds * np.uint64(7)
-    return lambda: draw("discrete-laplace", _SCALE, addresses.words(Purpose.DEPTH, rounds, sides, hashes))
+    return lambda: sample("discrete-laplace", _SCALE, addresses.words(Purpose.DEPTH, rounds, sides, hashes))
 
 
 def _opendp() -> Callable[[], object]:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan
 from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import plan_or_wanted
+from oracle.planning.boxes.tight import plan_boxes
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.planning.planner import as_classical, wish_for
+from oracle.planning.planner import as_classical, plan_sufficient
 from oracle.planning.stumps.model import StumpsModel, StumpsPlan
 from oracle.predictors.base import Predictor
 from oracle.predictors.kinds import new_trainer, restore_predictor
@@ -51,7 +51,7 @@ def box_model(dimension: int, epsilon: float, sides: Sides = "both") -> BoxModel
 @cache
 def box_plan(dimension: int, epsilon: float, sides: Sides = "both") -> BoxPlan:
     """Return its plan; it declares the least number of examples that works."""
-    return plan_or_wanted(box_model(dimension, epsilon, sides))
+    return plan_boxes(box_model(dimension, epsilon, sides))
 
 
 def queries(count: int, dimension: int, seed: int) -> NDArray[np.float64]:
@@ -74,7 +74,7 @@ def stumps_plan(dimension: int, epsilon: float, examples: int = 1) -> StumpsPlan
     """Return the plan of a stump over `dimension` features, of so many examples or the least number that works."""
     features = box_model(dimension, epsilon).features
     model = StumpsModel(name="stump", predictor="stumps", epsilon=epsilon, examples=examples, features=features)
-    plan = wish_for(model)
+    plan = plan_sufficient(model)
     assert isinstance(plan, StumpsPlan)
     return plan
 
@@ -84,7 +84,7 @@ def classical_plan(dimension: int, epsilon: float, examples: int = 1) -> Classic
     """Return the plan of a classical learner with the promises of the model of boxes."""
     model = as_classical(box_model(dimension, epsilon))
     assert model is not None
-    plan = wish_for(msgspec.structs.replace(model, examples=examples))
+    plan = plan_sufficient(msgspec.structs.replace(model, examples=examples))
     assert isinstance(plan, ClassicalPlan)
     return plan
 
@@ -104,7 +104,7 @@ def bisection_plan(
         examples=1,
         features=box_model(dimension, epsilon).features,
     )
-    plan = wish_for(model)
+    plan = plan_sufficient(model)
     assert isinstance(plan, BisectionPlan)
     return plan
 

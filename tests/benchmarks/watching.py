@@ -1,4 +1,4 @@
-"""What it costs to be watched: one rendering of the metrics, and the daemon's rate with a scrape a second."""
+"""What it costs to be monitored: one rendering of the metrics, and the daemon's rate with a scrape a second."""
 
 import contextlib
 import http.client
@@ -74,11 +74,11 @@ def measure_cost(settings: Settings) -> Iterator[Row]:
             Path(folder), box_plan(settings.narrow, settings.epsilon), "parquet", settings.parquet_rows, web_port=port
         )
 
-        def watched() -> float:
+        def monitored() -> float:
             with _scraped(port):
-                return bench.rows / bench.serve(watched=True).serving_seconds
+                return bench.rows / bench.serve(monitored=True).serving_seconds
 
-        value, baseline = paired(settings, watched, lambda: bench.rows / bench.serve().serving_seconds)
+        value, baseline = paired(settings, monitored, lambda: bench.rows / bench.serve().serving_seconds)
         name = "watching, Parquet in and out with a scrape a second, against no web server"
         yield Row(name, value, "queries/s", baseline, _COST)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from oracle.cli.main import run as run_line
-from oracle.planning.boxes.tight import plan_or_wanted
+from oracle.planning.boxes.tight import plan_boxes
 from oracle.planning.kinds import KINDS
 from tests.support.checked import make_ready
 from tests.support.folders import long_plan, make_state, write_config, write_log
@@ -110,14 +110,14 @@ def model(tmp_path: Path) -> Callable[[int], Path]:
     return write
 
 
-_wish_once = functools.cache(plan_or_wanted)
+_plan_once = functools.cache(plan_boxes)
 
 
 @pytest.fixture
 def planned_once(monkeypatch) -> None:
     """Plan each model once a session: the planner takes more than a second."""
     profiles = KINDS["rectangles"].profiles
-    once = replace(profiles["tight"], wish=lambda model, _progress: _wish_once(model))
+    once = replace(profiles["tight"], plan=lambda model, _progress: _plan_once(model))
     monkeypatch.setitem(profiles, "tight", once)
 
 

@@ -86,7 +86,7 @@ def test_from_rows_to_the_hypothesis(cli, model, rows, tmp_path):
 
 
 def test_shards_are_sums_of_their_own_rows(cli, model, rows, tmp_path):
-    """A deal to two shards: each hypothesis is asked for by its own folder."""
+    """A partition into two shards: each hypothesis is asked for by its own folder."""
     data, _ = rows
     state = tmp_path / "state"
     made = cli("init", model, "--data", data, "--state", state, "--shards", "2")

@@ -94,7 +94,7 @@ def test_shards_are_made(cli, model, tmp_path, columns, suffix):
 
 
 def test_each_shard_has_secrets_of_its_own(cli, arguments, tmp_path):
-    """No two shards share a phase key; nor do two runs, nor a deal: another run's shards hold other points."""
+    """No two shards share a phase key; nor do two runs, nor a partition: another run's shards hold other points."""
     keys, points = set(), set()
     for name in ("one", "two"):
         assert cli(*arguments, "--state", tmp_path / name).code == 0
@@ -128,7 +128,7 @@ def test_every_row_goes_to_one_shard(cli, arguments, monkeypatch, columns):
 def test_rows_that_change_between_readings_are_refused(  # noqa: PLR0913, PLR0917 -- fixtures
     cli, refused, arguments, tmp_path, monkeypatch, rows
 ):
-    """A record could be dealt twice, so nothing is made; and the same command makes it from a file that holds still."""
+    """A record could be in two shards, so nothing is made; the same command makes it from a file that holds still."""
     monkeypatch.setattr(init_shards, "_TOGETHER_BYTES", 1)
     readings = []
 

@@ -5,7 +5,7 @@ import pytest
 from oracle.cli.version import version
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.shards import bodies, deliveries_of, new_shard, process_in_batches
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _COMMANDS = ("plan", "init", "serve", "status", "check", "topics", "verify", "fork", "replay", "demo")
 
@@ -84,7 +84,7 @@ def _piped(arguments, reads):
         if reads:
             assert process.stdout.read(reads)
         process.stdout.close()
-        return process.wait(PATIENCE), process.stderr.read().decode()
+        return process.wait(TIMEOUT), process.stderr.read().decode()
 
 
 @pytest.mark.parametrize(
@@ -173,4 +173,4 @@ def test_nothing_is_written_to_a_file_in_place_of_standard_error(tmp_path):
 
 def _closing(closed, *arguments):
     line = ["sh", "-c", f'exec "$@" {closed}', "sh", *command(*arguments)]
-    return subprocess.run(line, input=b"", capture_output=True, check=False, timeout=PATIENCE, env=environment())
+    return subprocess.run(line, input=b"", capture_output=True, check=False, timeout=TIMEOUT, env=environment())

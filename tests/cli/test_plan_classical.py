@@ -10,7 +10,7 @@ from oracle.config.documents import read_toml
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.kinds import decode_plan
 from oracle.planning.model_file import parse_model
-from oracle.planning.planner import wish_for
+from oracle.planning.planner import plan_sufficient
 from tests.support.folders import write_config
 from tests.support.shards import bodies
 
@@ -79,7 +79,7 @@ def test_its_own_page(cli, classical):
     words += ("exponential, exact", "every float64", "released for ever")
     assert [word for word in words if word not in result.out] == []
     assert "honest share" not in result.out
-    plan = wish_for(parse_model(read_toml(classical)))
+    plan = plan_sufficient(parse_model(read_toml(classical)))
     assert decode_plan(cli("plan", classical, "--json").out.encode()) == plan
     classical.write_text(_MODEL.replace("alpha", 'concept = "stump"\nalpha'))
     assert "beyond the best stump's" in cli("plan", classical).out

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.shards import SECRET
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _UNREAD = {".": {"c.toml", "state.genesis"}, "serve": {"state.forks.jsonl"}, "status": {"key", "lock"}}
 """What the user names, and what a command has no use for."""
@@ -58,7 +58,7 @@ def test_no_command_waits_for_a_pipe(served, tmp_path, name, kind):
     assert len(running) >= (10 if name == "serve" else 3)
     try:
         for path, process in running:
-            told = process.communicate(timeout=PATIENCE)[1].decode()
+            told = process.communicate(timeout=TIMEOUT)[1].decode()
             assert process.returncode in {2, 3, 4}, (path, told)
             assert str(path) in told, told
     finally:

@@ -20,7 +20,7 @@ from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
 from tests.support.folders import command, environment, long_plan, make_state, perpetua, write_config, write_log
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import TIMEOUT, eventually
 
 
 class _Served:
@@ -52,7 +52,7 @@ class _Served:
         return next(line["port"] for line in self.lines() if line["event"] == "web.listening")
 
     def ask(self, path, **headers):
-        return httpx.get(f"http://127.0.0.1:{self.port()}{path}", headers=headers, trust_env=False, timeout=PATIENCE)
+        return httpx.get(f"http://127.0.0.1:{self.port()}{path}", headers=headers, trust_env=False, timeout=TIMEOUT)
 
     def until(self, done: Callable[[], bool]):
         def look():
@@ -63,7 +63,7 @@ class _Served:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
 
 def _config(folder, web=None, service=None, **tables):

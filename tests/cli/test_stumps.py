@@ -91,7 +91,7 @@ def test_trained_from_a_file_and_served(cli, model, rows, tmp_path):
 
 
 def test_shards_choose_each_for_itself(cli, rows, tmp_path):
-    """A deal to two shards: each is trained on its part, with the choice's own share of epsilon."""
+    """A partition into two shards: each is trained on its part, with the choice's own share of epsilon."""
     path = tmp_path / "sharded.toml"
     path.write_text(_MODEL.format(examples=12_000).replace("alpha = 0.3", "alpha = 0.5"))
     result = cli("init", path, "--data", rows, "--state", tmp_path / "state", "--shards", "2")

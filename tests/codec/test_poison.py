@@ -60,8 +60,8 @@ def _skip(log: MemoryLog, store, position: int, failures=None) -> None:
 
 def _reasons(replies) -> dict[int, str]:
     return {
-        place: reply["error"]
-        for place, reply in enumerate(map(msgspec.json.decode, replies), 1)
+        index: reply["error"]
+        for index, reply in enumerate(map(msgspec.json.decode, replies), 1)
         if reply.get("error") in {"internal", "skipped"}
     }
 
@@ -78,9 +78,9 @@ def test_poison_costs_its_asker_only(undecodable, unanswerable, batch_rows, fail
     """Through crashes of daemon and `skip`, all others are answered as if each poisoned message were no query."""
     contents = mixed_bodies(120)
     plain = list(contents)
-    for place in undecodable | unanswerable:
-        contents[place] = body(FAILING, 0.5) if place in unanswerable else _undecodable(place)
-        plain[place] = b"?"
+    for index in undecodable | unanswerable:
+        contents[index] = body(FAILING, 0.5) if index in unanswerable else _undecodable(index)
+        plain[index] = b"?"
     expected = process_in_batches(new_shard(), deliveries_of(plain))
     log, store, scripts = MemoryLog.of(contents), new_store(), iter(failures)
     skipped: list[int] = []
@@ -108,18 +108,18 @@ def test_poison_costs_its_asker_only(undecodable, unanswerable, batch_rows, fail
             _skip(log, store, skipped[-1], next(scripts, {}))
         except (CrashError, StorageError):
             continue
-    wrong = {place + 1 for place in undecodable | unanswerable}
+    wrong = {index + 1 for index in undecodable | unanswerable}
     replies = [reply.body for reply in log.replies]
-    assert [reply for place, reply in enumerate(replies, 1) if place not in wrong] == [
-        reply for place, reply in enumerate(expected.replies, 1) if place not in wrong
+    assert [reply for index, reply in enumerate(replies, 1) if index not in wrong] == [
+        reply for index, reply in enumerate(expected.replies, 1) if index not in wrong
     ]
     assert _reasons(replies) == {
-        **{place + 1: "internal" for place in undecodable},
-        **{place + 1: "skipped" for place in unanswerable},
+        **{index + 1: "internal" for index in undecodable},
+        **{index + 1: "skipped" for index in unanswerable},
     }
     events = [decode(line) for line in log.ledger]
     assert [event.position for event in events if isinstance(event, MessageSkipped)] == sorted(
-        place + 1 for place in unanswerable
+        index + 1 for index in unanswerable
     )
     assert [line for line, event in zip(log.ledger, events, strict=True) if not isinstance(event, MessageSkipped)] == (
         expected.ledger
@@ -131,19 +131,19 @@ def test_poison_costs_its_asker_only(undecodable, unanswerable, batch_rows, fail
 
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(
-    places=st.sets(st.integers(0, 299), min_size=1, max_size=40),
+    indices=st.sets(st.integers(0, 299), min_size=1, max_size=40),
     cuts=st.lists(st.integers(1, 299), max_size=6),
     skipped=st.sets(st.integers(0, 299), max_size=5),
 )
-def test_no_batch_cut_makes_a_difference(places, cuts, skipped):
+def test_no_batch_cut_makes_a_difference(indices, cuts, skipped):
     """Replies, ledger, mark and state are the same for any cut, and re-execution ends in the same state."""
     contents = mixed_bodies(300)
-    for place in places:
-        contents[place] = _undecodable(place)
-    for place in skipped:
-        contents[place] = body(FAILING, 0.5)
+    for index in indices:
+        contents[index] = _undecodable(index)
+    for index in skipped:
+        contents[index] = body(FAILING, 0.5)
     deliveries = deliveries_of(contents)
-    passed = Passed(skipped=tuple(sorted(place + 1 for place in skipped)))
+    passed = Passed(skipped=tuple(sorted(index + 1 for index in skipped)))
 
     def run(these):
         shard = _poisoned_shard()
@@ -155,7 +155,7 @@ def test_no_batch_cut_makes_a_difference(places, cuts, skipped):
     assert same_state(state_of(one), state_of(other))
     again = Shard(small_plan(), first_snapshot())  # whose codec can decode all of them, as a newer one may
     again.learn(CommitMark.unpack(whole.mark.pack()).passed)
-    if len(places) <= len(whole.mark.passed.internal):
+    if len(indices) <= len(whole.mark.passed.internal):
         again.repeat(deliveries)
         again.check(whole.mark)
         assert again.mark == whole.mark
@@ -229,7 +229,7 @@ def test_answer_that_cannot_be_encoded_keeps_its_round():
     outcome = shard.process(deliveries_of(contents))
     replies = [reply.body for reply in outcome.commit.replies]
     assert msgspec.json.decode(replies.pop(40))["error"] == "internal"
-    assert replies == [reply for place, reply in enumerate(clean.replies) if place != 40]
+    assert replies == [reply for index, reply in enumerate(clean.replies) if index != 40]
     assert (shard.mark, outcome.failures) == (clean.mark, [(41, "KeyError")])
     rejected = outcome.commit.replies[40].rejected
     assert rejected is not None

@@ -91,22 +91,24 @@ def _mutated(rng: random.Random, seeds: list[Delivery], position: int) -> Delive
     chosen = rng.choice(seeds)
     body = bytearray(chosen.body or b"")
     for _ in range(rng.randint(1, 4)):
-        place = rng.randint(0, len(body))
+        offset = rng.randint(0, len(body))
         kind = rng.randrange(6)
         if kind == 0:
-            body[place : place + 1] = bytes([rng.choice([0, 1, 34, 44, 92, 123, 127, 128, 255, rng.randrange(256)])])
+            body[offset : offset + 1] = bytes([rng.choice([0, 1, 34, 44, 92, 123, 127, 128, 255, rng.randrange(256)])])
         elif kind == 1:
-            del body[place : place + rng.randint(1, 9)]
+            del body[offset : offset + rng.randint(1, 9)]
         elif kind == 2:
-            body[place:place] = rng.choice(
+            body[offset:offset] = rng.choice(
                 [b"NaN", b"1e999", b"\\ud800", b"[[", b"}", b"null", b"-", b"9" * 30, b"\xc3"]
             )
         elif kind == 3:
-            body[place : place + 4] = rng.choice([b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\xff\xff\xff\xff", b"\0\0\0\0"])
+            body[offset : offset + 4] = rng.choice(
+                [b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\xff\xff\xff\xff", b"\0\0\0\0"]
+            )
         elif kind == 4:
-            body[place:place] = body[place : place + rng.randint(1, 40)]
+            body[offset:offset] = body[offset : offset + rng.randint(1, 40)]
         elif rng.random() < 0.2:
-            del body[place:]
+            del body[offset:]
     content = chosen.content_type if rng.random() < 0.97 else rng.choice([JSON, ARROW_STREAM, "text/plain"])
     return Delivery(position, bytes(body), content)
 

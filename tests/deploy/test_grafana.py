@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 import yaml
 
+from tests.support.monitored import METRICS, monitored
 from tests.support.prometheus import DEPLOY
-from tests.support.watched import METRICS, watched
 
 _DASHBOARD = json.loads((DEPLOY / "grafana" / "perpetua.json").read_text())
 _PANELS = [panel for panel in _DASHBOARD["panels"] if panel["type"] != "row"]
@@ -20,7 +20,7 @@ _KNOWN = {"bytes", "cps", "dateTimeFromNow", "none", "percentunit", "s", "sci", 
 
 
 def _substituted(expression):
-    """Put values in the place of the dashboard's variables, as Grafana does."""
+    """Put values in the panel_box of the dashboard's variables, as Grafana does."""
     for name, value in {"$__rate_interval": "1m", "$model": "vfr", "$shard": "(0|1)"}.items():
         expression = expression.replace(name, value)
     assert "$" not in expression
@@ -29,9 +29,9 @@ def _substituted(expression):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, run_prometheus):
-    """A Prometheus that has watched two shards for long enough that there are rates."""
+    """A Prometheus that has monitored two shards for long enough that there are rates."""
     with (
-        watched(bearer="opens-it-for-tests") as subject,
+        monitored(bearer="opens-it-for-tests") as subject,
         run_prometheus(tmp_path_factory.mktemp("prometheus"), subject) as server,
     ):
         server.until(lambda: server.query("sum by (le) (rate(perpetua_answer_seconds_bucket[1m])) > 0"), "rates")
@@ -65,7 +65,7 @@ def test_the_annotation_with_alerts_parses(server):
 
 
 def test_every_metric_of_the_daemon_is_shown():
-    """Whatever the daemon exports has a place on the dashboard (of a histogram, one of its parts)."""
+    """Whatever the daemon exports has a panel_box on the dashboard (of a histogram, one of its parts)."""
     text = " ".join(expression for _, expression in _QUERIES)
     shown = set(re.findall(r"perpetua_\w+", text))
     assert shown <= METRICS
@@ -89,15 +89,15 @@ def test_panels_have_ids_of_their_own_units_and_the_chosen_data_source():
 
 
 def test_panels_neither_overlap_nor_leave_the_screen():
-    """Every panel has a place of its own on Grafana's grid of 24 columns."""
+    """Every panel has a panel_box of its own on Grafana's grid of 24 columns."""
     taken: set[tuple[int, int]] = set()
     for panel in _DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        assert place["x"] + place["w"] <= 24, panel["title"]
+        panel_box = panel["gridPos"]
+        assert panel_box["x"] + panel_box["w"] <= 24, panel["title"]
         cells = {
             (column, line)
-            for column in range(place["x"], place["x"] + place["w"])
-            for line in range(place["y"], place["y"] + place["h"])
+            for column in range(panel_box["x"], panel_box["x"] + panel_box["w"])
+            for line in range(panel_box["y"], panel_box["y"] + panel_box["h"])
         }
         assert not cells & taken, panel["title"]
         taken |= cells

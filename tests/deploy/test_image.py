@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from oracle.cli.version import version
 from tests.support.dockerfile import enters_build, read_stages
 from tests.support.prometheus import DEPLOY
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _ROOT = DEPLOY.parent
 _BUILDER, _IMAGE = read_stages(DEPLOY / "Dockerfile")
@@ -169,5 +169,5 @@ def test_the_entry_point_closes_files_to_others_and_passes_arguments_on(tmp_path
     with subprocess.Popen(
         [*json.loads(entry), *json.loads(arguments), "a b"], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
-        output, _ = process.communicate(timeout=PATIENCE)
+        output, _ = process.communicate(timeout=TIMEOUT)
     assert output.splitlines() == ["0077", "0", str(process.pid), "serve", "/etc/perpetua/serve.toml", "a b"]

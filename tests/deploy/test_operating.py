@@ -25,7 +25,7 @@ def topics_gone(broker):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_every_command_does_what_the_pages_show(topics_gone, tmp_path):
-    """From nothing to a watched daemon, then through backup, restore and all the rest, on files and a real broker."""
+    """From nothing to a monitored daemon, then through backup, restore and all the rest, on files and a real broker."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]

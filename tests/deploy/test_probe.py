@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from tests.support.monitored import monitored
 from tests.support.prometheus import DEPLOY
-from tests.support.waiting import PATIENCE
-from tests.support.watched import watched
+from tests.support.waiting import TIMEOUT
 
 
 def _probe(path, port, token_file=None):
@@ -16,13 +16,13 @@ def _probe(path, port, token_file=None):
     if token_file:
         environment["PERPETUA_WEB__TOKEN_FILE"] = str(token_file)
     command = [sys.executable, "-I", "-S", DEPLOY / "probe.py", *path]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT)
 
 
 @pytest.fixture(scope="module")
 def subject():
     """A daemon's web server that asks for a token."""
-    with watched(bearer="opens-it-for-tests") as subject:
+    with monitored(bearer="opens-it-for-tests") as subject:
         yield subject
 
 

@@ -6,8 +6,8 @@ import subprocess
 import pytest
 import yaml
 
+from tests.support.monitored import METRICS, monitored
 from tests.support.prometheus import DEPLOY, program
-from tests.support.watched import METRICS, watched
 
 _FOLDER = DEPLOY / "prometheus"
 _RULES = yaml.safe_load((_FOLDER / "perpetua.rules.yml").read_text())
@@ -67,7 +67,7 @@ def test_the_runbook_has_a_paragraph_for_each_alert_and_no_other():
 
 def test_a_shard_that_is_not_ready_raises_the_alert_in_a_real_prometheus(tmp_path, run_prometheus):
     """Prometheus scrapes with the token, is silent while all is well, and says which shard is not ready."""
-    with watched(shards=2, bearer="opens-it-for-tests") as subject, run_prometheus(tmp_path, subject) as server:
+    with monitored(shards=2, bearer="opens-it-for-tests") as subject, run_prometheus(tmp_path, subject) as server:
         server.until(lambda: server.query("model:perpetua_shards:count"), "the first rules are evaluated")
         server.until(lambda: server.query("shard:perpetua_rounds:rate5m > 0"), "there are rates")
         server.until(lambda: server.firing() == set(), "nothing is wrong")
@@ -84,6 +84,6 @@ def test_a_shard_that_is_not_ready_raises_the_alert_in_a_real_prometheus(tmp_pat
 
 def test_a_target_that_refuses_the_token_is_down(tmp_path, run_prometheus):
     """A wrong token does not look like health."""
-    with watched(bearer="another") as subject, run_prometheus(tmp_path, subject, bearer="wrong") as server:
+    with monitored(bearer="another") as subject, run_prometheus(tmp_path, subject, bearer="wrong") as server:
         server.until(lambda: server.firing() == {"PerpetuaDown"}, "the alert fires")
         assert server.query('up{job="perpetua"} == 0')

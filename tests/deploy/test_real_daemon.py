@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from tests.support.folders import command, environment, long_plan, make_state, write_config, write_log
+from tests.support.monitored import METRICS
 from tests.support.mosquitto import free_port
 from tests.support.prometheus import DEPLOY, prometheus
-from tests.support.waiting import PATIENCE
-from tests.support.watched import METRICS
+from tests.support.waiting import TIMEOUT
 
 _DASHBOARD = json.loads((DEPLOY / "grafana" / "perpetua.json").read_text())
 _ONLY_KAFKA = {"perpetua_lag_records", "perpetua_lag_seconds"}
@@ -38,7 +38,7 @@ def daemon(tmp_path):
 
 def _probe(variables):
     command = [sys.executable, "-I", "-S", str(DEPLOY / "probe.py"), "readyz"]
-    return subprocess.run(command, env=variables, capture_output=True, check=False, timeout=PATIENCE).returncode
+    return subprocess.run(command, env=variables, capture_output=True, check=False, timeout=TIMEOUT).returncode
 
 
 def test_the_real_daemon_fills_the_dashboard_and_raises_alerts(tmp_path, daemon):
@@ -71,6 +71,6 @@ def test_the_real_daemon_fills_the_dashboard_and_raises_alerts(tmp_path, daemon)
         fitting = {"PerpetuaDeltaNearlySpent", "PerpetuaRejections"}
         server.until(lambda: server.firing() <= fitting, "nothing else is wrong")
         process.terminate()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
         server.until(lambda: "PerpetuaDown" in server.firing(), "the alert fires")
         assert _probe(variables) == 1

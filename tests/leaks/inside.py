@@ -39,7 +39,7 @@ from tests.leaks.tokens import Tokens
 from tests.leaks.worlds import CHUNK, Pair, table_of, trained
 from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 from tests.support.shards import arrow_body
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["Form", "sight"]
 
@@ -170,7 +170,7 @@ class _Run:
     async def _until_saved(self, serving: "asyncio.Task[int]", count: int) -> None:
         """Wait until the snapshot behind so many messages is told of in the log."""
         rounds = sum(message != BAD for message in self._world.messages[:count])
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not any(
             (line["event"], line.get("round")) == ("snapshot.written", rounds)
             for line in map(json.loads, self._output.getvalue().splitlines())

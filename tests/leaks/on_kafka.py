@@ -14,7 +14,7 @@ from tests.leaks.subjects import leak_plan
 from tests.leaks.worlds import CHUNK, Pair
 from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest, wait_until
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["sight"]
 
@@ -86,7 +86,7 @@ class _Run:
             chunk = [None if line == b"null" else line for line in lines[start : start + CHUNK]]
             self._model.ask(chunk, transaction=f"{self._model.name}.asker")
             wait_until(lambda end=start + CHUNK: self._said("snapshot.written", round=rounds_of(self._world, end)))
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=PATIENCE) as client:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=TIMEOUT) as client:
                 wait_until(lambda: client.get("/status").json()["shards"][0]["lag_records"] == 0)
             see_pages(self.seen, f"http://127.0.0.1:{port}")
             self.seen.files(self._folder / "state")

@@ -25,7 +25,7 @@ from tests.leaks.spelling import as_column, as_values
 from tests.leaks.subjects import BAD, leak_plan, model_file
 from tests.leaks.worlds import CHUNK, Pair, World, table_of
 from tests.support.folders import write_config
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["KEPT_SECONDS", "Files", "init_in", "line_of", "rounds_of", "see_pages", "serving_in", "sight"]
 
@@ -97,7 +97,7 @@ class _Run:
         return process
 
     def _end(self, process: BaseProcess, channel: str) -> None:
-        process.join(PATIENCE)
+        process.join(TIMEOUT)
         assert process.exitcode is not None, self._err.read_text()
         self.seen.add("exit codes", f"{channel}: {process.exitcode}")
 
@@ -138,7 +138,7 @@ class _Run:
 
     def _until(self, process: BaseProcess, event: str, **fields: object) -> dict[str, object]:
         """Wait for a line in the log, and return it."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             for text in self._err.read_text().splitlines() if self._err.exists() else []:
                 line = json.loads(text) if text.startswith("{") and text.endswith("}") else {}
@@ -235,7 +235,7 @@ class _Run:
 def see_pages(seen: Sightings, url: str) -> None:
     """Take note of all that a daemon's web server shows, when the metrics that were asked for last are stale."""
     time.sleep(KEPT_SECONDS)
-    with httpx.Client(base_url=url, trust_env=False, timeout=PATIENCE) as client:
+    with httpx.Client(base_url=url, trust_env=False, timeout=TIMEOUT) as client:
         for path, headers in PATHS:
             answer = client.get(path, headers=headers)
             seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
@@ -255,7 +255,7 @@ def init_in(folder: Path, world: World) -> None:
     _write_rows(folder / "rows.parquet", world)
     plan = leak_plan(world.subject).encode()
     init = _start_in(folder, "init", plan, "init", "model.toml", "--data", "rows.parquet", "--state", "state")
-    init.join(PATIENCE)
+    init.join(TIMEOUT)
     assert init.exitcode == 0, (folder / "init.err").read_text()
 
 
@@ -266,7 +266,7 @@ def serving_in(folder: Path, config: str, plan: bytes, seen: Sightings) -> Itera
     try:
         yield
         process.terminate()
-        process.join(PATIENCE)
+        process.join(TIMEOUT)
     finally:
         if process.is_alive():
             process.kill()

@@ -5,7 +5,7 @@ What a *record* is, and what the transcript of a run is, differs (`worlds.py` ha
 * Boxes and stumps. A record is a training row or a query; the transcript is all labels but the hidden query's own, and
   when sides were armed afresh and phases ended. Stumps have all of this from the boxes that they are made of; which
   feature and direction were chosen, and how many rows are labelled 1, are private releases too, but shown nowhere.
-  Boxes are run on two numbers, dealt by declared bounds or ("learned") by edges that are released but shown nowhere,
+  Boxes are run on two numbers, assigned by declared bounds or ("learned") by edges that are released but shown nowhere,
   and ("strings") on a text and a number; there the text is what is hidden.
 * Classical. What was learned is a release; a query goes through nothing, so nothing at all may follow from it but its
   own answer, and nothing that is kept: behind the hidden query even the private state is the same. Of training rows the

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise.tables import Law, draw
+from oracle.mechanisms.noise.tables import Law, sample
 from oracle.mechanisms.thresholds.between import HIGH, LOW, MEDIUM, BetweenThresholds, log_answer_law
 from tests.mechanisms.test_noise_edges import LAWS, below
 
@@ -36,7 +36,7 @@ def test_answers_are_the_definition_on_the_same_words(  # noqa: PLR0913, PLR0917
     instance = BetweenThresholds(law, scale, low, low + gap, low + gap + beyond)
     depths = np.random.default_rng(seed).integers(0, instance.points + 1, size=300)
     words = words_for(300, seed)
-    noisy = depths + draw(law, scale, words)
+    noisy = depths + sample(law, scale, words)
     wanted = np.where(noisy < low, LOW, np.where(noisy > low + gap, HIGH, MEDIUM))
     assert np.array_equal(instance.answers(depths, words), wanted)
 
@@ -45,7 +45,7 @@ def test_laplace_noise_lies_between_the_integers() -> None:
     """With Z real and Z' its floor, f + Z > t_h if f + Z' >= t_h, and f + Z < t_l if f + Z' < t_l."""
     instance = BetweenThresholds("laplace", 0.7, 4, 9, 15)
     depths, words = np.random.default_rng(2).integers(0, 16, size=5000), words_for(5000, 2)
-    noisy = depths + draw("laplace", 0.7, words)
+    noisy = depths + sample("laplace", 0.7, words)
     wanted = np.where(noisy < 4, LOW, np.where(noisy >= 9, HIGH, MEDIUM))
     assert np.array_equal(instance.answers(depths, words), wanted)
 

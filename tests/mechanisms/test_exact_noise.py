@@ -36,12 +36,12 @@ class _Written:
 def test_law(scale, wrong):
     """A chi-squared test takes the law, and does not take one of another scale."""
     bits = _Seeded(7)
-    draws = Counter(discrete_laplace(scale, bits) for _ in range(20_000))
+    samples = Counter(discrete_laplace(scale, bits) for _ in range(20_000))
 
     def fits(rate):
         law = {z: math.tanh(rate / 2) * math.exp(-rate * abs(z)) for z in range(-400, 401)}
         common = [z for z, chance in law.items() if 20_000 * chance > 5]
-        seen = [draws[z] for z in common]
+        seen = [samples[z] for z in common]
         expected = [20_000 * law[z] for z in common]
         seen.append(20_000 - sum(seen))
         expected.append(max(20_000 - sum(expected), 1e-9))

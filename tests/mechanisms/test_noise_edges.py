@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Edges, Law, draw, edges, geometric, tail_reach
+from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Edges, Law, edges, geometric, sample, tail_reach
 
 LAWS: tuple[Law, ...] = ("logistic", "discrete-laplace")
 ALL_LAWS: tuple[Law, ...] = (*LAWS, "laplace")
@@ -70,7 +70,7 @@ def test_a_draw_is_below_z_exactly_if_its_bits_are_below_the_edge(law: Law, scal
     exact = as_integers(table)
     numbers = sorted({min(max(value + step, 0), 2**128 - 1) for value in exact for step in (-1, 0, 1)})
     words = np.array([[number // WORD, number % WORD] for number in numbers], dtype=np.uint64)
-    drawn = draw(law, scale, words)
+    drawn = sample(law, scale, words)
     for index, edge in enumerate(exact):
         wanted = np.array([number < edge for number in numbers])
         column = np.full(len(numbers), index, dtype=np.intp)
@@ -116,9 +116,9 @@ def test_geometric_draws_follow_their_law(scale: float) -> None:
 def test_draws_keep_the_shape_of_the_words() -> None:
     """A block of words gives a block of draws, each as if alone."""
     words = np.random.default_rng(1).integers(0, 2**64, size=(3, 5, 2), dtype=np.uint64)
-    block = draw("logistic", 0.3, words)
+    block = sample("logistic", 0.3, words)
     assert block.shape == (3, 5)
-    assert block[1, 2] == draw("logistic", 0.3, words[1:2, 2])[0]
+    assert block[1, 2] == sample("logistic", 0.3, words[1:2, 2])[0]
 
 
 @pytest.mark.parametrize("scale", [0.0, 2.0**-19, 65.0, float("nan"), -1.0])

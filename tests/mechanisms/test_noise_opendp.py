@@ -7,7 +7,7 @@ from scipy import stats
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise.tables import draw
+from oracle.mechanisms.noise.tables import sample
 
 dp.enable_features("contrib")
 
@@ -27,7 +27,7 @@ def test_our_discrete_laplace_is_opendps(factor: float, same: bool) -> None:  # 
     words = Addresses(PhaseKey(bytes(32)), 1).words(
         Purpose.DEPTH, np.arange(COUNT, dtype=np.uint64), np.zeros(1, dtype=np.uint64), None
     )
-    ours = draw("discrete-laplace", SCALE * factor, words[0])
+    ours = sample("discrete-laplace", SCALE * factor, words[0])
     theirs = np.array(opendp_draws(SCALE))
     edges = np.arange(-12, 14) - 0.5
     table = [np.histogram(np.clip(part, -12, 12), bins=edges)[0] for part in (ours, theirs)]

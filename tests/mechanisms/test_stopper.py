@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise.tables import draw
+from oracle.mechanisms.noise.tables import sample
 from oracle.mechanisms.thresholds.between import BetweenThresholds
 from oracle.mechanisms.thresholds.challenge import ArmedSide
 from oracle.mechanisms.thresholds.stopper import Stopper
@@ -26,9 +26,9 @@ def test_halts_is_the_definition_on_the_same_words(epsilon: float, threshold: in
     """Halt exactly if c + nu >= k + rho, with nu and rho drawn from the same words."""
     stopper = Stopper(epsilon, threshold)
     level = stopper.level(words_for(1, seed + 1)[0])
-    assert level == threshold + draw("discrete-laplace", epsilon, words_for(1, seed + 1))[0]
+    assert level == threshold + sample("discrete-laplace", epsilon, words_for(1, seed + 1))[0]
     counts = np.random.default_rng(seed).integers(0, 2 * threshold + 50, size=200)
-    nu = draw("discrete-laplace", epsilon, words_for(200, seed))
+    nu = sample("discrete-laplace", epsilon, words_for(200, seed))
     assert np.array_equal(stopper.halts(counts, level, words_for(200, seed)), counts + nu >= level)
 
 
@@ -57,7 +57,7 @@ def test_first_halt_is_a_plain_loop(medium: list[bool], mediums: int, level: int
     stopper = Stopper(1.5, 8)
     side = ArmedSide(THRESHOLDS, stopper, POINTS, mediums, level, armed)
     words = words_for(len(medium), seed)
-    nu = draw("discrete-laplace", 1.5, words)
+    nu = sample("discrete-laplace", 1.5, words)
     wanted, count = None, mediums
     for row, is_medium in enumerate(medium):
         if 100 + row > armed and count + nu[row] >= level:

@@ -107,7 +107,7 @@ def test_equal_values_are_parted_and_the_other_side_has_them_the_other_way_round
 
 
 def test_a_side_depends_on_the_record_and_its_coins_alone() -> None:
-    """Dealt alone, in another order or among others, a record goes to the same side."""
+    """Assigned alone, in another order or among others, a record goes to the same side."""
     generator = np.random.default_rng(4)
     places = generator.integers(0, 2**63, size=(4, 500), dtype=np.uint64)
     edges, picks = np.full(4, 2**61, dtype=np.uint64), _COINS[:500]

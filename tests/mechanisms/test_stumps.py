@@ -20,8 +20,8 @@ def arrays(rows):
 
 def least_by_definition(column, labels, sign):
     """Return the least number of errors over all thresholds of Definition 4.16, beyond the data too."""
-    places = [*column, *(column + 0.5), *(column - 0.5), 100.0, -100.0]
-    return min(int(((sign * (column - threshold) >= 0) != labels).sum()) for threshold in places)
+    positions = [*column, *(column + 0.5), *(column - 0.5), 100.0, -100.0]
+    return min(int(((sign * (column - threshold) >= 0) != labels).sum()) for threshold in positions)
 
 
 @given(rows=ROWS)
@@ -46,10 +46,10 @@ def test_least_losses_of_any_numbers(rows):
     assert least_losses([column], labels).tolist() == [expected]
 
 
-@given(rows=ROWS, record=st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), place=st.integers(0, 12))
-def test_one_record_raises_every_least_loss_by_at_most_one(rows, record, place):
+@given(rows=ROWS, record=st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), position=st.integers(0, 12))
+def test_one_record_raises_every_least_loss_by_at_most_one(rows, record, position):
     """Monotone: the choice pays e, not 2 e."""
-    more = [*rows[:place], record, *rows[place:]]
+    more = [*rows[:position], record, *rows[position:]]
     change = least_losses(*arrays(more)) - least_losses(*arrays(rows))
     assert set(change.ravel().tolist()) <= {0, 1}
 
@@ -61,10 +61,10 @@ def ranked_labels(rows, size):
     return np.concatenate([losses, np.full(size - len(rows), losses[-1])])
 
 
-@given(rows=ROWS, record=st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), place=st.integers(0, 12))
-def test_one_record_changes_all_cuts_within_two(rows, record, place):
+@given(rows=ROWS, record=st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), position=st.integers(0, 12))
+def test_one_record_changes_all_cuts_within_two(rows, record, position):
     """By -1, 0 or 1 if it is positive, by 0, 1 or 2 if not; ties keep the order of the records."""
-    more = [*rows[:place], record, *rows[place:]]
+    more = [*rows[:position], record, *rows[position:]]
     change = ranked_labels(more, len(rows) + 1) - ranked_labels(rows, len(rows) + 1)
     assert set(change.tolist()) <= ({-1, 0, 1} if record[-1] else {0, 1, 2})
 
@@ -72,12 +72,12 @@ def test_one_record_changes_all_cuts_within_two(rows, record, place):
 @given(rows=ROWS, record=st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), data=st.data())
 def test_one_record_changes_all_cuts_within_two_with_coins(rows, record, data):
     """The same where ties go by coins, which the other records keep."""
-    place = data.draw(st.integers(0, len(rows)))
+    position = data.draw(st.integers(0, len(rows)))
     coins = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows))), dtype=np.uint64)
-    more = [*rows[:place], record, *rows[place:]]
+    more = [*rows[:position], record, *rows[position:]]
     (columns, labels), (others, their_labels) = arrays(rows), arrays(more)
     mine = cut_losses(labels[ranking(columns[0], upward=False, coins=coins)])
-    theirs = cut_losses(their_labels[ranking(others[0], upward=False, coins=np.insert(coins, place, np.uint64(2)))])
+    theirs = cut_losses(their_labels[ranking(others[0], upward=False, coins=np.insert(coins, position, np.uint64(2)))])
     change = theirs - np.append(mine, mine[-1])
     assert set(change.tolist()) <= ({-1, 0, 1} if record[-1] else {0, 1, 2})
 
@@ -99,8 +99,8 @@ def test_privacy_of_the_cut_is_exact_and_tight(scale):
     worst = 0.0
     for size in range(5):
         for labels in itertools.product((False, True), repeat=size):
-            for place, label in itertools.product(range(size + 1), (False, True)):
-                more = [*labels[:place], label, *labels[place:]]
+            for position, label in itertools.product(range(size + 1), (False, True)):
+                more = [*labels[:position], label, *labels[position:]]
                 worst = max(worst, float(np.abs(np.log(law(more, size + 1) / law(labels, size + 1))).max()))
     assert 1.2 * scale < worst <= 2.0 * scale + 1e-12
 

@@ -12,7 +12,7 @@ from oracle.planning.bisection.model import BisectionModel, BisectionPlan
 from oracle.planning.bisection.tight import row_event
 from oracle.planning.model import Feature
 from oracle.planning.model_file import parse_model
-from oracle.planning.planner import as_paper, plan_model, verify_plan, wish_for
+from oracle.planning.planner import as_paper, plan_model, plan_sufficient, verify_plan
 from oracle.planning.sharding import plan_shards
 
 
@@ -74,7 +74,7 @@ def test_tampered_plans_are_refused():
 
 def test_the_least_number_of_examples_is_found():
     """Just enough meets alpha, one less does not; too few declared are refused with a number that is enough."""
-    least = wish_for(_model(examples=1, alpha=0.02)).declared
+    least = plan_sufficient(_model(examples=1, alpha=0.02)).declared
     assert _plan(examples=least, alpha=0.02).expected_error <= 0.02
     with pytest.raises(PlanError, match=f"{least:,} would be enough"):
         plan_model(_model(examples=least - 1, alpha=0.02))
@@ -83,7 +83,7 @@ def test_the_least_number_of_examples_is_found():
 def test_no_number_of_examples_is_enough_for_too_few_rounds():
     """Where even without noise the rounds are over before anything is learned."""
     with pytest.raises(PlanError, match=r"model\.alpha = 0\.01: no number of examples is enough for rounds = 100"):
-        wish_for(_model(rounds=100, alpha=0.01))
+        plan_sufficient(_model(rounds=100, alpha=0.01))
 
 
 def test_shards_learn_from_their_part():
@@ -101,8 +101,8 @@ def test_the_paper_wants_more():
     paper = as_paper(model)
     assert paper is not None
     assert (
-        wish_for(msgspec.structs.replace(paper, examples=1)).declared
-        > 10 * wish_for(msgspec.structs.replace(model, examples=1)).declared
+        plan_sufficient(msgspec.structs.replace(paper, examples=1)).declared
+        > 10 * plan_sufficient(msgspec.structs.replace(model, examples=1)).declared
     )
 
 

@@ -20,7 +20,7 @@ from oracle.planning.classical.tight import (
 )
 from oracle.planning.model import Feature
 from oracle.planning.model_file import parse_model
-from oracle.planning.planner import as_classical, plan_model, verify_plan, wish_for
+from oracle.planning.planner import as_classical, plan_model, plan_sufficient, verify_plan
 from oracle.planning.stumps.model import StumpsModel
 from tests.predictors.plans import feature
 
@@ -39,7 +39,7 @@ def model(features: int = 2, **others: object) -> ClassicalModel:
 
 def planned(features: int = 2, **others: object) -> ClassicalPlan:
     """Return its plan."""
-    plan = wish_for(model(features, **others))
+    plan = plan_sufficient(model(features, **others))
     assert isinstance(plan, ClassicalPlan)
     return plan
 
@@ -144,7 +144,7 @@ def test_other_models_know_their_classical_one():
         assert isinstance(other, ClassicalModel)
         assert {name: getattr(other, name) for name in common} == common
         assert (other.predictor, other.concept, other.share) == ("classical", concept, None)
-        wish_for(other)
+        plan_sufficient(other)
         assert as_classical(other) is None
         assert other.slicing == "whole"  # which needs no bounds
 
@@ -185,7 +185,7 @@ def test_stumps_and_whole_boxes_take_no_bounds():
 def test_what_no_number_of_examples_does_is_refused():
     """More than 2^48 examples cannot be declared."""
     with pytest.raises(PlanError, match=r"model\.alpha = 1e-06: .* examples would be needed; at most 2\^48"):
-        wish_for(model(400, epsilon=0.05, alpha=1e-6, slicing="whole"))
+        plan_sufficient(model(400, epsilon=0.05, alpha=1e-6, slicing="whole"))
 
 
 def test_as_many_features_as_stumps_have():

@@ -9,7 +9,7 @@ from oracle.errors import InputError
 from oracle.planning.features import Feature, stand_in
 from oracle.planning.kinds import decode_plan
 from oracle.planning.model_file import parse_model
-from oracle.planning.planner import as_classical, as_paper, verify_plan, wish_for
+from oracle.planning.planner import as_classical, as_paper, plan_sufficient, verify_plan
 
 _STRING = {"name": "s", "type": "string"}
 _BOUNDS = [0.0, 1.0]
@@ -123,7 +123,7 @@ def test_bounds_of_dates_are_days():
 def planned():
     """Return the plans of one box with a number and of the same one with a string of 20 bytes in its place."""
     features = ({"name": "s", "bounds": _BOUNDS}, {"name": "s", "type": "string", "max_bytes": 20})
-    return [wish_for(_model(feature, first_share=0.5)) for feature in features]
+    return [plan_sufficient(_model(feature, first_share=0.5)) for feature in features]
 
 
 def test_plans_of_strings_are_those_of_numbers_with_longer_keys(planned):
@@ -159,7 +159,7 @@ def test_paper_profile_takes_strings(predictor):
         slicing = {"slicing": "sequential"} if predictor == "rectangles" else {}
         paper = as_paper(parse_model({"model": {**table, **slicing, "features": [feature]}}))
         assert paper is not None
-        plan = wish_for(paper)
+        plan = plan_sufficient(paper)
         verify_plan(plan)
         memory.append(plan.memory_bytes)
     assert memory[0] > 1.2 * memory[1]

@@ -15,7 +15,7 @@ from oracle.planning.guarantees import query_guarantee
 from oracle.planning.kinds import decode_plan
 from oracle.planning.model import Feature
 from oracle.planning.model_file import parse_model
-from oracle.planning.planner import as_paper, plan_model, verify_plan, wish_for
+from oracle.planning.planner import as_paper, plan_model, plan_sufficient, verify_plan
 
 
 def paper_model(epsilon: float = 1.0, alpha: float = 0.1, features: int = 2, examples: int = 1) -> BoxModel:
@@ -85,7 +85,7 @@ def test_its_epsilon_is_nominal_and_the_accountant_refuses_it():
 def test_too_few_examples_are_refused_and_the_wanted_number_suffices():
     """The number in the message is accepted."""
     model = paper_model(50.0, 0.5, 1, examples=1000)
-    wanted = wish_for(model).declared
+    wanted = plan_sufficient(model).declared
     with pytest.raises(PlanError, match=f"too few training examples for this model; {wanted:,} would be enough"):
         plan_model(model)
     plan = plan_model(replace(model, examples=wanted))

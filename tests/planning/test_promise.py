@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from oracle.planning.model_file import parse_model
-from oracle.planning.planner import wish_for
+from oracle.planning.planner import plan_sufficient
 from oracle.planning.promise import promise_of
 
 _NAMES = {"name": "m", "epsilon": 4.0, "examples": 200_000}
@@ -15,7 +15,7 @@ def _promise(predictor, *, features=2, bounds=(0.0, 1.0), **settings):
     table["features"] = [
         {"name": f"f{number}", **({"bounds": list(bounds)} if bounds else {})} for number in range(features)
     ]
-    plan = wish_for(parse_model({"model": table}))
+    plan = plan_sufficient(parse_model({"model": table}))
     return promise_of(plan), plan
 
 
@@ -57,7 +57,7 @@ def test_one_side_shares_with_none():
             }
         }
     )
-    assert not any("bounds" in condition for condition in promise_of(wish_for(model)).conditions)
+    assert not any("bounds" in condition for condition in promise_of(plan_sufficient(model)).conditions)
 
 
 def test_it_can_be_read_as_json():

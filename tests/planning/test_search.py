@@ -14,11 +14,11 @@ from oracle.planning.boxes.harvest import trials_for
 
 def instances(count: int) -> list[tuple[float, int, int, float]]:
     """Return scales, gaps, mediums and epsilons such as plans have, and wilder ones."""
-    draws = np.random.default_rng(5)
-    scales = np.exp(draws.uniform(math.log(1e-3), math.log(2.0), count))
-    gaps = np.maximum(np.exp(draws.uniform(-1.0, 2.5, count)) / scales, 1).astype(int)
-    epsilons = np.exp(draws.uniform(math.log(0.05), math.log(50.0), count))
-    spread = np.exp(draws.uniform(-3.0, 1.0, count))
+    generator = np.random.default_rng(5)
+    scales = np.exp(generator.uniform(math.log(1e-3), math.log(2.0), count))
+    gaps = np.maximum(np.exp(generator.uniform(-1.0, 2.5, count)) / scales, 1).astype(int)
+    epsilons = np.exp(generator.uniform(math.log(0.05), math.log(50.0), count))
+    spread = np.exp(generator.uniform(-3.0, 1.0, count))
     mediums = np.maximum(spread * epsilons / scales**2, 1).astype(int)
     return list(zip(scales.tolist(), gaps.tolist(), mediums.tolist(), epsilons.tolist(), strict=True))
 

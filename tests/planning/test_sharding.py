@@ -7,18 +7,18 @@ import pytest
 
 from oracle.errors import InputError, PlanError
 from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import plan_or_wanted
+from oracle.planning.boxes.tight import plan_boxes
 from oracle.planning.kinds import KINDS
 from oracle.planning.sharding import MAX_SHARDS, plan_shards, shard_model
 from tests.predictors.plans import feature
 
-_wish_once = functools.cache(plan_or_wanted)
+_plan_once = functools.cache(plan_boxes)
 
 
 @pytest.fixture(autouse=True)
 def _planned_once(monkeypatch):
     profiles = KINDS["rectangles"].profiles
-    once = replace(profiles["tight"], wish=lambda model, _progress: _wish_once(model))
+    once = replace(profiles["tight"], plan=lambda model, _progress: _plan_once(model))
     monkeypatch.setitem(profiles, "tight", once)
 
 

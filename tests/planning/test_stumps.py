@@ -13,7 +13,7 @@ from oracle.planning.guarantees import query_guarantee, training_event
 from oracle.planning.kinds import decode_plan
 from oracle.planning.model import Feature
 from oracle.planning.model_file import parse_model
-from oracle.planning.planner import plan_model, verify_plan, wish_for
+from oracle.planning.planner import plan_model, plan_sufficient, verify_plan
 from oracle.planning.stumps.model import StumpsModel, StumpsPlan
 from oracle.planning.stumps.tight import selection_error
 
@@ -28,7 +28,7 @@ def model(features: int = 14, **others: object) -> StumpsModel:
 @functools.cache
 def planned(epsilon: float = 4.0) -> StumpsPlan:
     """Return a plan for just enough examples."""
-    plan = wish_for(model(epsilon=epsilon))
+    plan = plan_sufficient(model(epsilon=epsilon))
     assert isinstance(plan, StumpsPlan)
     return plan
 
@@ -99,16 +99,16 @@ def test_target():
     assert plan.expected_error <= plan.alpha == 0.1
 
 
-def test_as_many_as_it_wishes_are_enough():
+def test_the_number_a_refusal_asks_for_is_enough():
     """The number in the message makes a plan, and the plan comes back from its bytes."""
     few = model(examples=900)
     with pytest.raises(PlanError, match=r"model\.examples = 900: too few .*; [\d,]+ would be enough") as caught:
         plan_model(few)
-    wished = int(str(caught.value).split("; ")[1].split()[0].replace(",", ""))
-    assert wished == planned().declared
-    plan = plan_model(msgspec.structs.replace(few, examples=wished))
+    sufficient = int(str(caught.value).split("; ")[1].split()[0].replace(",", ""))
+    assert sufficient == planned().declared
+    plan = plan_model(msgspec.structs.replace(few, examples=sufficient))
     assert decode_plan(plan.encode()) == plan
-    assert plan.examples <= wished
+    assert plan.examples <= sufficient
 
 
 def test_selection_error_is_the_sum_of_its_bounds():
@@ -126,7 +126,7 @@ def test_selection_error_is_the_sum_of_its_bounds():
 
 def test_paper_has_quarters():
     """Algorithm 7: eps/4 for choice, count and RectanglesPERP, half of delta, alpha and beta for the latter."""
-    plan = wish_for(model(profile="paper"))
+    plan = plan_sufficient(model(profile="paper"))
     assert isinstance(plan, StumpsPlan)
     verify_plan(plan)
     assert plan.nominal

@@ -11,7 +11,7 @@ import msgspec
 
 from oracle.mechanisms.noise.tables import Law
 from oracle.planning.bisection.model import BisectionModel, BisectionPlan
-from oracle.planning.bisection.tight import wish_for_bisection
+from oracle.planning.bisection.tight import plan_bisection
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import plan_tight, side_names
 from oracle.planning.classical.model import ClassicalPlan
@@ -174,7 +174,7 @@ def tiny_bisection_plan(  # noqa: PLR0913 -- each is one thing that tests vary
         warmup=warmup or None,
         profile=profile,
     )
-    plan = wish_for_bisection(model, lambda _step: None)
+    plan = plan_bisection(model, lambda _step: None)
     phases = (plan.phases[0], Phase(phase=2, rounds=after, delta=0.0))
     return msgspec.structs.replace(plan, scale=scale, phases=phases)
 

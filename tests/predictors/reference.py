@@ -14,7 +14,7 @@ import numpy as np
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise.tables import Law, draw
+from oracle.mechanisms.noise.tables import Law, sample
 from oracle.planning.plan import BoxPlan, InstancePlan
 
 __all__ = ["Reference"]
@@ -43,7 +43,7 @@ class _Draws:
         self, law: Law, scale: float, purpose: Purpose, number: int, side: int, query_hash: int | None
     ) -> int:
         words = np.array([self.words(purpose, number, side, query_hash)], dtype=np.uint64)
-        return int(draw(law, scale, words)[0])
+        return int(sample(law, scale, words)[0])
 
 
 class _Life:

@@ -8,7 +8,7 @@ from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
 from oracle.planning.classical.tight import ENDLESS
-from oracle.planning.planner import wish_for
+from oracle.planning.planner import plan_sufficient
 from oracle.predictors.base import NO_LABEL, StateArrays
 from oracle.predictors.classical import ClassicalPredictor, ClassicalTrainer
 from oracle.runtime.fork import fork_cost
@@ -230,7 +230,7 @@ def test_forks_cost_nothing_where_everything_was_released():
 
 def test_rounds_have_no_end_to_speak_of():
     """A real plan's one phase can still be answered after 2^53 - 1 rounds, once."""
-    plan = wish_for(
+    plan = plan_sufficient(
         ClassicalModel(name="m", predictor="classical", epsilon=8.0, alpha=0.4, examples=1, features=tuple(_FEATURES))
     )
     assert isinstance(plan, ClassicalPlan)
@@ -256,7 +256,7 @@ def test_error_of_planned_boxes_is_below_the_plans(dimension: int, slicing: Lite
         features=tuple(feature(f"x{number}") for number in range(dimension)),
         slicing=slicing,
     )
-    plan = wish_for(model)
+    plan = plan_sufficient(model)
     assert isinstance(plan, ClassicalPlan)
     margin = (1.0 - 0.5 ** (1.0 / dimension)) / 2.0  # the box holds half of all rows
     errors = []
@@ -279,7 +279,7 @@ def test_error_of_a_planned_stump_is_below_the_plans():
     model = ClassicalModel(
         name="m", predictor="classical", epsilon=1.0, examples=1, features=tuple(_FEATURES), concept="stump"
     )
-    plan = wish_for(model)
+    plan = plan_sufficient(model)
     assert isinstance(plan, ClassicalPlan)
     for seed in range(3):
         generator = np.random.default_rng(seed)

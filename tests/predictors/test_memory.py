@@ -5,7 +5,7 @@ import pytest
 
 from oracle.planning.features import batch_bytes
 from oracle.planning.model_file import parse_model
-from oracle.planning.planner import wish_for
+from oracle.planning.planner import plan_sufficient
 from oracle.predictors.kinds import new_trainer
 from tests.predictors.plans import feature
 from tests.predictors.suite import SECRET
@@ -21,7 +21,7 @@ _BATCH = 16_384
 def _plan(predictor, features, examples):
     boxes = {"slicing": "sequential", "first_share": 0.5} if predictor == "rectangles" else {}
     table = {"name": "m", "predictor": predictor, "epsilon": 8.0, "alpha": 0.4, "examples": examples}
-    return wish_for(parse_model({"model": {**table, **boxes, "features": features}}))
+    return plan_sufficient(parse_model({"model": {**table, **boxes, "features": features}}))
 
 
 def _held(owner):
@@ -55,13 +55,13 @@ def _held(owner):
 def test_arrays_are_within_what_the_plan_states(predictor, features, examples):
     """Behind training, while a full batch waits for its bookkeeping, behind it, and in the next phase."""
     plan = _plan(predictor, features, examples)
-    draws = np.random.default_rng(1)
+    generator = np.random.default_rng(1)
 
-    numbers = draws.random((1_000, len(features)))
+    numbers = generator.random((1_000, len(features)))
     different = as_rows(plan.features, numbers)
 
     def rows(count):
-        chosen = draws.integers(len(numbers), size=count)
+        chosen = generator.integers(len(numbers), size=count)
         return different[chosen], numbers[chosen, 0] >= 0.1
 
     trainer = new_trainer(plan, SECRET)

@@ -1,4 +1,4 @@
-"""Positive rows dealt by learned edges: what one row moves, whatever the batches, and what the count says."""
+"""Positive rows assigned by learned edges: what one row moves, whatever the batches, and what the count says."""
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ from msgspec import UNSET
 from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise.tables import draw
+from oracle.mechanisms.noise.tables import sample
 from oracle.planning.features import Feature
 from oracle.planning.plan import ScalePlan
 from oracle.predictors.kinds import new_trainer, points_beyond, restore_predictor
@@ -48,7 +48,7 @@ def test_batches_do_not_matter(cuts):
     assert all(np.array_equal(left[name], right[name]) for name in left)
 
 
-def _dealt(geometry, features, records):
+def _assigned(geometry, features, records):
     addresses, harvest = Addresses(PhaseKey(_KEY), 2), Harvest(_PLAN, geometry, _PLAN.phases[0])
     hashes = addresses.hashes(features, np.ones(len(features), dtype=np.bool_))
     harvest.add(addresses, geometry.keys(features), records, hashes)
@@ -65,7 +65,7 @@ def test_one_row_moves_each_depth_by_one_at_most(seed, row):
     kept = np.delete(np.arange(120), row)
     moved = 0
     for here, there in zip(
-        _dealt(geometry, features, records), _dealt(geometry, features[kept], records[kept]), strict=True
+        _assigned(geometry, features, records), _assigned(geometry, features[kept], records[kept]), strict=True
     ):
         keys = np.unique(np.concatenate([here, there]))
         depths = [points.searchsorted(keys, side="right") for points in (here, there)]
@@ -85,7 +85,7 @@ def test_the_count_is_the_least_side_s_and_its_noise_the_key_s():
     inside = features[labels] + 0.0
     hashes = addresses.hashes(inside, np.ones(len(inside), dtype=np.bool_))
     keys = geometry.keys(inside)
-    sides = geometry.deal(addresses, keys, records, hashes)
+    sides = geometry.assign(addresses, keys, records, hashes)
     assert _PLAN.check is not UNSET
     held = []
     for side in range(4):
@@ -93,7 +93,7 @@ def test_the_count_is_the_least_side_s_and_its_noise_the_key_s():
         outermost = np.argsort(places, kind="stable")[: _PLAN.check.stripe]
         held.append(int(np.count_nonzero(sides[outermost] == side)))
     zero = np.zeros(1, dtype=np.uint64)
-    noise = int(draw("laplace", _PLAN.check.epsilon, addresses.words(Purpose.THRESHOLD, zero, zero, None)[0])[0])
+    noise = int(sample("laplace", _PLAN.check.epsilon, addresses.words(Purpose.THRESHOLD, zero, zero, None)[0])[0])
     assert trainer.margin == min(held) - _PLAN.check.needed + noise
 
 
@@ -113,7 +113,7 @@ def test_a_side_does_not_starve_whatever_the_values_are():
     geometry, addresses = Geometry(plan, edges=edges.astype(np.uint64)), Addresses(PhaseKey(_KEY), 3)
     records, hashes = np.arange(4_000, dtype=np.uint64), addresses.hashes(features, np.ones(4_000, dtype=np.bool_))
     keys = geometry.keys(features)
-    sides = geometry.deal(addresses, keys, records, hashes)
+    sides = geometry.assign(addresses, keys, records, hashes)
     for side in range(6):
         beyond = geometry.positions(addresses, keys[side], side, records, hashes) <= edges[side]
         assert 250 < np.count_nonzero(beyond) < 350

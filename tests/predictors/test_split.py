@@ -33,7 +33,7 @@ def _bytes(predictor):
 
 
 def test_each_shard_is_trained_on_its_rows_alone():
-    """Each is what a trainer of its own makes of the rows that the deal gives it, in their order."""
+    """Each is what a trainer of its own makes of the rows that the partition gives it, in their order."""
     features, labels = _rows()
     orders = Partition(KEY, SHARDS).orders(0, 250)
     trained = _train(features, labels)
@@ -55,7 +55,7 @@ def test_batches_do_not_matter(cuts):
 
 @pytest.mark.parametrize("row", [0, 1, 2, 300, 749])
 def test_one_record_touches_one_shard(row):
-    """Blanking one outermost record changes the state of the shard that it is dealt to; all others keep every bit."""
+    """Blanking one outermost record changes the state of the shard that gets it; all others keep every bit."""
     features, labels = _rows()
     features[row], labels[row] = (-1.0, 0.5), True
     blanked, negative = features.copy(), labels.copy()
@@ -81,7 +81,7 @@ def test_too_few_rows_are_refused():
 
 @pytest.mark.parametrize("row", range(SHARDS))
 def test_a_bad_value_is_refused_whoever_gets_it(row):
-    """Also if only one shard is trained, so what is refused says nothing of the deal."""
+    """Also if only one shard is trained, so what is refused says nothing of the partition."""
     features, labels = _rows()
     features[row, 1] = np.inf
     with pytest.raises(DataError, match="column b: every value must be a finite number"):

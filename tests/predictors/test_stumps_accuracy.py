@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracle.accounting.ledger import PhaseEnded
-from oracle.planning.planner import wish_for
+from oracle.planning.planner import plan_sufficient
 from oracle.planning.stumps.model import StumpsModel, StumpsPlan
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 from tests.predictors.plans import feature
@@ -29,7 +29,7 @@ def plan() -> StumpsPlan:
         first_share=0.5,
         features=tuple(feature(name) for name in "abcdef"),
     )
-    made = wish_for(model)
+    made = plan_sufficient(model)
     assert isinstance(made, StumpsPlan)
     return made
 

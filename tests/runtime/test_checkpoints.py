@@ -22,7 +22,7 @@ from tests.support.shards import (
     small_plan,
 )
 from tests.support.stores import MemoryStore
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 _ROWS = 16
 _COUNT = 30 * _ROWS  # a phase ends within
@@ -57,7 +57,7 @@ class _Store(MemoryStore):
     def save(self, snapshot):
         if self.rounds:
             self.begun.set()
-            assert self.go_on.wait(PATIENCE)
+            assert self.go_on.wait(TIMEOUT)
             if self.full:
                 raise StorageError("no space left on device")
         super().save(snapshot)
@@ -69,7 +69,7 @@ class _Bench:
         self.log = MemoryLog.of(bodies(_COUNT))
         self.sink = _Sink(self.log, failures)
         self.output = io.StringIO()
-        self.watch = Reporter(small_plan(), PublicLog(self.output, "json"))
+        self.reporter = Reporter(small_plan(), PublicLog(self.output, "json"))
         self.task = asyncio.create_task(
             daemon_over(
                 self.log,
@@ -77,7 +77,7 @@ class _Bench:
                 self.sink,
                 batch_rows=_ROWS,
                 snapshot_rounds=4 * _ROWS,
-                reporter=self.watch,
+                reporter=self.reporter,
                 clock=lambda: 0.0,
             ).run()
         )
@@ -87,9 +87,9 @@ class _Bench:
 
     async def stands_at(self, batches):
         """Wait until so many batches were begun; no more are."""
-        await until(lambda: self.watch.telemetry.begun >= batches)
+        await until(lambda: self.reporter.telemetry.begun >= batches)
         await asyncio.sleep(0.3)
-        assert self.watch.telemetry.begun == batches
+        assert self.reporter.telemetry.begun == batches
 
 
 async def test_answering_goes_on_while_a_snapshot_waits_for_its_commit():
@@ -142,7 +142,7 @@ async def test_a_slow_disk_holds_nobody_and_is_waited_for_at_the_end():
     store.go_on.clear()
     bench = _Bench(store)
     bench.sink.go_on.set()
-    assert await asyncio.to_thread(store.begun.wait, PATIENCE)
+    assert await asyncio.to_thread(store.begun.wait, TIMEOUT)
     await bench.stands_at(9)  # it waits when the next one is due
     assert store.rounds == [_ROWS]
     for _ in range(2):

@@ -50,7 +50,7 @@ def _with_aborts(deliveries, places):
     return items
 
 
-class _WatchedStore(MemoryStore):
+class _MonitoredStore(MemoryStore):
     """A store that checks each snapshot, and may fail.
 
     It is not ahead of the last commit, and holds what one shard holds there that answered all deliveries before it.
@@ -58,18 +58,18 @@ class _WatchedStore(MemoryStore):
 
     def __init__(self, log, failing=()):
         super().__init__(MASTER_KEY)
-        self.watched = None
+        self.monitored = None
         self.reference = new_shard()
         self.save(new_shard().snapshot())
-        self.watched = log
+        self.monitored = log
         self.calls = 0
         self.saved = []
         self.failing = set(failing)
 
     def save(self, snapshot):
-        if self.watched is not None:
-            assert self.watched.committed is not None
-            assert snapshot.position <= self.watched.committed.position
+        if self.monitored is not None:
+            assert self.monitored.committed is not None
+            assert snapshot.position <= self.monitored.committed.position
             self.check(snapshot)
             self.calls += 1
             if self.calls - 1 in self.failing:
@@ -78,11 +78,11 @@ class _WatchedStore(MemoryStore):
         super().save(snapshot)
 
     def check(self, snapshot):
-        assert self.watched is not None
+        assert self.monitored is not None
         if snapshot.position < self.reference.position:
             self.reference = new_shard()
         first, last = self.reference.position, snapshot.position
-        items = [item for item in self.watched.items if isinstance(item, Delivery) and first < item.position <= last]
+        items = [item for item in self.monitored.items if isinstance(item, Delivery) and first < item.position <= last]
         if items:
             self.reference.process(items)
         assert self.reference.mark == CommitMark(snapshot.round, snapshot.tag)
@@ -138,7 +138,7 @@ def test_crashes_do_not_show(aborts, failures, crashes, snapshot_rounds):
     """After any crashes of source and sink, replies, ledger and mark are those of an uninterrupted run."""
     contents = _contents()
     log = MemoryLog(_with_aborts(deliveries_of(contents), aborts))
-    store = _WatchedStore(log)
+    store = _MonitoredStore(log)
     assert _run_until_done(log, store, failures, snapshot_rounds=snapshot_rounds) == crashes
     _assert_uninterrupted(log, contents)
     header = store.peek()
@@ -158,7 +158,7 @@ def test_any_script_of_crashes_does_not_show(aborts, failures, failing, batch_ro
     """The same for scripts that Hypothesis writes, in which snapshots fail as well."""
     contents = _contents()
     log = MemoryLog(_with_aborts(deliveries_of(contents), aborts))
-    store = _WatchedStore(log, failing)
+    store = _MonitoredStore(log, failing)
     _run_until_done(log, store, failures, batch_rows=batch_rows, snapshot_rounds=snapshot_rounds)
     _assert_uninterrupted(log, contents)
 
@@ -167,7 +167,7 @@ def test_batches_are_no_larger_than_asked_for():
     """Not even those that were fetched while catching up."""
     contents = _contents()
     log = MemoryLog.of(contents)
-    store = _WatchedStore(log)
+    store = _MonitoredStore(log)
     with pytest.raises(CrashError):
         run_daemon(daemon_over(log, store, MemorySink(log, {3: _AFTER}), batch_rows=7))
     run_daemon(daemon_over(log, store, MemorySink(log), batch_rows=7))
@@ -178,7 +178,7 @@ def test_batches_are_no_larger_than_asked_for():
 def test_run_without_new_messages_writes_nothing():
     """A restart at the end of the stream commits and saves nothing."""
     log = MemoryLog.of(_contents())
-    store = _WatchedStore(log)
+    store = _MonitoredStore(log)
     first = run_daemon(daemon_over(log, store, MemorySink(log)))
     commits, data = len(log.commits), store.latest_bytes()
     assert run_daemon(daemon_over(log, store, MemorySink(log))) == first
@@ -190,7 +190,7 @@ def test_snapshot_follows_each_phase():
     """The first commit brings a snapshot, and each phase's end one, so that its key can go, even if none is due."""
     contents = _contents()
     log = MemoryLog.of(contents)
-    store = _WatchedStore(log)
+    store = _MonitoredStore(log)
     run_daemon(daemon_over(log, store, MemorySink(log), snapshot_rounds=10**9, batch_rows=50))
     first, second = itertools.accumulate(phase.rounds for phase in small_plan().phases[:2])
     assert len(store.saved) == 3 + (len(contents) - contents.count(b"?") > store.saved[2])
@@ -203,7 +203,7 @@ def test_time_brings_a_snapshot_when_there_is_a_new_round():
     """After so many seconds an idle daemon saves once; nothing new, nothing saved."""
     now = 0.0
     log = MemoryLog.of(bodies(5), live=True)
-    store, source = _WatchedStore(log), CountingSource(log)
+    store, source = _MonitoredStore(log), CountingSource(log)
 
     async def run():
         nonlocal now
@@ -244,7 +244,7 @@ def test_failed_snapshots_do_not_stop_the_service():
     """With a full disk the answers go on and the log says so; the older snapshot and the log suffice for a restart."""
     contents = _contents()
     log = MemoryLog.of(contents)
-    store = _WatchedStore(log, failing=range(5))
+    store = _MonitoredStore(log, failing=range(5))
     output = io.StringIO()
     hours = itertools.count(step=3600)
     run_daemon(daemon_over(log, store, MemorySink(log), output=output, clock=lambda: next(hours)))
@@ -258,7 +258,7 @@ def test_failed_snapshots_do_not_stop_the_service():
 def test_a_full_disk_is_not_tried_again_at_every_commit():
     """While the clock stands still there is one try, one at each phase's end (an old key must go), and the last."""
     log = MemoryLog.of(_contents())
-    store = _WatchedStore(log, failing=range(1000))
+    store = _MonitoredStore(log, failing=range(1000))
     output = io.StringIO()
     with pytest.raises(StorageError):
         run_daemon(
@@ -271,7 +271,7 @@ def test_a_full_disk_is_not_tried_again_at_every_commit():
 def test_a_snapshot_that_failed_is_soon_tried_again():
     """Also where none would be due for hours: it may have been a phase's end, whose old key shall not stay."""
     log = MemoryLog.of(_contents())
-    store = _WatchedStore(log, failing={1})
+    store = _MonitoredStore(log, failing={1})
     seconds = itertools.count(step=6)
     output = io.StringIO()
     run_daemon(
@@ -289,7 +289,7 @@ def test_disk_full_to_the_end():
     """Every answer is there, the run ends with the storage error, and the next one needs nothing but the log."""
     contents = _contents()
     log = MemoryLog.of(contents)
-    store = _WatchedStore(log, failing=range(1000))
+    store = _MonitoredStore(log, failing=range(1000))
     with pytest.raises(StorageError, match="no space left"):
         run_daemon(daemon_over(log, store, MemorySink(log)))
     _assert_uninterrupted(log, contents)
@@ -358,7 +358,7 @@ async def test_signal_drains(number):
     """What is being committed and what is answered already is committed, and saved; a restart gives the rest."""
     contents = _contents()
     log = MemoryLog.of(contents)
-    store = _WatchedStore(log)
+    store = _MonitoredStore(log)
     sink = _SlowSink(log)
     output = io.StringIO()
     exits: list[int] = []
@@ -456,7 +456,7 @@ async def test_cancelled_commit_leaves_things_consistent(after):
     """Cancelled in a hanging commit, before or after it became durable: a restart gives the uninterrupted output."""
     contents = _contents()
     log = MemoryLog.of(contents)
-    store = _WatchedStore(log)
+    store = _MonitoredStore(log)
     sink = _SlowSink(log, after=after)
     task = asyncio.ensure_future(daemon_over(log, store, sink).run())
     await sink.reached.wait()
@@ -472,7 +472,7 @@ async def test_cancelled_at_any_moment():
     """Cancelled after ever longer times, over and over, until one run gets to the end."""
     contents = _contents()
     log = MemoryLog.of(contents)
-    store = _WatchedStore(log)
+    store = _MonitoredStore(log)
     cancelled = 0
     for number in itertools.count():
         with ThreadPoolExecutor() as threads:  # what they were doing for the cancelled run ends, as with the process

@@ -15,7 +15,7 @@ from oracle.telemetry.reporter import Reporter
 from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 from tests.support.shards import MASTER_KEY, CountingSource, bodies, first_snapshot, new_store, small_plan
 from tests.support.stores import MemoryStore
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 _JUNK = 3
 
@@ -158,7 +158,7 @@ class _SlowStore(MemoryStore):
 
     def save(self, snapshot):
         self.begun.set()
-        assert self.go_on.wait(PATIENCE)
+        assert self.go_on.wait(TIMEOUT)
         super().save(snapshot)
         self.ended = True
 
@@ -167,7 +167,7 @@ async def test_a_cancelled_daemon_ends_when_its_save_has_ended():
     """A thread goes on whatever becomes of its task; who closes the store must come after it."""
     store = _SlowStore()
     task = asyncio.create_task(_daemon(MemorySource(MemoryLog.of(bodies(5), live=True)), store, _Clock()).run())
-    assert await asyncio.to_thread(store.begun.wait, PATIENCE)
+    assert await asyncio.to_thread(store.begun.wait, TIMEOUT)
     for _ in range(2):
         task.cancel()
         await asyncio.wait({task}, timeout=0.1)

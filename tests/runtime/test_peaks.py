@@ -28,20 +28,20 @@ _ROUNDS = 10_000_000
 _SECONDS = 300.0
 
 
-def _typed(draws: np.random.Generator, index: int, kinds: Sequence[str]) -> Feature:
-    kind, name = str(draws.choice(kinds)), f"f{index}"
+def _typed(generator: np.random.Generator, index: int, kinds: Sequence[str]) -> Feature:
+    kind, name = str(generator.choice(kinds)), f"f{index}"
     if kind == "string":
-        return Feature(name=name, type="string", max_bytes=int(draws.integers(20, 257)))
+        return Feature(name=name, type="string", max_bytes=int(generator.integers(20, 257)))
     if kind == "decimal":
-        return Feature(name=name, type="decimal", places=int(draws.integers(0, 4)), bounds=(0.0, 1.0))
+        return Feature(name=name, type="decimal", places=int(generator.integers(0, 4)), bounds=(0.0, 1.0))
     return Feature(name=name, type="date" if kind == "date" else "number", bounds=(0.0, 1.0))
 
 
-def _features(draws: np.random.Generator, kinds: Sequence[str], most: int) -> list[Feature]:
+def _features(generator: np.random.Generator, kinds: Sequence[str], most: int) -> list[Feature]:
     """Return features of random types, few or many, whose strings are together within what a model may have."""
     features: list[Feature] = []
-    for index in range(int(most ** draws.random()) + 1):
-        one = _typed(draws, index, kinds)
+    for index in range(int(most ** generator.random()) + 1):
+        one = _typed(generator, index, kinds)
         left = 1024 - sum(other.longest for other in features if other.kind == "string")
         features.append(one if one.kind != "string" or one.longest <= left else Feature(name=one.name))
     return features
@@ -49,35 +49,35 @@ def _features(draws: np.random.Generator, kinds: Sequence[str], most: int) -> li
 
 def _plan(predictor: str, seed: int) -> Plan:
     """Return a plan with random features and limits, and a long life."""
-    draws = np.random.default_rng(seed)
-    limits = Limits(batch_bytes=int(2 ** draws.uniform(18, 25)), rows=int(2 ** draws.uniform(12, 20)))
-    plan = msgspec.structs.replace(_unlimited(predictor, draws), limits=limits)
+    generator = np.random.default_rng(seed)
+    limits = Limits(batch_bytes=int(2 ** generator.uniform(18, 25)), rows=int(2 ** generator.uniform(12, 20)))
+    plan = msgspec.structs.replace(_unlimited(predictor, generator), limits=limits)
     state = sum(array.nbytes for array in first_snapshot(plan).arrays.values())
     return msgspec.structs.replace(plan, memory_bytes=2 * state + (1 << 20))  # windows have twice the room; and tables
 
 
-def _unlimited(predictor: str, draws: np.random.Generator) -> Plan:
+def _unlimited(predictor: str, generator: np.random.Generator) -> Plan:
     every = ("string", "string", "number", "date", "decimal")
     match predictor:
         case "rectangles":
-            return tiny_plan(_features(draws, every, 300), slicing="sequential", points=(30, 30), rounds=_ROUNDS)
+            return tiny_plan(_features(generator, every, 300), slicing="sequential", points=(30, 30), rounds=_ROUNDS)
         case "stumps":
-            return tiny_stumps_plan(_features(draws, every, 900), points=(30, 30), rounds=_ROUNDS)
+            return tiny_stumps_plan(_features(generator, every, 900), points=(30, 30), rounds=_ROUNDS)
         case "classical":
-            return tiny_classical_plan(_features(draws, every[2:], 500), rounds=_ROUNDS)
+            return tiny_classical_plan(_features(generator, every[2:], 500), rounds=_ROUNDS)
         case _:
-            count = int(draws.integers(2, 900))
+            count = int(generator.integers(2, 900))
             return tiny_bisection_plan(1_000, _ROUNDS, features=tuple(f"f{index}" for index in range(count)))
 
 
-def _column(draws: np.random.Generator, feature: Feature, nulls: NDArray[np.bool_]) -> pa.Array:
+def _column(generator: np.random.Generator, feature: Feature, nulls: NDArray[np.bool_]) -> pa.Array:
     """Return values that take as few bytes as they can, and one as long as it may be."""
     rows = len(nulls)
     if feature.kind == "string":
-        texts = np.array(["", "a", "b"], dtype=object)[draws.integers(0, 3, rows)]
+        texts = np.array(["", "a", "b"], dtype=object)[generator.integers(0, 3, rows)]
         texts[0] = "z" * feature.longest
         return pa.array(texts, pa.string(), mask=nulls)
-    numbers = draws.integers(0, 2, rows)
+    numbers = generator.integers(0, 2, rows)
     if feature.kind == "date":
         return pa.array(numbers.astype(np.int32), mask=nulls).cast(pa.date32())
     return pa.array(numbers.astype(np.int8), mask=nulls)
@@ -85,11 +85,11 @@ def _column(draws: np.random.Generator, feature: Feature, nulls: NDArray[np.bool
 
 def _table(plan: Plan, rows: int, seed: int) -> pa.Table:
     """Return rows of which a few are rejected for a value that is missing, and some are rounds without a query."""
-    draws = np.random.default_rng(seed)
-    blank = draws.random(rows) < draws.choice([0.0, 0.1])
-    columns = {feature.name: _column(draws, feature, blank) for feature in plan.features}
-    missing = blank | (draws.random(rows) < 0.01)
-    return pa.table({**columns, plan.features[-1].name: _column(draws, plan.features[-1], missing)})
+    generator = np.random.default_rng(seed)
+    blank = generator.random(rows) < generator.choice([0.0, 0.1])
+    columns = {feature.name: _column(generator, feature, blank) for feature in plan.features}
+    missing = blank | (generator.random(rows) < 0.01)
+    return pa.table({**columns, plan.features[-1].name: _column(generator, plan.features[-1], missing)})
 
 
 def _largest(plan: Plan) -> int:
@@ -146,10 +146,10 @@ def _serve(config: Path, plan: Plan) -> None:
     peaks.assert_within(serving(plan))
 
 
-def _line(plan: Plan, draws: np.random.Generator) -> bytes:
+def _line(plan: Plan, generator: np.random.Generator) -> bytes:
     """Return a query as short as one can be, but for its id now and then."""
     empty = {"string": "", "date": "1970-01-01", "decimal": 0, "number": 0}
-    identifier = {"id": "\x01" * 200} if draws.random() < 0.2 else {}
+    identifier = {"id": "\x01" * 200} if generator.random() < 0.2 else {}
     return msgspec.json.encode({**identifier, "x": [empty[feature.kind] for feature in plan.features]})
 
 
@@ -172,8 +172,8 @@ def test_rows_of_a_table(tmp_path, predictor, seed):
 )
 def test_lines(tmp_path, predictor, seed):
     """JSON lines as short as they can be, with long ids, rejected ones and rounds without a query among them."""
-    plan, draws = _plan(predictor, seed), np.random.default_rng(seed)
-    lines = [_line(plan, draws) for _ in range(64)] + [b"null", b"", b"{" * 500]
+    plan, generator = _plan(predictor, seed), np.random.default_rng(seed)
+    lines = [_line(plan, generator) for _ in range(64)] + [b"null", b"", b"{" * 500]
     count = (8 << 20) // (sum(map(len, lines)) + len(lines) * 8 * plan.width)
     (tmp_path / "q.jsonl").write_bytes(b"".join(line + b"\n" for line in lines) * (count + 1))
     _serve(write_config(tmp_path, service={"batch_rows": 65_536}), plan)

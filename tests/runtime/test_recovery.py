@@ -24,7 +24,7 @@ from tests.support.shards import (
     small_plan,
     state_of,
 )
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _SNAPSHOT, _COMMIT, _END = 100, 500, 600  # a phase ends in between
 
@@ -75,7 +75,7 @@ class _SlowShard(Shard):
     went_on = threading.Event()
 
     def _fitting(self, batch):
-        assert self.went_on.wait(PATIENCE)
+        assert self.went_on.wait(TIMEOUT)
         return super()._fitting(batch)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from oracle.state.format import Snapshot
 from oracle.state.header import Origin
-from oracle.state.place import Place
+from oracle.state.shard_id import ShardId
 
 KEY = bytes(range(32))
 PLAN = b'{"name":"a plan"}'
@@ -25,7 +25,7 @@ def make_snapshot(generation: int = 1, fill: float = 0.5, plan: bytes = PLAN) ->
         rearms=3,
         tag=bytes([generation % 256]) * 16,
         arrays={"points": np.full((3, 2), fill), "key": np.arange(32, dtype=np.uint8)},
-        origin=Origin(Place(0, 1), bytes(32)),
+        origin=Origin(ShardId(0, 1), bytes(32)),
     )
 
 

@@ -11,7 +11,7 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.state.folder import FolderStore, newest_bytes, peek_folder, read_plan
 from oracle.state.format import decode, encode, peek
 from oracle.state.header import HEADER_BYTES
-from oracle.state.place import Place
+from oracle.state.shard_id import ShardId
 from oracle.state.shards import begin_shards, finish_shards, refuse_copies, refuse_sharded, shard_count, shard_name
 from oracle.state.waiting import DeferredStore
 from tests.state.suite import DIGEST, KEY, PLAN, make_snapshot
@@ -138,7 +138,7 @@ def test_what_a_snapshot_is_bound_to_is_encrypted_with_it(state):
     assert data is not None
     header = peek(data)
     assert header.origin is not None
-    for origin in (None, header.origin._replace(place=Place(1, 3)), header.origin._replace(genesis=bytes(32))):
+    for origin in (None, header.origin._replace(shard_id=ShardId(1, 3)), header.origin._replace(genesis=bytes(32))):
         with pytest.raises(CorruptSnapshotError):
             decode(replace(header, origin=origin).pack() + data[HEADER_BYTES:], KEY, DIGEST)
 
@@ -146,7 +146,7 @@ def test_what_a_snapshot_is_bound_to_is_encrypted_with_it(state):
 def test_equal_noise_side_by_side_is_refused(tmp_path):
     """Shards of one key, each bound to its own place: no mark is given to them, and none that is there counts."""
     folder = _begun(tmp_path / "state")
-    _put(folder, 2, encode(_unbound(0).bound(Place(2, SHARDS)), KEY))
+    _put(folder, 2, encode(_unbound(0).bound(ShardId(2, SHARDS)), KEY))
     equal = "shard-0002 is a copy of shard-0000: both would draw the same noise"
     with pytest.raises(ForeignShardError, match=equal):
         finish_shards(folder)
@@ -163,7 +163,7 @@ def test_copies_that_an_earlier_version_left_are_found(old, phases, bound):
     refuse_copies(old, KEY)
     for number, phase, name in ((0, phases[0], "original"), (1, phases[1], "copy")):
         snapshot = _unbound(0, phase)
-        _put(old, number, encode(snapshot.bound(Place(number, SHARDS)) if bound == name else snapshot, KEY))
+        _put(old, number, encode(snapshot.bound(ShardId(number, SHARDS)) if bound == name else snapshot, KEY))
     for folder in (old, old / "shard-0002"):
         with pytest.raises(ForeignShardError, match="shard-0001 is a copy of shard-0000"):
             refuse_copies(folder, KEY)
@@ -196,7 +196,7 @@ def test_snapshot_of_an_earlier_version_is_bound_when_it_is_read(old, open_store
     header = peek_folder(folder)
     assert header is not None
     assert header.origin is not None
-    assert header.origin.place == Place(1, SHARDS)
+    assert header.origin.shard_id == ShardId(1, SHARDS)
     shutil.copytree(folder, old / "shard-0002", dirs_exist_ok=True)
     with pytest.raises(ForeignShardError):
         _load(old / "shard-0002")

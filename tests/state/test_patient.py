@@ -12,7 +12,7 @@ from oracle.errors import CorruptSnapshotError, StorageError
 from oracle.state.folder import FolderStore
 from oracle.state.waiting import DeferredStore
 from tests.support.shards import MASTER_KEY, first_snapshot, small_plan
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_the_folder_is_let_go_only_when_the_save_has_ended(folder, monkeypatch):
         fsync(descriptor)
         if threading.current_thread() is saving and _is_snapshot(descriptor):
             synced.set()
-            assert go_on.wait(PATIENCE)
+            assert go_on.wait(TIMEOUT)
 
     def renamed_first(descriptor, data):
         if threading.current_thread() is threading.main_thread() and _is_snapshot(descriptor) and not go_on.is_set():
@@ -53,7 +53,7 @@ def test_the_folder_is_let_go_only_when_the_save_has_ended(folder, monkeypatch):
     monkeypatch.setattr(os, "fsync", slow)
     monkeypatch.setattr(os, "write", renamed_first)
     saving.start()
-    assert synced.wait(PATIENCE)
+    assert synced.wait(TIMEOUT)
     closing = threading.Thread(target=store.close)
     closing.start()
     closing.join(0.2)
@@ -61,8 +61,8 @@ def test_the_folder_is_let_go_only_when_the_save_has_ended(folder, monkeypatch):
     with pytest.raises(StorageError, match="another process holds it"):
         other.save(_at(20))
     go_on.set()
-    closing.join(PATIENCE)
-    saving.join(PATIENCE)
+    closing.join(TIMEOUT)
+    saving.join(TIMEOUT)
     found = other.load_latest(small_plan().digest)
     assert found is not None
     assert found.position == 10

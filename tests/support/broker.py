@@ -26,7 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by t
     ResourceType,
 )
 
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -168,18 +168,18 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Create a topic, wait until it is there, and return its name."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-        _wait(self.admin.create_topics([topic], operation_timeout=PATIENCE))
+        _wait(self.admin.create_topics([topic], operation_timeout=TIMEOUT))
         eventually(lambda: self._leaders(name) == partitions, what=lambda: f"topic {name} is there")
         return name
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone."""
-        _wait(self.admin.delete_topics([name], operation_timeout=PATIENCE))
+        _wait(self.admin.delete_topics([name], operation_timeout=TIMEOUT))
         eventually(lambda: name not in self.topics(), what=lambda: f"topic {name} is gone")
 
     def add_partitions(self, name: str, total: int) -> None:
         """Raise a topic's number of partitions to `total`, and wait until they are there."""
-        _wait(self.admin.create_partitions([NewPartitions(name, total)], operation_timeout=PATIENCE))
+        _wait(self.admin.create_partitions([NewPartitions(name, total)], operation_timeout=TIMEOUT))
         eventually(lambda: self._leaders(name) == total, what=lambda: f"topic {name} has {total} partitions")
 
     def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
@@ -196,19 +196,19 @@ class Broker:
         _wait(self.admin.create_acls(list(rules)))
         kinds = (AclOperation.ANY, AclPermissionType.ANY)
         of_any = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, *kinds)  # type: ignore[arg-type]  # None is any, by its documentation
-        eventually(lambda: set(rules) <= set(self.admin.describe_acls(of_any).result(PATIENCE)), what=lambda: rules)
+        eventually(lambda: set(rules) <= set(self.admin.describe_acls(of_any).result(TIMEOUT)), what=lambda: rules)
 
     def topics(self) -> set[str]:
         """Return the names of all topics but Kafka's own."""
-        found = self.admin.list_topics(timeout=PATIENCE).topics
+        found = self.admin.list_topics(timeout=TIMEOUT).topics
         return {name for name in found if not name.startswith("__")}
 
     def _configuration(self, name: str) -> dict[str, str]:
         (future,) = self.admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
-        return {entry.name: entry.value for entry in future.result(PATIENCE).values()}
+        return {entry.name: entry.value for entry in future.result(TIMEOUT).values()}
 
     def _leaders(self, name: str) -> int:
-        topic = self.admin.list_topics(timeout=PATIENCE).topics.get(name)
+        topic = self.admin.list_topics(timeout=TIMEOUT).topics.get(name)
         return sum(part.leader >= 0 for part in topic.partitions.values()) if topic else 0
 
     def _java(self) -> list[str]:
@@ -263,4 +263,4 @@ def _users(folder: Path, change: int) -> Iterator[int]:
 
 def _wait(futures: Mapping[Any, "Future[Any]"]) -> None:
     for future in futures.values():
-        future.result(timeout=PATIENCE)
+        future.result(timeout=TIMEOUT)

@@ -12,7 +12,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.support.status_server import StatusServer
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["Page", "chromium"]
 
@@ -79,7 +79,7 @@ def chromium(profile: Path) -> Iterator[Chrome]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     running = Chrome(options=options, service=ChromeService(driver))
-    running.set_page_load_timeout(PATIENCE)  # of every command to the page, on a busy machine too
+    running.set_page_load_timeout(TIMEOUT)  # of every command to the page, on a busy machine too
     try:
         yield running
     finally:
@@ -120,10 +120,10 @@ class Page:
         try:
             self.browser.get(self.server.address + path)
         except TimeoutException:
-            self.browser.set_page_load_timeout(PATIENCE)
+            self.browser.set_page_load_timeout(TIMEOUT)
             self.browser.get(self.server.address + path)
         finally:
-            self.browser.set_page_load_timeout(PATIENCE)
+            self.browser.set_page_load_timeout(TIMEOUT)
 
     def show(self, document: Mapping[str, Any]) -> None:
         """Change the document, and wait until the page has asked for it and has shown it."""
@@ -165,7 +165,7 @@ class Page:
         with contextlib.suppress(TimeoutException):
             WebDriverWait(self.browser, _SOON, poll_frequency=0.02).until(lambda _: true())
             return
-        WebDriverWait(self.browser, PATIENCE, poll_frequency=0.2).until(lambda _: true())
+        WebDriverWait(self.browser, TIMEOUT, poll_frequency=0.2).until(lambda _: true())
 
     def until_link(self, link: str) -> None:
         """Wait until the connection is so."""

@@ -20,7 +20,7 @@ from oracle.state.genesis import Genesis, write_genesis
 from oracle.state.keys import create_key_file
 from tests.predictors.examples import example
 from tests.support.shards import SECRET, bodies, first_snapshot
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = [
     "command",
@@ -113,6 +113,6 @@ def perpetua(*arguments: str | Path, data: bytes | None = None, **variables: str
         input=data,
         capture_output=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         env={**environment(), **variables},
     )

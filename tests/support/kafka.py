@@ -16,7 +16,7 @@ from oracle.planning.plan import Plan
 from tests.support.broker import Broker
 from tests.support.folders import command, long_plan, make_state
 from tests.support.served import Served
-from tests.support.waiting import PATIENCE, all_come, eventually
+from tests.support.waiting import TIMEOUT, all_come, eventually
 
 __all__ = ["Answer", "KafkaModelUnderTest", "wait_until"]
 
@@ -158,7 +158,7 @@ log = "json"
                     break
                 except BufferError:
                     producer.poll(0.05)
-        assert producer.flush(PATIENCE) == 0
+        assert producer.flush(TIMEOUT) == 0
         if transaction:
             if abort:
                 producer.abort_transaction()
@@ -174,7 +174,7 @@ log = "json"
     def read(self, topic: str | None = None, *, partitions: int | None = None) -> list[Answer]:
         """Return all committed records of a topic, partition by partition."""
         topic = topic or self.answers
-        count = partitions or len(self.broker.admin.list_topics(topic, timeout=PATIENCE).topics[topic].partitions)
+        count = partitions or len(self.broker.admin.list_topics(topic, timeout=TIMEOUT).topics[topic].partitions)
         consumer = Consumer(
             {
                 "bootstrap.servers": self.broker.servers,
@@ -189,7 +189,7 @@ log = "json"
         for partition in range(count):
             consumer.assign([TopicPartition(topic, partition, 0)])
             while True:
-                message = consumer.poll(PATIENCE)
+                message = consumer.poll(TIMEOUT)
                 assert message is not None, f"nothing comes of {topic}, partition {partition}, not even its end"
                 error = message.error()
                 if error and error.code() == KafkaError._PARTITION_EOF:

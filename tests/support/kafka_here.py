@@ -13,7 +13,7 @@ from oracle.config.daemon import load_config
 from oracle.hosting.kafka import check_topics, make_fleet, open_model
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["serve_here"]
 
@@ -43,15 +43,15 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
     stream = io.StringIO()
     await check_topics(model)
     log = PublicLog(stream, "json", model.plan.name)
-    board = Registry(model.plan, log, version="test", shards=model.shards, grouped=True)
-    fleet, membership = make_fleet(model, board, "test")
+    registry = Registry(model.plan, log, version="test", shards=model.shards, grouped=True)
+    fleet, membership = make_fleet(model, registry, "test")
     serving = asyncio.create_task(fleet.run(membership))
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not serving.done() and not await asyncio.to_thread(done, _lines(stream)):
                 await asyncio.wait({serving}, timeout=_POLL)
     except TimeoutError:
-        raise AssertionError(f"neither done nor ended after {PATIENCE} s; log: {_lines(stream)[-5:]}") from None
+        raise AssertionError(f"neither done nor ended after {TIMEOUT} s; log: {_lines(stream)[-5:]}") from None
     finally:
         fleet.stop()
         await serving

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import TIMEOUT, eventually
 
 __all__ = ["Mosquitto", "free_port", "mosquitto_binary", "write_passwords"]
 
@@ -124,7 +124,7 @@ class Mosquitto:
             return
         self._process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         self._process.send_signal(signal.SIGCONT)
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT)
         self._process = None
 
     def restart(self, *, kill: bool = False) -> None:
@@ -153,7 +153,7 @@ class Mosquitto:
             assert self._process is not None
             assert self._process.poll() is None, f"mosquitto ended: {self._said()}"
             try:
-                socket.create_connection(("127.0.0.1", self.port), PATIENCE).close()
+                socket.create_connection(("127.0.0.1", self.port), TIMEOUT).close()
             except OSError:
                 return False
             return True

@@ -21,7 +21,7 @@ from oracle.planning.plan import Plan
 from tests.support.folders import command, long_plan, make_state
 from tests.support.mosquitto import Mosquitto
 from tests.support.served import Served
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import TIMEOUT, eventually
 
 __all__ = ["Asker", "Heard", "MqttModelUnderTest", "eventually"]
 
@@ -83,7 +83,7 @@ class Asker:
         self._client.connect(host, int(port), keepalive=10, clean_start=False, properties=properties)
         self._client.loop_start()
         if topics:
-            assert self._listens.wait(PATIENCE)
+            assert self._listens.wait(TIMEOUT)
 
     def _on_connect(self, client: paho.Client, *_: Any) -> None:
         options = SubscribeOptions(qos=1, retainAsPublished=True)
@@ -229,7 +229,7 @@ log = "json"
     def stop(self, process: subprocess.Popen[bytes]) -> int:
         """Stop a daemon cleanly and return its exit code."""
         process.terminate()
-        return process.wait(PATIENCE)
+        return process.wait(TIMEOUT)
 
     def end(self) -> None:
         """Kill what still runs."""

@@ -15,7 +15,7 @@ from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.settings import MqttSettings
 from oracle.errors import BusError, RefusedError
 from tests.support.mqtt_script import ScriptedBroker
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 __all__ = ["SETTINGS", "WHILE", "LinkBench", "an_answer", "hold", "link_bench", "seen"]
 
@@ -118,7 +118,7 @@ def hold(journal: Journal) -> threading.Event:
     gate = threading.Event()
 
     def append(bodies: Any) -> int:
-        assert gate.wait(PATIENCE)
+        assert gate.wait(TIMEOUT)
         return Journal.append(journal, bodies)
 
     setattr(journal, "append", append)  # noqa: B010 -- to mypy, a method

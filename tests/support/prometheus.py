@@ -14,7 +14,7 @@ from typing import Any, Final
 import yaml
 
 from tests.support.mosquitto import free_port
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import TIMEOUT, eventually
 
 __all__ = ["DEPLOY", "Prometheus", "program", "prometheus"]
 
@@ -49,7 +49,7 @@ class Prometheus:
         """
         url = f"{self._address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:  # noqa: S310 -- always http
+            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310 -- always http
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as exc:
             raise AssertionError(f"{path} {parameters}: {exc.read().decode()}") from exc
@@ -119,7 +119,7 @@ def _write_files(folder: Path, target: str, bearer: str) -> None:
 def _answers(process: subprocess.Popen[bytes], address: str, log: Path) -> bool:
     assert process.poll() is None, f"Prometheus has ended: {log.read_text()}"
     try:
-        with urllib.request.urlopen(f"http://{address}/-/ready", timeout=PATIENCE):
+        with urllib.request.urlopen(f"http://{address}/-/ready", timeout=TIMEOUT):
             return True
     except OSError:
         return False

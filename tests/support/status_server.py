@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 import oracle.web
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import TIMEOUT, eventually
 
 __all__ = ["CONTENT_SECURITY_POLICY", "StatusServer"]
 
@@ -86,7 +86,7 @@ class StatusServer:
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = True
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
         assert not self._thread.is_alive(), "the test's web server does not stop"
         self._server = None
 

@@ -11,16 +11,16 @@ from typing import Any, Final
 
 import pytest
 
-__all__ = ["PATIENCE", "all_come", "eventually", "limits_of", "until"]
+__all__ = ["TIMEOUT", "all_come", "eventually", "limits_of", "until"]
 
-PATIENCE: Final = 240.0
+TIMEOUT: Final = 240.0
 """Seconds after which what has not come will not come; one test's `timeout` in pyproject.toml has room for some."""
 
 _TURN: Final = 0.005
 """Seconds between two looks at what costs little; `eventually` looks more rarely the longer it takes."""
 
 
-def eventually(done: Callable[..., Any], seconds: float = PATIENCE, what: Callable[[], object] = lambda: "") -> None:
+def eventually(done: Callable[..., Any], seconds: float = TIMEOUT, what: Callable[[], object] = lambda: "") -> None:
     """Wait until `done()` is true; `what` is told if it never is."""
     deadline, pause = time.monotonic() + seconds, _TURN
     while not done():
@@ -35,7 +35,7 @@ def all_come(count: Callable[[], int], wanted: int, what: Callable[[], object] =
         eventually(lambda: count() > before, what=lambda: (before, wanted, what()))
 
 
-async def until(done: Callable[..., Any], what: Callable[[], object] = lambda: "", seconds: float = PATIENCE) -> None:
+async def until(done: Callable[..., Any], what: Callable[[], object] = lambda: "", seconds: float = TIMEOUT) -> None:
     """Wait until `done()` is true, while the event loop goes on; `what` is told if it never is."""
     deadline = time.monotonic() + seconds
     while not done():

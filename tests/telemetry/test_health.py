@@ -18,12 +18,12 @@ from tests.support.shards import small_plan
 class _Bench:
     """A registry with one shard, its health, and clocks that stand still until they are set."""
 
-    def __init__(self, folder, *, grouped=False, patience=60.0):
+    def __init__(self, folder, *, grouped=False, limit=60.0):
         self.now = 0.0
         self.lag: Lag | None = None
         self.registry = Registry(small_plan(), PublicLog(io.StringIO()), version="1", grouped=grouped)
         self.health = Health(
-            self.registry, lambda _shard: folder, patience, clock=lambda: self.now, now=lambda: 1e9 + self.now
+            self.registry, lambda _shard: folder, limit, clock=lambda: self.now, now=lambda: 1e9 + self.now
         )
 
     def serve(self, shard=0, rounds=0):
@@ -89,7 +89,7 @@ def test_outside_the_group_and_standby(tmp_path):
 
 @pytest.mark.parametrize("moving", [False, True])
 async def test_standing_still_with_queries_waiting(tmp_path, moving):
-    """After `patience` seconds of it a shard is not ready; a batch, or nothing to read, sets the clock back."""
+    """After `limit` seconds of it a shard is not ready; a batch, or nothing to read, sets the clock back."""
     bench = _Bench(tmp_path)
     reporter = bench.serve()
     for rounds in range(10):

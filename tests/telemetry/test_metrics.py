@@ -315,10 +315,10 @@ def test_metrics_of_a_run_are_those_of_another_over_other_queries():
     assert left[("perpetua_rounds_total", ("model", small_plan().name), ("shard", "0"))] > 0
 
 
-def test_answers_do_not_depend_on_being_watched():
+def test_answers_do_not_depend_on_being_monitored():
     """Replies, ledger and marks with metrics rendered at every commit are those of a run that nobody looks at."""
     contents = mixed_bodies(900)
-    plain, watched = MemoryLog.of(contents), MemoryLog.of(contents)
+    plain, monitored = MemoryLog.of(contents), MemoryLog.of(contents)
     run_daemon(daemon_over(plain, new_store(), MemorySink(plain)))
     bench = _Bench()
 
@@ -327,5 +327,5 @@ def test_answers_do_not_depend_on_being_watched():
             encode(bench.metrics.collector(), Format.TEXT)
             await super().commit(commit)
 
-    run_daemon(daemon_over(watched, new_store(), _Rendering(watched), reporter=bench.registry.shard(0)))
-    assert watched.commits == plain.commits
+    run_daemon(daemon_over(monitored, new_store(), _Rendering(monitored), reporter=bench.registry.shard(0)))
+    assert monitored.commits == plain.commits

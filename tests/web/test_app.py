@@ -22,7 +22,7 @@ from oracle.web.guard import HEADERS
 from oracle.web.server import listen, serving
 from tests.predictors.examples import example
 from tests.support.shards import small_plan
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 _PATHS = ["/livez", "/readyz", "/metrics", "/status", "/", "/static/page.css", "/static/page.js"]
 _WRONG = [
@@ -42,7 +42,7 @@ class _Site:
         self.url = f"http://127.0.0.1:{port}"
 
     async def ask(self, path, method="GET", **headers):
-        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=TIMEOUT) as client:
             return await client.request(method, self.url + path, headers=headers)
 
     def events(self):
@@ -94,7 +94,7 @@ async def test_every_answer_has_the_careful_headers(tmp_path):
 async def _raw(port, data):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
-    answer = await asyncio.wait_for(reader.read(), PATIENCE)
+    answer = await asyncio.wait_for(reader.read(), TIMEOUT)
     writer.close()
     return answer
 
@@ -267,7 +267,7 @@ def test_host_that_is_not_here(token, host):
 
 async def test_it_listens_at_ipv6_too(tmp_path):
     """As its loopback address needs no token either."""
-    async with _site(tmp_path, host="::1") as site, httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
+    async with _site(tmp_path, host="::1") as site, httpx.AsyncClient(trust_env=False, timeout=TIMEOUT) as client:
         assert (await client.get(f"http://[::1]:{site.port}/livez")).status_code == 200
 
 
@@ -281,7 +281,7 @@ async def test_connections_are_bounded_and_silent_ones_make_room(tmp_path, monke
             await asyncio.sleep(0.05)
         await _asked(*held[0])  # now the second one has been idle longest
         assert (await site.ask("/livez")).status_code == 200
-        assert await asyncio.wait_for(held[1][0].read(), PATIENCE) == b""
+        assert await asyncio.wait_for(held[1][0].read(), TIMEOUT) == b""
         for number in (0, 2):
             assert await _asked(*held[number]) == b"HTTP/1.1 200 OK\r\n"
         for _, writer in held:
@@ -291,7 +291,7 @@ async def test_connections_are_bounded_and_silent_ones_make_room(tmp_path, monke
 async def _asked(reader, writer):
     """Ask for life on a connection that stays; return the first line of the answer."""
     writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    answer = await asyncio.wait_for(reader.readuntil(b"alive\n"), PATIENCE)
+    answer = await asyncio.wait_for(reader.readuntil(b"alive\n"), TIMEOUT)
     return answer.partition(b"\n")[0] + b"\n"
 
 
@@ -369,7 +369,7 @@ async def test_slow_clients_are_not_waited_for(tmp_path, monkeypatch, drop):
                 if reader.at_eof():
                     break
         with contextlib.suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
+            assert await asyncio.wait_for(reader.read(), TIMEOUT) == b""
         writer.close()
 
 

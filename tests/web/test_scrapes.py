@@ -7,7 +7,7 @@ from typing import Any
 from oracle.telemetry.metrics import Format
 from oracle.web import scrapes
 from oracle.web.scrapes import Scrapes
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 
 class _Maker:
@@ -25,7 +25,7 @@ class _Maker:
     def encode(self, collected_in, wanted):
         assert collected_in == threading.main_thread().ident
         self.threads.append(threading.get_ident())
-        assert self.go_on.wait(PATIENCE)
+        assert self.go_on.wait(TIMEOUT)
         return f"{wanted.name} {len(self.threads)}".encode()
 
 

@@ -89,7 +89,7 @@ class Findings(list[Finding]):
         self.get(what, verified, lambda plan: nominal if plan.nominal else what)
         return found
 
-    def room(self, folders: Sequence[Path]) -> None:
+    def space(self, folders: Sequence[Path]) -> None:
         """Note whether each shard's folder takes a snapshot as large as its last."""
 
         def try_all() -> None:

@@ -14,7 +14,7 @@ from oracle.errors import MisplacedError
 from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model
 from oracle.runtime.recovery import catch_up
 from oracle.runtime.shard import Shard
-from oracle.runtime.skip import standing_place
+from oracle.runtime.skip import describe_position
 from oracle.state.folder import check_mode, is_held
 from oracle.state.shards import shard_folder
 from oracle.telemetry.library_logs import hear_client
@@ -35,7 +35,7 @@ def check_kafka(config: Config, findings: Findings) -> None:
         return
     folders = [shard_folder(config.state.folder, shard) for shard in range(model.shards)]
     findings.web(config.web, held=any(map(is_held, folders)))
-    findings.room(folders)
+    findings.space(folders)
     findings.plan(lambda: model.plan)
     findings.holds("topics exist and fit the plan", lambda: asyncio.run(check_topics(model)))
     if not findings[-1].unreachable:
@@ -53,17 +53,17 @@ def check_kafka(config: Config, findings: Findings) -> None:
 def _check_shard(model: KafkaModel, partition: int) -> str:
     config = model.config.state
     snapshot, _ = newest_snapshot(shard_folder(config.folder, partition), config.key_path, model.plan)
-    return asyncio.run(_check_place(model, partition, Shard(model.plan, snapshot)))
+    return asyncio.run(_check_position(model, partition, Shard(model.plan, snapshot)))
 
 
-async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> str:
+async def _check_position(model: KafkaModel, partition: int, shard: Shard) -> str:
     """Return in words where the shard stands, if something is behind its last commit."""
     committed, make_source = await last_commit(model.settings, partition)
     source = make_source()
     try:
         _, behind = await catch_up(shard, source, committed)
         behind = behind or await source.fetch(1, _WAIT)
-        return standing_place(shard.position, behind) if behind else ""
+        return describe_position(shard.position, behind) if behind else ""
     except MisplacedError as exc:
         raise misplaced(model.settings, partition, exc) from exc
     finally:

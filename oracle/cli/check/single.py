@@ -30,7 +30,7 @@ def check_single(config: Config, findings: Findings) -> None:
     findings.web(config.web, held=is_held(folder))
     if not findings.holds("state folder exists and is private", check_folder):
         return
-    findings.room([folder])
+    findings.space([folder])
     plan = findings.plan(lambda: state_plan(folder))
     has_key = findings.holds("key file", lambda: read_key_file(config.state.key_path))
     if config.source.kind == "mqtt":

@@ -12,7 +12,7 @@ from oracle.cli.data_ledger import enter_start
 from oracle.errors import PlanError, RefusedError
 from oracle.planning.boxes.edges import counted
 from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import plan_or_wanted
+from oracle.planning.boxes.tight import plan_boxes
 from oracle.planning.plan import BoxPlan, CheckPlan, Plan
 from oracle.predictors.base import phase_started
 from oracle.state.starts import record_start, start_event, starts_path
@@ -120,7 +120,7 @@ class StartCheck:
             share=share,
         )
         try:
-            return self._whole(plan_or_wanted(model).declared)
+            return self._whole(plan_boxes(model).declared)
         except PlanError:
             return None
 

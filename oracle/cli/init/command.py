@@ -12,7 +12,7 @@ from oracle.accounting.ledger import PersonBound
 from oracle.cli.data_ledger import data_ledger
 from oracle.cli.init.check import StartCheck
 from oracle.cli.init.files import (
-    check_place,
+    check_destination,
     erase_left_over,
     make_folder,
     make_key,
@@ -81,7 +81,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     shard_model(model, shards)  # refuses a number of shards that no plan is for
     targets = Targets(state, key or state / "key", keep_genesis, data_ledger(model, model_file, data))
     _refuse_existing(targets, shards)
-    check_place(state)
+    check_destination(state)
     check_table(data, model.features, label)  # before the planner takes its seconds
     rows = Rows(data, label, model.examples, _persons(data, person, at_most))
     with Progress("planning", PLAN_STEPS, "steps at most") as progress:

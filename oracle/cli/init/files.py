@@ -13,7 +13,7 @@ from oracle.state.keys import create_key_file, read_key_file
 from oracle.state.shards import holds_state
 
 __all__ = [
-    "check_place",
+    "check_destination",
     "erase_left_over",
     "make_folder",
     "make_key",
@@ -53,7 +53,7 @@ def erase_left_over(genesis: Path, key_path: Path) -> bool:
     return ours
 
 
-def check_place(state: Path) -> None:
+def check_destination(state: Path) -> None:
     """Find out before the work whether the folder can be made."""
     there = next(path for path in (state, *state.absolute().parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):

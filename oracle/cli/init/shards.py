@@ -1,4 +1,4 @@
-"""`perpetua init --shards N`: the training set dealt to N shards, each a state folder of its own."""
+"""`perpetua init --shards N`: the training set split into N shards, each a state folder of its own."""
 
 import hashlib
 import re

@@ -23,7 +23,7 @@ from oracle.planning.boxes.tight import PLAN_STEPS
 from oracle.planning.features import Feature
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
-from oracle.planning.planner import as_classical, as_paper, wish_for
+from oracle.planning.planner import as_classical, as_paper, plan_sufficient
 from oracle.planning.promise import promise_of
 from oracle.planning.serving import serving
 from oracle.planning.sharding import refuse_small_parts, shard_model
@@ -97,10 +97,10 @@ def run(
 def _show(model: Model, part: Model, shards: int, *, compare: str | None, as_json: bool) -> None:
     """Print the plan of each shard's part, and refuse it where the part has too few examples."""
     with Progress("planning", PLAN_STEPS, "steps at most") as progress:
-        plan = wish_for(part, progress.at)
+        plan = plan_sufficient(part, progress.at)
     paper = None if compare is None else _paper(part)
     other = as_classical(part)
-    classical = None if other is None else wish_for(other)
+    classical = None if other is None else plan_sufficient(other)
     if as_json:
         print_json(_json(plan, paper, classical), pretty=True)
     else:
@@ -119,7 +119,7 @@ def _paper(model: Model) -> Plan:
     paper = as_paper(model)
     if paper is None:
         raise RefusedError(f"--compare = 'paper': predictor {model.predictor} has no such profile")
-    return wish_for(msgspec.structs.replace(paper, examples=1))
+    return plan_sufficient(msgspec.structs.replace(paper, examples=1))
 
 
 def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> bytes:

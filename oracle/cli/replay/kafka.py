@@ -90,9 +90,9 @@ class KafkaLog:
 
     async def _collect(self, path: Path) -> None:
         topic = self.settings.answers
-        place = await self._place()
+        partition = await self._answer_partition()
         with path.open("wb") as file:
-            async for values in committed_values(self.settings, topic, place, seconds=_QUIET):
+            async for values in committed_values(self.settings, topic, partition, seconds=_QUIET):
                 for value in values:
                     if b"\n" in value or not value.startswith(b"{"):
                         raise RefusedError(
@@ -100,21 +100,21 @@ class KafkaLog:
                         )
                     file.write(value + b"\n")
 
-    async def _place(self) -> int:
+    async def _answer_partition(self) -> int:
         """Return the partition of the answers' topic that the shard writes to, by the rule of `KafkaSink`."""
         facts = await describe(self.settings)
         queries, answers = facts.get(self.settings.topic), facts.get(self.settings.answers)
         if queries is None or answers is None:
             raise RefusedError(f"topics {self.settings.topic} and {self.settings.answers}: they do not both exist")
-        place = self.partition % answers.partitions
+        partition = self.partition % answers.partitions
         others = [other for other in range(queries.partitions) if other != self.partition]
-        if any(other % answers.partitions == place for other in others):
+        if any(other % answers.partitions == partition for other in others):
             raise RefusedError(
                 f"topic {self.settings.answers}: it has {answers.partitions} partitions for the answers of "
                 f"{queries.partitions} shards, and those of several shards on one partition cannot be told apart to "
                 "verify them"
             )
-        return place
+        return partition
 
     async def announce(self, event: bytes) -> None:
         """Put a ledger event on the ledger topic, if there is one, and wait until the brokers have it."""

@@ -97,7 +97,7 @@ class _Table:
             raise ValueError("a table's slots are outside")
         self._ends = self._slots + _U16.unpack_from(data, self._slots)[0]
 
-    def place(self, slot: int) -> int:
+    def offset(self, slot: int) -> int:
         """Return where a slot's value stands, or 0 where it is left out."""
         entry = self._slots + 4 + 2 * slot
         if entry + 2 > self._ends:
@@ -107,21 +107,21 @@ class _Table:
 
     def byte(self, slot: int) -> int:
         """Return a byte; 0 where it is left out."""
-        place = self.place(slot)
-        return self._data[place] if place else 0
+        offset = self.offset(slot)
+        return self._data[offset] if offset else 0
 
     def long(self, slot: int) -> int:
         """Return a signed integer of 64 bits, which must not be negative; 0 where it is left out."""
-        place = self.place(slot)
-        value: int = _I64.unpack_from(self._data, place)[0] if place else 0
+        offset = self.offset(slot)
+        value: int = _I64.unpack_from(self._data, offset)[0] if offset else 0
         if value < 0:
             raise ValueError("a negative length")
         return value
 
     def target(self, slot: int) -> int:
         """Return where a slot points to, or 0 where it is left out."""
-        place = self.place(slot)
-        return place + int(_U32.unpack_from(self._data, place)[0]) if place else 0
+        offset = self.offset(slot)
+        return offset + int(_U32.unpack_from(self._data, offset)[0]) if offset else 0
 
     def table(self, slot: int) -> "_Table | None":
         """Return the table that a slot points to."""
@@ -148,8 +148,8 @@ class _Table:
         first, count = self.vector(slot, 4)
         if count > _MOST_COLUMNS:
             raise UnsupportedFrameError(_WIDE)
-        places = range(first, first + 4 * count, 4)
-        return [_Table(self._data, place + _U32.unpack_from(self._data, place)[0]) for place in places]
+        offsets = range(first, first + 4 * count, 4)
+        return [_Table(self._data, offset + _U32.unpack_from(self._data, offset)[0]) for offset in offsets]
 
 
 def read_frames(body: bytes) -> Announced:
@@ -196,7 +196,7 @@ def read_frames(body: bytes) -> Announced:
 def _open(metadata: bytes, kind: int) -> tuple[_Table, int]:
     """Return the header of a message of one kind, and the length of the body behind it."""
     message = _Table(metadata, _U32.unpack_from(metadata)[0])
-    if message.place(4):
+    if message.offset(4):
         raise UnsupportedFrameError(_OWN_METADATA)
     if message.byte(1) == _DICTIONARY:
         raise UnsupportedFrameError(_NOT_PLAIN)
@@ -209,7 +209,7 @@ def _open(metadata: bytes, kind: int) -> tuple[_Table, int]:
 def _check_batch(metadata: bytes) -> _Batch:
     """Check a record batch."""
     batch, size = _open(metadata, _BATCH)
-    if batch.place(3):
+    if batch.offset(3):
         raise UnsupportedFrameError(_COMPRESSED)
     first, count = batch.vector(2, _BUFFER_BYTES)
     lengths = struct.unpack_from(f"<{2 * count}q", metadata, first)[1::2]
@@ -230,7 +230,7 @@ def _check_schema(metadata: bytes) -> int:
     while fields and weight <= len(metadata):
         field = fields.pop()
         visited += 1
-        if field.place(4) or field.byte(2) in _VIEWS or any(pair.text(0) == _EXTENSION for pair in field.tables(6)):
+        if field.offset(4) or field.byte(2) in _VIEWS or any(pair.text(0) == _EXTENSION for pair in field.tables(6)):
             raise UnsupportedFrameError(_NOT_PLAIN)
         weight += _VISIT_BYTES + field.vector(0, 1)[1] + _type_weight(field) + _pairs_weight(field, 6)
         fields += field.tables(5)

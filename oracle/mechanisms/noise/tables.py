@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from oracle.errors import InputError
 
-__all__ = ["EDGE_DISTANCE", "SMALLEST_SCALE", "Edges", "Law", "draw", "edges", "geometric", "tail_reach"]
+__all__ = ["EDGE_DISTANCE", "SMALLEST_SCALE", "Edges", "Law", "edges", "geometric", "sample", "tail_reach"]
 
 Law = Literal["logistic", "discrete-laplace", "laplace"]
 
@@ -133,7 +133,7 @@ def _upper_tail(law: Law, scale: float, reach: int) -> list[int]:
     return tail
 
 
-def draw(law: Law, scale: float, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+def sample(law: Law, scale: float, words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Turn uniform bits into integers of the law.
 
     Args:
@@ -142,7 +142,7 @@ def draw(law: Law, scale: float, words: NDArray[np.uint64]) -> NDArray[np.int64]
         words: uint64[..., 2], uniform bits.
 
     Returns:
-        int64[...], the draws; the same bits always give the same integers.
+        int64[...], the samples; the same bits always give the same integers.
     """
     reach = tail_reach(scale)
     table = edges(law, scale, 1 - reach, reach)
@@ -160,5 +160,5 @@ def geometric(scale: float, words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
     The size of a Laplace draw, rounded down: |X| of X ~ Lap(1/scale) is exponential. G is below `tail_reach(scale)`.
     """
-    floor = draw("laplace", scale, words)
+    floor = sample("laplace", scale, words)
     return np.maximum(floor, -1 - floor)

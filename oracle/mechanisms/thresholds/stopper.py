@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise.tables import Edges, Law, draw, edges, tail_reach
+from oracle.mechanisms.noise.tables import Edges, Law, edges, sample, tail_reach
 
 __all__ = ["Stopper"]
 
@@ -66,7 +66,7 @@ class Stopper:
         Args:
             words: uint64[2], the uniform bits of its rho.
         """
-        return self.threshold + int(draw("discrete-laplace", self.epsilon, words.reshape(1, 2))[0])
+        return self.threshold + int(sample("discrete-laplace", self.epsilon, words.reshape(1, 2))[0])
 
     def halts(self, counts: NDArray[np.int64], level: int, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return for each round whether the Stopper halts before its query.

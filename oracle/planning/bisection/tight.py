@@ -16,7 +16,7 @@ from oracle.planning.bisection.model import BisectionModel, BisectionPlan, unit_
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
 
-__all__ = ["row_event", "verify_bisection_plan", "wish_for_bisection"]
+__all__ = ["plan_bisection", "row_event", "verify_bisection_plan"]
 
 _MOST_EXAMPLES: Final = 2**32
 _SCALES: Final = (2.0**-30, 2.0**60)
@@ -40,7 +40,7 @@ def _event(plan: BisectionPlan, scale: float) -> ThresholdBitsEvent:
     return ThresholdBitsEvent(plan.noise, scale, 1.0 / plan.declared, plan.phases[0].rounds, len(plan.features))
 
 
-def wish_for_bisection(model: BisectionModel, progress: Callable[[int], None]) -> BisectionPlan:
+def plan_bisection(model: BisectionModel, progress: Callable[[int], None]) -> BisectionPlan:
     """Plan a model, as if just enough examples were declared where it declares too few for its alpha.
 
     Raises:

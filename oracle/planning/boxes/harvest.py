@@ -1,4 +1,4 @@
-"""How long to watch until every side has seen enough: exact binomial tails."""
+"""How many rounds pass until every side has seen enough: exact binomial tails."""
 
 import math
 from collections.abc import Callable

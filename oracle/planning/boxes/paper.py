@@ -37,7 +37,7 @@ _PASSES: Final = 12
 _LARGEST_STATE: Final = 2**31 - 2**20
 """Bytes of private arrays that fit into one snapshot."""
 
-_ROOM: Final = 1024
+_SPARE_PAIRS: Final = 1024
 """Pairs that a window has room for beside twice its capacity."""
 
 _LARGEST_TABLE: Final = 2**24
@@ -260,7 +260,7 @@ def _write_phase(model: Promise, sides: int, index: int, phase: _Phase) -> Phase
     tables = sum(kind.points + kind.high - kind.low for kind in (start, rearmed))
     points = sides * max(start.points, rearmed.points)
     key, batch = key_bytes(model.features), batch_bytes(model.features, sides)
-    spare = 2 * sides * _ROOM * (key + 8) if batch else 0  # plans of numbers have never counted it
+    spare = 2 * sides * _SPARE_PAIRS * (key + 8) if batch else 0  # plans of numbers have never counted it
     windows = 2 * (key + 8) * _pairs(start, rearmed, sides) + spare
     return PhasePlan(
         phase=index + 1,

@@ -35,12 +35,12 @@ __all__ = [
     "SEARCH_STEPS",
     "faces_share",
     "least_examples",
-    "plan_or_wanted",
+    "plan_boxes",
     "plan_tight",
     "quick_examples",
     "side_names",
     "verify_in_steps",
-    "with_room",
+    "with_slack",
 ]
 
 COIN: Final = 0.2
@@ -61,7 +61,7 @@ PLAN_STEPS: Final = SEARCH_STEPS + _CHECK_STEPS
 FEW_PHASES: Final = 4
 """Phases that stand for all where nothing is searched for."""
 
-_ROOM: Final = 1.005
+_SLACK: Final = 1.005
 """All phases want up to 1.002 times the examples that `FEW_PHASES` want."""
 
 _LOWEST: Final = np.array([0.3, 0.3, 0.01, 0.3])
@@ -103,9 +103,9 @@ def verify_in_steps(plan: BoxPlan, progress: Callable[[int], None]) -> None:
     verify(plan, lambda done: progress(SEARCH_STEPS + _CHECK_STEPS * done // len(plan.phases)))
 
 
-def with_room(examples: int) -> int:
+def with_slack(examples: int) -> int:
     """Return at least what all phases want, given what `FEW_PHASES` want."""
-    return math.ceil(examples * _ROOM)
+    return math.ceil(examples * _SLACK)
 
 
 def _shares_at(task: Task, point: NDArray[np.float64]) -> Shares:
@@ -177,7 +177,7 @@ def quick_examples(model: BoxModel) -> int:
     wanted = draft.examples
     while (more := draft_phases(_task(model, wanted), shares, FEW_PHASES, wanted).examples) > wanted:
         wanted = more  # of fewer rows edges are learned less well
-    return with_room(wanted)
+    return with_slack(wanted)
 
 
 def _least(model: BoxModel, shares: Shares, count: int) -> int:
@@ -189,17 +189,17 @@ def _least(model: BoxModel, shares: Shares, count: int) -> int:
 
 
 def plan_tight(model: BoxModel, progress: Callable[[int], None] = lambda _step: None) -> BoxPlan:
-    """Plan a run that a state can be made of (see `plan_or_wanted`).
+    """Plan a run that a state can be made of (see `plan_boxes`).
 
     Raises:
         PlanError: The declared examples are fewer than the least that works, or a size is out of range.
     """
-    plan = plan_or_wanted(model, progress)
+    plan = plan_boxes(model, progress)
     refuse_too_few(model, plan)
     return plan
 
 
-def plan_or_wanted(model: BoxModel, progress: Callable[[int], None] = lambda _step: None) -> BoxPlan:
+def plan_boxes(model: BoxModel, progress: Callable[[int], None] = lambda _step: None) -> BoxPlan:
     """Plan a run, as if just enough examples were declared where the model declares too few.
 
     Formal guarantees:

@@ -25,9 +25,9 @@ __all__ = [
     "ENDLESS",
     "box_error",
     "classical_event",
+    "plan_classical",
     "stump_error",
     "verify_classical_plan",
-    "wish_for_classical",
 ]
 
 ENDLESS: Final = 2**53
@@ -39,7 +39,7 @@ _LARGEST: Final = 2**48
 _STATE_BYTES: Final = 256
 
 
-def wish_for_classical(model: ClassicalModel, _progress: Callable[[int], None]) -> ClassicalPlan:
+def plan_classical(model: ClassicalModel, _progress: Callable[[int], None]) -> ClassicalPlan:
     """Plan a run, as if just enough examples were declared where the model declares too few.
 
     Raises:

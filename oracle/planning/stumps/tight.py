@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from oracle.errors import PlanError
 from oracle.planning.boxes.drafts import Task, count_allowed, count_phases, draft_error, draft_phases, write_phases
 from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import FEW_PHASES, SEARCH_STEPS, side_names, verify_in_steps, with_room
+from oracle.planning.boxes.tight import FEW_PHASES, SEARCH_STEPS, side_names, verify_in_steps, with_slack
 from oracle.planning.features import stand_in
 from oracle.planning.guarantees import verify
 from oracle.planning.model import promises_of
@@ -23,7 +23,7 @@ from oracle.planning.search import first_enough, least_in_box
 from oracle.planning.sizes import Shares
 from oracle.planning.stumps.model import SelectionPlan, StumpsModel, StumpsPlan
 
-__all__ = ["quick_stump_examples", "selection_error", "stumps_wish", "verify_stumps"]
+__all__ = ["plan_stumps", "quick_stump_examples", "selection_error", "verify_stumps"]
 
 _LOWEST: Final = np.array([0.3, 0.3, 0.01, 0.3, 0.002])
 _HIGHEST: Final = np.array([0.95, 10.0, 0.6, 0.97, 0.3])
@@ -192,14 +192,14 @@ def _quick(model: StumpsModel, split: _Split) -> int:
         raise _too_few(model.examples)
     draft = draft_phases(task, split.shares, FEW_PHASES, model.examples)
     count_allowed(task, draft)
-    return with_room(draft.examples)
+    return with_slack(draft.examples)
 
 
 def _too_few(rows: int) -> PlanError:
     return PlanError(f"model.examples = {rows}: too few to choose a stump by")
 
 
-def stumps_wish(model: StumpsModel, progress: Callable[[int], None]) -> StumpsPlan:
+def plan_stumps(model: StumpsModel, progress: Callable[[int], None]) -> StumpsPlan:
     """Plan a run, as if just enough examples were declared where the model declares too few.
 
     Formal guarantees:

@@ -110,12 +110,12 @@ class OnlineBisection:
         missing = self._critical() - self._votes.sum(axis=0)
         reached = 0
         for hits, wanted in zip(cones, missing, strict=True):
-            places = np.flatnonzero(hits)
+            rows = np.flatnonzero(hits)
             if wanted <= 0.0:
                 continue
-            if len(places) < wanted:
+            if len(rows) < wanted:
                 return count
-            reached = max(reached, int(places[math.ceil(wanted) - 1]) + 1)
+            reached = max(reached, int(rows[math.ceil(wanted) - 1]) + 1)
         return max(reached, 1)
 
     def _vote(self, cones: NDArray[np.bool_], thresholds: NDArray[np.float64], start: int, ask: Ask) -> None:

@@ -73,12 +73,12 @@ class StochasticNewton:
     def learn(self, queries: NDArray[np.float64], usable: NDArray[np.bool_], ask: Ask) -> NDArray[np.float64]:
         """Answer by the average, and ask against the last iterate (see `Learner.learn`)."""
         coordinates = dots(queries, self._basis)
-        places = np.flatnonzero(usable)
+        rows = np.flatnonzero(usable)
         values = np.empty(len(queries))
         start = done = 0
         while start < len(queries):
             fits = block_length(self._asked - self._block) - self._block
-            mine = places[done : done + fits]
+            mine = rows[done : done + fits]
             ends = len(mine) == fits
             stop = int(mine[-1]) + 1 if ends else len(queries)
             values[start:stop] = dots(coordinates[:, start:stop].T, self._mean[None])[0]
@@ -88,13 +88,13 @@ class StochasticNewton:
             start, done = stop, done + len(mine)
         return clipped(queries, values)
 
-    def _take(self, coordinates: NDArray[np.float64], places: NDArray[np.intp], ask: Ask) -> None:
-        bits = ask(places, dots(coordinates.T, self._raw[None])[0])
+    def _take(self, coordinates: NDArray[np.float64], rows: NDArray[np.intp], ask: Ask) -> None:
+        bits = ask(rows, dots(coordinates.T, self._raw[None])[0])
         surprise = bits - self._offset
         products = coordinates[self._upper[0]] * coordinates[self._upper[1]]
         self._sums = running_sum(self._sums, np.concatenate([products, coordinates * surprise]).T)
-        self._asked += len(places)
-        self._block += len(places)
+        self._asked += len(rows)
+        self._block += len(rows)
 
     def _step(self) -> None:
         count = len(self._raw)

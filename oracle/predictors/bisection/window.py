@@ -43,13 +43,13 @@ class WarmedUp:
 
     def learn(self, queries: NDArray[np.float64], usable: NDArray[np.bool_], ask: Ask) -> NDArray[np.float64]:
         """Answer queries in order (see `Learner.learn`)."""
-        places = np.flatnonzero(usable)[: self._finder.missing]
+        used = np.flatnonzero(usable)[: self._finder.missing]
         if not self._finder.missing:
             return self._inner.learn(queries, usable, ask)
-        self._finder.add(queries[places])
+        self._finder.add(queries[used])
         head = len(queries)
         if not self._finder.missing:
-            head = int(places[-1]) + 1
+            head = int(used[-1]) + 1
             self._basis = self._finder.basis()
             self._inner = _over(self._plan, self._basis)
 

@@ -37,7 +37,7 @@ def test_numbers_come_back_and_have_one_length(count, data):
     numbers = st.floats(allow_nan=False, allow_infinity=False)
     values = np.array(data.draw(st.lists(numbers, min_size=count, max_size=count)))
     codec = BatchCodec(_PLAN)
-    batch = codec.decode([Delivery(place, b'{"id":"abc","x":[0.5,0.25]}', JSON) for place in range(1, count + 1)])
+    batch = codec.decode([Delivery(position, b'{"id":"abc","x":[0.5,0.25]}', JSON) for position in range(1, count + 1)])
     bodies = [reply.body for reply in codec.encode(batch, _answers(values, first=1000))]
     read = [json.loads(body) for body in bodies]
     assert np.array([one["value"] for one in read]).tobytes() == values.tobytes()
@@ -49,8 +49,8 @@ def test_tombstones_have_no_value():
     """Null, as long as any number; among few answers and among many."""
     codec = BatchCodec(_PLAN)
     for count in (2, 200):
-        bodies = [None if place % 2 else b'{"x":[0.5,0.25]}' for place in range(count)]
-        batch = codec.decode([Delivery(place, body, JSON) for place, body in enumerate(bodies, 1)])
+        bodies = [None if position % 2 else b'{"x":[0.5,0.25]}' for position in range(count)]
+        batch = codec.decode([Delivery(position, body, JSON) for position, body in enumerate(bodies, 1)])
         values = np.where(batch.present, 0.125, np.nan)
         replies = [reply.body for reply in codec.encode(batch, _answers(values, first=1000))]
         assert [json.loads(reply)["value"] for reply in replies] == [0.125, None] * (count // 2)
@@ -77,7 +77,9 @@ def test_the_ledger_says_whom_it_covers():
     bodies = [b'{"x":[0.5,0.25]}'] * 150
     events = [
         json.loads(event)
-        for event in shard.process([Delivery(place, body, JSON) for place, body in enumerate(bodies, 1)]).commit.ledger
+        for event in shard.process(
+            [Delivery(position, body, JSON) for position, body in enumerate(bodies, 1)]
+        ).commit.ledger
     ]
     started = [event for event in events if event["kind"] == "phase-started"]
     assert [event["covers"] for event in started] == ["training", "training"]

@@ -109,11 +109,11 @@ def test_damage_before_the_tail_is_an_error_at_every_byte(tmp_path):
     whole = _written(tmp_path / "whole", [b"one", b"two"], [b"three"])
     data = whole.read_bytes()
     durable = HEADER_BYTES + sum(len(body) + _OVERHEAD for body in (b"one", b"two"))
-    for place in range(durable):
-        folder = tmp_path / f"at-{place}"
+    for offset in range(durable):
+        folder = tmp_path / f"at-{offset}"
         folder.mkdir(mode=0o700)
         changed = bytearray(data)
-        changed[place] ^= 0x10
+        changed[offset] ^= 0x10
         (folder / whole.name).write_bytes(changed)
         with pytest.raises(StorageError, match="damaged"):
             _journal(folder).open()
@@ -127,8 +127,8 @@ def test_damage_in_an_older_segment_is_an_error(tmp_path):
         append(folder, [body])
     oldest = min(folder.glob("*.journal"))
     data = oldest.read_bytes()
-    for place in range(len(data)):
-        oldest.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    for offset in range(len(data)):
+        oldest.write_bytes(data[:offset] + bytes([data[offset] ^ 1]) + data[offset + 1 :])
         with pytest.raises((StorageError, WrongKeyError)):
             reopened(folder)
     for wrong in (data[:-1], data + b"\0", data[:HEADER_BYTES]):

@@ -9,7 +9,7 @@ from connectors.journal.source import JournalSource
 from oracle.errors import SourceError, StorageError
 from tests.connectors.journal.conftest import opened
 from tests.connectors.suite import SourceSuite
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 
 def _decode(found):
@@ -62,11 +62,11 @@ async def test_what_ends_a_live_source_ends_a_wait(tmp_path):
 
     source = JournalSource(journal, _decode, live=True, check=check)
     await source.open(None)
-    waiting = asyncio.ensure_future(source.fetch(5, PATIENCE))
+    waiting = asyncio.ensure_future(source.fetch(5, TIMEOUT))
     await asyncio.sleep(0)
     failures.append("disk")
     source.notify()
-    for fetch in (asyncio.wait_for(waiting, PATIENCE / 2), source.fetch(5, 0.0)):
+    for fetch in (asyncio.wait_for(waiting, TIMEOUT / 2), source.fetch(5, 0.0)):
         with pytest.raises(StorageError, match="disk"):
             await fetch
     await source.close()

@@ -25,7 +25,7 @@ from tests.support.folders import perpetua
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import TIMEOUT, eventually
 
 _RECIPE = Path(__file__).resolve().parents[3] / "deploy" / "kafka" / "acls.md"
 _KINDS = {
@@ -96,7 +96,7 @@ class Cluster:
             headers=list(headers),
             on_delivery=lambda error, _: codes.append(error.code() if error else 0),
         )
-        producer.flush(PATIENCE)
+        producer.flush(TIMEOUT)
         return codes[0] if codes else None
 
     def read(self, user, topic, count=1, *, group=None):
@@ -109,12 +109,12 @@ class Cluster:
         consumer = Consumer({**self.client(user), **settings})
         values: list[bytes | None] = []
         try:
-            hidden = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].error
+            hidden = consumer.list_topics(topic, timeout=TIMEOUT).topics[topic].error
             if hidden:
                 return hidden.code()
             consumer.assign([TopicPartition(topic, 0, 0)])
             while len(values) < count:
-                message = consumer.poll(PATIENCE)
+                message = consumer.poll(TIMEOUT)
                 if message is None:
                     return values
                 error = message.error()

@@ -20,7 +20,7 @@ from tests.support.kafka import Answer, KafkaModelUnderTest
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import MqttModelUnderTest, eventually
 from tests.support.shards import bodies, deliveries_of, new_shard, process_in_batches
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _ROOT = Path(__file__).resolve().parents[3]
 _PROGRAM = _ROOT / "deploy" / "mqtt" / "bridge.py"
@@ -140,8 +140,8 @@ def test_every_event_is_on_kafka_once_by_key_whatever_is_killed(bridged):
     kill(daemon)
     daemon = model.serve(model.config())  # its start is an event that waits for a bridge
     ask(500, 1000)
-    assert bridged.bridge(_BEFORE_KAFKA).wait(PATIENCE) == -9
-    assert bridged.bridge(_BEFORE_ACKNOWLEDGING).wait(PATIENCE) == -9
+    assert bridged.bridge(_BEFORE_KAFKA).wait(TIMEOUT) == -9
+    assert bridged.bridge(_BEFORE_ACKNOWLEDGING).wait(TIMEOUT) == -9
     answered(600)
     second = bridged.bridge()
     bridged.wait_until_connected(4)
@@ -155,14 +155,14 @@ def test_every_event_is_on_kafka_once_by_key_whatever_is_killed(bridged):
     last = bridged.bridge()
     eventually(lambda: _kinds(bridged.compacted())["shard-stopped"], what=bridged.log.read_text)
     last.terminate()
-    assert last.wait(PATIENCE) == 0
+    assert last.wait(TIMEOUT) == 0
 
     events = bridged.compacted()
     planned = process_in_batches(new_shard(model.plan), deliveries_of(contents)).ledger
-    standing = [event for event in events if _kinds([event]).keys() & {"shard-started", "shard-stopped"}]
+    lifecycle = [event for event in events if _kinds([event]).keys() & {"shard-started", "shard-stopped"}]
     assert _kinds(planned)["phase-ended"] >= 3
-    assert sorted(event for event in events if event not in standing) == sorted(planned)
-    assert _kinds(standing) == {"shard-started": 3, "shard-stopped": 1}
+    assert sorted(event for event in events if event not in lifecycle) == sorted(planned)
+    assert _kinds(lifecycle) == {"shard-started": 3, "shard-stopped": 1}
     eventually(lambda: {one.body for one in watcher.heard} >= set(events))
     assert set(events) == {one.body for one in watcher.heard}
     assert len(bridged.records()) > len(events), "no bridge died between Kafka and its acknowledgement"
@@ -177,7 +177,7 @@ def test_topics_that_would_forget_events_are_refused(bridged, topic):
         (forgetting, f"topic {forgetting}: cleanup.policy: must be compact"),
         ("there-is-none", "topic there-is-none: it does not exist; create it, with cleanup.policy=compact"),
     ):
-        assert bridged.bridge(topic=name).wait(PATIENCE) == 2
+        assert bridged.bridge(topic=name).wait(TIMEOUT) == 2
         assert told in bridged.log.read_text().splitlines()[-1]
     assert "there-is-none" not in bridged.kafka.topics()
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests.support.broker import Broker, run_tool, shared_broker
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 SILENT = {"log_level": 0}
 
@@ -30,7 +30,7 @@ def write(broker, topic, *values):
     producer = Producer({"bootstrap.servers": broker.servers, **SILENT})
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=lambda error, _: outcomes.append(error))
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
     assert outcomes == [None] * len(values)
 
 
@@ -39,12 +39,12 @@ def read(broker, topic, count):
     consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "reader", **SILENT})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        return [message.value() for message in consumer.consume(count, timeout=PATIENCE)]
+        return [message.value() for message in consumer.consume(count, timeout=TIMEOUT)]
     finally:
         consumer.close()
 
 
-def ended(pid, seconds=PATIENCE):
+def ended(pid, seconds=TIMEOUT):
     """Say whether a process ends within so many seconds."""
     deadline = time.monotonic() + seconds
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:

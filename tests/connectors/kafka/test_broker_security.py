@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by t
 
 from tests.support.broker import Broker
 from tests.support.certificates import Authority
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 MODULES = "org.apache.kafka.common.security"
 SCRAM_MODULE = f"{MODULES}.scram.ScramLoginModule required;"
@@ -52,7 +52,7 @@ def password(mechanism, user, secret=None):
 def visible(address, **settings):
     """Return the topics that a client with these settings is shown."""
     client = AdminClient({"bootstrap.servers": address, **SILENT, **settings})
-    return {name for name in client.list_topics(timeout=PATIENCE).topics if not name.startswith("__")}
+    return {name for name in client.list_topics(timeout=TIMEOUT).topics if not name.startswith("__")}
 
 
 def fails(address, expected, **settings):
@@ -61,7 +61,7 @@ def fails(address, expected, **settings):
     client = {"bootstrap.servers": address, "error_cb": lambda error: codes.append(error.code()), **SILENT, **settings}
     producer = Producer(client)
     producer.produce("open", b"x", on_delivery=lambda error, _: codes.append(error.code() if error else 0))
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while expected not in codes and time.monotonic() < deadline:
         producer.poll(0.05)
     producer.purge()

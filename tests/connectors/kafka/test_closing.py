@@ -9,7 +9,7 @@ from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from oracle.errors import BusError
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _SOURCES = 20
 
@@ -46,7 +46,7 @@ async def left_by(broker, settings):
     await asyncio.gather(*(source.close() for source in sources), sink.close(), member, return_exceptions=True)
     await asyncio.gather(*fetching, return_exceptions=True)
     if asyncio.all_tasks() - before:
-        await asyncio.wait(asyncio.all_tasks() - before, timeout=PATIENCE)
+        await asyncio.wait(asyncio.all_tasks() - before, timeout=TIMEOUT)
     return sorted(str(task.get_coro()) for task in asyncio.all_tasks() - before)
 
 

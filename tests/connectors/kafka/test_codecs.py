@@ -27,14 +27,14 @@ from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
 from tests.support.kafka_records import batch, packed, produce, record
 from tests.support.shards import arrow_body, bodies
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import TIMEOUT, eventually
 
 
 def _ask(model, body, content_type, *, key=None, more=()):
     """Write one query, whatever its size."""
     producer = Producer({"bootstrap.servers": model.broker.servers, "message.max.bytes": 64_000_000})
     producer.produce(model.queries, body, key=key, headers=[("content-type", content_type), *more])
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
 
 
 def _table(answer):

@@ -17,17 +17,17 @@ _REPLY = st.builds(
 )
 
 
-def _batches(replies, room):
-    made = CommitBatches(_SETTINGS, 0, {"a": 1, "d": 1}, room)
+def _batches(replies, batch_bytes):
+    made = CommitBatches(_SETTINGS, 0, {"a": 1, "d": 1}, batch_bytes)
     return [batch for _, _, batch in made.batches(Commit(replies, [], 1, b""), 1000, (), ())]
 
 
-@given(replies=st.lists(_REPLY, min_size=1, max_size=60), room=st.integers(200, 2000))
-def test_no_batch_is_larger_than_its_topic_takes(replies, room):
+@given(replies=st.lists(_REPLY, min_size=1, max_size=60), batch_bytes=st.integers(200, 2000))
+def test_no_batch_is_larger_than_its_topic_takes(replies, batch_bytes):
     """All answers are in some batch; only one that is too large by itself is beyond the room there is."""
-    batches = _batches(replies, {"a": room})
+    batches = _batches(replies, {"a": batch_bytes})
     assert sum(batch.record_count() for batch in batches) == len(replies)
-    assert all(batch.size() <= room or batch.record_count() == 1 for batch in batches)
+    assert all(batch.size() <= batch_bytes or batch.record_count() == 1 for batch in batches)
 
 
 def test_a_batch_takes_in_large_and_small_answers():

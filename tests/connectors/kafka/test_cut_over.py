@@ -12,7 +12,7 @@ from tests.support.kafka import wait_until
 from tests.support.kafka_here import serve_here
 from tests.support.kafka_launcher import CRASHED
 from tests.support.shards import bodies, deliveries_of, new_shard, process_in_batches
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _BEFORE = 40
 _COPY = "green.copy"
@@ -60,7 +60,7 @@ def test_latest_is_fixed_by_the_first_commit(model, point):
     model.ask(contents[:_BEFORE])
     config = _of(model, "green", first_offset='"latest"')
     killed = model.serve(config, "green.log", trap=(point, 0))
-    assert killed.wait(PATIENCE) == CRASHED, model.log("green.log")[-5:]
+    assert killed.wait(TIMEOUT) == CRASHED, model.log("green.log")[-5:]
     fixed = point == "ended"
     assert _begun(model, "green") == (_BEFORE if fixed else None)
     model.ask(contents[_BEFORE : _BEFORE + 10])
@@ -112,13 +112,13 @@ def test_blue_stops_where_green_begins_and_each_is_killed_on_the_way(model, stop
         if at == stop:
             model.ask(contents[100:] if point == "end" else [])
         killed = model.serve(blue, "blue.log", trap=(point, at))
-        assert killed.wait(PATIENCE) == CRASHED, model.log("blue.log")[-5:]
+        assert killed.wait(TIMEOUT) == CRASHED, model.log("blue.log")[-5:]
     ended = model.serve(blue, "blue.log")
-    assert ended.wait(PATIENCE) == 0, model.log("blue.log")[-5:]
+    assert ended.wait(TIMEOUT) == 0, model.log("blue.log")[-5:]
     assert model.count() == stop
     for at, point in ((stop + 60, "end"), (stop + 90, "after")):
         killed = model.serve(green, "green.log", trap=(point, at))
-        assert killed.wait(PATIENCE) == CRASHED, model.log("green.log")[-5:]
+        assert killed.wait(TIMEOUT) == CRASHED, model.log("green.log")[-5:]
     assert perpetua("serve", blue).returncode == 0  # by accident: there is nothing left for it
     serve_here(green, lambda _log: model.count() >= len(contents))
     expected = [*_answers(model, "blue", contents[:stop]), *_answers(model, "green", contents[stop:])]

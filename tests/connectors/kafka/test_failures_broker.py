@@ -15,7 +15,7 @@ from tests.support.kafka import KafkaModelUnderTest, wait_until
 from tests.support.kafka_here import serve_here
 from tests.support.processes import stopped
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _SMALL = {"service": "drain_seconds = 60\nbatch_rows = 1"}
 _LOAD = 600
@@ -46,7 +46,7 @@ def finish(model, daemon, contents):
     assert model.values() == model.expected(contents)
     assert daemon.poll() is None
     daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(PATIENCE) == 0
+    assert daemon.wait(TIMEOUT) == 0
     assert "daemon.stopped" in model.events()
 
 
@@ -84,13 +84,13 @@ def test_a_broker_that_is_silent_while_answers_are_executed_again(mortal, reques
     shutil.rmtree(model.folder / "state")
     shutil.move(model.folder / "aside", model.folder / "state")
     model.ask(bodies(50, seed=2))
-    real, opened, patience = KafkaSource.open, 0, recovery._FETCH_SECONDS
+    real, opened, seconds = KafkaSource.open, 0, recovery._FETCH_SECONDS
 
     async def open_and_fall_silent(source, position):
         nonlocal opened
         await real(source, position)
         opened += 1
-        monkeypatch.setattr(recovery, "_FETCH_SECONDS", 1.0 if opened == 1 else patience)
+        monkeypatch.setattr(recovery, "_FETCH_SECONDS", 1.0 if opened == 1 else seconds)
         if opened == 1:
             mortal.pause()
 

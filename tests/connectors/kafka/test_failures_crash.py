@@ -11,7 +11,7 @@ from tests.support.kafka import wait_until
 from tests.support.kafka_here import serve_here
 from tests.support.kafka_launcher import CRASHED, POINTS
 from tests.support.shards import bodies, mixed_bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _BATCHES = {"service": "drain_seconds = 60\nbatch_rows = 16"}
 _EACH = 200
@@ -25,7 +25,7 @@ def test_crashes_at_every_point_of_a_commit(model):
     for number, point in enumerate(POINTS):
         model.ask(contents[_EACH * number : _EACH * (number + 1)])
         daemon = model.serve(config, trap=(point, _EACH * number + _EACH // 2))
-        assert daemon.wait(PATIENCE) == CRASHED, model.log()[-3:]
+        assert daemon.wait(TIMEOUT) == CRASHED, model.log()[-3:]
         assert model.count() < _EACH * (number + 1)
     serve_here(config, lambda _log: model.count() >= len(contents))
     assert model.values() == model.expected(contents)
@@ -65,7 +65,7 @@ def test_sigterm_saves_the_state_and_a_lone_query_is_answered_at_once(model):
         looks.append(time.monotonic() - answered)
     assert min(delays) < 2 + 20 * max(looks)  # as long as it takes here to ask the broker for a few things
     daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(PATIENCE) == 0
+    assert daemon.wait(TIMEOUT) == 0
     assert "daemon.stopped" in model.events()
     header = peek_folder(model.folder / "state")
     assert header is not None

@@ -8,7 +8,7 @@ import pytest
 from tests.support.kafka import wait_until
 from tests.support.processes import stopped
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _SMALL = {
     "kafka": "request_seconds = 300",  # what it is stopped for is the other's business, and not a broker's that is away
@@ -42,7 +42,7 @@ def test_a_process_that_slept_through_its_session_answers_nothing_twice(model, s
     model.wait_for_answers(700)
     assert model.values() == model.expected(contents)
     first.terminate()
-    assert first.wait(PATIENCE) == 0
+    assert first.wait(TIMEOUT) == 0
 
 
 def test_a_transaction_that_ran_out_of_time_is_done_again(model):

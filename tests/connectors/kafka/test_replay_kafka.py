@@ -19,7 +19,7 @@ from tests.support.broker import Broker
 from tests.support.folders import command, environment
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _COUNT = 700
 
@@ -34,7 +34,7 @@ def served(broker: Broker, tmp_path_factory: pytest.TempPathFactory):
     try:
         model.wait_for_answers(_COUNT)
         daemon.terminate()
-        assert daemon.wait(PATIENCE) == 0
+        assert daemon.wait(TIMEOUT) == 0
     finally:
         model.end()
     return model, config
@@ -48,7 +48,7 @@ def replay(*arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         env=environment(),
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
 
 

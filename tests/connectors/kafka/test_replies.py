@@ -15,7 +15,7 @@ from oracle.errors import RefusedError
 from tests.support.kafka_here import serve_here
 from tests.support.kafka_records import batch, produce, record, sealed
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import TIMEOUT, eventually
 
 _ID = b"a correlation id \0\xff"
 
@@ -197,9 +197,9 @@ def _mutants(count):
     begin = len(batch([]))
     for _ in range(count):
         data = bytearray(valid)
-        for place in random.integers(begin, len(data), random.integers(1, 4)):
-            values = [data[place] ^ 1 << int(random.integers(8)), random.integers(256), 0x80, 0xFF, data[place] ^ 0x80]
-            data[place] = values[random.integers(len(values))]
+        for start in random.integers(begin, len(data), random.integers(1, 4)):
+            values = [data[start] ^ 1 << int(random.integers(8)), random.integers(256), 0x80, 0xFF, data[start] ^ 0x80]
+            data[start] = values[random.integers(len(values))]
         yield sealed(data)
 
 
@@ -225,7 +225,7 @@ def test_whatever_a_broker_takes_is_read(model):
 def _write(model, topic, key, value):
     producer = Producer({"bootstrap.servers": model.broker.servers})
     producer.produce(topic, value, key=key)
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
 
 
 def _compacted(model, topic):

@@ -24,7 +24,7 @@ from tests.support.folders import command, environment
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.kafka_here import serve_here
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE, eventually
+from tests.support.waiting import TIMEOUT, eventually
 
 # A connection that is refused while it shakes hands is closed by the collector: the client forgets it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -199,7 +199,7 @@ def _output(config, *arguments, **variables):
         [sys.executable, "-X", "dev", *line[1:]],
         capture_output=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         env={**environment(), "PERPETUA_DEBUG": "1", "PYTHONASYNCIODEBUG": "1", **variables},
     )
     return done.returncode, (done.stdout + done.stderr).decode()
@@ -239,7 +239,7 @@ def test_password_that_is_changed_under_a_running_daemon_ends_it(cluster, model)
     model.wait_for_answers(_SERVED)
     _set_password(cluster.broker, _WRONG)
     cluster.broker.restart()
-    assert process.wait(PATIENCE) == 2
+    assert process.wait(TIMEOUT) == 2
     assert any("SaslAuthenticationFailed" in line.get("error", "") for line in model.log())
     assert _SECRET not in (model.folder / "serve.log").read_text()
     _set_password(cluster.broker, _SECRET)
@@ -253,7 +253,7 @@ def _set_password(broker, password):
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     change = UserScramCredentialUpsertion("oracle", info, password.encode())
     for future in broker.admin.alter_user_scram_credentials([change]).values():
-        future.result(PATIENCE)
+        future.result(TIMEOUT)
 
 
 def _lets_in(cluster, password):

@@ -73,7 +73,7 @@ def test_two_skips_and_a_lost_snapshot(model):
     daemon.terminate()
     assert daemon.wait(60) == 0
     replies = [json.loads(value) for value in model.values()]
-    assert [place for place, reply in enumerate(replies, 1) if reply.get("error") == "skipped"] == [6, 12]
+    assert [index for index, reply in enumerate(replies, 1) if reply.get("error") == "skipped"] == [6, 12]
     assert replies[-1]["round"] == len(contents) - 2 + 2
 
 

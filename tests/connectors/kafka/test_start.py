@@ -17,7 +17,7 @@ from connectors.kafka.traffic import committed_values, first_and_last, send, sen
 from oracle.errors import BusError
 from tests.support.folders import command, environment, long_plan, make_state
 from tests.support.kafka import wait_until
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _CONFIG = """
 [state]
@@ -107,7 +107,7 @@ def test_a_daemon_that_waits_for_brokers_stops_when_told(request, configure, tmp
         wait_until(lambda: event in log.read_text())
         wait_until(lambda: _handled(process.pid))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
     finally:
         process.kill()
         process.wait()
@@ -132,7 +132,7 @@ def test_the_clients_own_talk_is_on_no_terminal(configure, tmp_path, absent, wor
         text=True,
         check=False,
         env=environment(),
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert done.returncode != 0
     said = done.stdout + done.stderr

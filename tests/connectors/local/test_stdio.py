@@ -13,7 +13,7 @@ from connectors.local.stdio import StdinSource, StdoutSink
 from oracle.errors import InputError, SourceError, StorageError
 from tests.connectors.suite import FileSinkSuite, SourceSuite, json_commits, read
 from tests.faults import Faults
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 ROOT = Path(__file__).parents[3]
 CONTENT = b'{"x":[1]}\nnull\n\n{"x":[2]}\n' + b'{"x":[3]}\n' * 5 + b'{"x":[4]}'
@@ -95,7 +95,7 @@ def test_waiting_on_an_idle_pipe_does_not_hold_up_the_end():
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ended\n"
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
 
 
 class TestStdoutSinkFiles(FileSinkSuite):

@@ -17,7 +17,7 @@ from tests.connectors.mqtt.conftest import unique_name
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, eventually
 from tests.support.mqtt_link import SETTINGS
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 
 class _Recorder(Receiver):
@@ -237,7 +237,7 @@ async def test_session_taken_over_is_told_as_such(settings):
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     connection = Connection(replace(settings, port=server.sockets[0].getsockname()[1]), _Recorder())
     await connection.enter()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         error = await connection.lost
     assert isinstance(error, FencedError)
     assert "client_id" in str(error)
@@ -263,7 +263,7 @@ async def test_broker_that_never_answers(settings):
         with pytest.raises(BusError, match="no answer in time"):
             await connection.enter()
         peer, _ = server.accept()
-        peer.settimeout(PATIENCE)
+        peer.settimeout(TIMEOUT)
         assert peer.recv(10_000)  # our CONNECT
         assert peer.recv(1) == b""
         peer.close()
@@ -280,7 +280,7 @@ async def test_broken_connection_is_told(tmp_path, settings):
     with Mosquitto(tmp_path / "broker") as broker:
         async with _connected(replace(settings, port=broker.port)) as (connection, _):
             broker.stop(kill=True)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 error = await connection.lost
             assert isinstance(error, BusError)
             assert not isinstance(error, FencedError)

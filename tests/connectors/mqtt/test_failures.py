@@ -12,7 +12,7 @@ from tests.support.folders import perpetua
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import MqttModelUnderTest, eventually
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 
 def test_clean_restart_publishes_nothing_again(model):
@@ -49,7 +49,7 @@ def test_journal_stays_within_its_bound(model):
     contents = [body + b" " * 50_000 for body in bodies(120)]
     largest = 0
     ask(model, asker, contents, 0)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while len(asker.heard) < len(contents):
         largest = max(largest, _bytes(model.folder / "state" / "journal" / "queries"))
         assert time.monotonic() < deadline, model.log()[-3:]
@@ -86,7 +86,7 @@ def test_journal_or_outbox_that_is_gone_is_told(model, gone, code, said):
     assert checked.returncode == 1
     assert b"WRONG  journal and outbox are intact" in checked.stdout
     assert said.encode() in checked.stdout
-    assert model.serve(model.config()).wait(PATIENCE) == code
+    assert model.serve(model.config()).wait(TIMEOUT) == code
     assert said in str(model.log())
     assert len(asker.heard) == 1
 
@@ -129,7 +129,7 @@ def test_check_finds_a_broker_that_is_away(model, tmp_path):
 
 def test_second_daemon_on_one_state_is_refused(served):
     """The state's lock keeps a second daemon off, which does not disturb the first one's session."""
-    assert served.serve(served.config(), "second.log").wait(PATIENCE) == 3
+    assert served.serve(served.config(), "second.log").wait(TIMEOUT) == 3
     assert served.events().count("bus.connected") == 1
     assert "bus.unavailable" not in served.events()
 
@@ -171,7 +171,7 @@ def test_own_topic_that_the_broker_refuses_stops_the_daemon(guarded):
     guarded.wait_for_event("bus.connected")
     asker = guarded.asker()
     asker.ask(guarded.queries, bodies(1)[0])
-    assert process.wait(PATIENCE) == 2
+    assert process.wait(TIMEOUT) == 2
     assert "topic m/closed: the broker refuses our messages: not authorized (0x87)" in str(guarded.log())
     rules = guarded.folder / "rules"
     rules.write_text(rules.read_text() + "topic readwrite m/closed\n")

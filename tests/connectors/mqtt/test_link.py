@@ -26,7 +26,7 @@ from oracle.errors import RefusedError, StorageError
 from tests.storms.mqtt.daemons import MUTANTS
 from tests.support.mqtt_link import WHILE, LinkBench, an_answer, hold, link_bench, seen
 from tests.support.mqtt_script import ScriptedBroker
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 
 async def _acknowledges_after_the_journal(folder: Path, seconds: float) -> None:
@@ -116,7 +116,7 @@ async def test_every_broken_daemon_fails_its_step(tmp_path, monkeypatch, mutant)
         monkeypatch.setattr(owner, name, getattr(owner, name))  # so that it is set back afterwards
     MUTANTS[mutant]()
     with pytest.raises(AssertionError, match=r"^(?!not within)"):
-        await _STEPS[mutant](tmp_path, PATIENCE)
+        await _STEPS[mutant](tmp_path, TIMEOUT)
 
 
 async def test_a_moment_after_the_last_answer_a_crash_repeats_nothing(tmp_path, monkeypatch):
@@ -283,7 +283,7 @@ async def test_what_is_remembered_is_whole(tmp_path, monkeypatch):
     gate, restore = threading.Event(), Redeliveries.restore
 
     def restore_late(redeliveries: Redeliveries, journal: Journal) -> None:
-        assert gate.wait(PATIENCE)
+        assert gate.wait(TIMEOUT)
         restore(redeliveries, journal)
 
     monkeypatch.setattr(Redeliveries, "restore", restore_late)

@@ -66,9 +66,9 @@ def test_packets_are_read_as_by_paho(properties, body, flags):
 def test_any_bytes_are_read_or_refused(properties, data):
     """Cut or changed anywhere, a packet is read as paho reads it, or refused; nothing else ever happens."""
     whole = bytearray(_packet(properties)["packet"])
-    place = data.draw(st.integers(0, len(whole) - 1))
-    whole[place] = data.draw(st.integers(0, 255))
-    packet: dict[str, Any] = {"command": 0x32, "packet": bytes(whole[: data.draw(st.integers(place, len(whole)))])}
+    offset = data.draw(st.integers(0, len(whole) - 1))
+    whole[offset] = data.draw(st.integers(0, 255))
+    packet: dict[str, Any] = {"command": 0x32, "packet": bytes(whole[: data.draw(st.integers(offset, len(whole)))])}
     message = publish_of(packet)
     assert packet_id(packet) >= 0
     if message is not None:

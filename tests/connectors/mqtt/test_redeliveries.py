@@ -149,7 +149,7 @@ def test_nothing_is_lost_or_doubled_through_any_losses(window, count, cuts):
     for arriving, acknowledged in [*cuts, (2 * count, 2 * count)]:
         redeliveries.connected()
         wire = broker.resend()
-        for place in range(arriving):
+        for position in range(arriving):
             wire += broker.send(waiting)
             if not wire:
                 break
@@ -157,6 +157,6 @@ def test_nothing_is_lost_or_doubled_through_any_losses(window, count, cuts):
             if not redeliveries.holds(message):
                 redeliveries.add(stored(message, SETTINGS))
                 journalled.append(number)
-            if place < acknowledged:
+            if position < acknowledged:
                 del broker.under_way[message.mid]
     assert journalled == list(range(count))

@@ -23,7 +23,7 @@ from tests.support.mqtt import Asker, MqttModelUnderTest, eventually
 from tests.support.mqtt_link import SETTINGS
 from tests.support.mqtt_script import ScriptedBroker
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import TIMEOUT, until
 
 _SECRET = "opensesame-7Qx"  # noqa: S105 -- a password of the test's own
 _KEY_SECRET = "keypass-4Zw"  # noqa: S105 -- as above
@@ -185,7 +185,7 @@ password_file = "{tmp_path}/password"
             asker.ask(model.queries, bodies(1)[0])
             eventually(lambda: asker.heard, what=model.log)
             checked = subprocess.run(
-                command("check", config), capture_output=True, check=False, env=environment(), timeout=PATIENCE
+                command("check", config), capture_output=True, check=False, env=environment(), timeout=TIMEOUT
             )
             printed = (tmp_path / "serve.log").read_bytes() + checked.stdout + checked.stderr
     assert b"ok     broker accepts us" in checked.stdout

@@ -14,7 +14,7 @@ only counted, so a phase of 1e10 rounds takes seconds.
 Two liberties, both against the predictor: a query further inside than the tails is given the least depth that one can
 have there; and it never enters the next phase's points, which is checked (`TailsTooNarrowError`).
 
-One limit: records are dealt to sides by declared bounds, as in plans without `scale`, whatever the plan says. Here the
+One limit: records go to sides by declared bounds, as in plans without `scale`, whatever the plan says. Here the
 bounds are right, but this is not the rule of learned edges; only the real predictor (`real`) plays that.
 """
 
@@ -209,9 +209,9 @@ class Compressed:
         for side, armed in enumerate(self._armed):
             near = np.flatnonzero((keys[side] < armed.last) & (decider == self._sides))
             depths = armed.depth(keys[side, near])
-            draws = self._generator.random(len(near))
-            decider[near[draws >= armed.laws.high[depths]]] = side
-            medium[near[draws >= armed.laws.high[depths] + armed.laws.low[depths]]] = True
+            noise = self._generator.random(len(near))
+            decider[near[noise >= armed.laws.high[depths]]] = side
+            medium[near[noise >= armed.laws.high[depths] + armed.laws.low[depths]]] = True
             deep = (keys[side] >= armed.last) & (decider == self._sides)
             high, low = float(armed.laws.high[armed.fill]), float(armed.laws.low[armed.fill])
             failures = int(self._generator.binomial(np.count_nonzero(deep), 1.0 - high))
@@ -241,11 +241,11 @@ class Compressed:
             return stretch.rounds, []
         outer = len(stretch.decider)
         events = outer + int(stretch.grouped.sum())
-        places = self._generator.choice(stretch.rounds, events, replace=False)
+        positions = self._generator.choice(stretch.rounds, events, replace=False)
         bounds = outer + np.concatenate([[0], np.cumsum(stretch.grouped)])
         halts = {}
         for side in possible:
-            own = np.concatenate([places[:outer][mine[side]], places[bounds[side] : bounds[side + 1]]])
+            own = np.concatenate([positions[:outer][mine[side]], positions[bounds[side] : bounds[side + 1]]])
             halt = first_halt(
                 self._generator,
                 epsilon,
@@ -260,7 +260,7 @@ class Compressed:
         if not halts:
             return stretch.rounds, []
         reached = min(halts.values())
-        stands = places < reached
+        stands = positions < reached
         stretch.grouped = np.array(
             [np.count_nonzero(stands[bounds[side] : bounds[side + 1]]) for side in range(self._sides)], dtype=np.int64
         )

@@ -36,7 +36,7 @@ def first_halt(  # noqa: PLR0913, PLR0917 -- the state of one Stopper and a stre
     epsilon: float,
     level: int,
     mediums: int,
-    places: NDArray[np.int64],
+    positions: NDArray[np.int64],
     rounds: int,
     fresh: bool,  # noqa: FBT001
 ) -> int | None:
@@ -50,12 +50,12 @@ def first_halt(  # noqa: PLR0913, PLR0917 -- the state of one Stopper and a stre
         epsilon: eps_S.
         level: k + rho of this life.
         mediums: How many it has collected before.
-        places: Sorted rounds with a medium, distinct.
+        positions: Sorted rounds with a medium, distinct.
         rounds: Length of the stretch.
         fresh: Whether the side was armed before the first of these rounds, which then is not asked about.
     """
-    starts = np.concatenate([[1 if fresh else 0], places + 1])
-    ends = np.concatenate([places + 1, [rounds]])
+    starts = np.concatenate([[1 if fresh else 0], positions + 1])
+    ends = np.concatenate([positions + 1, [rounds]])
     lengths = np.maximum(ends - starts, 0)
     hazards = log_survival(epsilon, level - mediums - np.arange(len(starts), dtype=np.int64))
     summed = np.cumsum(lengths * hazards)

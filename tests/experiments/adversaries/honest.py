@@ -143,8 +143,10 @@ class Duplicates(Law):
     def outer(self, generator: np.random.Generator, count: int, cuts: Floats) -> Floats:
         """Draw in the widest lower tail or the widest upper one."""
         lower, upper = float(cuts[::2].max()), float(cuts[1::2].max())
-        place = generator.random(count) * (lower + upper)
-        return np.repeat(np.where(place < lower, place, 1.0 - (place - lower))[None, :], self.dimension, axis=0)
+        position = generator.random(count) * (lower + upper)
+        return np.repeat(
+            np.where(position < lower, position, 1.0 - (position - lower))[None, :], self.dimension, axis=0
+        )
 
     def outside(self) -> Floats:
         """Return points on the diagonal outside the box."""
@@ -201,7 +203,7 @@ class Correlated(Law):
             points[feature, later] = drawn
             free = (drawn >= cuts[2 * feature]) & (drawn <= 1.0 - cuts[2 * feature + 1])
             alive = np.concatenate([alive[features[alive] <= feature], later[free]])
-        alive.sort()  # in the order they were tried: which features are given shall not depend on the place
+        alive.sort()  # in the order they were tried: which features are given shall not depend on the position
         for feature in range(self.dimension):
             earlier = alive[features[alive] < feature]
             points[feature, earlier] = self._feature(generator, common[earlier])

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from scipy import stats
 
 from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import plan_or_wanted
+from oracle.planning.boxes.tight import plan_boxes
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan
 from tests.experiments.adversaries import attacks
@@ -134,21 +134,21 @@ def _noisy_plan(dimension: int, epsilon: float, flipped: float, negatives: float
     are lost.
     """
     sides = 2 * dimension
-    trim, plan = 0, plan_or_wanted(_model(dimension, epsilon, None, 0, 1))
+    trim, plan = 0, plan_boxes(_model(dimension, epsilon, None, 0, 1))
     for _ in range(8):
         examples = int(plan.examples / (1.0 - flipped)) + 1
         wanted = int(stats.binom.isf(1e-3 / sides, examples, negatives * flipped / sides))
         if wanted <= trim and plan.declared >= examples:
             return plan
         trim = max(trim, wanted + 1)
-        least = plan_or_wanted(_model(dimension, epsilon, None, trim, 1)).examples
-        plan = plan_or_wanted(_model(dimension, epsilon, None, trim, int(least / (1.0 - flipped)) + 1))
+        least = plan_boxes(_model(dimension, epsilon, None, trim, 1)).examples
+        plan = plan_boxes(_model(dimension, epsilon, None, trim, int(least / (1.0 - flipped)) + 1))
     return plan
 
 
 @cache
 def _plan(dimension: int, epsilon: float, share: float | None) -> BoxPlan:
-    return plan_or_wanted(_model(dimension, epsilon, share, 0, 1))
+    return plan_boxes(_model(dimension, epsilon, share, 0, 1))
 
 
 def planned(scenario: Scenario, dimension: int, epsilon: float) -> BoxPlan:

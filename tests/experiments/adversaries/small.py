@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from oracle.planning.boxes.model import BoxModel
-from oracle.planning.boxes.tight import plan_or_wanted
+from oracle.planning.boxes.tight import plan_boxes
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, InstancePlan
 
@@ -27,7 +27,7 @@ def small_plan(dimension: int, trim: int = 0, share: float | None = None, width:
     """
     low, high = 0.5 - width / 2.0, 0.5 + width / 2.0
     bounds = [(0.0, 1.0)] * (dimension - 1) + [(low, high)]
-    return plan_or_wanted(
+    return plan_boxes(
         BoxModel(
             name="small",
             predictor="rectangles",

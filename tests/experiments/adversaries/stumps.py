@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.planning.model import Feature
-from oracle.planning.planner import wish_for
+from oracle.planning.planner import plan_sufficient
 from oracle.planning.stumps.model import StumpsModel, StumpsPlan
 from oracle.predictors.sides import Geometry
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
@@ -150,7 +150,7 @@ def small_stumps_plan() -> StumpsPlan:
 def stumps_plan(dimension: int, epsilon: float, alpha: float = 0.1, first_share: float | None = None) -> StumpsPlan:
     """Return a plan with gamma = 0.5 and as many examples as it wants."""
     features = tuple(Feature(name=f"f{index}") for index in range(dimension))
-    plan = wish_for(
+    plan = plan_sufficient(
         StumpsModel(
             name="stump",
             predictor="stumps",

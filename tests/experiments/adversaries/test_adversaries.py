@@ -74,7 +74,7 @@ def _declared(plan: BoxPlan, coin: float) -> BoxPlan:
 
 
 def test_learned_edges_feed_a_copy():
-    """A copy with bounds three times too wide holds what it needs, with no coin; dealt by its bounds it starves."""
+    """A copy with bounds three times too wide holds what it needs, with no coin; assigned by its bounds it starves."""
     law = Duplicates(2)
     plan = small_plan(2, share=law.share, width=3.0)
     assert broken_bounds(plan, Real(plan, law, attacks.FloodAll(), 24, batch=8192).run(4)) == []

@@ -117,12 +117,12 @@ def test_the_comparison_notices(predictor, wrong):
 def test_plateaus_have_the_law_of_rounds():
     """Where the Stopper halts has the law of asking it in every round."""
     generator = np.random.default_rng(3)
-    places, rounds, level, epsilon = np.array([3, 4, 9, 15, 16, 30]), 40, 5, 0.7
-    counts = np.searchsorted(places, np.arange(rounds))  # mediums before each round
+    positions, rounds, level, epsilon = np.array([3, 4, 9, 15, 16, 30]), 40, 5, 0.7
+    counts = np.searchsorted(positions, np.arange(rounds))  # mediums before each round
     hazard = -np.expm1(-log_survival(epsilon, level - counts))
     hazard[0] = 0.0  # fresh
     law = np.append(hazard, 1.0) * np.concatenate([[1.0], np.cumprod(1.0 - hazard)])
-    halts = [first_halt(generator, epsilon, level, 0, places, rounds, True) for _ in range(20_000)]  # noqa: FBT003
+    halts = [first_halt(generator, epsilon, level, 0, positions, rounds, True) for _ in range(20_000)]  # noqa: FBT003
     seen = np.bincount([rounds if halt is None else halt for halt in halts], minlength=rounds + 1)
     wanted = law * len(halts)
     assert seen[wanted == 0.0].sum() == 0
@@ -137,10 +137,10 @@ def test_plateaus_have_the_law_of_rounds():
 def test_levels_have_the_stoppers_law():
     """A level is the threshold and rho, which is discrete Laplace."""
     generator = np.random.default_rng(4)
-    draws = np.array([draw_level(generator, 0.5, 100) for _ in range(20_000)]) - 100
+    samples = np.array([draw_level(generator, 0.5, 100) for _ in range(20_000)]) - 100
     expected = np.exp(-1.0) / (1.0 + np.exp(-0.5))
-    assert np.mean(draws >= 2) == pytest.approx(expected, abs=0.015)
-    assert np.mean(draws <= -2) == pytest.approx(expected, abs=0.015)
+    assert np.mean(samples >= 2) == pytest.approx(expected, abs=0.015)
+    assert np.mean(samples <= -2) == pytest.approx(expected, abs=0.015)
 
 
 def test_face_weights_are_the_rules():

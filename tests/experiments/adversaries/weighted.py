@@ -77,8 +77,8 @@ class Armed:
         """Return the outermost key whose depth is at least `depth` (the innermost key if there is none)."""
         if not len(self.keys):
             return 0.0
-        place = int(self._depths[1:].searchsorted(depth))
-        return float(self.keys[min(place, len(self.keys) - 1)])
+        position = int(self._depths[1:].searchsorted(depth))
+        return float(self.keys[min(position, len(self.keys) - 1)])
 
 
 @dataclass

@@ -55,12 +55,14 @@ def _panel(axes: "Axes", outcomes: Sequence[Outcome]) -> None:
     axes.set_yscale("log")
     for profile, (label, color, marker, dashes) in _LOOKS.items():
         mine = [outcome for outcome in outcomes if outcome.profile == profile]
-        places = sorted({outcome.rounds for outcome in mine})
-        means = [np.mean([outcome.error for outcome in mine if outcome.rounds == place]) for place in places]
-        axes.plot(places, means, color=color, marker=marker, linestyle=dashes, linewidth=1.8, markersize=5, label=label)
+        lengths = sorted({outcome.rounds for outcome in mine})
+        means = [np.mean([outcome.error for outcome in mine if outcome.rounds == length]) for length in lengths]
+        axes.plot(
+            lengths, means, color=color, marker=marker, linestyle=dashes, linewidth=1.8, markersize=5, label=label
+        )
         if profile == "paper":
-            bounds = [next(each.bound for each in mine if each.rounds == place) for place in places]
-            axes.plot(places, bounds, color=GREY, linewidth=1.4, linestyle=":", label="Theorem 2.1's bound")
+            bounds = [next(each.bound for each in mine if each.rounds == length) for length in lengths]
+            axes.plot(lengths, bounds, color=GREY, linewidth=1.4, linestyle=":", label="Theorem 2.1's bound")
         else:
-            line = [means[-1] * (places[-1] / place) ** 0.5 for place in places]
-            axes.plot(places, line, color=GREY, linewidth=0.8, label="slope -1/2")
+            line = [means[-1] * (lengths[-1] / length) ** 0.5 for length in lengths]
+            axes.plot(lengths, line, color=GREY, linewidth=0.8, label="slope -1/2")

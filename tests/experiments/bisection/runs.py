@@ -83,5 +83,5 @@ def learn(
 def slope(outcomes: Sequence[Outcome], least: int) -> float:
     """Return the slope of ln(error) over ln(T), by least squares over the runs with T of at least `least`."""
     used = [outcome for outcome in outcomes if outcome.rounds >= least]
-    places = np.log([outcome.rounds for outcome in used])
-    return float(np.polyfit(places, np.log([outcome.error for outcome in used]), 1)[0])
+    lengths = np.log([outcome.rounds for outcome in used])
+    return float(np.polyfit(lengths, np.log([outcome.error for outcome in used]), 1)[0])

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from oracle.planning.bisection.model import BisectionModel
-from oracle.planning.bisection.tight import wish_for_bisection
+from oracle.planning.bisection.tight import plan_bisection
 from oracle.planning.model import Feature
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from tests.experiments.bisection.runs import Profile
@@ -37,7 +37,7 @@ def queries_a_second(profile: Profile, directions: int, batches: int = _BATCHES)
         rounds=_BATCH * (batches + 1),
         features=tuple(Feature(name=f"x{number}") for number in range(directions)),
     )
-    plan = msgspec.structs.replace(wish_for_bisection(model, lambda _step: None), scale=0.1)
+    plan = msgspec.structs.replace(plan_bisection(model, lambda _step: None), scale=0.1)
     trainer = BisectionTrainer(plan, bytes(32))
     trainer.add(generator.random((plan.declared, directions)), np.ones(plan.declared, dtype=np.bool_))
     predictor = trainer.finish()

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 
 from oracle.demo.model import FIRST_SHARE, model
-from oracle.planning.boxes.tight import plan_or_wanted
+from oracle.planning.boxes.tight import plan_boxes
 from oracle.predictors.rectangles import RectanglesTrainer
 from tests.experiments.comparison.setting import Setting
 from tests.experiments.comparison.task import Bools, Task
@@ -24,7 +24,7 @@ def short_phases(task: Task, epsilon: float) -> Setting:
 
 
 def _planned(task: Task, epsilon: float, first_share: float | None) -> Setting:
-    plan = plan_or_wanted(model(len(task.rows), epsilon=epsilon, first_share=first_share))
+    plan = plan_boxes(model(len(task.rows), epsilon=epsilon, first_share=first_share))
 
     def answer(seed: int) -> Bools:
         trainer = RectanglesTrainer(plan, hashlib.sha256(f"comparison {seed}".encode()).digest())

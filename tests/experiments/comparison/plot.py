@@ -95,12 +95,14 @@ def _line(axes: "Axes", outcomes: Sequence[Outcome]) -> tuple[float, str] | None
     if not served:
         return None
     look = _LINES[served[0].method]
-    places = [look.shift * (one.epsilon or 0.0) for one in served]
+    positions = [look.shift * (one.epsilon or 0.0) for one in served]
     means = [_height(one.mean) for one in served]
     lowest = [_height(min(one.errors)) for one in served]
     highest = [_height(max(one.errors)) for one in served]
-    axes.vlines(places, lowest, highest, color=look.color, linewidth=1.2, alpha=0.6)
-    axes.plot(places, means, color=look.color, marker=look.marker, linestyle=look.dashes, linewidth=2.0, markersize=6.0)
+    axes.vlines(positions, lowest, highest, color=look.color, linewidth=1.2, alpha=0.6)
+    axes.plot(
+        positions, means, color=look.color, marker=look.marker, linestyle=look.dashes, linewidth=2.0, markersize=6.0
+    )
     return means[-1], served[0].method
 
 
@@ -123,16 +125,16 @@ def _labels(axes: "Axes", ends: Sequence[tuple[float, str]]) -> None:
 
 
 def _levels(axes: "Axes", outcomes: Sequence[Outcome]) -> None:
-    places = {
+    positions = {
         "majority": ("always the more frequent label", EPSILONS[-1], 0),
         "box": ("tightest box, not private", 1.0, 13),
     }
-    for key, (text, place, up) in places.items():
+    for key, (text, position, up) in positions.items():
         for one in outcomes:
             if one.method == key:
                 level = _height(one.mean)
                 axes.axhline(level, color=GREY, linestyle=(0, (1, 1.5)), linewidth=1.6, zorder=0)
-                axes.annotate(text, xy=(place, level), xytext=(13, up), va="center", color=GREY, **_LABEL)
+                axes.annotate(text, xy=(position, level), xytext=(13, up), va="center", color=GREY, **_LABEL)
 
 
 def _refusals(axes: "Axes", refused: Sequence[Outcome]) -> None:

@@ -72,7 +72,7 @@ def test_boxes_keep_what_they_promise():
 
 
 def test_table_is_well_formed():
-    """Every method has one row of as many cells as there are heads; a refusal is a cell that says the wish."""
+    """Every method has one row of as many cells as there are heads; a refusal is a cell with the size it asks for."""
     lines = markdown(outcomes()).splitlines()
     assert len(lines) == 2 + len(METHODS)
     assert len({line.count("|") for line in lines}) == 1

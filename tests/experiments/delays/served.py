@@ -19,7 +19,7 @@ from oracle.planning.plan import Plan
 from oracle.predictors.kinds import new_trainer
 from tests.experiments.delays.data import FEATURES, Delays
 from tests.support.folders import command, environment, write_config
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["model_text", "predicted", "serve_killed", "write_rows"]
 
@@ -76,7 +76,7 @@ def serve_killed(folder: Path, model: str, kill_at: int) -> NDArray[np.bool_]:
     )
     with (folder / "serve.log").open("ab") as log:
         daemon = subprocess.Popen(command("serve", config), stderr=log, stdin=subprocess.DEVNULL, env=environment())
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while _lines(answers) < kill_at and daemon.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         daemon.send_signal(signal.SIGKILL)

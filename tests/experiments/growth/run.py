@@ -17,7 +17,7 @@ from oracle.predictors.rectangles import RectanglesPERP
 from oracle.runtime.shard import Shard
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot, encode
-from oracle.state.place import Place
+from oracle.state.shard_id import ShardId
 from tests.benchmarks.states import query_body, snapshot_of
 
 __all__ = ["Figures", "blank_snapshot_bytes", "grow"]
@@ -69,7 +69,7 @@ def blank_snapshot_bytes(plan: BoxPlan, phase: int) -> int:
         rearms=0,
         tag=bytes(16),
         arrays=predictor.export(),
-    ).bound(Place(0, 1))
+    ).bound(ShardId(0, 1))
     return len(encode(snapshot, _KEY))
 
 
@@ -84,7 +84,7 @@ def grow(
         marks: Numbers of rounds, rising.
         progress: Called with the rounds answered.
     """
-    draws = np.random.default_rng(3)
+    generator = np.random.default_rng(3)
     started = time.perf_counter()
     found: list[Figures] = []
     with FolderStore.open(folder, _KEY) as store:
@@ -93,7 +93,7 @@ def grow(
         shard = _start(plan, store)
         for mark in marks:
             while (left := mark - shard.position) > 0:
-                rows = draws.random((min(left, _BATCH), len(plan.features)))
+                rows = generator.random((min(left, _BATCH), len(plan.features)))
                 position = shard.position + len(rows)
                 shard.process([Delivery(position, query_body(rows), ARROW_STREAM)])
                 shard.settle()

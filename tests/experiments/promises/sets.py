@@ -59,7 +59,7 @@ class Rows:
 
 
 def split(table: pd.DataFrame, name: str) -> Rows:
-    """Deal the rows by a hash of their number: four of five are trained on, in the order of the hashes."""
+    """Split the rows by a hash of their number: four of five are trained on, in the order of the hashes."""
     words = [hashlib.sha256(f"{name} {row}".encode()).digest()[:8] for row in range(len(table))]
     hashes = np.array([int.from_bytes(word, "big") for word in words], dtype=np.uint64)
     order = np.argsort(hashes)

@@ -63,7 +63,7 @@ def test_recipes_are_models(tmp_path):
         assert [feature.name for feature in model.features] == list(one.features)
 
 
-def test_rows_are_dealt_by_a_hash():
+def test_rows_are_split_by_a_hash():
     """The same each time, a fifth asked, every row once, and no order left."""
     table_of = pd.DataFrame({"age": np.arange(10_000.0), "label": True})
     rows = split(table_of, "ages")

@@ -24,7 +24,7 @@ from tests.support.folders import (
     write_parquet,
 )
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _COUNT = 4_000
 _AT_PROGRESS, _AT_START = 10, 3  # kills in one chain
@@ -65,7 +65,7 @@ def _killed(config: Path, output: Path, at_bytes: int | None, after: float) -> b
     with (config.parent / "log").open("ab") as log:
         process = subprocess.Popen(command("serve", config), stderr=log, stdin=subprocess.DEVNULL, env=environment())
     try:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while at_bytes is not None and _output_bytes(output) < at_bytes and process.poll() is None:
             assert time.monotonic() < deadline, "the daemon does not get on"
             time.sleep(0.0002)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from oracle.planning.plan import Plan
 from tests.predictors.plans import tiny_bisection_plan
-from tests.storms.files.ground import SNAPSHOT_ROUNDS, Ground, Kind, Place
+from tests.storms.files.ground import SNAPSHOT_ROUNDS, Ground, Kind, Workspace
 from tests.storms.files.processes import Launcher, Running, Violation
 from tests.support.folders import long_plan
 
@@ -96,9 +96,9 @@ class Arena:
             )
         return made[key]
 
-    def place(self, ground: Ground) -> Place:
-        """Make a fresh place with a name of its own."""
-        return ground.place(f"{self.folder.name}-{next(self._numbers)}")
+    def workspace(self, ground: Ground) -> Workspace:
+        """Make a fresh workspace with a name of its own."""
+        return ground.workspace(f"{self.folder.name}-{next(self._numbers)}")
 
     def new_folder(self) -> Path:
         """Make a folder."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.storms.files.arena import Arena, Row, expect_clear_stop, timed
-from tests.storms.files.ground import Ground, Place
+from tests.storms.files.ground import Ground, Workspace
 from tests.storms.files.processes import Running, Violation
 
 __all__ = ["full_disk", "quota"]
@@ -28,8 +28,8 @@ def full_disk(arena: Arena, what: What, stages: int) -> Row | None:
     row = Row(f"full disk (tmpfs), {what}")
     with timed(row):
         ground = arena.ground("jsonl")
-        place = arena.place(ground)
-        point = {"everything": place.folder, "state": place.state, "ledger": place.folder / "small"}[what]
+        workspace = arena.workspace(ground)
+        point = {"everything": workspace.folder, "state": workspace.state, "ledger": workspace.folder / "small"}[what]
         if what == "ledger":  # it is short: let something else take the one page that there is
             point.mkdir()
             (point / "ballast").write_bytes(bytes(_PAGE))
@@ -38,22 +38,22 @@ def full_disk(arena: Arena, what: What, stages: int) -> Row | None:
             if not mounted:
                 return None
             if what == "ledger":
-                place.ledger.symlink_to(point / "ledger.jsonl")
+                workspace.ledger.symlink_to(point / "ledger.jsonl")
             where: Counter[str] = Counter()
             while True:
-                running = arena.launcher.start("serve", place.config)
+                running = arena.launcher.start("serve", workspace.config)
                 if row.tries % 4 == 3:
-                    target = place.output_bytes() + arena.rng.randrange(1, 20_000)
-                    running.wait_until(lambda: place.output_bytes() >= target)  # noqa: B023 -- waits right here
+                    target = workspace.output_bytes() + arena.rng.randrange(1, 20_000)
+                    running.wait_until(lambda: workspace.output_bytes() >= target)  # noqa: B023 -- waits right here
                     running.signal()
                 code = running.wait()
-                if _judge(ground, place, row, code, running, where):
+                if _judge(ground, workspace, row, code, running, where):
                     break
                 arena.on_done(row.tries)
                 pages += arena.rng.randrange(1, max(2, 2 * ground.total // _PAGE // stages))
                 _mount(point, f"remount,size={pages * _PAGE}")
-            ground.check_final(place)
-        shutil.rmtree(place.folder)
+            ground.check_final(workspace)
+        shutil.rmtree(workspace.folder)
         row.identical += 1
         row.note = _told(where)
     return row
@@ -64,28 +64,28 @@ def quota(arena: Arena, stages: int) -> Row:
     row = Row("quota (file size limit)")
     with timed(row):
         ground = arena.ground("jsonl")
-        place = arena.place(ground)
+        workspace = arena.workspace(ground)
         where: Counter[str] = Counter()
         limit = 100
         while True:
-            code, running = arena.launcher.run("serve", place.config, file_bytes=limit)
-            if _judge(ground, place, row, code, running, where):
+            code, running = arena.launcher.run("serve", workspace.config, file_bytes=limit)
+            if _judge(ground, workspace, row, code, running, where):
                 break
             arena.on_done(row.tries)
             small = limit < 3 * _PAGE
             limit += arena.rng.randrange(1, _PAGE) if small else arena.rng.randrange(1, 2 * ground.total // stages)
-        ground.check_final(place)
-        shutil.rmtree(place.folder)
+        ground.check_final(workspace)
+        shutil.rmtree(workspace.folder)
         row.identical += 1
         row.note = _told(where)
     return row
 
 
 def _judge(  # noqa: PLR0913, PLR0917 -- all that is judged
-    ground: Ground, place: Place, row: Row, code: int, running: Running, where: Counter[str]
+    ground: Ground, workspace: Workspace, row: Row, code: int, running: Running, where: Counter[str]
 ) -> bool:
     """Check how a run ended, count it, and return whether it came to the end of the log."""
-    ground.check_seen(place)
+    ground.check_seen(workspace)
     where["snapshot, and went on"] += running.errors().count("snapshot.failed")
     if code == 0:
         return True
@@ -97,11 +97,11 @@ def _judge(  # noqa: PLR0913, PLR0917 -- all that is judged
     if "No space left" not in line and "File too large" not in line:
         raise Violation(f"stopped for another reason: {line}")
     row.stops += 1
-    where[_place_of(line)] += 1
+    where[_call_of(line)] += 1
     return False
 
 
-def _place_of(line: str) -> str:
+def _call_of(line: str) -> str:
     for text, where in (
         ("cannot commit", "answers or ledger"),
         ("commit record", "commit record"),

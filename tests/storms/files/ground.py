@@ -18,7 +18,7 @@ from tests.storms.files.processes import Launcher, Violation
 from tests.support.folders import make_state, write_config, write_log, write_parquet
 from tests.support.shards import bodies, first_snapshot
 
-__all__ = ["Ground", "Kind", "Place"]
+__all__ = ["Ground", "Kind", "Workspace"]
 
 Kind = Literal["jsonl", "parquet", "arrow"]
 
@@ -36,7 +36,7 @@ class _Upto(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
+class Workspace:
     """A folder in which a daemon is tormented."""
 
     folder: Path
@@ -114,24 +114,24 @@ class Ground:
         else:
             write_parquet(self._template / "q.parquet", bodies(messages))
         self._upto = _positions(plan, self._source())
-        place = self.place(plain.name)
-        code, running = launcher.run("serve", place.config)
+        workspace = self.workspace(plain.name)
+        code, running = launcher.run("serve", workspace.config)
         if code != 0:
             raise Violation(f"the uninterrupted run ended with {code}: {running.errors()}")
-        self._answers, self._ledger = place.files(), place.ledger.read_bytes()
-        self._record = DurableCommitFile(place.commit).read()
-        self.total = place.output_bytes()
+        self._answers, self._ledger = workspace.files(), workspace.ledger.read_bytes()
+        self._record = DurableCommitFile(workspace.commit).read()
+        self.total = workspace.output_bytes()
         self.phase_ends = [
             event["round"] for event in map(json.loads, self._ledger.splitlines()) if event["kind"] == "phase-ended"
         ]
-        self.check_final(place)
+        self.check_final(workspace)
 
-    def place(self, name: str) -> Place:
+    def workspace(self, name: str) -> Workspace:
         """Make a fresh folder, with a state that has answered nothing."""
         folder = self._folder / name
         shutil.copytree(self._template, folder)
         self.configure(folder)
-        return Place(folder, self.kind)
+        return Workspace(folder, self.kind)
 
     def configure(self, folder: Path, **tables: Mapping[str, object]) -> Path:
         """Write the configuration for a folder."""
@@ -158,66 +158,66 @@ class Ground:
                 break
         return length
 
-    def check_seen(self, place: Place) -> None:
+    def check_seen(self, workspace: Workspace) -> None:
         """Check that whatever can be seen, torn ends and all, is the beginning of the uninterrupted run's.
 
         Raises:
             Violation: Something else was seen: a round was answered twice, or otherwise.
         """
-        for name, data in place.files().items():
+        for name, data in workspace.files().items():
             expected = self._answers.get(name.removeprefix(".").removesuffix(".tmp"))
             whole = self.kind == "parquet" and not name.endswith(".tmp")
             if expected is None or not (data == expected if whole else expected.startswith(data)):
-                raise Violation(f"{place.folder.name}: {name} is not what the uninterrupted run gives")
-        if place.ledger.exists() and not self._ledger.startswith(place.ledger.read_bytes()):
-            raise Violation(f"{place.folder.name}: the ledger is not what the uninterrupted run gives")
-        self._check_record(place)
+                raise Violation(f"{workspace.folder.name}: {name} is not what the uninterrupted run gives")
+        if workspace.ledger.exists() and not self._ledger.startswith(workspace.ledger.read_bytes()):
+            raise Violation(f"{workspace.folder.name}: the ledger is not what the uninterrupted run gives")
+        self._check_record(workspace)
 
-    def _check_record(self, place: Place) -> None:
-        record = DurableCommitFile(place.commit).read()
+    def _check_record(self, workspace: Workspace) -> None:
+        record = DurableCommitFile(workspace.commit).read()
         if record is None or record.position is None:
             return
         upto = self._upto.get(record.position)
         lengths = dict(record.lengths)
         output = lengths.get("output", lengths.get("parts"))
         if upto is None or (record.metadata, lengths["ledger"]) != (upto.metadata, upto.ledger_bytes):
-            raise Violation(f"{place.folder.name}: the commit record is none of the uninterrupted run's")
+            raise Violation(f"{workspace.folder.name}: the commit record is none of the uninterrupted run's")
         if self.kind != "arrow" and output != (upto.answer_bytes if self.kind == "jsonl" else upto.answers):
-            raise Violation(f"{place.folder.name}: the commit record counts other answers than were given")
+            raise Violation(f"{workspace.folder.name}: the commit record counts other answers than were given")
 
-    def check_final(self, place: Place) -> None:
+    def check_final(self, workspace: Workspace) -> None:
         """Check that all files are, byte for byte, those of the uninterrupted run, and that nothing is left over.
 
         Raises:
             Violation: They are not.
         """
-        self.check_seen(place)
-        if place.files() != self._answers or place.ledger.read_bytes() != self._ledger:
-            raise Violation(f"{place.folder.name}: answers or ledger end before the uninterrupted run's")
-        if DurableCommitFile(place.commit).read() != self._record:
-            raise Violation(f"{place.folder.name}: the commit record is not the uninterrupted run's")
-        if len(list(place.state.glob("*.perp"))) != 1 or list(place.folder.rglob("*.tmp")):
-            raise Violation(f"{place.folder.name}: something is left over in the folders")
+        self.check_seen(workspace)
+        if workspace.files() != self._answers or workspace.ledger.read_bytes() != self._ledger:
+            raise Violation(f"{workspace.folder.name}: answers or ledger end before the uninterrupted run's")
+        if DurableCommitFile(workspace.commit).read() != self._record:
+            raise Violation(f"{workspace.folder.name}: the commit record is not the uninterrupted run's")
+        if len(list(workspace.state.glob("*.perp"))) != 1 or list(workspace.folder.rglob("*.tmp")):
+            raise Violation(f"{workspace.folder.name}: something is left over in the folders")
 
-    def finish(self, place: Place) -> None:
+    def finish(self, workspace: Workspace) -> None:
         """Serve to the end of the log, check that the output is identical, and remove the folder.
 
         Raises:
             Violation: It is not, or the daemon did not come to the end.
         """
-        self.complete(place)
-        shutil.rmtree(place.folder)
+        self.complete(workspace)
+        shutil.rmtree(workspace.folder)
 
-    def complete(self, place: Place) -> None:
+    def complete(self, workspace: Workspace) -> None:
         """Serve to the end of the log and check that the output is identical.
 
         Raises:
             Violation: It is not, or the daemon did not come to the end.
         """
-        code, running = self._launcher.run("serve", place.config)
+        code, running = self._launcher.run("serve", workspace.config)
         if code != 0:
-            raise Violation(f"{place.folder.name}: the last run ended with {code}: {running.errors()[-600:]}")
-        self.check_final(place)
+            raise Violation(f"{workspace.folder.name}: the last run ended with {code}: {running.errors()[-600:]}")
+        self.check_final(workspace)
 
     def _source(self) -> Source:
         if self.kind == "jsonl":

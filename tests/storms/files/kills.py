@@ -10,7 +10,7 @@ from connectors.local.commitfile import DurableCommitFile
 from oracle.runtime.marks import CommitMark
 from oracle.state.folder import peek_folder
 from tests.storms.files.arena import Arena, Row, timed
-from tests.storms.files.ground import Ground, Kind, Place
+from tests.storms.files.ground import Ground, Kind, Workspace
 from tests.storms.files.processes import Running, Violation
 
 __all__ = ["at_phase_ends", "at_random", "at_system_calls", "in_snapshots", "with_signals"]
@@ -25,8 +25,8 @@ _REGIONS: dict[Kind, tuple[str, ...]] = {
     "arrow": ("commit",),
 }
 
-Moment = Callable[[Running, Place], None]
-Judge = Callable[[Place], bool]
+Moment = Callable[[Running, Workspace], None]
+Judge = Callable[[Workspace], bool]
 
 
 def at_random(arena: Arena, kind: Kind, count: int) -> Row:
@@ -44,13 +44,13 @@ def at_phase_ends(arena: Arena, kind: Kind, count: int) -> Row:
     with timed(row):
         ground = arena.ground(kind)
 
-        def moment(running: Running, place: Place) -> None:
-            lines = place.ledger.read_bytes().count(b'"phase-ended"') if place.ledger.exists() else 0
+        def moment(running: Running, workspace: Workspace) -> None:
+            lines = workspace.ledger.read_bytes().count(b'"phase-ended"') if workspace.ledger.exists() else 0
             wanted = ground.ledger_bytes(lines)
-            running.wait_until(lambda: place.ledger.exists() and place.ledger.stat().st_size >= wanted)
+            running.wait_until(lambda: workspace.ledger.exists() and workspace.ledger.stat().st_size >= wanted)
             if arena.rng.random() < 0.75:
-                record = place.commit.stat().st_ino
-                _watch(running, lambda: place.commit.stat().st_ino != record, seconds=1)
+                record = workspace.commit.stat().st_ino
+                _watch(running, lambda: workspace.commit.stat().st_ino != record, seconds=1)
 
         hits = _torment(arena, ground, row, count, moment, _phase_is_behind)
         row.note = f"{hits} between its commit and its snapshot"
@@ -70,10 +70,10 @@ def in_snapshots(arena: Arena, kind: Kind, count: int) -> Row:
     with timed(row):
         ground = arena.ground(kind, 20)
 
-        def moment(running: Running, place: Place) -> None:
-            target = place.output_bytes() + arena.rng.randrange(1, 2 * ground.total // _CHAIN)
-            running.wait_until(lambda: place.output_bytes() >= target)
-            _watch(running, lambda: _half_done(place), seconds=10)
+        def moment(running: Running, workspace: Workspace) -> None:
+            target = workspace.output_bytes() + arena.rng.randrange(1, 2 * ground.total // _CHAIN)
+            running.wait_until(lambda: workspace.output_bytes() >= target)
+            _watch(running, lambda: _half_done(workspace), seconds=10)
 
         hits = _torment(arena, ground, row, count, moment, _half_done)
         row.note = f"{hits} left it half done"
@@ -85,24 +85,24 @@ def at_system_calls(arena: Arena, kind: Kind, count: int) -> Row:
     row = Row(f"serve, {kind}, at each system call")
     with timed(row):
         ground = arena.ground(kind, 20)
-        place = arena.place(ground)
+        workspace = arena.workspace(ground)
         calls: dict[str, int] = {}
         for region in _REGIONS[kind]:
             for call in itertools.count():
                 if row.kills >= count:
                     break
                 entry = 1 if region in {"open", "recover"} else arena.rng.randrange(1, 4)
-                before = place.output_bytes()
+                before = workspace.output_bytes()
                 said = arena.folder / "died-at"
-                running = arena.launcher.start("serve", place.config, trap=(region, entry, call, said))
+                running = arena.launcher.start("serve", workspace.config, trap=(region, entry, call, said))
                 if running.wait() != _KILLED:
-                    raise Violation(f"{place.folder.name}: no trap was met: {running.errors()[-600:]}")
-                ground.check_seen(place)
-                _count(arena, row, place, before)
+                    raise Violation(f"{workspace.folder.name}: no trap was met: {running.errors()[-600:]}")
+                ground.check_seen(workspace)
+                _count(arena, row, workspace, before)
                 calls[region] = call
                 if said.read_text() == "done":
                     break
-        ground.finish(place)
+        ground.finish(workspace)
         row.identical += 1
         row.note = ", ".join(f"{region}: {number}" for region, number in calls.items())
     return row
@@ -118,11 +118,11 @@ def with_signals(arena: Arena, kind: Kind, count: int) -> Row:
         moment = _random_moment(arena, ground)
         drained = 0
         while row.tries < count:
-            place = arena.place(ground)
-            while row.tries < count and place.output_bytes() < ground.total:
-                before = place.output_bytes()
-                running = arena.launcher.start("serve", place.config)
-                moment(running, place)
+            workspace = arena.workspace(ground)
+            while row.tries < count and workspace.output_bytes() < ground.total:
+                before = workspace.output_bytes()
+                running = arena.launcher.start("serve", workspace.config)
+                moment(running, workspace)
                 running.signal(rng.choice([signal.SIGTERM, signal.SIGINT]))
                 second = rng.choice([None, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL])
                 if second is not None:
@@ -130,74 +130,74 @@ def with_signals(arena: Arena, kind: Kind, count: int) -> Row:
                     running.signal(second)
                 code = running.wait()
                 if code not in allowed or "internal error" in running.errors():
-                    raise Violation(f"{place.folder.name}: ended with {code}: {running.errors()[-600:]}")
-                ground.check_seen(place)
+                    raise Violation(f"{workspace.folder.name}: ended with {code}: {running.errors()[-600:]}")
+                ground.check_seen(workspace)
                 row.tries += 1
                 drained += code == 0
                 if code == _KILLED:
-                    _count(arena, row, place, before)
-            ground.finish(place)
+                    _count(arena, row, workspace, before)
+            ground.finish(workspace)
             row.identical += 1
         row.note = f"{drained} drained"
     return row
 
 
 def _torment(  # noqa: PLR0913, PLR0917 -- each is one thing that scenarios vary
-    arena: Arena, ground: Ground, row: Row, count: int, moment: Moment, judge: Judge = lambda _place: False
+    arena: Arena, ground: Ground, row: Row, count: int, moment: Moment, judge: Judge = lambda _workspace: False
 ) -> int:
     """Kill so many times, over as many runs as it takes; return how many kills the judge says hit."""
     hits = 0
     while row.kills < count:
-        place = arena.place(ground)
+        workspace = arena.workspace(ground)
         while row.kills < count:
-            before = place.output_bytes()
-            running = arena.launcher.start("serve", place.config)
-            moment(running, place)
+            before = workspace.output_bytes()
+            running = arena.launcher.start("serve", workspace.config)
+            moment(running, workspace)
             code = running.kill()
-            ground.check_seen(place)
+            ground.check_seen(workspace)
             if code == 0:
                 break
             if code != _KILLED:
-                raise Violation(f"{place.folder.name}: ended by itself with {code}: {running.errors()[-600:]}")
-            _count(arena, row, place, before)
-            hits += judge(place)
-        ground.finish(place)
+                raise Violation(f"{workspace.folder.name}: ended by itself with {code}: {running.errors()[-600:]}")
+            _count(arena, row, workspace, before)
+            hits += judge(workspace)
+        ground.finish(workspace)
         row.identical += 1
     return hits
 
 
-def _count(arena: Arena, row: Row, place: Place, before: int) -> None:
+def _count(arena: Arena, row: Row, workspace: Workspace, before: int) -> None:
     row.kills += 1
-    row.served += place.output_bytes() > before
+    row.served += workspace.output_bytes() > before
     arena.on_done(row.kills)
 
 
 def _random_moment(arena: Arena, ground: Ground) -> Moment:
     rng = arena.rng
 
-    def moment(running: Running, place: Place) -> None:
+    def moment(running: Running, workspace: Workspace) -> None:
         if rng.random() < 1 / 6:
             time.sleep(rng.uniform(0.0, 0.15))
             return
-        target = place.output_bytes() + rng.randrange(1, 2 * ground.total // _CHAIN)
-        running.wait_until(lambda: place.output_bytes() >= target)
+        target = workspace.output_bytes() + rng.randrange(1, 2 * ground.total // _CHAIN)
+        running.wait_until(lambda: workspace.output_bytes() >= target)
         time.sleep(rng.choice([0.0, rng.uniform(0.0, 0.004)]))
 
     return moment
 
 
-def _half_done(place: Place) -> bool:
+def _half_done(workspace: Workspace) -> bool:
     """Return whether the state folder shows a snapshot that is not finished: a temporary file, or two generations."""
-    names = [path.name for path in place.state.iterdir()]
+    names = [path.name for path in workspace.state.iterdir()]
     return any(name.endswith(".tmp") for name in names) or sum(name.endswith(".perp") for name in names) > 1
 
 
-def _phase_is_behind(place: Place) -> bool:
+def _phase_is_behind(workspace: Workspace) -> bool:
     """Return whether the newest snapshot is of an earlier phase than the newest commit."""
-    header, record = peek_folder(place.state), DurableCommitFile(place.commit).read()
+    header, record = peek_folder(workspace.state), DurableCommitFile(workspace.commit).read()
     if header is None or record is None or record.position is None:
         return False
-    ended = [int(round_) for round_ in _ends(place.ledger)]
+    ended = [int(round_) for round_ in _ends(workspace.ledger)]
     committed = CommitMark.unpack(record.metadata).round
     return any(header.round < end <= committed for end in ended)
 

@@ -1,4 +1,4 @@
-"""Processes of `perpetua` that are watched and killed."""
+"""Processes of `perpetua` that are monitored and killed."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.folders import environment
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["Launcher", "Running", "Violation"]
 
@@ -58,7 +58,7 @@ class Running:
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait until it has ended or the condition holds, looking very often."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not condition() and not self.ended():
             if time.monotonic() > deadline:
                 self.signal()
@@ -68,7 +68,7 @@ class Running:
     def wait(self) -> int:
         """Wait for its end and return the exit code, or minus the signal's number."""
         if self._code is None:
-            self._code = self._launcher.code(PATIENCE)
+            self._code = self._launcher.code(TIMEOUT)
         if self._code is None:
             self.signal()
             raise Violation(f"the daemon does not end: {self.errors()}")
@@ -145,7 +145,7 @@ class Launcher:
         assert self._process.stdin is not None
         size = self._err.stat().st_size if self._err.exists() else 0
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
-        process = self._line(PATIENCE)
+        process = self._line(TIMEOUT)
         assert process is not None
         return Running(self, int(process), self._err, size)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from connectors.local.commitfile import DurableCommitFile
 from oracle.state.folder import peek_folder
 from tests.storms.files.arena import Arena, Row, expect_clear_stop, timed
-from tests.storms.files.ground import Ground, Kind, Place
+from tests.storms.files.ground import Ground, Kind, Workspace
 from tests.storms.files.processes import Violation
 
 __all__ = ["sink_set_back", "state_set_back"]
@@ -16,9 +16,9 @@ __all__ = ["sink_set_back", "state_set_back"]
 
 @dataclass(frozen=True)
 class _Copy:
-    """All files of a place at one moment, right after a kill: the snapshot's phase and position, and the commit's."""
+    """All files of a workspace right after a kill, with the phase and position of its snapshot, and its commit's."""
 
-    place: Place
+    workspace: Workspace
     phase: int
     position: int
     commit: int
@@ -34,11 +34,11 @@ def state_set_back(arena: Arena, kind: Kind, count: int) -> Row:
         for number in range(count):
             older, newer = sorted(arena.rng.sample(range(len(copies)), 2))
             together = number % 5 == 4
-            place = _mixed(arena, ground, state=copies[older], sink=copies[older] if together else copies[newer])
+            workspace = _mixed(arena, ground, state=copies[older], sink=copies[older] if together else copies[newer])
             across += copies[older].phase < copies[newer].phase
             if kind == "jsonl" and not together:
-                _with_another_log(arena, ground, row, place, copies[older].position)
-            ground.finish(place)
+                _with_another_log(arena, ground, row, workspace, copies[older].position)
+            ground.finish(workspace)
             row.identical += 1
             row.tries += 1
             arena.on_done(row.tries)
@@ -59,71 +59,75 @@ def sink_set_back(arena: Arena, kind: Kind, count: int) -> Row:
                 if copies[older].commit < copies[newer].position:
                     break
             damage, codes = damages[number % len(damages)]
-            place = _mixed(arena, ground, state=copies[newer], sink=copies[newer])
-            damage(place, copies[older].place)
-            code, running = arena.launcher.run("serve", place.config)
+            workspace = _mixed(arena, ground, state=copies[newer], sink=copies[newer])
+            damage(workspace, copies[older].workspace)
+            code, running = arena.launcher.run("serve", workspace.config)
             expect_clear_stop(code, running, codes)
             row.stops += 1
-            _put_back(place, copies[newer].place, [place.output, place.ledger, place.commit, place.state])
-            ground.finish(place)
+            _put_back(
+                workspace,
+                copies[newer].workspace,
+                [workspace.output, workspace.ledger, workspace.commit, workspace.state],
+            )
+            ground.finish(workspace)
             row.identical += 1
             row.tries += 1
             arena.on_done(row.tries)
     return row
 
 
-def _with_another_log(arena: Arena, ground: Ground, row: Row, place: Place, position: int) -> None:
+def _with_another_log(arena: Arena, ground: Ground, row: Row, workspace: Workspace, position: int) -> None:
     """Change one query between the older snapshot and the commit: it must stop, and give nothing."""
-    log = place.folder / "q.jsonl"
+    log = workspace.folder / "q.jsonl"
     data = log.read_bytes()
     start = data.index(b'"x": [0.', position) + len(b'"x": [0.')
     log.write_bytes(data[:start] + (b"3" if data[start : start + 1] == b"7" else b"7") + data[start + 1 :])
-    seen = place.files()
-    code, running = arena.launcher.run("serve", place.config)
+    seen = workspace.files()
+    code, running = arena.launcher.run("serve", workspace.config)
     line = expect_clear_stop(code, running, (3,))
     if "log diverged" not in line:
         raise Violation(f"stopped for another reason: {line}")
-    if any(not seen[name].startswith(content) for name, content in place.files().items()):
-        raise Violation(f"{place.folder.name}: answers were given to another log")
-    ground.check_seen(place)
+    if any(not seen[name].startswith(content) for name, content in workspace.files().items()):
+        raise Violation(f"{workspace.folder.name}: answers were given to another log")
+    ground.check_seen(workspace)
     log.write_bytes(data)
     row.stops += 1
 
 
-def _damages() -> list[tuple[Callable[[Place, Place], None], tuple[int, ...]]]:
+def _damages() -> list[tuple[Callable[[Workspace, Workspace], None], tuple[int, ...]]]:
     """Return what may happen to a sink, with the exit codes that are right for it."""
 
-    def whole_sink(place: Place, older: Place) -> None:
-        _put_back(place, older, [place.output, place.ledger, place.commit])
+    def whole_sink(workspace: Workspace, older: Workspace) -> None:
+        _put_back(workspace, older, [workspace.output, workspace.ledger, workspace.commit])
 
-    def record_only(place: Place, older: Place) -> None:
-        _put_back(place, older, [place.commit])
+    def record_only(workspace: Workspace, older: Workspace) -> None:
+        _put_back(workspace, older, [workspace.commit])
 
-    def output_only(place: Place, older: Place) -> None:
-        _put_back(place, older, [place.output])
+    def output_only(workspace: Workspace, older: Workspace) -> None:
+        _put_back(workspace, older, [workspace.output])
 
-    def no_record(place: Place, _older: Place) -> None:
-        place.commit.unlink()
+    def no_record(workspace: Workspace, _older: Workspace) -> None:
+        workspace.commit.unlink()
 
-    def no_output(place: Place, _older: Place) -> None:
-        _remove(place.output)
+    def no_output(workspace: Workspace, _older: Workspace) -> None:
+        _remove(workspace.output)
 
-    def no_sink(place: Place, _older: Place) -> None:
-        for path in (place.output, place.ledger, place.commit):
+    def no_sink(workspace: Workspace, _older: Workspace) -> None:
+        for path in (workspace.output, workspace.ledger, workspace.commit):
             _remove(path)
 
-    def damaged_record(place: Place, _older: Place) -> None:
-        data = bytearray(place.commit.read_bytes())
+    def damaged_record(workspace: Workspace, _older: Workspace) -> None:
+        data = bytearray(workspace.commit.read_bytes())
         data[len(data) // 2] ^= 1
-        place.commit.write_bytes(data)
+        workspace.commit.write_bytes(data)
 
-    def damaged_snapshot(place: Place, _older: Place) -> None:
-        path = max(place.state.glob("*.perp"))
+    def damaged_snapshot(workspace: Workspace, _older: Workspace) -> None:
+        path = max(workspace.state.glob("*.perp"))
         data = bytearray(path.read_bytes())
         data[-1] ^= 1
         path.write_bytes(data)
 
-    everywhere: list[tuple[Callable[[Place, Place], None], tuple[int, ...]]] = [
+    everywhere: list[tuple[Callable[[Workspace, Workspace], None], tuple[int, ...]]] = [
         (whole_sink, (3,)),
         (record_only, (3,)),
         (output_only, (4,)),
@@ -138,39 +142,39 @@ def _damages() -> list[tuple[Callable[[Place, Place], None], tuple[int, ...]]]:
 
 def _copies(arena: Arena, ground: Ground, row: Row, count: int) -> list[_Copy]:
     """Kill a run so many times, spread over its length, and keep all its files of each time."""
-    place = arena.place(ground)
+    workspace = arena.workspace(ground)
     copies = []
     for number in range(count):
         target = ground.total * (2 * number + 1) // (2 * count)
-        running = arena.launcher.start("serve", place.config)
-        running.wait_until(lambda: place.output_bytes() >= target)  # noqa: B023 -- waits right here
+        running = arena.launcher.start("serve", workspace.config)
+        running.wait_until(lambda: workspace.output_bytes() >= target)  # noqa: B023 -- waits right here
         if running.kill() != -9:
             raise Violation(f"ended before it was killed: {running.errors()[-600:]}")
         row.kills += 1
         row.served += 1
-        ground.check_seen(place)
-        kept = Place(place.folder.with_name(f"{place.folder.name}-copy-{number}"), place.kind)
-        shutil.copytree(place.folder, kept.folder)
-        header, record = peek_folder(place.state), DurableCommitFile(place.commit).read()
+        ground.check_seen(workspace)
+        kept = Workspace(workspace.folder.with_name(f"{workspace.folder.name}-copy-{number}"), workspace.kind)
+        shutil.copytree(workspace.folder, kept.folder)
+        header, record = peek_folder(workspace.state), DurableCommitFile(workspace.commit).read()
         if header is None or record is None or record.position is None:
-            raise Violation(f"{place.folder.name}: no snapshot or no commit after a kill")
+            raise Violation(f"{workspace.folder.name}: no snapshot or no commit after a kill")
         copies.append(_Copy(kept, header.phase, header.position, record.position))
-    ground.finish(place)
+    ground.finish(workspace)
     row.identical += 1
     return copies
 
 
-def _mixed(arena: Arena, ground: Ground, *, state: _Copy, sink: _Copy) -> Place:
-    """Make a place from copies of different moments."""
-    place = arena.place(ground)
-    _put_back(place, state.place, [place.state])
-    _put_back(place, sink.place, [place.output, place.ledger, place.commit])
-    return place
+def _mixed(arena: Arena, ground: Ground, *, state: _Copy, sink: _Copy) -> Workspace:
+    """Make a workspace from copies of different moments."""
+    workspace = arena.workspace(ground)
+    _put_back(workspace, state.workspace, [workspace.state])
+    _put_back(workspace, sink.workspace, [workspace.output, workspace.ledger, workspace.commit])
+    return workspace
 
 
-def _put_back(place: Place, source: Place, paths: list[Path]) -> None:
+def _put_back(workspace: Workspace, source: Workspace, paths: list[Path]) -> None:
     for path in paths:
-        kept = source.folder / path.relative_to(place.folder)
+        kept = source.folder / path.relative_to(workspace.folder)
         _remove(path)
         if kept.is_dir():
             shutil.copytree(kept, path)

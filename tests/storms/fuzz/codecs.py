@@ -25,7 +25,7 @@ RUN = 1_000
 _BATCH = 200
 _SINGLY = 5  # of how many batches one is processed message by message; the others are cut into pieces of some 20
 _SAMPLE = 10  # of how many rejected messages one has the whole state compared around it
-_ROOM = 3_000  # more rounds than a batch can take
+_MOST_ROUNDS = 3_000  # more rounds than a batch can take
 _TYPED = (
     text("s"),
     feature("a"),
@@ -56,7 +56,7 @@ def fuzz_codecs(seed: int, run: int, counts: Counter[tuple[str, str]], messages:
     plan = _plans()[run % len(_plans())]
     shards = _fresh(plan)
     for start in range(0, messages, _BATCH):
-        if shards[0].facts().round > plan.rounds - _ROOM:
+        if shards[0].facts().round > plan.rounds - _MOST_ROUNDS:
             shards = _fresh(plan)
         batch = [delivery(rng, start + number, plan.features) for number in range(1, _BATCH + 1)]
         _check_batch(plan, shards, batch, counts, rng, singly=start // _BATCH % _SINGLY == run % _SINGLY)

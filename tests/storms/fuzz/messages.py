@@ -174,11 +174,11 @@ def _spoil_columns(rng: np.random.Generator, columns: list[pa.Array], labels: li
 
 def _any_columns(rng: np.random.Generator, rows: int) -> list[pa.Array]:
     """Return some columns of any type; of such as can have so many rows."""
-    draws = random.Random(int(rng.integers(2**32)))  # noqa: S311  # test data
+    generator = random.Random(int(rng.integers(2**32)))  # noqa: S311  # test data
     columns = []
     for _ in range(9):
         try:
-            column = any_array(draws, any_type(draws), rows)
+            column = any_array(generator, any_type(generator), rows)
             column.validate(full=True)
             columns.append(column)
         except (pa.ArrowException, ValueError):

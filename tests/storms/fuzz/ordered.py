@@ -83,29 +83,29 @@ def _text(rng: random.Random, feature: Feature, *, good: bool) -> str:
 
 def arrow_column(rng: np.random.Generator, feature: Feature, rows: int) -> pa.Array:
     """Return a column for a feature that is no number, of any type that it may have, with nulls and bad values."""
-    draws = random.Random(int(rng.integers(2**32)))  # noqa: S311  # test data
+    generator = random.Random(int(rng.integers(2**32)))  # noqa: S311  # test data
     missing = rng.random(rows) < 0.05
     if feature.kind == "string":
-        texts = [_text(draws, feature, good=draws.random() >= _ROUGH) for _ in range(rows)]
-        return pa.array(_with_nulls(texts, missing), draws.choice((pa.string(), pa.string(), pa.large_string())))
+        texts = [_text(generator, feature, good=generator.random() >= _ROUGH) for _ in range(rows)]
+        return pa.array(_with_nulls(texts, missing), generator.choice((pa.string(), pa.string(), pa.large_string())))
     if feature.kind == "date":
-        first, last = (-719_162, 2_932_896) if draws.random() < 0.8 else (-800_000, 3_500_000)
-        days = [draws.randint(first, last) for _ in range(rows)]
-        if draws.random() < 0.7:
+        first, last = (-719_162, 2_932_896) if generator.random() < 0.8 else (-800_000, 3_500_000)
+        days = [generator.randint(first, last) for _ in range(rows)]
+        if generator.random() < 0.7:
             return pa.array(_with_nulls(days, missing), pa.int32()).cast(pa.date32())
         return pa.array(_with_nulls([day * 86_400_000 for day in days], missing), pa.int64()).view(pa.date64())
-    return _decimals(draws, feature.decimals, missing)
+    return _decimals(generator, feature.decimals, missing)
 
 
-def _decimals(draws: random.Random, places: int, missing: NDArray[np.bool_]) -> pa.Array:
-    scale = draws.choice((places, places, 0, places + 2))
-    most = 10 ** draws.choice((4, 14, 14, 17))
-    units = [draws.randint(-most, most) for _ in missing]
-    if scale == 0 and draws.random() < 0.5:
+def _decimals(generator: random.Random, places: int, missing: NDArray[np.bool_]) -> pa.Array:
+    scale = generator.choice((places, places, 0, places + 2))
+    most = 10 ** generator.choice((4, 14, 14, 17))
+    units = [generator.randint(-most, most) for _ in missing]
+    if scale == 0 and generator.random() < 0.5:
         return pa.array(_with_nulls(units, missing), pa.int64())
-    exact = [unit - unit % 100 if scale > places and draws.random() >= _ROUGH else unit for unit in units]
+    exact = [unit - unit % 100 if scale > places and generator.random() >= _ROUGH else unit for unit in units]
     values = [Decimal(unit).scaleb(-scale) for unit in exact]
-    kind = pa.decimal256(60, scale) if draws.random() < 0.2 else pa.decimal128(30, scale)
+    kind = pa.decimal256(60, scale) if generator.random() < 0.2 else pa.decimal128(30, scale)
     return pa.array(_with_nulls(values, missing), kind)
 
 

@@ -34,7 +34,7 @@ from oracle.state.format import decode, encode, peek
 from oracle.state.genesis import Genesis, read_genesis, write_genesis
 from oracle.state.header import HEADER_BYTES, Origin
 from oracle.state.keys import read_key_file
-from oracle.state.place import Place
+from oracle.state.shard_id import ShardId
 from oracle.state.store import check_plan
 from tests.predictors.plans import feature, tiny_plan
 from tests.storms.fuzz.mutate import mutated
@@ -126,7 +126,7 @@ def fuzz_reader(  # noqa: PLR0913, PLR0917 -- what, how, how often, and where to
 
 @cache
 def _snapshot() -> bytes:
-    return encode(first_snapshot().bound(Place(1, 3)), MASTER_KEY)
+    return encode(first_snapshot().bound(ShardId(1, 3)), MASTER_KEY)
 
 
 @cache
@@ -203,7 +203,7 @@ def _try_header(rng: random.Random, _folder: Path) -> str:
         new = rng.randbytes(len(value))
     else:
         new = rng.choice(
-            (None, Origin(Place(rng.choice((0, 1, 2)), 3), rng.choice((value.genesis, rng.randbytes(32)))))
+            (None, Origin(ShardId(rng.choice((0, 1, 2)), 3), rng.choice((value.genesis, rng.randbytes(32)))))
         )
     data = dataclasses.replace(header, **{field: new}).pack() + _snapshot()[HEADER_BYTES:]
     if rng.random() < 0.3:

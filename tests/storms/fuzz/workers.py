@@ -27,7 +27,7 @@ class Job(NamedTuple):
 
 
 def run_jobs(jobs: list[Job], seed: int, workers: int, on_done: Callable[[int], None]) -> tuple[Counts, list[str]]:
-    """Deal the jobs out to processes, and gather what they found; a process that dies is a finding."""
+    """Hand the jobs to processes, and gather what they found; a process that dies is a finding."""
     context = multiprocessing.get_context("spawn")
     counts: Counts = Counter()
     broken: list[str] = []
@@ -41,9 +41,9 @@ def run_jobs(jobs: list[Job], seed: int, workers: int, on_done: Callable[[int], 
         process.start()
         theirs.close()
         ends[mine] = (process, None)
-        deal(mine)
+        hand_job(mine)
 
-    def deal(end: Connection) -> None:
+    def hand_job(end: Connection) -> None:
         job = next(waiting, None)
         ends[end] = (ends[end][0], job)
         end.send(job)
@@ -68,7 +68,7 @@ def run_jobs(jobs: list[Job], seed: int, workers: int, on_done: Callable[[int], 
             broken += [f"{job}: {problem}"] if problem else []
             done += codecs.RUN
             on_done(done)
-            deal(end)
+            hand_job(end)
     return counts, broken
 
 

@@ -19,7 +19,7 @@ from connectors.kafka.sink import KafkaSink
 from oracle.cli.main import main
 from oracle.cli.serve import kafka as serve_kafka  # noqa: F401  # imported once, in the server that forks the daemons
 from tests.support.mutants import draw_noise
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["MUTANTS", "Slot"]
 
@@ -127,7 +127,7 @@ class Slot:
     def stop(self) -> int | None:
         """Ask it to stop, and return how it ended; None if it had to be killed."""
         self._process.terminate()
-        self._process.join(PATIENCE)
+        self._process.join(TIMEOUT)
         code = self._process.exitcode
         if code is None:
             self.kill()

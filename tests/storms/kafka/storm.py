@@ -18,7 +18,7 @@ from tests.storms.kafka.verdict import Verdict, judge
 from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest
 from tests.support.sharded import make_sharded_state
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["Row", "Settings", "storm"]
 
@@ -217,9 +217,9 @@ def _wait_for_the_rest(model: KafkaModelUnderTest, sent: list[int], slots: list[
             return False
 
     try:
-        if not _wait(all_committed, PATIENCE, slots, row):
+        if not _wait(all_committed, TIMEOUT, slots, row):
             row.stopped += 1
-            row.trouble.append(f"not all was answered within {PATIENCE:.0f} s after the storm")
+            row.trouble.append(f"not all was answered within {TIMEOUT:.0f} s after the storm")
     finally:
         reader.close()
 

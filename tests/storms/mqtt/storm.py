@@ -14,7 +14,7 @@ from tests.storms.mqtt.daemons import MqttSlot
 from tests.storms.mqtt.load import Load
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import MqttModelUnderTest
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 __all__ = ["StormOptions", "StormResult", "storm"]
 
@@ -48,7 +48,7 @@ class StormOptions:
     rate: float = 200.0
     seed: int = 1
     mutant: str | None = None
-    answer_seconds: float = PATIENCE
+    answer_seconds: float = TIMEOUT
     predictor: str = "rectangles"
 
 
@@ -105,12 +105,12 @@ def storm(folder: Path, options: StormOptions, on_fault: Callable[[], None] = la
         slot = MqttSlot(config, folder / "serve.log", options.mutant)
         load = Load(model, options.clients, options.queries, options.rate, options.seed)
         slot.start()
-        _wait(lambda: _connected(slot), PATIENCE, slot, row)  # before that no broker keeps anything for us
+        _wait(lambda: _connected(slot), TIMEOUT, slot, row)  # before that no broker keeps anything for us
         load.start()
         try:
             _inject_faults(broker, slot, load, row, options, on_fault)
             _wait(lambda: load.done and len(load.answers()) >= options.queries, options.answer_seconds, slot, row)
-            _wait(lambda: _connected(slot) and _serves(slot), PATIENCE, slot, row)
+            _wait(lambda: _connected(slot) and _serves(slot), TIMEOUT, slot, row)
         finally:
             if slot.code is not None or slot.stop() != 0:
                 row.stopped += 1
@@ -138,10 +138,10 @@ def _inject_faults(  # noqa: PLR0913, PLR0917 -- the parts of a storm
     rng.shuffle(faults)
     for number, fault in enumerate(faults):
         at = (number + rng.random()) / len(faults)
-        _wait(lambda at=at: load.part >= at, PATIENCE, slot, row)  # type: ignore[misc]
+        _wait(lambda at=at: load.part >= at, TIMEOUT, slot, row)  # type: ignore[misc]
         if fault == "kill":
             moment = rng.expovariate(2.0)
-            _wait(lambda moment=moment: slot.age >= moment, PATIENCE, slot, row)  # type: ignore[misc]
+            _wait(lambda moment=moment: slot.age >= moment, TIMEOUT, slot, row)  # type: ignore[misc]
             row.connected += _connected(slot)
             slot.kill()
             row.kills += 1

@@ -142,7 +142,7 @@ class OutboxLasts(Workload):
             last = outbox.open()
             position = 0 if last is None else last.position
             assert position >= told
-            queued = {int(parcel.message.body.split(b"x")[0]) for parcel in outbox.queue}
+            queued = {int(delivery.message.body.split(b"x")[0]) for delivery in outbox.queue}
             assert queued >= set(range(published + 1, position + 1))
 
 

@@ -1,13 +1,13 @@
-"""What a shard says of where it stands, as a receipt has it."""
+"""The ledger event of a shard that starts or stops, from a receipt."""
 
 from oracle.accounting.ledger import ShardStarted, ShardStopped
 from oracle.receipts.receipts import Statement
 
-__all__ = ["standing_of"]
+__all__ = ["lifecycle_event"]
 
 
-def standing_of(statement: Statement, kind: type[ShardStarted | ShardStopped]) -> ShardStarted | ShardStopped:
-    """Return what a shard says that starts or stops after a statement's rounds."""
+def lifecycle_event(statement: Statement, kind: type[ShardStarted | ShardStopped]) -> ShardStarted | ShardStopped:
+    """Return the event of a shard that starts or stops after a statement's rounds."""
     line = statement.phases[-1]
     return kind(
         round=statement.round,

@@ -16,7 +16,7 @@ import msgspec
 from oracle.errors import StateError
 from oracle.state.files import read_versioned
 
-__all__ = ["MARK", "SHARD", "UNFINISHED", "Mark", "Place", "place_of", "read_mark", "shard_name"]
+__all__ = ["MARK", "SHARD", "UNFINISHED", "Mark", "ShardId", "read_mark", "shard_id_of", "shard_name"]
 
 VERSION: Final = 1
 MARK: Final = "shards.json"
@@ -31,7 +31,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     shards: int
 
 
-class Place(NamedTuple):
+class ShardId(NamedTuple):
     """One shard of a model.
 
     Attributes:
@@ -51,7 +51,7 @@ def shard_name(number: int) -> str:
     return f"shard-{number:04d}"
 
 
-def place_of(folder: Path) -> Place:
+def shard_id_of(folder: Path) -> ShardId:
     """Return which shard a folder belongs to, with links resolved.
 
     Raises:
@@ -61,7 +61,7 @@ def place_of(folder: Path) -> Place:
     whole = folder.resolve()
     number = SHARD.fullmatch(whole.name)
     mark = number and (read_mark(whole.parent / MARK) or read_mark(whole.parent / UNFINISHED))
-    return Place(int(number[1]), mark.shards) if number and mark else Place(0, 1)
+    return ShardId(int(number[1]), mark.shards) if number and mark else ShardId(0, 1)
 
 
 def read_mark(path: Path) -> Mark | None:

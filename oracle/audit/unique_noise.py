@@ -13,7 +13,7 @@ from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.kinds import restore_predictor
 
-__all__ = ["fresh_draws", "recorded", "spread_bits"]
+__all__ = ["fresh_noise", "recorded", "spread_bits"]
 
 _ROWS = 48
 _BATCH = 64
@@ -62,7 +62,7 @@ def spread_bits(words: list[Words]) -> tuple[bool, str]:
     return twice == 0 and fixed == 0, f"of {len(drawn)} draws {twice} came before, and {fixed} of 128 bits never change"
 
 
-def fresh_draws(plan: BoxPlan, randomness: Randomness) -> Seen:
+def fresh_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
     """Every round has a draw of its own for every side, of 128 bits, over re-arms and the end of a phase.
 
     And it shows: the same query at an edge is answered now so, now so, and not in pairs.

@@ -13,7 +13,7 @@ from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.sides import SideBank
 
-__all__ = ["MUTANTS_OF_DRAWS"]
+__all__ = ["MUTANTS_OF_NOISE"]
 
 Patch = pytest.MonkeyPatch
 
@@ -41,7 +41,7 @@ def _sides_share(patch: Patch) -> None:
     _words(patch, lambda real, purpose, rounds, sides, hashes: real(purpose, rounds, sides * np.uint64(0), hashes))
 
 
-def _short_draws(patch: Patch) -> None:
+def _short_noise(patch: Patch) -> None:
     """Draws have 32 random bits."""
 
     def change(real: Any, *asked: Any) -> Any:
@@ -94,10 +94,10 @@ def _heavier_rows(patch: Patch) -> None:
     patch.setattr(BisectionTrainer, "finish", finish)
 
 
-MUTANTS_OF_DRAWS: Final[dict[str, Callable[[Patch], None]]] = {
+MUTANTS_OF_NOISE: Final[dict[str, Callable[[Patch], None]]] = {
     "one draw for rounds r and r + 2": _rounds_apart,
     "one draw for all sides": _sides_share,
-    "draws of 32 bits": _short_draws,
+    "draws of 32 bits": _short_noise,
     "mediums twice in a side": _mediums_twice,
     "mediums kept over a life": _mediums_kept,
     "mediums forgotten between batches": _forgotten,

@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 
 from oracle.codec.rejections import Reason
 
-__all__ = ["METRICS", "Watched", "watched"]
+__all__ = ["METRICS", "Monitored", "monitored"]
 
 _COUNTERS: Final = (
     "perpetua_rounds",
@@ -74,7 +74,7 @@ _TICK: Final = 0.1
 _LABELS: Final = ("model", "shard")
 
 
-class Watched:
+class Monitored:
     """One process with shards, healthy and under load until a test says otherwise.
 
     Args:
@@ -85,7 +85,7 @@ class Watched:
         gauges: By name, with labels model and shard.
         counters: By name without `_total`, with labels model and shard.
         bearer: As above.
-        port: Where it listens on 127.0.0.1; set by `watched`.
+        port: Where it listens on 127.0.0.1; set by `monitored`.
     """
 
     def __init__(self, shards: int, bearer: str | None) -> None:
@@ -123,9 +123,9 @@ class Watched:
 
 
 @contextmanager
-def watched(shards: int = 2, bearer: str | None = None) -> Iterator[Watched]:
+def monitored(shards: int = 2, bearer: str | None = None) -> Iterator[Monitored]:
     """Serve `/metrics`, and `/livez` and `/readyz` as the daemon does, on a free port of 127.0.0.1."""
-    subject = Watched(shards, bearer)
+    subject = Monitored(shards, bearer)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""A watched model on a real broker: how far its answers are behind, standby, readiness, and metrics of its shards."""
+"""A monitored model on a real broker: how far its answers are behind, standby, readiness, and metrics of its shards."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from tests.connectors.kafka.conftest import unique_name
 from tests.support.folders import perpetua
 from tests.support.kafka import KafkaModelUnderTest, wait_until
 from tests.support.shards import bodies
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import TIMEOUT
 
 _WEB = "[web]\nport = 0\nready_lag_seconds = 5\n"
 
@@ -31,7 +31,7 @@ def _pair(model):
 
 async def _open(sink):
     """Open a sink; a broker that has just begun may not have a coordinator for the group yet."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             with contextlib.suppress(BusError):
                 assert await sink.open() is None
@@ -42,7 +42,7 @@ async def _open(sink):
 async def _fetch(source, count):
     """Fetch one by one until there are so many."""
     found: list[Delivery] = []
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while len(found) < count:
             found += await source.fetch(1, 0.2)
     return found
@@ -97,7 +97,7 @@ async def test_markers_are_no_lag_for_long(model):
     await source.open(None)
     deliveries = await _fetch(source, 2)
     await sink.commit(Commit([Reply(b"{}")] * 2, [], deliveries[-1].position, b"m"))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while source.lag() != Lag(0, 0.0):
             assert list(await source.fetch(10, 0.2)) == []
     await source.close()
@@ -107,18 +107,18 @@ async def test_markers_are_no_lag_for_long(model):
 async def test_what_waits_behind_an_open_transaction_is_lag(model):
     """Committed queries that cannot be read for somebody's open transaction count; how old they are is not known."""
     producer = Producer({"bootstrap.servers": model.broker.servers, "transactional.id": f"{model.name}-open"})
-    producer.init_transactions(PATIENCE)
+    producer.init_transactions(TIMEOUT)
     producer.begin_transaction()
     producer.produce(model.queries, bodies(1)[0])
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT) == 0
     model.ask(bodies(3))
     source, sink = _pair(model)
     await _open(sink)
     await source.open(None)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while source.lag() != Lag(4, None):
             assert list(await source.fetch(10, 0.2)) == []
-    producer.commit_transaction(PATIENCE)
+    producer.commit_transaction(TIMEOUT)
     await _fetch(source, 4)
     lag = source.lag()
     assert lag is not None
@@ -127,7 +127,7 @@ async def test_what_waits_behind_an_open_transaction_is_lag(model):
     await sink.close()
 
 
-class _Watched:
+class _Monitored:
     """What can be asked of a daemon that was started with `[web]`."""
 
     def __init__(self, model, log):
@@ -136,7 +136,7 @@ class _Watched:
         self._port = next(line["port"] for line in model.log(log) if line.get("event") == "web.listening")
 
     def ask(self, path):
-        return httpx.get(f"http://127.0.0.1:{self._port}{path}", trust_env=False, timeout=PATIENCE)
+        return httpx.get(f"http://127.0.0.1:{self._port}{path}", trust_env=False, timeout=TIMEOUT)
 
     def reasons(self):
         return [(reason["shard"], reason["check"]) for reason in self.ask("/readyz").json()["not_ready"]]
@@ -151,14 +151,14 @@ class _Watched:
         }
 
 
-def test_a_watched_daemon_and_its_standby(model):
+def test_a_monitored_daemon_and_its_standby(model):
     """One serves and says how far it is behind; the other stands by, ready, and takes over when the first is gone."""
     config = model.config(extra=_WEB, sink="transaction_seconds = 10")
     first = model.serve(config, "first.log")
-    one = _Watched(model, "first.log")
+    one = _Monitored(model, "first.log")
     wait_until(lambda: one.ask("/readyz").json().get("text") == "serving 1 shard")
     second = model.serve(config, "second.log")
-    two = _Watched(model, "second.log")
+    two = _Monitored(model, "second.log")
     wait_until(lambda: one.ask("/readyz").status_code == two.ask("/readyz").status_code == 200)
     wait_until(lambda: one.ask("/status").json()["shards"] + two.ask("/status").json()["shards"])
     if one.ask("/status").json()["shards"] == []:
@@ -172,23 +172,23 @@ def test_a_watched_daemon_and_its_standby(model):
     (shard,) = one.ask("/status").json()["shards"]
     assert (shard["state"], shard["rejections"]) == ("serving", {"malformed": 1})
     first.terminate()
-    assert first.wait(PATIENCE) == 0
+    assert first.wait(TIMEOUT) == 0
     wait_until(lambda: two.metric("perpetua_rounds_total") == {0: 100})
     wait_until(lambda: two.ask("/readyz").json().get("text") == "serving 1 shard")
     assert two.metric("perpetua_batches_total") == {0: 0}
     second.terminate()
-    assert second.wait(PATIENCE) == 0
+    assert second.wait(TIMEOUT) == 0
 
 
 def test_not_ready_without_a_folder(model):
     """The folder goes and comes back: what is wrong is said, and the shard goes on."""
     model.serve(model.config(extra=_WEB))
-    watched = _Watched(model, "serve.log")
-    wait_until(lambda: watched.ask("/readyz").status_code == 200)
+    monitored = _Monitored(model, "serve.log")
+    wait_until(lambda: monitored.ask("/readyz").status_code == 200)
     (model.folder / "state").rename(model.folder / "moved")
-    wait_until(lambda: watched.reasons() == [(0, "folder")])
+    wait_until(lambda: monitored.reasons() == [(0, "folder")])
     (model.folder / "moved").rename(model.folder / "state")
-    wait_until(lambda: watched.ask("/readyz").status_code == 200)
+    wait_until(lambda: monitored.ask("/readyz").status_code == 200)
 
 
 @pytest.mark.slow
@@ -197,18 +197,18 @@ def test_not_ready_without_a_broker(own_broker, tmp_path):
 
     The shard has nothing to do, and no commit to make for a minute: the group's member looks every 15 seconds.
     """
-    model = KafkaModelUnderTest(own_broker, "watched", tmp_path).create()
+    model = KafkaModelUnderTest(own_broker, "monitored", tmp_path).create()
     try:
         model.serve(model.config(extra=_WEB))
-        watched = _Watched(model, "serve.log")
-        wait_until(lambda: watched.ask("/readyz").status_code == 200)
+        monitored = _Monitored(model, "serve.log")
+        wait_until(lambda: monitored.ask("/readyz").status_code == 200)
         own_broker.kill()
-        wait_until(lambda: (None, "restored") in watched.reasons())
-        assert watched.metric("perpetua_ready") == {0: 0}
-        assert watched.ask("/livez").status_code == 200
-        assert watched.ask("/status").json()["errors"][0]["event"] == "bus.unavailable"
+        wait_until(lambda: (None, "restored") in monitored.reasons())
+        assert monitored.metric("perpetua_ready") == {0: 0}
+        assert monitored.ask("/livez").status_code == 200
+        assert monitored.ask("/status").json()["errors"][0]["event"] == "bus.unavailable"
         own_broker.start()
-        wait_until(lambda: watched.ask("/readyz").status_code == 200)
+        wait_until(lambda: monitored.ask("/readyz").status_code == 200)
     finally:
         model.end()
 
