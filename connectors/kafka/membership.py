@@ -113,8 +113,7 @@ class KafkaMembership:
         known = consumer.partitions_for_topic(self._settings.topic)
         if not known:
             return 0
-        given: Collection[TopicPartition] = consumer.assignment()
-        return max(len(known), *(int(part.partition) + 1 for part in given), 0)
+        return max(len(known), *(part.partition + 1 for part in consumer.assignment()), 0)
 
     async def _poll(self, consumer: AIOKafkaConsumer, replaced: asyncio.Future[None]) -> None:
         """Show that we are alive, by a poll of partitions that are all paused.

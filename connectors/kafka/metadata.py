@@ -20,7 +20,7 @@ WRITE: Final = 4
 _text = String("utf-8")
 
 
-class _MetadataResponse(Response):  # type: ignore[misc]  # no types
+class _MetadataResponse(Response):
     """Metadata, version 8: the first that tells what the asker may do."""
 
     API_KEY = 3
@@ -55,7 +55,7 @@ class _MetadataResponse(Response):  # type: ignore[misc]  # no types
     )
 
 
-class _MetadataRequest8(RequestStruct):  # type: ignore[misc]  # no types
+class _MetadataRequest8(RequestStruct):
     API_KEY = 3
     API_VERSION = 8
     RESPONSE_TYPE = _MetadataResponse
@@ -67,7 +67,7 @@ class _MetadataRequest8(RequestStruct):  # type: ignore[misc]  # no types
     )
 
 
-class _MetadataRequest(Request[_MetadataRequest8]):  # type: ignore[misc]  # no types
+class _MetadataRequest(Request[_MetadataRequest8]):
     API_KEY = 3
 
     def __init__(self, topics: list[str]) -> None:

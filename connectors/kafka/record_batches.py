@@ -58,9 +58,9 @@ class FetchedBatches:
 
     def has_next(self) -> bool:
         """Return whether there is another batch."""
-        return bool(self._records.has_next())
+        return self._records.has_next()
 
-    def next_batch(self) -> Any:  # noqa: ANN401 -- the client has no types
+    def next_batch(self) -> "_Batch | None":
         """Return the next batch, None if there is none.
 
         Raises:
@@ -113,14 +113,14 @@ class RecordBatch(NamedTuple):
 class _Batch:
     """One batch as aiokafka knows it, but that iterating over it gives one `RecordBatch`."""
 
-    def __init__(self, fast: Any, data: memoryview) -> None:  # noqa: ANN401
+    def __init__(self, fast: _DefaultRecordBatchPy, data: memoryview) -> None:
         self._fast = fast
         self._data = data
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever the client asks its own batch
         return getattr(self._fast, name)
 
-    def __next__(self) -> Any:  # noqa: ANN401
+    def __next__(self) -> object:
         return next(self._fast)
 
     def validate_crc(self) -> bool:

@@ -141,7 +141,7 @@ class ParquetSource:
 
     def _count_rows(self) -> int:
         if self._path.suffix == ".parquet":
-            return int(pq.read_metadata(self._path).num_rows)
+            return pq.read_metadata(self._path).num_rows
         return sum(batch.num_rows for batch in batches_from(self._path, 0))
 
     def _read_from(self, start: int) -> Iterator[Delivery]:
