@@ -133,7 +133,7 @@ class KafkaMembership:
         if replaced.done():
             raise RefusedError(
                 f"group {self._settings.group}: another process has joined as source.instance = "
-                f"{self._settings.instance!r} and taken our place; give each process an instance of its own, or none"
+                f"{self._settings.instance!r} and replaced this one; give each process an instance of its own, or none"
             )
 
     def _check_partitions(self, consumer: AIOKafkaConsumer) -> None:

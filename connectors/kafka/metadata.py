@@ -110,7 +110,7 @@ async def look(client: AIOKafkaClient, topics: Sequence[str]) -> dict[str, Topic
     try:
         response = await client.send(client.get_random_node(), _MetadataRequest(list(topics)))
     except NotImplementedError as exc:
-        raise BusError("topics: the brokers are too old to tell what we may do (before Kafka 2.3)") from exc
+        raise BusError("topics: the brokers are too old to report our permissions (before Kafka 2.3)") from exc
     return {name: _read(code, partitions, operations) for code, name, _, partitions, operations in response.topics}
 
 
