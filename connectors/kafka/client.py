@@ -140,7 +140,7 @@ async def start(client: Client, settings: KafkaSettings, what: str) -> None:
         found = await _refusal(settings)
         if isinstance(found, RefusedError):
             raise found from exc
-        hint = "if they are up, check whether kafka.servers, kafka.tls and kafka.sasl are what they expect"
+        hint = "if they are up, check kafka.servers, kafka.tls and kafka.sasl"
         why = exc if found is None else f"{what}: {found}"
         raise BusError(f"{why}; {hint}") from exc
 
@@ -166,7 +166,7 @@ async def _refusal(settings: KafkaSettings) -> RefusedError | BusError | None:
     if None in outcomes:
         return None
     refused = next((outcome for outcome in outcomes if isinstance(outcome, RefusedError)), None)
-    return refused or BusError(f"no broker accepts us: {'; '.join(map(str, outcomes))}")
+    return refused or BusError(f"no broker accepts the connection: {'; '.join(map(str, outcomes))}")
 
 
 async def _try(server: str, how: Mapping[str, Any]) -> None:
@@ -181,7 +181,7 @@ async def _try(server: str, how: Mapping[str, Any]) -> None:
         with translated(server):
             connection = await create_conn(host.strip("[]"), int(port), **how)
     except ValueError as exc:
-        raise BusError(f"{server}: its certificate does not fit") from exc
+        raise BusError(f"{server}: its certificate does not match") from exc
     connection.close()
 
 

@@ -61,7 +61,7 @@ class CommitBatches:
                 more = _fill(batch, zip(keys[done:], bodies[done:], strict=True), now, headers)
                 if not more:
                     size = len(bodies[done])
-                    raise StorageError(f"{self._where}: a message of {size} bytes does not fit a batch")
+                    raise StorageError(f"{self._where}: a message of {size} bytes does not fit in a batch")
                 done += more
         for topic, batch in batches.items():
             yield topic, self.partition_of(topic), batch
@@ -74,7 +74,7 @@ class CommitBatches:
         """Return the partition that this shard writes to: one, so that its answers stay in order."""
         count = self._counts.get(topic, 0)
         if not count:
-            raise BusError(f"topic {topic}: it has no partition")
+            raise BusError(f"topic {topic}: has no partitions")
         return self._partition % count
 
     def _runs(self, commit: Commit, now: int, unavailable: Collection[str], asked: Asked) -> Iterable[_Run]:

@@ -70,12 +70,12 @@ def decide(where: str, offset: Claim | None, mark: Claim | None, seal: Seal | No
     if good is False or not _is_ours(offset.text):
         if mark is None:
             raise StateError(
-                f"{where}: its offset {offset.position} was not committed by Perpetua for this state, and there is no "
-                "mark of ours to go on from. If the state has answered nothing yet, delete the group's offset; else "
-                "see `perpetua offsets show` and `perpetua offsets restore`. Use a group of its own for each model"
+                f"{where}: offset {offset.position} was not committed by Perpetua for this state, and there is no mark "
+                "of ours to resume from. If the state has answered nothing yet, delete the group's offset; otherwise "
+                "see `perpetua offsets show` and `perpetua offsets restore`. Give each model a group of its own"
             )
         return CommittedOffset(
-            mark, f"{where}: its offset {offset.position} was committed by somebody else; {_goes_on(mark)}"
+            mark, f"{where}: offset {offset.position} was committed by another client; {_goes_on(mark)}"
         )
     if mark is None:
         return CommittedOffset(offset)
@@ -83,18 +83,17 @@ def decide(where: str, offset: Claim | None, mark: Claim | None, seal: Seal | No
     if offset.position == mark.position and same:
         return CommittedOffset(offset if good else mark)
     if mark.position > offset.position:
-        return CommittedOffset(mark, f"{where}: its offset was set back to {offset.position}; {_goes_on(mark)}")
+        return CommittedOffset(mark, f"{where}: the committed offset was reset to {offset.position}; {_goes_on(mark)}")
     if good and offset.position > mark.position:
         return CommittedOffset(offset)  # the marks were kept elsewhere meanwhile
     raise StateError(
-        f"{where}: its offset {offset.position} and our mark at offset {mark.position} contradict each other; say "
-        "which counts: `perpetua offsets restore CONFIG --from mark`, or, if an older Perpetua has served meanwhile, "
-        "`--from group`"
+        f"{where}: offset {offset.position} and our mark at offset {mark.position} contradict each other; choose "
+        "one: `perpetua offsets restore CONFIG --from mark`, or `--from group` if an older Perpetua has served since"
     )
 
 
 def _goes_on(mark: Claim) -> str:
-    return f"going on from our own mark, offset {mark.position}"
+    return f"resuming from our own mark at offset {mark.position}"
 
 
 def _is_ours(text: str) -> bool:

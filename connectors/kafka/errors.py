@@ -39,10 +39,10 @@ _UNFIT: Final[dict[type, str]] = {
 """Errors of a setting that the brokers do not take: nothing but another one helps."""
 
 _WORDS: Final = {
-    errors.KafkaConnectionError: "the connection was closed, or could not be made",
+    errors.KafkaConnectionError: "the connection was closed or could not be made",
     errors.InvalidTimestampError: (
-        "the time of a record of ours is not within the topic's message.timestamp.before.max.ms and "
-        "message.timestamp.after.max.ms of the broker's; check the clocks of both machines"
+        "a record's timestamp differs from the broker's clock by more than the topic's "
+        "message.timestamp.before.max.ms or message.timestamp.after.max.ms; check the clocks of both machines"
     ),
 }
 """Errors whose names do not say what to look at."""
@@ -66,11 +66,11 @@ def translated(what: str) -> Iterator[None]:
     try:
         yield
     except _FENCED as exc:
-        raise FencedError(f"{what}: another process has taken over, or a transaction ran out of time") from exc
+        raise FencedError(f"{what}: another process has taken over, or a transaction timed out") from exc
     except _REFUSED as exc:
-        raise RefusedError(f"{what}: the brokers refuse it: {_name(exc)}{_about(exc)}") from exc
+        raise RefusedError(f"{what}: refused by the brokers: {_name(exc)}{_about(exc)}") from exc
     except errors.OffsetOutOfRangeError as exc:
-        raise SourceError(f"{what}: the records to read next were deleted (retention), or the topic was cut") from exc
+        raise SourceError(f"{what}: the next records were deleted (retention), or the topic was truncated") from exc
     except _TOO_LARGE as exc:
         raise StorageError(f"{what}: a message is larger than the topic's max.message.bytes; raise it") from exc
     except UnpackedBatchError as exc:
@@ -81,7 +81,7 @@ def translated(what: str) -> Iterator[None]:
         raise _clear(what, exc) from exc
     except (asyncio.InvalidStateError, AssertionError) as exc:
         # Races of the client's own: its sender has died; or the brokers, as they start, knew of no broker yet.
-        raise BusError(f"{what}: the client has failed") from exc
+        raise BusError(f"{what}: the Kafka client failed") from exc
 
 
 def _clear(what: str, error: Exception) -> RefusedError | BusError:
@@ -90,7 +90,7 @@ def _clear(what: str, error: Exception) -> RefusedError | BusError:
     if unfit is not None:
         return RefusedError(f"{what}: {unfit}")
     if isinstance(error.__cause__, _REFUSED):
-        return RefusedError(f"{what}: the brokers refuse it: {_name(error.__cause__)}{_about(error.__cause__)}")
+        return RefusedError(f"{what}: refused by the brokers: {_name(error.__cause__)}{_about(error.__cause__)}")
     reason = _tls_refusal(error) or _tls_refusal(error.__cause__)
     if reason is not None:
         return RefusedError(f"{what}: kafka.tls: {reason}")
@@ -119,5 +119,5 @@ def _tls_refusal(error: BaseException | None) -> str | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the broker's certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and any(word in (error.reason or "") for word in _NOT_TLS):
-        return f"the broker refuses it: {error.reason}"
+        return f"the TLS handshake failed: {error.reason}"
     return None

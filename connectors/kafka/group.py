@@ -76,8 +76,8 @@ async def foreign_members(client: AIOKafkaClient, settings: KafkaSettings) -> st
     if not found:
         return None
     return (
-        f"group {settings.group}: somebody else is a member of it: {listed(found)}; partitions of topic "
-        f"{settings.topic} that the group gives it are answered by nobody. Give it a group of its own"
+        f"group {settings.group}: another application is a member: {listed(found)}; nobody answers the partitions "
+        f"of topic {settings.topic} that are assigned to it. Give it a group of its own"
     )
 
 

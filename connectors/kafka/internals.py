@@ -31,14 +31,14 @@ def _rebound(function: Callable[..., Any], **names: object) -> Any:  # noqa: ANN
     return made
 
 
-class _PartitionRecords(PartitionRecords):  # type: ignore[misc]  # no types
+class _PartitionRecords(PartitionRecords):
     """One answer to a fetch, without what was aborted: items are handed over as they were read."""
 
     def _consumer_record(self, part: object, record: object) -> object:  # noqa: ARG002 -- the client's
         return record
 
 
-class _Fetcher(Fetcher):  # type: ignore[misc]  # no types
+class _Fetcher(Fetcher):
     _proc_fetch_request = _rebound(
         Fetcher._proc_fetch_request,  # noqa: SLF001
         MemoryRecords=FetchedBatches,

@@ -111,15 +111,15 @@ async def marks_kept(settings: KafkaSettings, partition: int, *, make: bool) -> 
             return Kept(_unfit(topic, found[topic], partition))
         if make and await _made(client, topic, found[settings.topic]):
             return Kept(None, fresh=True)
-    return Kept(f"topic {topic}: it does not exist; create it: perpetua topics CONFIG --create")
+    return Kept(f"topic {topic}: does not exist; create it with `perpetua topics CONFIG --create`")
 
 
 def _unfit(topic: str, found: TopicLook, partition: int) -> str | None:
     missing = [name for right, name in ((READ, "Read"), (WRITE, "Write")) if not found.allows(right)]
     if missing:
-        return f"topic {topic}: the brokers withhold {' and '.join(missing)}; grant it: see `perpetua check`"
+        return f"topic {topic}: the brokers deny {' and '.join(missing)}; `perpetua check` shows how to grant it"
     if partition not in found.leaders:
-        return f"topic {topic}: it has no partition {partition}; give it as many as the query topic has"
+        return f"topic {topic}: has no partition {partition}; give it as many partitions as the query topic"
     return None
 
 
@@ -164,9 +164,7 @@ async def _newest(consumer: BatchConsumer, part: TopicPartition, seal: Seal, sec
         async with asyncio.timeout(seconds):
             batches = await batches_between(consumer, part, begin, behind)
         if behind == end and (consumer.highwater(part) or 0) > end:
-            raise BusError(
-                f"topic {part.topic}, partition {part.partition}: waiting for the end of an open transaction"
-            )
+            raise BusError(f"topic {part.topic}, partition {part.partition}: waiting for an open transaction to end")
         claims = [_read(seal, record.value, batch.producer) for batch in batches for record in batch.records]
         found = next((claim for claim in reversed(claims) if claim is not None), None)
         if found is not None or begin <= first:

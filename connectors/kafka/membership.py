@@ -113,8 +113,7 @@ class KafkaMembership:
         known = consumer.partitions_for_topic(self._settings.topic)
         if not known:
             return 0
-        given: Collection[TopicPartition] = consumer.assignment()
-        return max(len(known), *(int(part.partition) + 1 for part in given), 0)
+        return max(len(known), *(part.partition + 1 for part in consumer.assignment()), 0)
 
     async def _poll(self, consumer: AIOKafkaConsumer, replaced: asyncio.Future[None]) -> None:
         """Show that we are alive, by a poll of partitions that are all paused.
@@ -134,7 +133,7 @@ class KafkaMembership:
         if replaced.done():
             raise RefusedError(
                 f"group {self._settings.group}: another process has joined as source.instance = "
-                f"{self._settings.instance!r} and taken our place; give each process an instance of its own, or none"
+                f"{self._settings.instance!r} and replaced this one; give each process an instance of its own, or none"
             )
 
     def _check_partitions(self, consumer: AIOKafkaConsumer) -> None:

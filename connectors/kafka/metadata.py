@@ -20,7 +20,7 @@ WRITE: Final = 4
 _text = String("utf-8")
 
 
-class _MetadataResponse(Response):  # type: ignore[misc]  # no types
+class _MetadataResponse(Response):
     """Metadata, version 8: the first that tells what the asker may do."""
 
     API_KEY = 3
@@ -55,7 +55,7 @@ class _MetadataResponse(Response):  # type: ignore[misc]  # no types
     )
 
 
-class _MetadataRequest8(RequestStruct):  # type: ignore[misc]  # no types
+class _MetadataRequest8(RequestStruct):
     API_KEY = 3
     API_VERSION = 8
     RESPONSE_TYPE = _MetadataResponse
@@ -67,7 +67,7 @@ class _MetadataRequest8(RequestStruct):  # type: ignore[misc]  # no types
     )
 
 
-class _MetadataRequest(Request[_MetadataRequest8]):  # type: ignore[misc]  # no types
+class _MetadataRequest(Request[_MetadataRequest8]):
     API_KEY = 3
 
     def __init__(self, topics: list[str]) -> None:
@@ -110,7 +110,7 @@ async def look(client: AIOKafkaClient, topics: Sequence[str]) -> dict[str, Topic
     try:
         response = await client.send(client.get_random_node(), _MetadataRequest(list(topics)))
     except NotImplementedError as exc:
-        raise BusError("topics: the brokers are too old to tell what we may do (before Kafka 2.3)") from exc
+        raise BusError("topics: the brokers are too old to report our permissions (before Kafka 2.3)") from exc
     return {name: _read(code, partitions, operations) for code, name, _, partitions, operations in response.topics}
 
 

@@ -64,7 +64,7 @@ class OffsetMetadata(NamedTuple):
                 return cls(base64.b64decode(words[2], validate=True), int(words[1]), *later)
         except (ValueError, binascii.Error):
             pass
-        raise StateError("the offset's metadata was not written by Perpetua, or by a newer one")
+        raise StateError("the offset's metadata was not written by Perpetua, or by a newer version")
 
 
 def _unsealed(text: str) -> tuple[str, str | None]:

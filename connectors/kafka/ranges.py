@@ -34,7 +34,7 @@ class KafkaRange(KafkaSource):
                 self.progress.take(deliveries[-1].position, b"")  # nothing commits them: forget them
                 return deliveries
             if clock() > deadline:
-                raise BusError(f"offset {self.progress.reached}: the brokers do not hand over what is there")
+                raise BusError(f"offset {self.progress.reached}: the brokers do not return the records there")
         return []
 
     def lag(self) -> Lag | None:

@@ -58,9 +58,9 @@ class FetchedBatches:
 
     def has_next(self) -> bool:
         """Return whether there is another batch."""
-        return bool(self._records.has_next())
+        return self._records.has_next()
 
-    def next_batch(self) -> Any:  # noqa: ANN401 -- the client has no types
+    def next_batch(self) -> "_Batch | None":
         """Return the next batch, None if there is none.
 
         Raises:
@@ -68,7 +68,7 @@ class FetchedBatches:
         """
         start = self._at
         if self.has_next() and self._data[start + _FORMAT_AT : start + _FORMAT_AT + 1] != _FORMAT:
-            raise UnsupportedForMessageFormatError("records in another format than Kafka's since 0.11")
+            raise UnsupportedForMessageFormatError("records are not in the format of Kafka 0.11 and later")
         batch = self._records.next_batch()
         if batch is None:
             return None
@@ -113,14 +113,14 @@ class RecordBatch(NamedTuple):
 class _Batch:
     """One batch as aiokafka knows it, but that iterating over it gives one `RecordBatch`."""
 
-    def __init__(self, fast: Any, data: memoryview) -> None:  # noqa: ANN401
+    def __init__(self, fast: _DefaultRecordBatchPy, data: memoryview) -> None:
         self._fast = fast
         self._data = data
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever the client asks its own batch
         return getattr(self._fast, name)
 
-    def __next__(self) -> Any:  # noqa: ANN401
+    def __next__(self) -> object:
         return next(self._fast)
 
     def validate_crc(self) -> bool:
@@ -207,9 +207,9 @@ def _unpacked(batch: _DefaultRecordBatchPy, data: memoryview) -> bytes:
     except Exception as exc:  # of four libraries
         begin, end = batch.base_offset, batch.base_offset + batch.last_offset_delta + 1
         msg = (
-            f"the compressed batch from offset {begin} to {end} cannot be unpacked, or to more than "
-            f"{_MOST_UNPACKED >> 20} MiB; set compression.type=uncompressed, with which brokers store no such batch; "
-            f"to leave its queries unanswered, delete the records before offset {end}, and set "
+            f"the compressed batch from offset {begin} to {end} cannot be decompressed, or only to "
+            f"more than {_MOST_UNPACKED >> 20} MiB; set compression.type=uncompressed, so that brokers store no such "
+            f"batch; to leave its queries unanswered, delete the records before offset {end} and set "
             f"source.first_offset = {end}"
         )
         raise UnpackedBatchError(msg) from exc
@@ -241,9 +241,9 @@ class _Reader:
         try:
             found = [self._record() for _ in range(count)]
         except IndexError as exc:
-            raise CorruptRecordException("records end too early") from exc
+            raise CorruptRecordException("the records are truncated") from exc
         if self._at != len(self._data):
-            raise CorruptRecordException("bytes behind the last record")
+            raise CorruptRecordException("bytes after the last record")
         return found
 
     def _record(self) -> _Fields:
@@ -252,7 +252,7 @@ class _Reader:
         self._at += 1  # attributes: none are in use
         fields = self._number(64), self._number(32), self._bytes(), self._bytes(), self._headers()
         if self._at != end:
-            raise CorruptRecordException("a record's length is not that of its parts")
+            raise CorruptRecordException("a record's length does not match its fields")
         return fields
 
     def _headers(self) -> list[tuple[str, bytes | None]]:
@@ -265,7 +265,7 @@ class _Reader:
     def _size(self) -> int:
         size = self._number(32)
         if size < 0:
-            raise CorruptRecordException("a size below 0")
+            raise CorruptRecordException("a negative size")
         return size
 
     def _bytes(self) -> bytes | None:
@@ -275,7 +275,7 @@ class _Reader:
     def _cut(self, size: int) -> bytes:
         start, self._at = self._at, self._at + size
         if self._at > len(self._data):
-            raise CorruptRecordException("a part is longer than the batch")
+            raise CorruptRecordException("a field is longer than the batch")
         return self._data[start : self._at]
 
     def _number(self, bits: int) -> int:
@@ -287,7 +287,7 @@ class _Reader:
             shift += 7
             at += 1
             if shift >= bits:
-                raise CorruptRecordException("a number without end")
+                raise CorruptRecordException("an unterminated number")
         raw = (raw | data[at] << shift) % (1 << bits)
         self._at = at + 1
         return (raw >> 1) ^ -(raw & 1)

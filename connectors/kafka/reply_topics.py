@@ -45,14 +45,15 @@ class _Suspension:
 def _lacks(found: TopicLook, number: int, set_to: Mapping[str, int]) -> str | None:
     """Return why the topic of query partition `number` cannot be written to, None if it can as far as can be seen."""
     if not found.there or (not found.leaders and found.operations):
-        return "there is none"
+        return "it does not exist"
     if not found.allows(WRITE):
-        return "the brokers withhold Write"
+        return "the brokers deny Write"
     partition = number % len(found.leaders)
     if found.leaders.get(partition, -1) < 0:
         return f"partition {partition} has no leader"
     if found.in_sync[partition] < set_to.get(_IN_SYNC, 1):
-        return f"partition {partition}: {found.in_sync[partition]} copies in sync, and {_IN_SYNC} = {set_to[_IN_SYNC]}"
+        in_sync = found.in_sync[partition]
+        return f"partition {partition}: {in_sync} replicas in sync, but {_IN_SYNC} = {set_to[_IN_SYNC]}"
     if set_to.get(_MAX_BYTES, _LEAST_BYTES) < _LEAST_BYTES:
         return f"{_MAX_BYTES} = {set_to[_MAX_BYTES]}: must be at least {_LEAST_BYTES}"
     return None
@@ -151,4 +152,4 @@ class ReplyTopics:
     def _note(self, name: str, reason: str) -> None:
         if self._reasons.get(name) != reason:
             self._reasons[name] = reason
-            self._tell(f"topic {name}: {reason}; answers for it are given up until it can be written to")
+            self._tell(f"topic {name}: {reason}; answers for it are dropped until it can be written to")

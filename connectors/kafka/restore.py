@@ -71,7 +71,7 @@ async def restore(settings: KafkaSettings, partition: int, choice: Claim) -> Non
     found = await members(settings)
     if found:
         raise RefusedError(
-            f"group {settings.group}: it has {len(found)} member{'s' if len(found) > 1 else ''}, "
+            f"group {settings.group}: has {len(found)} member{'s' if len(found) > 1 else ''}, "
             f"{listed(found)}; stop them first"
         )
     sink = KafkaSink(settings, partition)

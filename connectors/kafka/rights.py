@@ -50,7 +50,7 @@ async def check_rights(settings: KafkaSettings, partitions: int) -> None:
     async with admin(settings, "access rules") as client:
         missing = [text async for text in _withheld(connections(client), settings, partitions)]
     if missing:
-        raise RefusedError("the brokers withhold " + "; and ".join(missing))
+        raise RefusedError("the brokers deny " + "; and ".join(missing))
 
 
 async def _withheld(client: AIOKafkaClient, settings: KafkaSettings, partitions: int) -> AsyncIterator[str]:

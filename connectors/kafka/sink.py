@@ -30,7 +30,7 @@ __all__ = ["KafkaSink", "SinkObserver"]
 _LOOK_SECONDS: Final = 5.0
 """Most time to find out which topic spoilt a transaction."""
 
-_NOT_YET: Final = "it takes no records now"
+_NOT_YET: Final = "it accepts no records now"
 
 _Batches = Iterable[tuple[str, int, BatchBuilder]]
 
@@ -328,7 +328,7 @@ def _position_and_mark(claim: Claim | None) -> tuple[int, bytes] | None:
 
 
 def _missing(topic: str) -> str:
-    return f"topic {topic}: it does not exist; create it, with `perpetua topics --create` or by hand"
+    return f"topic {topic}: does not exist; create it with `perpetua topics --create` or by hand"
 
 
 def _note_failure(failed: dict[str, str], topic: str, delivery: "asyncio.Future[Any]") -> None:
@@ -337,7 +337,7 @@ def _note_failure(failed: dict[str, str], topic: str, delivery: "asyncio.Future[
         return
     error = delivery.exception()
     if error is not None:
-        failed[topic] = f"it refuses a record: {type(error).__name__.removesuffix('Error')}"
+        failed[topic] = f"it rejects a record: {type(error).__name__.removesuffix('Error')}"
     elif failed.get(topic) == _NOT_YET:
         del failed[topic]
 

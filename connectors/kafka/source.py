@@ -84,7 +84,7 @@ class KafkaSource:
         begin = self._beginning(last) if position is None else self._after(position)
         if position is None and begin > last and self.progress.begun is None:
             raise SourceError(
-                f"{self._where}: it ends at offset {last}, before source.first_offset = {begin}; if partitions begin "
+                f"{self._where}: ends at offset {last}, before source.first_offset = {begin}; if partitions begin "
                 f"at different offsets, give each its own: source.first_offset.{self._part.partition} = {first}"
             )
         self._check_stop(begin)
@@ -101,7 +101,7 @@ class KafkaSource:
         if self._latest and progress.begun is None:
             if progress.expected is not None and progress.expected[0] > 0:
                 raise InputError(
-                    "source.first_offset", "latest", f"must stay what it was: {self._where} was begun without it"
+                    "source.first_offset", "latest", f"must not be set later: {self._where} was started without it"
                 )
             progress.begun = last
         return self.begins
@@ -114,7 +114,7 @@ class KafkaSource:
             raise InputError(
                 f"source.stop_at.{partition}",
                 self._stop_at,
-                f"must be at least {reached}, up to where {self._where} was answered, or is not to be",
+                f"must be at least {reached}, the offset up to which {self._where} was answered or skipped",
             )
 
     def _after(self, position: int) -> int:
@@ -130,14 +130,14 @@ class KafkaSource:
             return start
         if self.progress.expected is not None and self.progress.expected[0] > start:
             raise SourceError(
-                f"{self._where}: the records from offset {start} to {first} were deleted (retention), and are needed "
-                "to restore the state: use a newer copy of the state folder; give the topic a longer retention"
+                f"{self._where}: the records from offset {start} to {first} were deleted (retention), but are needed "
+                "to restore the state: use a newer copy of the state folder, and give the topic a longer retention"
             )
         if self._first_offset < first:
             raise SourceError(
-                f"{self._where}: it begins at offset {first}: the queries from {start} to {first} were deleted "
+                f"{self._where}: begins at offset {first}: the queries from {start} to {first} were deleted "
                 f"(retention) before they were answered; to leave them unanswered, set source.first_offset = {first}, "
-                f"or of this partition alone source.first_offset.{self._part.partition} = {first}"
+                f"or source.first_offset.{self._part.partition} = {first} for this partition alone"
             )
         return first
 
@@ -154,9 +154,9 @@ class KafkaSource:
         records = [record for batch in batches for record in batch.records if record.offset == position - 1]
         if not records or records[0].timestamp != timestamp:
             raise LogDivergedError(
-                f"log diverged: {self._where}: the record before offset {position} is not the one that was answered, "
-                "or no record: the topic was made anew, or compacted by key: restore it, or make a new state for the "
-                "new topic"
+                f"log diverged: {self._where}: the record before offset {position} is missing or not the one that was "
+                "answered: the topic was recreated, or compacted by key; restore it, or make a new state for the new "
+                "topic"
             )
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
@@ -186,7 +186,7 @@ class KafkaSource:
         if self._consumer is consumer:  # once closed, nothing is known of what was read and not answered
             self.progress.reached = reached
         if self.progress.expected is not None and reached < self.progress.expected[0]:
-            raise BusError(f"{self._where}, offset {self._next}: not handed over yet, though it was read before")
+            raise BusError(f"{self._where}, offset {self._next}: not returned yet, though it was read before")
         return []
 
     async def _poll(self, consumer: BatchConsumer, limit: int, wait: float) -> None:
@@ -213,8 +213,8 @@ class KafkaSource:
 
     def _cut(self, last: int, start: int) -> LogCutError:
         return LogCutError(
-            f"log diverged: {self._where}: it ends at offset {last}, before {start}, up to which it was read: it was "
-            "made anew, or cut; restore it, or make a new state for the new topic"
+            f"log diverged: {self._where}: ends at offset {last}, but was read up to {start}: it was recreated or "
+            "truncated; restore it, or make a new state for the new topic"
         )
 
     def lag(self) -> Lag | None:

@@ -88,10 +88,10 @@ async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[s
 def other_partitions(settings: KafkaSettings, partitions: int, shards: int) -> str:
     """Return what to do where the query topic has another number of partitions than the state has shards."""
     return (
-        f"topic {settings.topic}: it has {_counted(partitions, 'partition')}, and the state has "
-        f"{_counted(shards, 'shard')}, one for each "
-        "partition it was made for; queries of the others would get no answer. Make a new topic of "
-        f"{_counted(shards, 'partition')}, or a new state: perpetua init --shards {partitions}"
+        f"topic {settings.topic}: has {_counted(partitions, 'partition')}, but the state has "
+        f"{_counted(shards, 'shard')}, one for each partition it was made for; queries in the others would get no "
+        f"answer. Make a new topic with {_counted(shards, 'partition')}, or a new state: "
+        f"perpetua init --shards {partitions}"
     )
 
 
@@ -109,7 +109,7 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
         largest_reply: Bytes that a reply may have, given what a query may have.
     """
     found = [
-        f"topic {name}: it does not exist; create it, with `perpetua topics --create` or by hand"
+        f"topic {name}: does not exist; create it with `perpetua topics --create` or by hand"
         for name in (settings.topic, *settings.written)
         if name not in facts
     ]
@@ -130,19 +130,19 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
     if queries is not None and not queries.uncompressed:
         found.append(
             f"topic {settings.topic}: {_COMPRESSION} = {queries.configs.get(_COMPRESSION)}: must be {_UNCOMPRESSED}: a "
-            "small message could unpack to one whose answer no topic takes, and would stop the shard"
+            "small message could decompress to one whose answer fits no topic, which would stop the shard"
         )
     answers = (settings.answers, *sorted(settings.reply_topics))
     for name in answers:
         need_bytes(
             name,
             largest_reply,
-            "the largest reply that a query may have; one such query would stop the shard. Raise it, or lower the "
+            "the size of the largest possible reply; one such query would stop the shard. Raise it, or lower the "
             f"plan's limits.rows, or {_MAX_BYTES} of {settings.topic}",
         )
     found += [
         f"topic {name}: {_COMPRESSION} = {kind}: must be producer or {_UNCOMPRESSED}: the size of compressed answers "
-        "would follow what they say, for whoever sees nothing but sizes"
+        "would reveal what they say to anyone who sees only sizes"
         for name, kind in _compressed(answers, facts).items()
     ]
     if queries is not None:
@@ -154,7 +154,7 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
     marks = facts.get(settings.marks or "")
     if marks is not None and marks.partitions < shards:
         found.append(
-            f"topic {settings.marks}: it has {_counted(marks.partitions, 'partition')}: must have at least {shards}, "
+            f"topic {settings.marks}: has {_counted(marks.partitions, 'partition')}: must have at least {shards}, "
             "one for each shard's marks"
         )
     return found
@@ -220,7 +220,7 @@ async def make_missing(
             response = await client.create_topics(topics)
         for name, code, message in response.topic_errors:
             if code and errors.for_code(code) is not errors.TopicAlreadyExistsError:
-                raise RefusedError(f"topic {name}: cannot be made: {message or errors.for_code(code).__name__}")
+                raise RefusedError(f"topic {name}: cannot be created: {message or errors.for_code(code).__name__}")
     return missing
 
 

@@ -66,7 +66,7 @@ async def first_and_last(settings: KafkaSettings, partition: int) -> tuple[int, 
     async with started(make_consumer(settings), settings, what) as consumer:
         first = await consumer.beginning_offsets([part])
         last = await consumer.end_offsets([part])
-    return int(first[part]), int(last[part])
+    return first[part], last[part]
 
 
 async def send_event(settings: KafkaSettings, partition: int, event: bytes) -> None:

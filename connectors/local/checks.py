@@ -50,5 +50,5 @@ def check_private(name: str, path: Path, status: os.stat_result) -> None:
         raise InputError(name, str(path), bound)
     if mode & _OTHERS:
         closed = 700 if stat.S_ISDIR(status.st_mode) else 600
-        bound = f"mode {mode:04o} opens answers to others; close it with: chmod {closed} {path}"
+        bound = f"mode {mode:04o} exposes answers to others; fix it with: chmod {closed} {path}"
         raise InputError(name, str(path), bound)

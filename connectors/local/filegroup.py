@@ -22,8 +22,8 @@ _BESIDE = {
     "the commit record": "",
     "the commit record's lock": ".lock",
     "the commit record's temporary file": ".tmp",
-    "the record of what is about to leave": ".intent",
-    "that record's temporary file": ".intent.tmp",
+    "the intent record": ".intent",
+    "the intent record's temporary file": ".intent.tmp",
 }
 """What stands beside the files, by what is behind the commit record's name."""
 
@@ -234,20 +234,20 @@ class FileGroup:
                     raise InputError(
                         _setting(role),
                         str(self._files[role].path),
-                        f"the file has content but {where} is missing, so nobody knows what of it counts; "
-                        "give a new path, or move the file away",
+                        f"the file has content but {where} is missing, so nobody knows how much of it was committed; "
+                        "choose a new path, or move the file away",
                     )
             return
         for role, length in record.lengths.items():
             if length and role not in sizes and role not in self._counts:
-                raise InputError(_setting(role), None, f"{where} speaks of such a file; give its path again")
+                raise InputError(_setting(role), None, f"{where} names such a file; give its path again")
         for role, size in sizes.items():
             path = self._files[role].path
             length = record.lengths.get(role, 0)
             if size < length:
                 raise _too_short(path, size, length)
             if size and role not in record.lengths:
-                raise InputError(_setting(role), str(path), f"the file has content that {where} does not know")
+                raise InputError(_setting(role), str(path), f"the file has content that {where} does not account for")
 
     def _begin(self, sizes: Mapping[str, int]) -> None:
         # The record comes before the first byte, so that after a crash the files are known to be ours.
@@ -278,5 +278,5 @@ def _too_short(path: Path, size: int, length: int) -> StorageError:
     found = f"has {size}" if path.exists() else "is gone"
     way = "put it back"
     if path.suffix != ".arrow":
-        way += f". If its content is no longer needed, its length is enough: umask 077; truncate -s {length} {path}"
-    return StorageError(f"{path}: {length} bytes of it were committed, and it {found}; {way}")
+        way += f". If you no longer need its content, its length is enough: umask 077; truncate -s {length} {path}"
+    return StorageError(f"{path}: {length} bytes of it were committed, but it {found}; {way}")

@@ -21,8 +21,8 @@ BODY_LIMIT = 1 << 20
 _CHUNK = 1 << 20
 _POLL_SECONDS = 0.05
 _NO_LINE_ENDS = (
-    "no line ends there, so this is not the log that was answered (where its last line had no newline when it was "
-    "answered, whatever is added must begin with that newline)"
+    "no line ends there, so this is not the log that was answered (if its last line had no newline when it was "
+    "answered, anything appended must begin with that newline)"
 )
 
 
@@ -120,7 +120,7 @@ class JsonlSource:
         try:
             data = os.pread(descriptor, _CHUNK, offset)
             if not data and os.fstat(descriptor).st_size < offset:
-                raise SourceError(f"{self._path}: the file was cut while it was read")
+                raise SourceError(f"{self._path}: the file was truncated while it was read")
         except OSError as exc:
             raise SourceError(f"{self._path}: cannot be read: {exc.strerror}") from exc
         return data
@@ -206,7 +206,7 @@ def reply_lines(replies: Sequence[Reply]) -> bytes:
     """
     for reply in replies:
         if reply.content_type != JSON:
-            raise InputError("reply.content_type", reply.content_type, f"a file of lines takes {JSON} only")
+            raise InputError("reply.content_type", reply.content_type, f"a file of lines accepts only {JSON}")
     return join_lines("reply", [reply.body for reply in replies])
 
 
@@ -222,5 +222,5 @@ def join_lines(name: str, bodies: Sequence[bytes]) -> bytes:
     """
     lines = b"\n".join([*bodies, b""])
     if lines.count(b"\n") != len(bodies):
-        raise InputError(f"{name}.body", "(not shown)", "must not have a line break in it")
+        raise InputError(f"{name}.body", "(not shown)", "must not contain a line break")
     return lines

@@ -127,7 +127,7 @@ class ParquetSink(FileSink):
                 schema = table.schema
                 messages.append(schema.serialize().to_pybytes())
             if not table.schema.equals(schema):
-                raise InputError("reply.schema", "(not shown)", "must be that of the replies before")
+                raise InputError("reply.schema", "(not shown)", "must match that of the earlier replies")
             messages += [batch.serialize().to_pybytes() for batch in table.to_batches()]
         self._files.commit({**data, "output": b"".join(messages)}, commit.position, commit.metadata)
         self._schema = schema
@@ -167,8 +167,8 @@ class ParquetSink(FileSink):
             raise InputError(
                 "sink.path",
                 str(self._path),
-                f"the folder has parts but {record} is missing, so nobody knows which of them count; "
-                "give a new path, or move the folder away",
+                f"the folder has parts but {record} is missing, so nobody knows which of them were committed; "
+                "choose a new path, or move the folder away",
             )
 
     def _refuse_missing_parts(self, count: int) -> None:

@@ -36,9 +36,9 @@ def empty_message(path: Path | str) -> bytes:
         nothing = pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
         return stream_of(pa.Table.from_batches([nothing]))
     except OSError as exc:
-        raise SourceError(f"{path}: cannot be read: {exc.strerror or 'not a file of its kind'}") from exc
+        raise SourceError(f"{path}: cannot be read: {exc.strerror or f'not a {path.suffix} file'}") from exc
     except pa.ArrowException as exc:
-        raise SourceError(f"{path}: cannot be read as what its name says") from exc
+        raise SourceError(f"{path}: cannot be read as a {path.suffix} file") from exc
 
 
 class ParquetSource:
@@ -80,7 +80,7 @@ class ParquetSource:
             os.close(durable.open_regular(self._path))  # Arrow would wait for a pipe's other end
             total = await asyncio.to_thread(self._count_rows)
         except (OSError, pa.ArrowException) as exc:
-            raise SourceError(f"{self._path}: cannot be read as what its name says") from exc
+            raise SourceError(f"{self._path}: cannot be read as a {self._path.suffix} file") from exc
         if not 0 <= start <= total or (start % self._rows and start != total):
             where = f"{self._path}: position = {position}: "
             if start > total:
@@ -141,7 +141,7 @@ class ParquetSource:
 
     def _count_rows(self) -> int:
         if self._path.suffix == ".parquet":
-            return int(pq.read_metadata(self._path).num_rows)
+            return pq.read_metadata(self._path).num_rows
         return sum(batch.num_rows for batch in batches_from(self._path, 0))
 
     def _read_from(self, start: int) -> Iterator[Delivery]:

@@ -31,4 +31,4 @@ def refuse_shared(paths: Mapping[str, Path]) -> None:
     """
     for (name, path), (other_name, other) in combinations(paths.items(), 2):
         if same_file(path, other):
-            raise InputError(other_name, str(other), f"is {name} too; each file of a sink must have a path of its own")
+            raise InputError(other_name, str(other), f"is {name} too; each file of a sink needs a path of its own")

@@ -42,7 +42,7 @@ class StdinSource:
     def __init__(self, stream: BinaryIO | None = None, *, body_limit: int = BODY_LIMIT) -> None:
         check_at_least("body_limit", body_limit, 1)
         if stream is None and sys.stdin is None:
-            raise SourceError("standard input: it is closed")
+            raise SourceError("standard input: is closed")
         self._descriptor = (stream or sys.stdin.buffer).fileno()
         self._lines = LineBuffer(body_limit, 0, in_bytes=False)
         self._opened = False
@@ -71,8 +71,8 @@ class StdinSource:
             left -= len(skipped)
             if left and self.exhausted:
                 raise SourceError(
-                    f"standard input: position = {wanted}: it ends after {wanted - left} lines, and {wanted} were "
-                    "answered before; give the same stream from its beginning, and new lines behind those"
+                    f"standard input: position = {wanted}: ends after {wanted - left} lines, but {wanted} were "
+                    "answered before; give the same stream from its beginning, and append new lines"
                 )
 
     async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
@@ -152,7 +152,7 @@ class StdoutSink(FileSink):
         dead_letter_path: Path | str | None = None,
     ) -> None:
         if stream is None and sys.stdout is None:
-            raise StorageError("standard output: it is closed")
+            raise StorageError("standard output: is closed")
         self._stream = stream or sys.stdout.buffer
         commit_path = Path(commit_path)
         super().__init__(FileGroup(commit_path, {"ledger": ledger_path, "dead_letter": dead_letter_path}))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -29,6 +29,8 @@ _BATCH_ROWS: Final = 65_536
 _HEADER_BYTES: Final = 1 << 20
 _ROW: Final = re.compile(r"Row #(\d+): ")
 _DECIMAL_COMMA: Final = re.compile(r"(?:invalid value|The string) '\s*[-+]?\d+,\d+\s*'")
+
+_Reader: TypeAlias = "pyarrow.parquet.ParquetFile | pa.RecordBatchFileReader | pa.RecordBatchReader"
 
 
 class TableFile:
@@ -78,7 +80,7 @@ class TableFile:
         says whether the value there is a number with a decimal comma.
         """
         try:
-            with self._reader(typed=True, threads=False) as reader:
+            with self._csv_reader(self._source(), typed=True, threads=False) as reader:
                 for _ in reader:
                     pass
         except pa.ArrowException as exc:
@@ -103,7 +105,7 @@ class TableFile:
         with self._reader(typed=False) as reader:
             return list(_schema_of(reader).names)
 
-    def _reader(self, *, typed: bool, threads: bool = True) -> Any:  # noqa: ANN401 -- pyarrow has no types
+    def _reader(self, *, typed: bool) -> _Reader:
         source = self._source()
         if self._format == "parquet":
             return pyarrow.parquet.ParquetFile(source)
@@ -113,12 +115,16 @@ class TableFile:
             return pa.ipc.open_file(source) if file else pa.ipc.open_stream(source)
         if self._format == "jsonl":
             return pyarrow.json.open_json(source, parse_options=self._json_options())
-        columns = {"include_columns": self._columns, "column_types": self._types} if typed else {}
+        return self._csv_reader(source, typed=typed)
+
+    def _csv_reader(self, source: pa.NativeFile, *, typed: bool, threads: bool = True) -> pa.RecordBatchReader:
         return pyarrow.csv.open_csv(
             source,
             read_options=pyarrow.csv.ReadOptions(use_threads=threads),
             parse_options=pyarrow.csv.ParseOptions(delimiter=_delimiter(source, self._format)),
-            convert_options=pyarrow.csv.ConvertOptions(**columns),
+            convert_options=pyarrow.csv.ConvertOptions(
+                include_columns=self._columns if typed else None, column_types=self._types if typed else None
+            ),
         )
 
     def _first_object(self) -> dict[str, object]:
@@ -143,7 +149,7 @@ class TableFile:
         return pa.OSFile(str(self._path))
 
 
-def _schema_of(reader: Any) -> pa.Schema:  # noqa: ANN401 -- pyarrow has no types
+def _schema_of(reader: _Reader) -> pa.Schema:
     return reader.schema_arrow if isinstance(reader, pyarrow.parquet.ParquetFile) else reader.schema
 
 

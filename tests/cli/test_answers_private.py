@@ -38,7 +38,7 @@ def test_answers_that_others_can_read(answered, cli, refused, bits):
     out.chmod(closed | bits)
     told = refused(2, "serve", config)
     mend = f"chmod {closed:o} {out}"
-    assert told == f"sink.path = '{out}': mode {closed | bits:04o} opens answers to others; close it with: {mend}"
+    assert told == f"sink.path = '{out}': mode {closed | bits:04o} exposes answers to others; fix it with: {mend}"
     assert told in cli("check", config).out.replace("\n", " ")
     assert out.stat().st_mode & 0o777 == closed | bits
     out.chmod(closed)

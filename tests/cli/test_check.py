@@ -189,7 +189,7 @@ def test_bad_parquet_source(cli, ready):
         source={"kind": "parquet", "path": str(ready / "q.parquet")},
         sink={"kind": "parquet", "path": str(ready / "out.parquet")},
     )
-    assert "cannot be read as what its name says" in problem_of(cli, ready, ALL[-1])
+    assert "cannot be read as a .parquet file" in problem_of(cli, ready, ALL[-1])
 
 
 def test_what_check_passes_serve_runs(cli, ready):

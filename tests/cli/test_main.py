@@ -152,7 +152,7 @@ def test_standard_input_to_standard_output(tmp_path):
     assert b"perpetua: standard input: position" in shorter.stderr
 
 
-@pytest.mark.parametrize(("closed", "said"), [("<&-", b"input: it is closed"), (">&-", b"output: it is closed")])
+@pytest.mark.parametrize(("closed", "said"), [("<&-", b"input: is closed"), (">&-", b"output: is closed")])
 def test_a_stream_that_is_closed_is_named(tmp_path, closed, said):
     """The process was started without it: nothing is answered, and nothing else is taken for the stream."""
     make_state(tmp_path / "state", long_plan())

@@ -185,7 +185,7 @@ _MAKERS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[..., pa.Array
 def unjoinable() -> dict[str, bytes]:
     """Return messages with a column `a` whose chunks Arrow cannot put together, by name: each once stopped a shard."""
     union = pa.field("a", pa.sparse_union([pa.field("x", pa.int8())]))
-    runs = pa.RunEndEncodedArray.from_arrays(pa.array([_SPAN], pa.int16()), pa.array([0.5]))
+    runs: pa.Array = pa.RunEndEncodedArray.from_arrays(pa.array([_SPAN], pa.int16()), pa.array([0.5]))
     found = {
         "union without batches": (union, []),
         "dense union without batches": (union.with_type(pa.dense_union([])), []),

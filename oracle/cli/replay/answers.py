@@ -50,7 +50,7 @@ class _Batches:
             expected = reader.read_next_batch()
         recorded = self._batches[self._next]
         self._next += 1
-        return bool(recorded.equals(expected))
+        return recorded.equals(expected)
 
     def ended(self) -> bool:
         return self._next >= len(self._batches)
@@ -102,7 +102,7 @@ def answered_rows(path: Path) -> int | None:
             return next((batch.num_rows for batch in reader), None)
     if path.suffix == ".parquet":
         first = next(iter(sorted(path.glob("part-*.parquet"))), None)
-        return None if first is None else int(pyarrow.parquet.read_metadata(first).num_rows)
+        return None if first is None else pyarrow.parquet.read_metadata(first).num_rows
     return None
 
 

@@ -45,12 +45,12 @@ class Column(NamedTuple):
 def takes(feature: Feature, kind: pa.DataType) -> bool:
     """Return whether a column of a type is what `COLUMNS` says. All types that are not named here are refused."""
     if feature.kind == "string":
-        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+        return pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if feature.kind == "date":
-        return bool(pa.types.is_date(kind))
+        return pa.types.is_date(kind)
     if feature.kind == "decimal" and pa.types.is_decimal(kind):
-        return bool(abs(kind.scale) <= _LARGEST_SCALE)
-    return bool(pa.types.is_integer(kind) or (pa.types.is_floating(kind) and feature.kind == "number"))
+        return abs(kind.scale) <= _LARGEST_SCALE
+    return pa.types.is_integer(kind) or (pa.types.is_floating(kind) and feature.kind == "number")
 
 
 def read_column(feature: Feature, column: pa.Array) -> Column:
@@ -86,7 +86,7 @@ def _values(array: pa.Array, buffer: int, kind: "np.dtype[Any]", more: int = 0) 
     data = array.buffers()[buffer]
     if data is None:
         return np.zeros(len(array) + more, dtype=kind)
-    return np.frombuffer(data, dtype=kind, count=len(array) + more, offset=kind.itemsize * array.offset)
+    return np.frombuffer(memoryview(data), dtype=kind, count=len(array) + more, offset=kind.itemsize * array.offset)
 
 
 def _strings(feature: Feature, column: pa.Array) -> Column:
@@ -98,7 +98,7 @@ def _strings(feature: Feature, column: pa.Array) -> Column:
     lengths = np.diff(offsets)
     fit = lengths <= feature.longest
     data = column.buffers()[2]
-    texts = np.frombuffer(b"" if data is None else data, dtype=np.uint8)
+    texts = np.frombuffer(b"" if data is None else memoryview(data), dtype=np.uint8)
     return Column(texts_digits(texts, offsets[:-1], np.where(fit, lengths, 0), feature.width), fit)
 
 

@@ -10,9 +10,7 @@ from oracle.codec.rejections import Reason, Rejection
 __all__ = ["given_back_as", "read_identifiers"]
 
 
-def read_identifiers(
-    table: pa.Table, batches: Sequence[int], longest: int
-) -> Sequence[pa.StringArray | pa.Int64Array | None] | Rejection:
+def read_identifiers(table: pa.Table, batches: Sequence[int], longest: int) -> Sequence[pa.Array | None] | Rejection:
     """Return the ids of each message of a table, None for each if it has none.
 
     They are copied, so that no message's are padded with what stands beside them, the ids of somebody else.
@@ -25,11 +23,11 @@ def read_identifiers(
     if table.schema.get_field_index("id") < 0:
         return [None] * len(batches)
     column = table.column("id")
-    wanted = given_back_as(column.type)
+    wanted = given_back_as(column.type) or column.type
     if wanted == pa.string() and (pa.compute.max(pa.compute.binary_length(column)).as_py() or 0) > longest:
         return Rejection(Reason.BAD_ID, "id", f"at most {longest} bytes of UTF-8")
     chunks, kind = column.chunks, column.type
-    identifiers = []
+    identifiers: list[pa.Array | None] = []
     stop = 0
     for count in batches:
         start, stop = stop, stop + count

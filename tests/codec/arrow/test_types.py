@@ -136,7 +136,7 @@ def test_names_and_metadata_that_are_no_text():
         same_alone(_NUMBER, BatchCodec(_NUMBER), [body] * 3)
 
 
-class _Ours(pa.ExtensionType):  # type: ignore[misc]  # it has no types
+class _Ours(pa.ExtensionType):
     """A type that a process may know of or not; it cannot be read without what it was made with."""
 
     def __init__(self):

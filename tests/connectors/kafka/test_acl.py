@@ -273,7 +273,7 @@ def test_without_a_rule_for_its_marks_it_serves_and_says_so(cluster, model, oper
     config = _config(cluster, model)
     log = serve_here(config, lambda _log: model.count() >= 2)
     (told,) = [line["error"] for line in log if line["event"] == "marks.unkept"]
-    assert f"topic {model.marks}: the brokers withhold {operation.name.title()}" in told
+    assert f"topic {model.marks}: the brokers deny {operation.name.title()}" in told
     assert f" --operation {operation.name.title()} --topic {model.marks}" in _check(config)[_RIGHTS]
 
 
@@ -305,7 +305,7 @@ def test_a_reply_topic_forbidden_while_it_runs_costs_its_asker_only(cluster, mod
     expected = model.expected(contents)
     assert [answer.value for answer in model.read(f"{model.name}.reply-a")] == expected[::2]
     told = [line["error"] for line in log if line["event"] == "answers.undelivered"]
-    assert any(f"topic {model.name}.reply-b: the brokers withhold Write" in text for text in told)
+    assert any(f"topic {model.name}.reply-b: the brokers deny Write" in text for text in told)
     events = [line["event"] for line in log]
     assert events.count("daemon.recovered") == 1
     assert "bus.unavailable" not in events

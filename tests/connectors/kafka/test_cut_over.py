@@ -97,7 +97,7 @@ def test_latest_comes_too_late_for_a_state_that_has_begun(model):
     serve_here(_of(model, "green"), lambda _log: model.count() >= 5)
     shutil.rmtree(model.folder / "green")
     (model.folder / _COPY).rename(model.folder / "green")
-    with pytest.raises(InputError, match=r"source.first_offset = 'latest': must stay what it was"):
+    with pytest.raises(InputError, match=r"source.first_offset = 'latest': must not be set later"):
         serve_here(_of(model, "green", first_offset='"latest"'), lambda _log: False)
 
 
@@ -134,7 +134,9 @@ def test_a_stop_behind_what_was_answered_is_refused(model):
     """Else the next model would answer the same queries again."""
     model.ask(bodies(30))
     serve_here(_of(model, "blue"), lambda _log: model.count() >= 30)
-    with pytest.raises(InputError, match=r"source.stop_at.0 = 20: must be at least 30, up to where topic .* answered"):
+    with pytest.raises(
+        InputError, match=r"source.stop_at.0 = 20: must be at least 30, the offset up to which topic .* answered"
+    ):
         serve_here(_of(model, "blue", stop_at=20), lambda _log: False)
     result = perpetua("check", _of(model, "blue", stop_at=20))
     assert result.returncode == 1

@@ -124,7 +124,7 @@ def test_queries_deleted_before_they_were_answered_are_given_up_by_the_operator_
     first, second = bodies(60), bodies(60, seed=2)
     model.ask(first)
     model.delete_records(20)
-    where = f"topic {model.queries}, partition 0: it begins at offset "
+    where = f"topic {model.queries}, partition 0: begins at offset "
     refused(model, config, SourceError, where + r"20: .* from 0 to 20 .* source.first_offset.0 = 20$")
     serve_here(config, lambda _log: model.count() >= 40, first_offset=20)
     assert model.values() == model.expected(first[20:])
@@ -143,12 +143,17 @@ def test_a_topic_made_anew_is_refused(model):
     mark = committed(model)
     assert (mark.offset, mark.metadata.split()[0]) == (_FIRST, "perpetua1")
     recreate(model, bodies(10))
-    message = rf"partition 0: it ends at offset 10, before {_FIRST}, up to which it was read"
+    message = rf"partition 0: ends at offset 10, but was read up to {_FIRST}"
     refused(model, config, LogCutError, message)
     commit_offset(model, mark)
     refused(model, config, LogCutError, message)
     model.ask(bodies(_FIRST + 50)[10:])
-    refused(model, config, LogDivergedError, rf"the record before offset {_FIRST} is not the one that was answered")
+    refused(
+        model,
+        config,
+        LogDivergedError,
+        rf"the record before offset {_FIRST} is missing or not the one that was answered",
+    )
 
 
 def test_a_topic_made_anew_under_a_running_daemon_stops_it(model):
@@ -160,8 +165,8 @@ def test_a_topic_made_anew_under_a_running_daemon_stops_it(model):
     assert daemon.wait(60) == 3
     (told,) = [line for line in model.log() if line.get("event") == "shard.failed"]
     assert told["level"] == "error"
-    assert f"topic {model.queries}, partition 0: it ends at offset " in told["error"]
-    assert "before 20, up to which it was read: it was made anew, or cut" in told["error"]
+    assert f"topic {model.queries}, partition 0: ends at offset " in told["error"]
+    assert "but was read up to 20: it was recreated or truncated" in told["error"]
     assert model.values() == model.expected(bodies(20))
 
 
@@ -196,7 +201,7 @@ def test_a_topic_with_other_partitions_is_refused_before_the_start(model):
     """Somebody added a partition: there is no shard for it."""
     config = answered(model, 10)
     model.broker.add_partitions(model.queries, 2)
-    refused(model, config, RefusedError, "it has 2 partitions, and the state has 1 shard, .* perpetua init --shards 2")
+    refused(model, config, RefusedError, "has 2 partitions, but the state has 1 shard, .* perpetua init --shards 2")
 
 
 def test_a_partition_added_while_serving_stops_the_daemon(model):
@@ -212,7 +217,7 @@ def test_a_partition_added_while_serving_stops_the_daemon(model):
         return False
 
     model.ask(bodies(10))
-    with pytest.raises(RefusedError, match="it has 2 partitions, and the state has 1 shard"):
+    with pytest.raises(RefusedError, match="has 2 partitions, but the state has 1 shard"):
         serve_here(config, add, metadata_seconds=0.5)
     assert model.values() == model.expected(bodies(10))
     header = peek_folder(model.folder / "state")

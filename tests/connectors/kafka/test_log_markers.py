@@ -51,7 +51,7 @@ def test_a_clean_stop_notes_it_too_and_a_start_without_queries_keeps_it(model):
     assert _looked(model) == _ASKED + 1
     model.ask(bodies(1, seed=2))
     model.delete_records(_ASKED + 2)
-    refused(model, config, SourceError, "it begins at offset 7: the queries from 6 to 7 were deleted")
+    refused(model, config, SourceError, "begins at offset 7: the queries from 6 to 7 were deleted")
 
 
 def _serve_for(model, config, seconds):

@@ -21,6 +21,7 @@ def _read(data):
     found = []
     while records.has_next():
         part = records.next_batch()
+        assert part is not None
         assert part.validate_crc()
         whole = [record for batch in part for record in batch.records]
         found += [(record.offset, record.timestamp, record.key, record.value, list(record.headers)) for record in whole]

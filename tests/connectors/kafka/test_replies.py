@@ -134,7 +134,7 @@ def test_rejections_are_told_to_the_asker_and_to_the_dead_letters(model, team, w
 def test_reply_topic_that_does_not_exist_is_refused_at_the_start(model):
     """An allow-list with a topic that nobody made: a clear refusal, and nobody makes it by accident."""
     missing = f"{model.name}.missing"
-    with pytest.raises(RefusedError, match=rf"topic {missing}: it does not exist; create it"):
+    with pytest.raises(RefusedError, match=rf"topic {missing}: does not exist; create it"):
         serve_here(allowing(model, missing), lambda _log: False)
     assert missing not in model.broker.topics()
 

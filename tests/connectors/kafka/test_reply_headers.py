@@ -134,12 +134,12 @@ def test_topics_as_they_must_be_have_no_problem():
 @pytest.mark.parametrize(
     ("topic", "facts", "said"),
     [
-        ("queries", None, "topic queries: it does not exist"),
+        ("queries", None, "topic queries: does not exist"),
         ("queries", TopicFacts(2, {"compression.type": "uncompressed"}), "it has 2 partitions, and the state has 1"),
         ("queries", TopicFacts(1, {"compression.type": "producer"}), "compression.type = producer: must be uncompr"),
         ("answers", TopicFacts(1, {"max.message.bytes": "4999"}), "topic answers: max.message.bytes = 4999"),
         ("team-b", TopicFacts(1, {"max.message.bytes": "4999"}), "topic team-b: max.message.bytes = 4999"),
-        ("team-a", None, "topic team-a: it does not exist"),
+        ("team-a", None, "topic team-a: does not exist"),
         ("ledger", TopicFacts(1, {"cleanup.policy": "delete"}), "topic ledger: cleanup.policy: must be compact"),
         ("dead", TopicFacts(1, {"max.message.bytes": "1000"}), "topic dead: max.message.bytes = 1000"),
     ],

@@ -80,7 +80,7 @@ def test_a_reply_topic_deleted_while_it_runs_costs_its_asker_only(model):
         assert askers.asked[letter["offset"]][0] == "bad"
         assert letter["offset"] >= before
         assert letter["size"] == len(askers.asked[letter["offset"]][1])
-    assert any(f"topic {askers.topic('bad')}: there is none" in text for text in askers.told())
+    assert any(f"topic {askers.topic('bad')}: it does not exist" in text for text in askers.told())
     assert askers.topic("bad") not in model.broker.topics()
     model.broker.create_topic(askers.topic("bad"), 1, _LARGE)
     time.sleep(1.1)  # for so long a look counts
@@ -97,7 +97,7 @@ def test_a_reply_topic_that_was_never_made_does_not_stop_a_start(model):
     askers.ask(9, 1)
     askers.wait_for_others()
     wait_until(lambda: len(askers.letters()) == 3)
-    assert f"topic {askers.topic('bad')}: there is none" in askers.told()[0]
+    assert f"topic {askers.topic('bad')}: it does not exist" in askers.told()[0]
     askers.stop()
 
 

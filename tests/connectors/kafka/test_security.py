@@ -132,17 +132,17 @@ _REFUSED = {
     "wrong password by SCRAM": (
         "SCRAM",
         lambda cluster: [cluster.tls(), cluster.sasl("SCRAM-SHA-512", "wrong")],
-        "the brokers refuse it: SaslAuthenticationFailed",
+        "refused by the brokers: SaslAuthenticationFailed",
     ),
     "wrong password by PLAIN": (
         "PLAIN",
         lambda cluster: [cluster.tls(), cluster.sasl("PLAIN", "wrong")],
-        "the brokers refuse it: SaslAuthenticationFailed",
+        "refused by the brokers: SaslAuthenticationFailed",
     ),
     "mechanism that is not enabled": (
         "SCRAM",
         lambda cluster: [cluster.tls(), cluster.sasl("SCRAM-SHA-256")],
-        "the brokers refuse it: UnsupportedSaslMechanism",
+        "refused by the brokers: UnsupportedSaslMechanism",
     ),
     "authority that did not sign it": (
         "TLS",
@@ -186,9 +186,7 @@ def test_another_protocol_than_the_listener_speaks_is_hinted_at(cluster, model, 
     """TLS where there is none, and none where there is, look like a broker that is down; the message says so."""
     tables = [cluster.tls()] if with_tls else []
     config = load_config(through(model, "" if with_tls else "TLS", *tables))
-    with pytest.raises(
-        BusError, match=r"check whether kafka\.servers, kafka\.tls and kafka\.sasl are what they expect"
-    ):
+    with pytest.raises(BusError, match=r"check kafka\.servers, kafka\.tls and kafka\.sasl"):
         asyncio.run(check_topics(open_model(config)))
 
 

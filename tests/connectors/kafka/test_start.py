@@ -63,7 +63,7 @@ async def test_brokers_that_know_of_no_broker_yet_are_trouble_that_passes(starti
         servers=(f"127.0.0.1:{starting}",), topic="q", answers="a", group="g", model="m", request_seconds=3.0
     )
     producer = make_producer(settings, 0)
-    with pytest.raises(BusError, match=r"^topic q: the client has failed"):
+    with pytest.raises(BusError, match=r"^topic q: the Kafka client failed"):
         await start(producer, settings, "topic q")
     await close_quietly(producer)
 
@@ -156,5 +156,6 @@ async def test_error_names_the_topic_that_was_to_be_read_or_written(absent, act,
     settings = KafkaSettings(servers=servers, topic="queries", answers="answers", ledger="ledger", group="g", model="m")
     with pytest.raises(BusError, match=rf"^{topic}: ") as caught:
         await act(settings)
-    said = f"no broker accepts us: {servers[0]}: Connection refused; "  # each that was tried, and what came of it
+    # each that was tried, and what came of it
+    said = f"no broker accepts the connection: {servers[0]}: Connection refused; "
     assert said in str(caught.value)

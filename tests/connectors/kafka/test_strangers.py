@@ -100,7 +100,7 @@ def test_an_offset_set_back_with_its_own_metadata_moves_nobody(model):
     commit_offset(model, earlier)
     log = goes_on(model, config)
     (told,) = [line["error"] for line in log if line["event"] == "group.stranger"]
-    assert f"was set back to {_FIRST // 2}; going on from our own mark, offset {_FIRST}" in told
+    assert f"was reset to {_FIRST // 2}; resuming from our own mark at offset {_FIRST}" in told
 
 
 def test_metadata_of_ours_at_another_offset_is_nobodys(model):
@@ -154,7 +154,7 @@ def test_with_neither_offset_nor_mark_it_stops_and_says_what_to_do(model):
     model.broker.delete_topic(model.marks)
     set_offset(model, 7, "theirs")
     where = f"group {model.group}, topic {model.queries}, partition 0: "
-    with pytest.raises(StateError, match=rf"{where}its offset 7 was not committed by Perpetua .*perpetua offsets"):
+    with pytest.raises(StateError, match=rf"{where}offset 7 was not committed by Perpetua .*perpetua offsets"):
         serve_here(config, lambda _log: False)
     delete_group(model)
     with pytest.raises(StateError, match=rf"{where}.* no commit, .* at position {_FIRST}.*perpetua offsets restore"):
@@ -258,7 +258,7 @@ def test_marks_and_offset_that_contradict_each_other_stop_it_until_somebody_choo
     place = Claim(_FIRST, json.loads(earlier[-1].value)["metadata"])
     asyncio.run(restore(settings_of(config), 0, place))
     commit_offset(model, ahead)
-    with pytest.raises(StateError, match=rf"its offset {late.offset} and our mark at offset {_FIRST} contradict"):
+    with pytest.raises(StateError, match=rf"offset {late.offset} and our mark at offset {_FIRST} contradict"):
         serve_here(config, lambda _log: False)
     assert perpetua("offsets", "restore", config).returncode == 3
     assert perpetua("offsets", "restore", config, "--from", "group").returncode == 0
@@ -301,4 +301,4 @@ def test_a_stranger_in_the_group_is_told_of(model, monkeypatch):
     finally:
         stranger.close()
     (told,) = [line["error"] for line in log if line["event"] == "group.stranger"]
-    assert f"group {model.group}: somebody else is a member of it: 'their dashboard' at 127.0.0.1; " in told
+    assert f"group {model.group}: another application is a member: 'their dashboard' at 127.0.0.1; " in told

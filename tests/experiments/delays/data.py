@@ -9,7 +9,7 @@ import importlib.util
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -97,6 +97,6 @@ def delays() -> Delays:
     return Delays(features[~asked], late[~asked], features[asked], late[asked])
 
 
-def _read(source: object, names: list[str]) -> pa.Table:
+def _read(source: Path | IO[bytes], names: list[str]) -> pa.Table:
     options = pyarrow.csv.ConvertOptions(include_columns=names, null_values=["", "NA"], strings_can_be_null=True)
     return pyarrow.csv.read_csv(source, convert_options=options)

@@ -4,7 +4,10 @@ from ssl import SSLContext
 from typing import Any, NamedTuple, Self
 
 from aiokafka import errors as errors
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.producer.transaction_manager import TransactionManager
+from aiokafka.protocol.api import Request
 from aiokafka.structs import OffsetAndMetadata
 
 class TopicPartition(NamedTuple):
@@ -12,7 +15,7 @@ class TopicPartition(NamedTuple):
     partition: int
 
 class AIOKafkaClient:
-    async def send(self, node_id: int, request: object) -> Any: ...
+    async def send(self, node_id: int, request: Request[Any]) -> Any: ...
     def get_random_node(self) -> int: ...
     cluster: Any
     async def _wait_on_metadata(self, topic: str) -> object: ...
@@ -25,7 +28,7 @@ class ConsumerRebalanceListener:
 
 class AIOKafkaConsumer:
     _client: AIOKafkaClient
-    _coordinator: Any
+    _coordinator: GroupCoordinator
     def __init__(
         self,
         *,
@@ -69,7 +72,7 @@ class AIOKafkaConsumer:
 
 class AIOKafkaProducer:
     client: AIOKafkaClient
-    _txn_manager: Any
+    _txn_manager: TransactionManager
     def __init__(
         self,
         *,

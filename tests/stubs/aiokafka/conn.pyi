@@ -1,0 +1,6 @@
+from typing import Any
+
+class AIOKafkaConnection:
+    def close(self) -> None: ...
+
+async def create_conn(host: str, port: int, **how: Any) -> AIOKafkaConnection: ...

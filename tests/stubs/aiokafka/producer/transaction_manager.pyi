@@ -1,0 +1,3 @@
+class TransactionManager:
+    producer_id: int
+    producer_epoch: int
