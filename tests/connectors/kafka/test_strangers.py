@@ -238,7 +238,7 @@ def test_offsets_are_not_restored_while_somebody_is_in_the_group(model):
     wait_until(lambda: stranger.poll(0.1) is None and stranger.assignment())
     done = perpetua("offsets", "restore", config)
     assert done.returncode == 2
-    assert b"it has 1 member, 'their dashboard' at 127.0.0.1; stop" in done.stderr
+    assert b"has 1 member, 'their dashboard' at 127.0.0.1; stop" in done.stderr
     stranger.close()
     assert perpetua("offsets", "restore", config).returncode == 0
     assert committed(model).offset == _FIRST
