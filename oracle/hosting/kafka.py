@@ -1,11 +1,9 @@
 """A model on Kafka: its settings, its topics, and the fleet that serves the partitions that are ours."""
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
 
 from connectors.kafka.committed_offset import partition_name
 from connectors.kafka.marks import marks_kept
@@ -14,6 +12,7 @@ from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES, check, describe
+from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
 from oracle.errors import BusError, InputError, MisplacedError, StateError
@@ -32,9 +31,6 @@ from oracle.telemetry.registry import Registry
 from oracle.telemetry.reporter import Reporter
 
 __all__ = ["KafkaModel", "check_topics", "make_fleet", "misplaced", "open_model"]
-
-_FIRST_BACKOFF: Final = 0.5
-_LONGEST_BACKOFF: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,22 +136,12 @@ class _CheckedMembership:
         Raises:
             RefusedError: A topic is not as it must be, or the brokers do not let us in.
         """
-        self.model = await self._checked(on_trouble)
+        self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=on_trouble)
         settings, shards = self.model.settings, self.model.shards
         fleet, told = self._fleet, self._registry.strangers
         await KafkaMembership(settings, shards, fleet.assigned, fleet.revoked, told).run(on_trouble)
 
-    async def _checked(self, on_trouble: Callable[[BusError], None]) -> KafkaModel:
-        backoff = _FIRST_BACKOFF
-        while True:
-            try:
-                return await self._once()
-            except BusError as exc:
-                on_trouble(exc)
-            await asyncio.sleep(backoff)
-            backoff = min(2 * backoff, _LONGEST_BACKOFF)
-
-    async def _once(self) -> KafkaModel:
+    async def _checked(self) -> KafkaModel:
         model = await check_topics(self.model, tolerant=True)
         with contextlib.suppress(BusError):  # each shard tries again
             await marks_kept(model.settings, 0, make=True)
