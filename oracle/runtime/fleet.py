@@ -9,14 +9,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from connectors.retry import Backoff
 from oracle.errors import BusError, FencedError, ResourceError, StorageError
 from oracle.runtime.signals import install_signals
 from oracle.telemetry.registry import Registry
 
 __all__ = ["Fleet", "Membership", "Serving"]
 
-_FIRST_BACKOFF: Final = 0.25
-_LONGEST_BACKOFF: Final = 15.0
 _RELEASE_SECONDS: Final = 15.0
 """Most seconds for shards that were cut off to let go of what they hold."""
 
@@ -141,7 +140,7 @@ class Fleet:
 
     async def _serve(self, partition: int) -> None:
         """Serve a partition until it is revoked, and again whenever the bus comes back."""
-        reporter, backoff = self._registry.shard(partition), _FIRST_BACKOFF
+        reporter, backoff = self._registry.shard(partition), Backoff()
         while True:
             started, serving = self._clock(), None
             try:
@@ -153,8 +152,7 @@ class Fleet:
                 wait = self._retry_seconds
             except BusError as exc:
                 reporter.bus_failed(exc)
-                served = self._clock() - started > _LONGEST_BACKOFF
-                wait = backoff = _FIRST_BACKOFF if served else min(2 * backoff, _LONGEST_BACKOFF)
+                wait = backoff.pause(self._clock() - started)
             except Exception as exc:  # noqa: BLE001 -- also what nobody thought of; `run` raises it
                 reporter.failed(exc)
                 self._give_up(partition, exc)

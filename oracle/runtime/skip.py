@@ -14,7 +14,7 @@ from oracle.runtime.marks import CommitMark
 from oracle.runtime.recovery import check_order
 from oracle.state.format import Snapshot
 
-__all__ = ["check_message", "skip_message", "standing_place"]
+__all__ = ["check_message", "describe_position", "skip_message"]
 
 _WAIT: Final = 30.0
 """Seconds to wait for the message."""
@@ -77,7 +77,7 @@ async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, po
             await sink.close()
 
 
-def standing_place(position: int, behind: Sequence[Delivery]) -> str:
+def describe_position(position: int, behind: Sequence[Delivery]) -> str:
     """Return in words where a shard's last commit is, and the first of the messages behind it."""
     return f"last commit is at position {position}; the next message ends at {behind[0].position}"
 

@@ -15,7 +15,7 @@ from oracle.planning.plan import Plan
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.recovery import catch_up
 from oracle.runtime.shard import Shard
-from oracle.runtime.skip import standing_place
+from oracle.runtime.skip import describe_position
 
 __all__ = ["check_ends"]
 
@@ -85,4 +85,4 @@ async def _first_behind(source: Source, position: int) -> str | None:
     """Return in words which message comes first behind a position: the daemon may have ended at it."""
     async with opened(source, position or None):
         behind = await source.fetch(1, 0.0)
-    return standing_place(position, behind) if behind else None
+    return describe_position(position, behind) if behind else None

@@ -14,7 +14,7 @@ from oracle.errors import MisplacedError
 from oracle.hosting.kafka import KafkaModel, check_topics, misplaced, open_model
 from oracle.runtime.recovery import catch_up
 from oracle.runtime.shard import Shard
-from oracle.runtime.skip import standing_place
+from oracle.runtime.skip import describe_position
 from oracle.state.folder import check_mode, is_held
 from oracle.state.shards import shard_folder
 from oracle.telemetry.library_logs import hear_client
@@ -63,7 +63,7 @@ async def _check_place(model: KafkaModel, partition: int, shard: Shard) -> str:
     try:
         _, behind = await catch_up(shard, source, committed)
         behind = behind or await source.fetch(1, _WAIT)
-        return standing_place(shard.position, behind) if behind else ""
+        return describe_position(shard.position, behind) if behind else ""
     except MisplacedError as exc:
         raise misplaced(model.settings, partition, exc) from exc
     finally:

@@ -14,7 +14,7 @@ from oracle.hosting.mqtt import last_commit, misplaced, mqtt_settings, open_jour
 from oracle.planning.plan import Plan
 from oracle.runtime.recovery import catch_up, check_order
 from oracle.runtime.shard import Shard
-from oracle.runtime.skip import standing_place
+from oracle.runtime.skip import describe_position
 from oracle.telemetry.library_logs import hear_client
 
 __all__ = ["check_ends"]
@@ -50,6 +50,6 @@ async def _repeat(config: Config, plan: Plan, shard: Shard) -> str:
     try:
         _, behind = await catch_up(shard, source, committed)
         behind = behind or await source.fetch(1, 0.0)
-        return standing_place(shard.position, behind) if behind else ""
+        return describe_position(shard.position, behind) if behind else ""
     finally:
         await source.close()
