@@ -215,6 +215,8 @@ class Pipeline:
         except PlanExhaustedError:
             return True
         await self._outcomes.put(Answered(outcome, self._shard.facts()))
+        if self._batch_rows == 1:
+            await self._outcomes.join()  # so the next message is the one that ends the process, if one does
         return len(outcome.commit.replies) < len(batch.deliveries)
 
     async def _process(self, batch: DecodedBatch) -> Outcome:
