@@ -210,7 +210,7 @@ class KafkaSink:
         if replies:
             seconds = min(settings.request_seconds, seconds / 2)
         try:
-            await self._watched(self._transaction(producer, batches, claim, seconds, failed))
+            await self._unless_topic_missing(self._transaction(producer, batches, claim, seconds, failed))
         except FencedError:
             raise
         except Exception as exc:
@@ -224,7 +224,7 @@ class KafkaSink:
             raise
         return True
 
-    async def _watched(self, transaction: Coroutine[Any, Any, None]) -> None:
+    async def _unless_topic_missing(self, transaction: Coroutine[Any, Any, None]) -> None:
         """Wait for a transaction, but not for a topic of our own that is found to be missing meanwhile.
 
         The client would look for such a topic until the transaction's time is over.

@@ -9,7 +9,7 @@ out comes again whole; the largest are the first ones after an absence, a batch 
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -118,15 +118,24 @@ class Outbox:
         self.journal.inspect()
         return self._load()
 
-    async def commit(self, messages: Sequence[Outgoing], committed: Committed) -> None:
+    async def commit(
+        self, messages: Sequence[Outgoing], committed: Committed, check: Callable[[], None] = lambda: None
+    ) -> None:
         """Make a commit durable and queue its messages; wait first while too much is unpublished.
+
+        Args:
+            messages: To publish.
+            committed: Of the source.
+            check: Raises what ends publishing for good; called at first and after each `wake`.
 
         Raises:
             StorageError: It could not be written; or, and the message says so, the sink must be opened first.
         """
+        check()
         self._check_ready()
         while (self.journal.full or self._queued_bytes > _MOST_QUEUED) and not self.settled:
             await self.wait()
+            check()
         async with self._order:
             await self._append(messages, committed)
 

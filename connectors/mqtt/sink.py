@@ -49,10 +49,9 @@ class MqttSink:
             FencedError: Another client has taken our place.
         """
         check_metadata(commit.metadata)
-        if self._link is not None:
-            self._link.check()
         committed = Committed(commit.position, commit.metadata)
-        await self._outbox.commit(outgoing(commit, self._settings), committed)
+        check = (lambda: None) if self._link is None else self._link.check
+        await self._outbox.commit(outgoing(commit, self._settings), committed, check)
 
     async def close(self) -> None:
         """See `Sink.close`."""

@@ -72,7 +72,7 @@ async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, po
     finally:
         try:
             if source is not None:
-                await source.close()  # not before the commit: a sink may ask it what is behind the position
+                await source.close()
         finally:
             await sink.close()
 

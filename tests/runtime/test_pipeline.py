@@ -8,6 +8,7 @@ from connectors.base import Commit
 from oracle.codec import cuts
 from oracle.errors import MessageError, StorageError
 from oracle.predictors.base import PublicFacts
+from oracle.predictors.kinds import restore_predictor
 from oracle.runtime.pipeline import Answered, OutcomeQueue
 from oracle.runtime.shard import Outcome
 from tests.support.memory_bus import MemoryLog, MemorySink
@@ -103,3 +104,34 @@ async def test_large_batches_wait_in_smaller_numbers(rounds, most):
         assert taken == most
         assert len(await queue.get_all()) == most
         assert queue.empty()
+
+
+async def test_one_message_a_batch_is_durable_before_the_next_is_answered():
+    """So the last commit says at which message a process was killed."""
+    answered = []
+
+    class Counting:
+        """Counts the rows that it answers."""
+
+        def __init__(self, inner):
+            self._inner = inner
+
+        def __getattr__(self, name):
+            return getattr(self._inner, name)
+
+        def answer(self, features, present):
+            answered.append(len(features))
+            return self._inner.answer(features, present)
+
+    log = MemoryLog.of(bodies(4))
+    sink = _Gate(log)
+    daemon = daemon_over(
+        log, new_store(), sink, batch_rows=1, restore=lambda plan, arrays: Counting(restore_predictor(plan, arrays))
+    )
+    task = asyncio.create_task(daemon.run())
+    await until(lambda: sink.begun)
+    await asyncio.sleep(0.2)
+    assert answered == [1]
+    sink.open_to_all.set()
+    await task
+    assert sink.begun == [1, 2, 3, 4]

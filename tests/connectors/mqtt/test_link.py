@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from connectors import retry
-from connectors.base import Committed
+from connectors.base import Commit, Committed, Reply
 from connectors.journal.journal import Journal
 from connectors.mqtt import link as link_module
 from connectors.mqtt.client import Connection
@@ -22,9 +22,10 @@ from connectors.mqtt.link import Link
 from connectors.mqtt.messages import Recent
 from connectors.mqtt.outbox import Outbox
 from connectors.mqtt.redeliveries import Redeliveries
+from connectors.mqtt.sink import MqttSink
 from oracle.errors import RefusedError, StorageError
 from tests.storms.mqtt.daemons import MUTANTS
-from tests.support.mqtt_link import WHILE, LinkBench, an_answer, hold, link_bench, seen
+from tests.support.mqtt_link import SETTINGS, WHILE, LinkBench, an_answer, hold, link_bench, seen
 from tests.support.mqtt_script import ScriptedBroker
 from tests.support.waiting import TIMEOUT, until
 
@@ -218,6 +219,23 @@ async def test_refused_on_our_own_topic_ends_the_link(tmp_path):
         with pytest.raises(RefusedError, match="topic a"):
             await until(bench.link.check)
         assert bench.left_after_a_crash() == [b"answer 1"]
+
+
+async def test_commit_that_waits_for_room_ends_with_the_link(tmp_path):
+    """Else a daemon whose outbox is full would wait for ever for a link that has ended for good."""
+    async with link_bench(tmp_path) as bench:
+        await bench.connected()
+        bench.broker.takes = [None]
+        sink = MqttSink(SETTINGS, bench.outbox, bench.link)
+        large = Reply(bytes(1 << 20))
+        await sink.commit(Commit([large], [], 1, b""))
+        await until(lambda: bench.broker.published)
+        waiting = asyncio.create_task(sink.commit(Commit([large], [], 2, b"")))
+        assert not await seen(waiting.done)
+        bench.broker.take(bench.broker.published[0][2], 0x87)
+        await until(waiting.done)
+        with pytest.raises(RefusedError, match="topic a"):
+            waiting.result()
 
 
 async def test_link_backs_off_while_nobody_answers(tmp_path, monkeypatch):
