@@ -306,7 +306,7 @@ def test_batch_that_was_stored_compressed_cannot_take_all_memory(model):
     assert process.wait() == 4
     peaks.assert_within(serving(model.plan))
     (line,) = [line["error"] for line in model.log() if line.get("event") == "daemon.failed"]
-    found = re.search(r"or to more than 32 MiB; .* and set source\.first_offset = (\d+)$", line)
+    found = re.search(r"or only to more than 32 MiB; .* and set source\.first_offset = (\d+)$", line)
     assert found is not None
     model.broker.configure_topic(model.queries, {"compression.type": "uncompressed"})
     model.delete_records(int(found[1]))

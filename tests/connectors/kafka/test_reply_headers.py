@@ -135,7 +135,7 @@ def test_topics_as_they_must_be_have_no_problem():
     ("topic", "facts", "said"),
     [
         ("queries", None, "topic queries: does not exist"),
-        ("queries", TopicFacts(2, {"compression.type": "uncompressed"}), "it has 2 partitions, and the state has 1"),
+        ("queries", TopicFacts(2, {"compression.type": "uncompressed"}), "has 2 partitions, but the state has 1 shard"),
         ("queries", TopicFacts(1, {"compression.type": "producer"}), "compression.type = producer: must be uncompr"),
         ("answers", TopicFacts(1, {"max.message.bytes": "4999"}), "topic answers: max.message.bytes = 4999"),
         ("team-b", TopicFacts(1, {"max.message.bytes": "4999"}), "topic team-b: max.message.bytes = 4999"),
