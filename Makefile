@@ -112,7 +112,7 @@ reference: dev ## make deploy/REFERENCE.md again: every key of model files and c
 # Without --quiet: it also hides the warnings from --strict.
 docs: $(VENV)/.docs ## make build/site of all pages; a link that leads nowhere fails
 	@rm -rf build/pages && mkdir -p build/pages
-	@git ls-files -z -- '*.md' '*.svg' deploy tests/experiments pyproject.toml | sort -zu | xargs -0 cp --parents -t build/pages
+	@git ls-files -z -- '*.md' '*.svg' deploy examples tests/experiments pyproject.toml | sort -zu | xargs -0 cp --parents -t build/pages
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/mkdocs.yml
 	@echo "Ready: build/site/index.html"
 
