@@ -93,7 +93,8 @@ def test_the_count_is_the_least_side_s_and_its_noise_the_key_s():
         outermost = np.argsort(places, kind="stable")[: _PLAN.check.stripe]
         held.append(int(np.count_nonzero(sides[outermost] == side)))
     zero = np.zeros(1, dtype=np.uint64)
-    noise = int(sample("discrete-laplace", _PLAN.check.epsilon, addresses.words(Purpose.THRESHOLD, zero, zero, None)[0])[0])
+    words = addresses.words(Purpose.THRESHOLD, zero, zero, None)[0]
+    noise = int(sample("discrete-laplace", _PLAN.check.epsilon, words)[0])
     assert trainer.margin == min(held) - _PLAN.check.needed + noise
 
 
