@@ -120,5 +120,7 @@ def test_a_coordinator_that_ends_no_transaction_is_waited_for(model):
         return sum(line["event"] == "bus.unavailable" and "no answer in time" in line["error"] for line in log) > 1
 
     log = serve_here(config, tried)
+    # The broker is other tests' too: if it loads its transactions again, this one's end can be written.
+    model.broker.configure_topic(model.answers, {"message.timestamp.before.max.ms": str(2**63 - 1)})
     assert "check the clocks of both machines" in str(log)
     assert not any(line["event"] == "shard.failed" for line in log)
