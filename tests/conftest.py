@@ -4,6 +4,8 @@
 for `make test-all`. A test is slow by its own mark, or by the list below.
 """
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -96,3 +98,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             place = item.nodeid.removeprefix("tests/")
             if place.startswith(SLOW) and not place.startswith(FIRST):
                 item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True)
+def _libraries_log_nowhere_else() -> Iterator[None]:
+    """Give libraries' loggers back: a command hands them to a handler whose stream ends with its test."""
+    yield
+    for name in ("aiokafka", "mqtt", "asyncio", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [], True

@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import itertools
-import logging
 import os
 import secrets
 from collections.abc import Callable
@@ -34,9 +33,6 @@ bounds = [0.0, 1.0]
 """
 
 
-_CLIENTS = ("aiokafka", "mqtt", "asyncio", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
-
-
 class Result(NamedTuple):
     """How a command ended."""
 
@@ -64,10 +60,6 @@ def cli(monkeypatch, capsys) -> Callable[..., Result]:
         if name.startswith("PERPETUA_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "200")
-    for name in _CLIENTS:  # commands hand their logs to handlers that end with this test's streams
-        logger = logging.getLogger(name)
-        monkeypatch.setattr(logger, "handlers", logger.handlers)
-        monkeypatch.setattr(logger, "propagate", logger.propagate)
 
     def run(*arguments: str | Path) -> Result:
         monkeypatch.setattr("sys.argv", ["perpetua", *map(str, arguments)])
