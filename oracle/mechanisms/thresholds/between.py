@@ -82,11 +82,6 @@ class BetweenThresholds:
         low = low_edges.exceed(depths, words)  # f + Z < t_l
         return HIGH - not_high.astype(np.int8) - low.astype(np.int8)
 
-    @property
-    def table_bytes(self) -> int:
-        """Memory of the noise table."""
-        return 16 * (self.points + self.gap + 2)
-
 
 def log_answer_law(
     law: Law, scale: float, low: int, high: int, depths: NDArray[np.int64]
