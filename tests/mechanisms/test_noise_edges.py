@@ -8,7 +8,7 @@ from oracle.errors import InputError
 from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Edges, Law, edges, geometric, sample, tail_reach
 
 LAWS: tuple[Law, ...] = ("logistic", "discrete-laplace")
-ALL_LAWS: tuple[Law, ...] = (*LAWS, "laplace")
+ALL_LAWS: tuple[Law, ...] = (*LAWS, "laplace", "gumbel")
 SCALES = (2.0**-18, 1e-4, 0.0137, 0.3, 1.0, 7.5, 64.0)
 WORD = 1 << 64
 
@@ -18,6 +18,8 @@ def below(law: Law, scale: float, z: int) -> mpmath.mpf:
     e = mpmath.mpf(scale)
     if law == "logistic":
         return mpmath.exp(e * (z - mpmath.mpf(0.5))) / (1 + mpmath.exp(e * (z - mpmath.mpf(0.5))))
+    if law == "gumbel":
+        return mpmath.exp(-mpmath.exp(-e * z))
     if law == "laplace":
         return mpmath.exp(e * z) / 2 if z <= 0 else 1 - mpmath.exp(-e * z) / 2
     if z >= 1:

@@ -1,16 +1,18 @@
-"""Exact integer noise from 128 uniform bits: the logistic and the discrete Laplace law, and Laplace's, rounded down.
+"""Exact integer noise from 128 uniform bits: logistic, discrete Laplace, Gumbel, and Laplace's law, rounded down.
 
 The first two are symmetric on the integers; e is the inverse scale:
 
     logistic:          P(Z >= z) = 1 / (1 + exp(e (z - 1/2)))              for every integer z
     discrete Laplace:  P(Z >= z) = exp(-e z) / (1 + exp(-e))               for z >= 1
     Laplace:           P(Z >= z) = exp(-e z) / 2                           for z >= 0: the floor of Lap(1/e)
+    Gumbel:            P(Z >= z) = 1 - exp(-exp(-e z))                     for every integer z
 
 A table holds C(z) = round(2^128 P(Z < z)), computed with integers of 256 fractional bits from exp(-e) by mpmath; a
 double never enters but for e itself, which is an exact dyadic rational. A uniform 128-bit integer U stands for the
 draw Z = max{z : C(z) <= U}, so Z < z exactly if U < C(z). The first 64 bits decide unless they equal the edge's.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -24,10 +26,12 @@ from oracle.errors import InputError
 
 __all__ = ["EDGE_DISTANCE", "SMALLEST_SCALE", "Edges", "Law", "edges", "geometric", "sample", "tail_reach"]
 
-Law = Literal["logistic", "discrete-laplace", "laplace"]
+Law = Literal["logistic", "discrete-laplace", "laplace", "gumbel"]
 
 PRECISION: Final = 128
 """Bits of a draw."""
+
+_TOP: Final = (1 << PRECISION) - 1
 
 _FRACTION: Final = 256
 SMALLEST_SCALE: Final = 2.0**-18
@@ -95,21 +99,41 @@ def edges(law: Law, scale: float, first: int, last: int) -> Edges:
     """
     if not SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
         raise InputError("noise scale", scale, f"must be from {SMALLEST_SCALE:g} to {_LARGEST_SCALE:g}")
+    values = _gumbel(scale, first, last) if law == "gumbel" else _mirrored(law, scale, first, last)
+    packed = np.frombuffer(b"".join(value.to_bytes(16, "little") for value in values), dtype="<u8").reshape(-1, 2)
+    table = Edges(first, packed[:, 1].copy(), packed[:, 0].copy())
+    table.high.setflags(write=False)
+    table.low.setflags(write=False)
+    return table
+
+
+def _mirrored(law: Law, scale: float, first: int, last: int) -> list[int]:
+    """Return C(first), ..., C(last) of a law that mirrors itself."""
     reach = min(max(abs(first), abs(last)) + 1, tail_reach(scale))
     upper = _upper_tail(law, scale, reach)
-    top = (1 << PRECISION) - 1
     mirror = 0 if law == "laplace" else 1
     values = []
     for z in range(first, last + 1):
         # P(Z < z) = 1 - P(Z >= z), and by symmetry = P(Z >= 1 - z); of Laplace's law, = P(Z >= -z)
         weight = z if z >= 1 else mirror - z
         tail = upper[weight] if weight < len(upper) else 0
-        values.append(min((1 << PRECISION) - tail, top) if z >= 1 else tail)
-    packed = np.frombuffer(b"".join(value.to_bytes(16, "little") for value in values), dtype="<u8").reshape(-1, 2)
-    table = Edges(first, packed[:, 1].copy(), packed[:, 0].copy())
-    table.high.setflags(write=False)
-    table.low.setflags(write=False)
-    return table
+        values.append(min((1 << PRECISION) - tail, _TOP) if z >= 1 else tail)
+    return values
+
+
+def _gumbel(scale: float, first: int, last: int) -> list[int]:
+    """Return C(first), ..., C(last) of the Gumbel law: 2^128 exp(-t) with t = exp(-e z), rounded."""
+    start = max(first, -math.ceil(math.log(_FRACTION) / scale))  # below it t > 256, so C is 0
+    stop = min(last, tail_reach(scale))  # above it t < 2^-130, so C is all ones
+    values = [0] * min(start - first, last - first + 1)
+    with mpmath.workprec(_FRACTION + 64):
+        ratio = int(mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(scale)), _FRACTION)))
+        power = int(mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(scale) * start), _FRACTION)))
+        for _ in range(start, stop + 1):
+            below = mpmath.exp(mpmath.ldexp(-power, -_FRACTION))
+            values.append(min(int(mpmath.nint(mpmath.ldexp(below, PRECISION))), _TOP))
+            power = (power * ratio) >> _FRACTION
+    return values + [_TOP] * (last - first + 1 - len(values))
 
 
 def _upper_tail(law: Law, scale: float, reach: int) -> list[int]:

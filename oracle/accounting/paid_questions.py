@@ -1,0 +1,164 @@
+"""What paid questions cost: PRIVACY.md, Theorem 17 to Theorem 20.
+
+Questions are integer functions of the data that one record moves by at most 1, either way, and another way at each
+question. Free answers cost nothing; after K paid ones the data are not touched again. Logarithms of delta are rounded
+up, slopes of noise down: both towards privacy.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from oracle.accounting.between_thresholds import logistic_log_delta
+from oracle.accounting.value_iteration import worst_log_delta
+from oracle.errors import InputError
+from oracle.mechanisms.noise.tables import EDGE_DISTANCE, tail_reach
+
+__all__ = ["PaidNoise", "above_log_delta", "best_noise", "noise_slope", "one_sided_slopes", "table_distance"]
+
+_NO_UPPER: Final = 1 << 62
+"""A gap at which Theorem 5's price is that of one threshold: exp(-e (g + 1)) is 0."""
+
+_PRECISE: Final = 1e-7
+"""Relative width at which the search for a slope ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaidNoise:
+    """Noise for paid questions "above", and what it leaves undecided.
+
+    Attributes:
+        law: "gumbel", or "exponential": one-sided noise on the counts and once on all thresholds.
+        slope: e of the noise on counts (nats).
+        threshold_slope: e of the noise on thresholds (nats); infinite where there is none.
+        above: No count is paid by mistake if it lies so far below its threshold, but with half the chance of failure.
+        below: No count is free by mistake if it lies so far above its threshold, but with the other half.
+    """
+
+    law: Literal["gumbel", "exponential"]
+    slope: float
+    threshold_slope: float
+    above: float
+    below: float
+
+    @property
+    def window(self) -> float:
+        """Counts whose answer may be either, in all."""
+        return self.above + self.below
+
+
+def above_log_delta(slope: float, paid: int, epsilon: float, *, exact: bool = False) -> float:
+    """Return log delta of K paid questions "above" with integer Gumbel noise (or logistic), values released.
+
+    Args:
+        slope: e (nats), above 0.
+        paid: K, at least 1.
+        epsilon: eps (nats), above 0.
+        exact: Whether to take the least of Theorem 17 and Theorem 20, whose value iteration takes about
+            0.1 ms times K (K + 20)^(1/2).
+    """
+    moment = logistic_log_delta(slope, _NO_UPPER, paid, epsilon)
+    return min(moment, worst_log_delta(slope, paid, epsilon)) if exact else moment
+
+
+def noise_slope(paid: int, epsilon: float, delta: float, *, gap_nats: float = math.inf, exact: bool = False) -> float:
+    """Return the largest noise slope e that keeps K paid answers within (epsilon, delta), rounded down.
+
+    Args:
+        paid: K, at least 1.
+        epsilon: eps (nats), above 0.
+        delta: Above 0 and below 1.
+        gap_nats: e g of the narrowest zone of questions "between" (logistic noise; Theorem 18); infinite for "above".
+        exact: For "above" only: by Theorem 20 where it gives more.
+
+    >>> [round(noise_slope(paid, 1.0, 1e-6), 4) for paid in (1, 10, 50, 100, 300, 1000)]
+    [0.0744, 0.0449, 0.0253, 0.019, 0.0117, 0.0066]
+    """
+    _check(paid, epsilon, delta)
+    limit = math.log(delta)
+
+    def fits(slope: float) -> bool:
+        gap = math.floor(gap_nats / slope) if math.isfinite(gap_nats) else _NO_UPPER
+        return logistic_log_delta(slope, gap, paid, epsilon) <= limit
+
+    slope = _largest(fits, epsilon / paid * 1e-3, epsilon * 4.0 + 8.0)
+    if exact and math.isinf(gap_nats):
+        slope = _largest(lambda at: worst_log_delta(at, paid, epsilon) <= limit, slope, 1.5 * slope, precise=1e-4)
+    return slope
+
+
+def _largest(fits: Callable[[float], bool], low: float, high: float, precise: float = _PRECISE) -> float:
+    """Return a number that fits, by bisection from `low`, which does, or `low` itself."""
+    while high - low > precise * low:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def one_sided_slopes(
+    paid: int, epsilon: float, questions: float, failure: float, *, monotone: bool = False
+) -> PaidNoise:
+    """Return the one-sided noise of Theorem 19, pure at `epsilon`, with the split that leaves the least window.
+
+    With A = ln(2/failure) and B = 2 K ln(2 questions/failure), or half of it, the window A/eps_1 + B/eps_2 is least at
+    eps_1 : eps_2 = sqrt(A) : sqrt(B): Lyu, Su and Li (2017), Algorithm 1, with exponential noise.
+
+    Args:
+        paid: K, at least 1.
+        epsilon: eps (nats), above 0.
+        questions: How many will be asked (utility only).
+        failure: Chance that any of them is answered wrongly (utility only).
+        monotone: Whether a record moves all counts the same way.
+    """
+    _check(paid, epsilon, failure)
+    spread = 1 if monotone else 2
+    once, each = math.log(2.0 / failure), math.log(2.0 * questions / failure)
+    share = math.sqrt(once) / (math.sqrt(once) + math.sqrt(spread * paid * each))
+    threshold = math.nextafter(epsilon * share, 0.0)
+    slope = math.nextafter((epsilon - threshold) / (spread * paid), 0.0)
+    return PaidNoise("exponential", slope, threshold, each / slope, once / threshold)
+
+
+def best_noise(  # noqa: PLR0913 -- the guarantee, and what it is for
+    paid: int, epsilon: float, delta: float, questions: float, failure: float, *, monotone: bool = False
+) -> PaidNoise:
+    """Return the noise with the smaller window: Gumbel's (Theorem 20), or one-sided noise, which alone has delta = 0.
+
+    Args:
+        paid: K, at least 1.
+        epsilon: eps (nats), above 0.
+        delta: From 0 to below 1.
+        questions: How many will be asked.
+        failure: Chance that any of them is answered wrongly.
+        monotone: Whether a record moves all counts the same way.
+    """
+    pure = one_sided_slopes(paid, epsilon, questions, failure, monotone=monotone)
+    if not delta:
+        return pure
+    slope = noise_slope(paid, epsilon, delta, exact=True)
+    each = math.log(2.0 * questions / failure)
+    gumbel = PaidNoise("gumbel", slope, math.inf, each / slope, math.log(each) / slope)
+    return min(gumbel, pure, key=lambda noise: noise.window)
+
+
+def table_distance(slope: float, questions: float, epsilon: float) -> float:
+    """Return what noise from tables adds to delta over so many questions: PRIVACY.md, Lemma 21.
+
+    Args:
+        slope: e (nats) of the noise on counts.
+        questions: Answers given, free ones too.
+        epsilon: eps (nats) of the guarantee.
+    """
+    return (
+        (1.0 + math.exp(epsilon)) * questions * (2.0 * tail_reach(slope) + 3.0) * float(EDGE_DISTANCE) * (1.0 + 1e-12)
+    )
+
+
+def _check(paid: int, epsilon: float, delta: float) -> None:
+    if paid < 1:
+        raise InputError("paid", paid, "must be at least 1")
+    if not (epsilon > 0.0 and math.isfinite(epsilon)):
+        raise InputError("epsilon", epsilon, "must be above 0 and finite")
+    if not 0.0 < delta < 1.0:
+        raise InputError("delta", delta, "must be above 0 and below 1")
