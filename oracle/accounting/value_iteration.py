@@ -28,6 +28,9 @@ _LIFT: Final = 1e-3
 _SWEEPS: Final = 60
 """Sweeps after which a stage is given up; it takes 2 to 5."""
 
+_WIDENINGS: Final = 3
+"""Grids tried, each twice as wide as the one before."""
+
 
 @dataclass(frozen=True)
 class _Flow:
@@ -160,7 +163,7 @@ class _Game:
         down, up = self._shifted(fewer, -self.cells), self._shifted(fewer, self.cells)
         at_once = (down + growth * up) / (1.0 + growth)
         value = np.maximum(fewer, at_once)
-        value[0] = max(value[0], up[0])
+        value[0] = max(value[0], float(fewer[: self.cells + 1].max()))
         value[:-1] = np.maximum(value[:-1], _within(down[:-1], down[1:], at_once[:-1], at_once[1:], self.flows[0]))
         value[1:-1] = np.maximum(value[1:-1], _within(up[1:-1], up[:-2], at_once[1:-1], at_once[:-2], self.flows[1]))
         return value
@@ -232,10 +235,24 @@ def worst_log_delta(scale: float, paid: int, epsilon: float, *, cells: int = 10)
     """
     order, about = _best_order(scale, paid, epsilon)
     reach = scale * math.sqrt(paid * (2.0 - 2.0 * about)) + scale * (6.0 - about / paid)
-    width = scale / cells
-    below, above = math.ceil(reach / width), math.ceil((epsilon + reach) / width)
+    for _ in range(_WIDENINGS):
+        value = _value(scale, paid, epsilon, order, cells=cells, reach=reach)
+        if value is not None:
+            return min(math.log(value) + _ROUNDING, 0.0)
+        reach *= 2.0
+    return 0.0
+
+
+def _value(  # noqa: PLR0913 -- the mechanism, and the grid
+    scale: float, paid: int, epsilon: float, order: float, *, cells: int, reach: float
+) -> float | None:
+    """Return a bound on the game's value from a grid that extends so many nats beyond 0 and epsilon, if it is one."""
+    below, above = math.ceil(reach * cells / scale), math.ceil((epsilon + reach) * cells / scale)
     game = _Game(scale, paid, epsilon, cells, below, below + above + 1, order)
-    value: _Column | None = game.final
+    value = game.final
     for left in range(1, paid + 1):
-        value = None if value is None else game.stage(value, left)
-    return 0.0 if value is None else min(math.log(float(value[below])) + _ROUNDING, 0.0)
+        found = game.stage(value, left)
+        if found is None:
+            return None
+        value = found
+    return float(value[below])

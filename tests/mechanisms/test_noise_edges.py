@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Edges, Law, edges, geometric, sample, tail_reach
+from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Edges, IntegerLaw, Law, sample, edges, geometric, tail_reach
 
 LAWS: tuple[Law, ...] = ("logistic", "discrete-laplace")
-ALL_LAWS: tuple[Law, ...] = (*LAWS, "laplace", "gumbel")
+ALL_LAWS: tuple[IntegerLaw, ...] = (*LAWS, "laplace", "gumbel")
 SCALES = (2.0**-18, 1e-4, 0.0137, 0.3, 1.0, 7.5, 64.0)
 WORD = 1 << 64
 
 
-def below(law: Law, scale: float, z: int) -> mpmath.mpf:
+def below(law: IntegerLaw, scale: float, z: int) -> mpmath.mpf:
     """Return P(Z < z) from the law's definition; call it with enough precision set."""
     e = mpmath.mpf(scale)
     if law == "logistic":
@@ -34,7 +34,7 @@ def as_integers(table: Edges) -> list[int]:
 
 @pytest.mark.parametrize("law", ALL_LAWS)
 @pytest.mark.parametrize("scale", SCALES)
-def test_every_edge_is_within_the_stated_distance(law: Law, scale: float) -> None:
+def test_every_edge_is_within_the_stated_distance(law: IntegerLaw, scale: float) -> None:
     """Near 0 and out to the tails, an edge is within one unit of 2^-128 of the exact probability."""
     span = min(tail_reach(scale) + 3, 300)
     table = edges(law, scale, -span, span)
@@ -45,7 +45,7 @@ def test_every_edge_is_within_the_stated_distance(law: Law, scale: float) -> Non
 
 
 @pytest.mark.parametrize("law", ALL_LAWS)
-def test_edges_stay_exact_after_many_steps_of_the_recurrence(law: Law) -> None:
+def test_edges_stay_exact_after_many_steps_of_the_recurrence(law: IntegerLaw) -> None:
     """The recurrence of a small scale is still exact two hundred thousand steps out."""
     table = edges(law, 4e-4, 199_990, 200_010)
     with mpmath.workprec(700):
@@ -54,7 +54,7 @@ def test_edges_stay_exact_after_many_steps_of_the_recurrence(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", ALL_LAWS)
-def test_edges_rise_and_both_ends_are_closed(law: Law) -> None:
+def test_edges_rise_and_both_ends_are_closed(law: IntegerLaw) -> None:
     """Edges never fall, and beyond the reach they are 0 or all ones."""
     reach = tail_reach(0.9)
     values = as_integers(edges(law, 0.9, -reach - 2, reach + 2))
@@ -65,8 +65,8 @@ def test_edges_rise_and_both_ends_are_closed(law: Law) -> None:
 
 @pytest.mark.parametrize("law", ALL_LAWS)
 @pytest.mark.parametrize("scale", [0.2, 3.0])
-def test_a_draw_is_below_z_exactly_if_its_bits_are_below_the_edge(law: Law, scale: float) -> None:
-    """On an edge, one below and one above it, draw, exceed and integer comparison agree for every z."""
+def test_a_draw_is_below_z_exactly_if_its_bits_are_below_the_edge(law: IntegerLaw, scale: float) -> None:
+    """On an edge, one below and one above it, sample, exceed and integer comparison agree for every z."""
     reach = tail_reach(scale)
     table = edges(law, scale, 1 - reach, reach)
     exact = as_integers(table)
@@ -81,7 +81,7 @@ def test_a_draw_is_below_z_exactly_if_its_bits_are_below_the_edge(law: Law, scal
 
 
 @pytest.mark.parametrize("law", ALL_LAWS)
-def test_the_second_word_matters_only_on_an_edge(law: Law) -> None:
+def test_the_second_word_matters_only_on_an_edge(law: IntegerLaw) -> None:
     """With another first word the second one changes nothing; with the edge's it decides."""
     table = edges(law, 1.0, 1, 4)
     index = np.arange(4).repeat(2)

@@ -24,9 +24,12 @@ from numpy.typing import NDArray
 
 from oracle.errors import InputError
 
-__all__ = ["EDGE_DISTANCE", "SMALLEST_SCALE", "Edges", "Law", "edges", "geometric", "sample", "tail_reach"]
+__all__ = ["EDGE_DISTANCE", "SMALLEST_SCALE", "Edges", "IntegerLaw", "Law", "sample", "edges", "geometric", "tail_reach"]
 
-Law = Literal["logistic", "discrete-laplace", "laplace", "gumbel"]
+Law = Literal["logistic", "discrete-laplace", "laplace"]
+"""Laws that mirror themselves."""
+
+IntegerLaw = Literal[Law, "gumbel"]
 
 PRECISION: Final = 128
 """Bits of a draw."""
@@ -81,7 +84,7 @@ def tail_reach(scale: float) -> int:
 
 
 @lru_cache(maxsize=256)
-def edges(law: Law, scale: float, first: int, last: int) -> Edges:
+def edges(law: IntegerLaw, scale: float, first: int, last: int) -> Edges:
     """Compute the edges C(first), ..., C(last).
 
     Args:
@@ -157,7 +160,7 @@ def _upper_tail(law: Law, scale: float, reach: int) -> list[int]:
     return tail
 
 
-def sample(law: Law, scale: float, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+def sample(law: IntegerLaw, scale: float, words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Turn uniform bits into integers of the law.
 
     Args:
@@ -182,7 +185,7 @@ def sample(law: Law, scale: float, words: NDArray[np.uint64]) -> NDArray[np.int6
 def geometric(scale: float, words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Turn uniform bits into integers G >= 0 with P(G >= g) = exp(-scale g): Geom0(1 - exp(-scale)).
 
-    The size of a Laplace draw, rounded down: |X| of X ~ Lap(1/scale) is exponential. G is below `tail_reach(scale)`.
+    The size of a Laplace sample, rounded down: |X| of X ~ Lap(1/scale) is exponential. G is below `tail_reach(scale)`.
     """
     floor = sample("laplace", scale, words)
     return np.maximum(floor, -1 - floor)

@@ -95,8 +95,8 @@ def log_answer_law(
         high: t_h.
         depths: int64[n], any integers.
     """
-    if law not in {"logistic", "discrete-laplace"}:
-        raise InputError("law", law, "must be logistic or discrete-laplace: no other has an accountant here")
+    if law == "laplace":
+        raise InputError("law", law, "must be logistic or discrete-laplace: Laplace's has no accountant here")
     tail = _log_upper_logistic if law == "logistic" else _log_upper_laplace
     log_low = tail(scale, depths - low + 1)  # P(Z <= t_l - f - 1) = P(Z >= f - t_l + 1) by symmetry
     log_high = tail(scale, high - depths + 1)  # P(Z >= t_h - f + 1)
