@@ -111,9 +111,20 @@ def far_delta(slope: float, paid: int, epsilon: float) -> float:
     )
 
 
-def response_delta(slope: float, paid: int, epsilon: float) -> float:
-    """Return what K randomized responses of e nats cost, by dp-accounting."""
-    one = pld.from_randomized_response(2.0 / (1.0 + math.exp(slope)), 2, value_discretization_interval=slope / 2000.0)
+def counts_delta(slope: float, paid: int, epsilon: float) -> float:
+    """Return what K counts with integer Gumbel noise cost by dp-accounting: K questions that are paid for certain."""
+    z = np.arange(math.floor(-4.2 / slope), math.ceil(40.0 / slope))
+
+    def law(shift: int) -> dict[int, float]:
+        rates = np.exp(-slope * (z - shift))
+        below = np.concatenate(([0.0], np.exp(-rates[1:]), [1.0]))
+        above = np.concatenate(([1.0], -np.expm1(-rates[1:]), [0.0]))
+        mass = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))
+        return {int(value): math.log(part) for value, part in zip(z, mass, strict=True) if part > 0.0}
+
+    one = pld.from_two_probability_mass_functions(
+        law(0), law(1), value_discretization_interval=slope / 500.0, symmetric=False
+    )
     return float(one.self_compose(paid).get_delta_for_epsilon(epsilon))
 
 
@@ -121,10 +132,11 @@ def response_delta(slope: float, paid: int, epsilon: float) -> float:
     ("slope", "paid", "epsilon"), [(0.09, 1, 1.0), (0.05, 10, 1.0), (0.0275, 50, 1.0), (0.3, 9, 2.0)]
 )
 def test_value_iteration_is_above_known_adversaries(slope: float, paid: int, epsilon: float) -> None:
-    """Above the one who never changes sign, and above randomized responses."""
+    """Above the one who never changes sign, and K noisy counts by dp-accounting; and by less than half."""
     found = math.exp(worst_log_delta(slope, paid, epsilon))
-    least = far_delta(slope, paid, epsilon)
-    assert max(least, response_delta(slope, paid, epsilon)) <= found <= 3.0 * least
+    least, counts = far_delta(slope, paid, epsilon), counts_delta(slope, paid, epsilon)
+    assert max(least, counts) <= found <= 1.5 * least
+    assert counts == pytest.approx(least, rel=0.05)
 
 
 @pytest.mark.parametrize(("slope", "paid", "epsilon"), [(0.045, 10, 1.0), (0.12, 3, 3.0), (0.0036, 10, 0.1)])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise.tables import draw, geometric
+from oracle.mechanisms.noise.tables import draw, edges, geometric, tail_reach
 
 __all__ = ["CLOSED", "HIGH", "LOW", "PAID", "Answers", "PaidLaw", "PaidQuestions"]
 
@@ -117,8 +117,9 @@ class PaidQuestions:
                 the law; nothing was answered.
         """
         self._check(counts, lows, highs)
-        noise = geometric(self.slope, words) if self.law == "exponential" else draw(self.law, self.slope, words)
-        noisy = counts + noise - offset
+        noisy = lows - 1
+        maybe = self._candidates(lows - counts + offset, words)
+        noisy[maybe] = counts[maybe] + self._noise(words[maybe]) - offset
         outcomes = np.where(noisy < lows, LOW, PAID).astype(np.int8)
         if highs is not None:
             outcomes[noisy > highs] = HIGH
@@ -126,6 +127,20 @@ class PaidQuestions:
         outcomes[paid_before >= self.paid] = CLOSED
         is_paid = outcomes == PAID
         return Answers(outcomes, np.where(is_paid, noisy, 0), spent + int(np.count_nonzero(is_paid)))
+
+    def _candidates(self, needed: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Return the rows whose noise may be at least what is needed: few, by one comparison each."""
+        reach = tail_reach(self.slope)
+        if self.law == "exponential":  # |X| of X by Laplace's law, rounded down
+            table = edges("laplace", self.slope, 1 - reach, reach)
+            above = ~table.exceed(needed - table.first, words) | table.exceed(-needed - table.first, words)
+        else:
+            table = edges(self.law, self.slope, 1 - reach, reach)
+            above = ~table.exceed(needed - table.first, words)
+        return np.flatnonzero(above)
+
+    def _noise(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return geometric(self.slope, words) if self.law == "exponential" else draw(self.law, self.slope, words)
 
     def _check(self, counts: NDArray[np.int64], lows: NDArray[np.int64], highs: NDArray[np.int64] | None) -> None:
         if highs is not None:
