@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from oracle.accounting import value_iteration
 from oracle.accounting.between_thresholds import kappa, logistic_log_delta
 from oracle.accounting.paid_questions import (
     above_log_delta,
@@ -151,6 +152,37 @@ def test_an_unproved_stage_gives_nothing() -> None:
     """Where the grid cannot be checked, as for huge slopes, log delta is 0 and the other theorem stands."""
     assert worst_log_delta(3.0, 1, 2.0) == 0.0
     assert above_log_delta(3.0, 1, 2.0, exact=True) == above_log_delta(3.0, 1, 2.0)
+
+
+def test_a_wrong_sweep_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the sweeps find is checked, not trusted: too small a value proves nothing."""
+    assert worst_log_delta(0.1, 3, 1.0) < -5.0
+    monkeypatch.setattr(value_iteration, "_sweep", lambda least, _gains, _stay: least.copy())
+    assert worst_log_delta(0.1, 3, 1.0) == 0.0
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_stopping_within_a_cell_is_worth_its_best(sign: int) -> None:
+    """Theorem 20's third inequality, against the integral at ten thousand times within the cell."""
+    slope, cells = 0.4, 2
+    flow = value_iteration._flow(slope, cells, sign)
+    times = np.linspace(0.0, -math.log(flow.stay), 10_001)
+    ratios = np.exp(-(flow.rate - 1.0) * times)  # x, from 1 to its value at the cell's end
+
+    def linear(start: float, end: float) -> np.ndarray:
+        return np.asarray(start + (end - start) * (1.0 - ratios) / (1.0 - flow.shrink))
+
+    found = 0
+    for near, far, start, end in np.random.default_rng(5).uniform(0.0, 1.0, size=(300, 4)):
+        rain = np.exp(-times) * linear(near, far)
+        arrived = np.concatenate(([0.0], np.cumsum((rain[1:] + rain[:-1]) / 2.0 * np.diff(times))))
+        worth = arrived + np.exp(-times) * linear(start, end)
+        (best,) = value_iteration._within(*(np.array([part]) for part in (near, far, start, end)), flow)
+        if 0 < worth.argmax() < len(times) - 1:
+            assert best == pytest.approx(worth.max(), abs=1e-7)
+            found += 1
+        assert best <= worth.max() + 1e-7
+    assert found > 5
 
 
 @pytest.mark.parametrize(
