@@ -82,7 +82,8 @@ def noise_slope(paid: int, epsilon: float, delta: float, *, gap_nats: float = ma
         gap = math.floor(gap_nats / slope) if math.isfinite(gap_nats) else _NO_UPPER
         return logistic_log_delta(slope, gap, paid, epsilon) <= limit
 
-    slope = _largest(fits, epsilon / paid * 1e-3, epsilon * 4.0 + 8.0)
+    least = 1e-3 * epsilon / paid  # of which K cost about 5e-7 eps^2/K of zCDP: any delta that a float can be
+    slope = _largest(fits, least, epsilon * 4.0 + 8.0)
     if exact and math.isinf(gap_nats):
         slope = _largest(lambda at: worst_log_delta(at, paid, epsilon) <= limit, slope, 1.5 * slope, precise=1e-4)
     return slope

@@ -22,6 +22,9 @@ _Column = NDArray[np.float64]
 _ROUNDING: Final = 1e-13
 """Relative slack of every comparison, far above the rounding of the few operations behind it."""
 
+_DIFFERENCE: Final = 1e-14
+"""Bound on the rounding of 1 - exp(eps) x, where that is not below 0."""
+
 _LIFT: Final = 1e-3
 """Part of exp(eps) x by which the line that bounds the value beyond the grid rises over all stages."""
 
@@ -96,8 +99,9 @@ class _Game:
 
     @property
     def final(self) -> _Column:
-        """The value with no arrival left, (1 - exp(eps) x)_+."""
-        return np.maximum(self._line(0), 0.0)
+        """The value with no arrival left, (1 - exp(eps) x)_+, rounded up: a difference of numbers near 1."""
+        line = self._line(0)
+        return np.where(line > -_DIFFERENCE, np.maximum(line, 0.0) + _DIFFERENCE, 0.0)
 
     @cached_property
     def flows(self) -> tuple[_Flow, _Flow]:
