@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Edges, IntegerLaw, Law, sample, edges, geometric, tail_reach
+from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Edges, IntegerLaw, Law, edges, geometric, sample, tail_reach
 
 LAWS: tuple[Law, ...] = ("logistic", "discrete-laplace")
 ALL_LAWS: tuple[IntegerLaw, ...] = (*LAWS, "laplace", "gumbel")

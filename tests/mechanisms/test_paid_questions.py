@@ -9,7 +9,7 @@ from scipy import stats
 from oracle.errors import InputError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.noise.tables import draw, geometric
+from oracle.mechanisms.noise.tables import geometric, sample
 from oracle.mechanisms.thresholds.between import BetweenThresholds
 from oracle.mechanisms.thresholds.paid import CLOSED, HIGH, LOW, PAID, PaidLaw, PaidQuestions
 
@@ -46,7 +46,7 @@ def test_answers_are_the_definition_on_the_same_words(  # noqa: PLR0913, PLR0917
     rng = np.random.default_rng(seed)
     counts, lows = rng.integers(-90, 90, size=60), rng.integers(-90, 90, size=60)
     words = words_for(60, seed)
-    noise = geometric(slope, words) if law == "exponential" else draw(law, slope, words)
+    noise = geometric(slope, words) if law == "exponential" else sample(law, slope, words)
     wanted, left = [], paid - spent
     for noisy, low in zip((counts + noise - offset).tolist(), lows.tolist(), strict=True):
         if left <= 0:

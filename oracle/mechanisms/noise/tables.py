@@ -24,7 +24,17 @@ from numpy.typing import NDArray
 
 from oracle.errors import InputError
 
-__all__ = ["EDGE_DISTANCE", "SMALLEST_SCALE", "Edges", "IntegerLaw", "Law", "sample", "edges", "geometric", "tail_reach"]
+__all__ = [
+    "EDGE_DISTANCE",
+    "SMALLEST_SCALE",
+    "Edges",
+    "IntegerLaw",
+    "Law",
+    "edges",
+    "geometric",
+    "sample",
+    "tail_reach",
+]
 
 Law = Literal["logistic", "discrete-laplace", "laplace"]
 """Laws that mirror themselves."""

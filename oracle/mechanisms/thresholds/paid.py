@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise.tables import draw, edges, geometric, tail_reach
+from oracle.mechanisms.noise.tables import edges, geometric, sample, tail_reach
 
 __all__ = ["CLOSED", "HIGH", "LOW", "PAID", "Answers", "PaidLaw", "PaidQuestions"]
 
@@ -140,7 +140,7 @@ class PaidQuestions:
         return np.flatnonzero(above)
 
     def _noise(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return geometric(self.slope, words) if self.law == "exponential" else draw(self.law, self.slope, words)
+        return geometric(self.slope, words) if self.law == "exponential" else sample(self.law, self.slope, words)
 
     def _check(self, counts: NDArray[np.int64], lows: NDArray[np.int64], highs: NDArray[np.int64] | None) -> None:
         if highs is not None:
