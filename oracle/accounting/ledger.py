@@ -9,8 +9,10 @@ from typing import Literal
 import msgspec
 
 __all__ = [
+    "AnswerPaid",
     "DataUse",
     "LedgerEvent",
+    "MarginalsReleased",
     "MessageSkipped",
     "ModelRetired",
     "PersonBound",
@@ -216,6 +218,34 @@ class StartChecked(msgspec.Struct, frozen=True, tag_field="kind", tag="start-che
     start: str | msgspec.UnsetType = msgspec.UNSET
 
 
+class MarginalsReleased(msgspec.Struct, frozen=True, tag_field="kind", tag="marginals-released"):
+    """The noisy counts that a hypothesis about a table starts from: all that is public of it before the first round.
+
+    Attributes:
+        round: 0: none has been answered.
+        counts: Of each attribute, for each of its cells, the noisy number of rows.
+    """
+
+    round: int
+    counts: tuple[tuple[int, ...], ...]
+
+
+class AnswerPaid(msgspec.Struct, frozen=True, tag_field="kind", tag="answer-paid"):
+    """The data paid for an answer about a table, and the noisy count that was compared was released with it.
+
+    Attributes:
+        round: The question's round; it may pay more than once.
+        paid: Paid answers so far, this one included.
+        count: How many rows satisfy the question, with noise.
+        above: Whether it was asked if they are more than expected; else, if they are fewer.
+    """
+
+    round: int
+    paid: int
+    count: int
+    above: bool
+
+
 class MessageSkipped(msgspec.Struct, frozen=True, tag_field="kind", tag="message-skipped"):
     """An operator has passed over a message that could not be answered; it took no round.
 
@@ -280,6 +310,8 @@ LedgerEvent = (
     | ReplayForked
     | ScoreReleased
     | StartChecked
+    | MarginalsReleased
+    | AnswerPaid
     | MessageSkipped
     | ShardStarted
     | ShardStopped

@@ -38,6 +38,7 @@ class Purpose(IntEnum):
     SLICE = 4
     CHOICE = 5
     BIT = 6
+    QUESTION = 7
 
 
 class _Blocks:

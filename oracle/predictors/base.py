@@ -68,6 +68,10 @@ class Answers:
             folds into its running tag (ARCHITECTURE.md, "Keys and noise").
         events: What happened on the way, for the ledger: public facts only.
         values: float64[n], finite, NaN where the round had no query; None unless `Plan.answers` says "value".
+        paid: int64[n], of questions about a table: paid answers so far, those of the round included; else None.
+        verified: bool[n], of questions about a table: whether `values` keep the plan's promise; else None. For a
+            sparse vector: whether the question was answered at all, by `labels`, 1 for above, with a value where it
+            was paid and NaN where not.
     """
 
     labels: NDArray[np.int8]
@@ -76,6 +80,8 @@ class Answers:
     tag: NDArray[np.uint64]
     events: Sequence[LedgerEvent]
     values: NDArray[np.float64] | None = None
+    paid: NDArray[np.int64] | None = None
+    verified: NDArray[np.bool_] | None = None
 
 
 class Predictor(Protocol):

@@ -5,9 +5,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.base import Commit, Delivery
 from oracle.accounting.ledger import LedgerEvent, MessageSkipped, encode
@@ -33,6 +34,8 @@ __all__ = ["Outcome", "Restore", "Shard"]
 
 _COMMITTED: Final = frozenset({"answered again", "brought into the state"})
 """What is done with messages whose answers are durable, or may be."""
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _REPEATED: Final = 16_384
 """Rows of one call of a predictor that repeats what it answered before."""
@@ -346,12 +349,17 @@ def _skips(batch: DecodedBatch) -> list[tuple[int, int]]:
 
 def _both(first: Answers, second: Answers) -> Answers:
     """Return the answers to two batches as those to one."""
-    values = [answers.values for answers in (first, second) if answers.values is not None]
     return Answers(
         labels=np.concatenate([first.labels, second.labels]),
         first_round=first.first_round,
         phases=np.concatenate([first.phases, second.phases]),
         tag=first.tag ^ second.tag,
         events=[*first.events, *second.events],
-        values=np.concatenate(values) if values else None,
+        values=_joined(first.values, second.values),
+        paid=_joined(first.paid, second.paid),
+        verified=_joined(first.verified, second.verified),
     )
+
+
+def _joined(first: NDArray[_Scalar] | None, second: NDArray[_Scalar] | None) -> NDArray[_Scalar] | None:
+    return None if first is None or second is None else np.concatenate([first, second])

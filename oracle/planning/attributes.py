@@ -1,0 +1,220 @@
+"""Attributes of a table: finite domains, declared in public, and the product of their cells.
+
+A cell of an attribute is one of its categories or bins, or one that everybody has without asking: "other" behind the
+categories, for what is none of them, and "missing" behind all. Numbers outside `bounds` belong to the bin at that end.
+A question is a product predicate: of each attribute a set of cells, held as a row of float64 numbers, 52 cells each.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Final, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from oracle.errors import InputError
+from oracle.planning.features import BOUNDS, NAME_LIMIT
+
+__all__ = ["MOST_CELLS", "OTHER", "Attribute", "Layout", "check_attributes"]
+
+MOST_CELLS: Final = 2**26
+"""Most cells of a table: its hypothesis is held whole."""
+
+OTHER: Final = "other"
+"""The category of what is none of the declared ones."""
+
+_WORD: Final = 52
+"""Cells whose membership one float64 number holds: all whole numbers below 2^52 are exact, and none is -0.0."""
+
+_MOST_ATTRIBUTES: Final = 64
+_RESERVED: Final = frozenset({"id", "where", "by", "above"})
+_NAMES: Final = f"1 to {NAME_LIMIT} printable characters, no quote and no backslash"
+
+
+class Attribute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One attribute of a table: `categories`, or `bounds` and `bins`.
+
+    Attributes:
+        name: Its name, by which questions ask.
+        categories: What a value may be; anything else belongs to "other", which may be among them.
+        bounds: Lowest edge and highest edge of the bins; what lies outside belongs to the bin at that end.
+        bins: How many bins of one width there are between them.
+        type: What its values are, where it has bins.
+        column: The training data's column, where it is not the name.
+    """
+
+    name: Annotated[str, Meta(extra_json_schema={"bound": _NAMES})]
+    categories: (
+        Annotated[
+            tuple[Annotated[str, Meta(max_length=256)], ...],
+            Meta(min_length=1, max_length=65_536, extra_json_schema={"unit": "categories"}),
+        ]
+        | msgspec.UnsetType
+    ) = msgspec.UNSET
+    bounds: Annotated[tuple[float, float], Meta(extra_json_schema={"bound": BOUNDS})] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
+    bins: Annotated[int, Meta(ge=1, le=65_536, extra_json_schema={"unit": "bins"})] | msgspec.UnsetType = msgspec.UNSET
+    type: Literal["number", "date"] | msgspec.UnsetType = msgspec.UNSET
+    column: str | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def source(self) -> str:
+        """The training data's column."""
+        return self.name if self.column is msgspec.UNSET else self.column
+
+    @property
+    def kind(self) -> Literal["category", "number", "date"]:
+        """What its values are."""
+        if self.categories is not msgspec.UNSET:
+            return "category"
+        return "number" if self.type is msgspec.UNSET else self.type
+
+    @property
+    def declared(self) -> int:
+        """How many cells were declared; they come first."""
+        if self.categories is not msgspec.UNSET:
+            return len(self.categories)
+        return 0 if self.bins is msgspec.UNSET else self.bins
+
+    @property
+    def other(self) -> int | None:
+        """Number of the cell of what is no declared category; None for bins."""
+        if self.categories is msgspec.UNSET:
+            return None
+        return self.categories.index(OTHER) if OTHER in self.categories else len(self.categories)
+
+    @property
+    def missing(self) -> int:
+        """Number of the cell of rows that have no value: the last one."""
+        return self.cells - 1
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        added = self.categories is not msgspec.UNSET and OTHER not in self.categories
+        return self.declared + added + 1
+
+    @property
+    def labels(self) -> tuple[str | None, ...]:
+        """What each cell of categories is called; None is "missing"."""
+        if self.categories is msgspec.UNSET:
+            return ()
+        return (*self.categories, *(() if OTHER in self.categories else (OTHER,)), None)
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """The bins' edges, one more than there are bins; none for categories."""
+        if self.bounds is msgspec.UNSET or self.bins is msgspec.UNSET:
+            return ()
+        low, high = self.bounds
+        inner = (low + (high - low) * number / self.bins for number in range(1, self.bins))
+        return (low, *inner, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where an attribute's cells stand in a table, and in a question's row.
+
+    Attributes:
+        shape: Cells of each attribute.
+        words: Numbers that a row has for each attribute.
+        size: Cells of the table: the product of `shape`.
+        width: Numbers of a row.
+    """
+
+    shape: tuple[int, ...]
+    words: tuple[int, ...]
+    size: int
+    width: int
+
+    @classmethod
+    def of(cls, attributes: Sequence[Attribute]) -> "Layout":
+        """Return the layout of a table with these attributes.
+
+        >>> Layout.of([Attribute(name="a", categories=("x", "y")), Attribute(name="b", bounds=(0.0, 1.0), bins=60)])
+        Layout(shape=(4, 61), words=(1, 2), size=244, width=3)
+        """
+        shape = tuple(attribute.cells for attribute in attributes)
+        words = tuple(-(-cells // _WORD) for cells in shape)
+        size = 1
+        for cells in shape:
+            size *= cells
+        return cls(shape, words, size, sum(words))
+
+    def row(self, masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
+        """Return the row of one question: float64[width].
+
+        Args:
+            masks: bool[cells] of each attribute.
+        """
+        parts = []
+        for mask, words in zip(masks, self.words, strict=True):
+            bits = np.zeros(words * _WORD)
+            bits[: len(mask)] = mask
+            parts.append(bits.reshape(words, _WORD) @ _POWERS)  # sums of powers of 2 below 2^52: exact
+        return np.concatenate(parts)
+
+    def masks(self, rows: NDArray[np.float64]) -> list[NDArray[np.bool_]]:
+        """Return bool[n, cells] of each attribute: what questions ask for.
+
+        Args:
+            rows: float64[n, width], as `row` makes them; bits beyond an attribute's cells are ignored.
+        """
+        found = []
+        start = 0
+        for cells, words in zip(self.shape, self.words, strict=True):
+            packed = rows[:, start : start + words].astype(np.uint64)
+            bits = (packed[:, :, None] >> _SHIFTS) & np.uint64(1)
+            found.append(bits.reshape(len(rows), words * _WORD)[:, :cells].astype(np.bool_))
+            start += words
+        return found
+
+
+_POWERS: Final = np.ldexp(1.0, np.arange(_WORD))
+_SHIFTS: Final = np.arange(_WORD, dtype=np.uint64)
+
+
+def check_attributes(attributes: Sequence[Attribute]) -> None:
+    """Refuse attributes that make no table.
+
+    Raises:
+        InputError: One has no finite domain, or two of one name, or there are too many cells.
+    """
+    if not 1 <= len(attributes) <= _MOST_ATTRIBUTES:
+        raise InputError("model.attributes", len(attributes), f"must be 1 to {_MOST_ATTRIBUTES} attributes")
+    seen: set[str] = set()
+    for index, attribute in enumerate(attributes):
+        where = f"model.attributes[{index}]"
+        name = attribute.name
+        if not 0 < len(name) <= NAME_LIMIT or not name.isprintable() or '"' in name or "\\" in name:
+            raise InputError(f"{where}.name", name, f"must be {_NAMES}")
+        if name in seen or name in _RESERVED:
+            raise InputError(f"{where}.name", name, f"must not be used twice, nor be {', '.join(sorted(_RESERVED))}")
+        seen.add(name)
+        _check_domain(where, attribute)
+    size = Layout.of(attributes).size
+    if size > MOST_CELLS:
+        raise InputError(
+            "model.attributes", f"{size:,} cells", f"must have at most {MOST_CELLS:,} cells together (the product)"
+        )
+
+
+def _check_domain(where: str, attribute: Attribute) -> None:
+    if attribute.categories is not msgspec.UNSET:
+        for field in ("bounds", "bins", "type"):
+            if getattr(attribute, field) is not msgspec.UNSET:
+                raise InputError(f"{where}.{field}", "...", "must be left out beside categories")
+        if len(set(attribute.categories)) < len(attribute.categories):
+            raise InputError(f"{where}.categories", "...", "must all be different")
+        return
+    for field in ("bounds", "bins"):
+        if getattr(attribute, field) is msgspec.UNSET:
+            raise InputError(f"{where}.{field}", None, "must be set, or categories")
+    edges = attribute.edges
+    if not (all(low < high for low, high in pairwise(edges)) and all(map(math.isfinite, edges))):
+        raise InputError(f"{where}.bounds", "...", f"must be {BOUNDS}, far enough apart for the bins")

@@ -1,0 +1,207 @@
+"""The models of `statistics` and `sparse-vector`, and their plans."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from oracle.errors import InputError
+from oracle.mechanisms.thresholds.paid import PaidLaw
+from oracle.planning.attributes import Attribute, Layout, check_attributes
+from oracle.planning.features import NAME_LIMIT, Feature
+from oracle.planning.model import Limits, Model
+from oracle.planning.plan import PLAN_VERSION, Phase, Plan
+
+__all__ = [
+    "NoisePlan",
+    "NumericSparsePlan",
+    "SparseVectorModel",
+    "SparseVectorPlan",
+    "StatisticsModel",
+    "StatisticsPlan",
+    "TableModel",
+    "TablePlan",
+    "check_table_model",
+]
+
+_Attributes = Annotated[tuple[Attribute, ...], Meta(min_length=1, extra_json_schema={"unit": "attributes"})]
+_Paid = Annotated[int, Meta(ge=1, le=2**20, extra_json_schema={"unit": "answers"})]
+_NO_FEATURES = "none: questions are about attributes"
+_HONEST = "1: questions are not protected, and anybody may choose them"
+
+
+class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What models about a table have in common.
+
+    Attributes:
+        delta: Of each training row, for ever. Questions are not protected, so there is no sum over them.
+        gamma: 1: the error holds whoever asks.
+        features: None: a table has attributes.
+        attributes: The table's attributes.
+        rounds: Questions that the error is promised for; the privacy holds for any number.
+    """
+
+    features: Annotated[
+        tuple[Feature, ...], Meta(max_length=0, extra_json_schema={"unit": "features", "bound": _NO_FEATURES})
+    ] = ()
+    gamma: Annotated[float, Meta(ge=1.0, le=1.0, extra_json_schema={"unit": "share of queries", "bound": _HONEST})] = (
+        1.0
+    )
+    examples: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "rows"})]
+    attributes: _Attributes
+    rounds: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "questions"})] = 1_000_000
+
+
+class StatisticsModel(TableModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[model]` table of `predictor = "statistics"`: shares of the rows, by private multiplicative weights.
+
+    Attributes:
+        profile: "tight" is proved here; "paper" has the constants of the lecture (Ziani, PrivateMW).
+        alpha: Error of any answer, as a share of the rows.
+        paid: Answers that the data pay for; left out: as many as can ever be needed.
+    """
+
+    profile: Literal["tight", "paper"] = "tight"
+    paid: _Paid | None = None
+
+
+class SparseVectorModel(TableModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[model]` table of `predictor = "sparse-vector"`: is a share above a threshold?
+
+    Attributes:
+        alpha: Shares that are further than this from their threshold are told right.
+        paid: How often "above" is said, with the noisy share.
+    """
+
+    profile: Literal["tight"] = "tight"
+    paid: _Paid
+
+
+class NoisePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The noise of paid questions (PRIVACY.md, section 13).
+
+    Attributes:
+        law: "gumbel" on counts, or "exponential": one-sided on counts, and once on all thresholds.
+        slope: e on counts (nats).
+        threshold_slope: e on thresholds (nats); for "exponential" only.
+        above: U: no count so far below its threshold is paid, but with half of beta; whole rows, rounded up.
+        below: D: no count so far above its threshold is free, but with the other half.
+    """
+
+    law: PaidLaw
+    slope: float
+    threshold_slope: float | msgspec.UnsetType = msgspec.UNSET
+    above: int
+    below: int
+
+
+class NumericSparsePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """NumericSparse and multiplicative weights with the lecture's constants (corrected: PRIVACY.md, section 14).
+
+    Attributes:
+        threshold: T, as a share of the rows.
+        threshold_slope: Inverse scale of the noise on T (per row), drawn anew behind each paid answer.
+        slope: Inverse scale of the noise that is compared.
+        value_slope: Inverse scale of the noise of a value.
+        rate: eta, the learning rate.
+    """
+
+    threshold: float
+    threshold_slope: float
+    slope: float
+    value_slope: float
+    rate: float
+
+
+class TablePlan(Plan, frozen=True, kw_only=True):
+    """What plans about a table have in common. `Plan` explains the shared fields.
+
+    Attributes:
+        delta: Of each training row, for ever.
+        attributes: The table's attributes, in the order of a question's row.
+        questions: k, questions that the error is promised for.
+        paid: K.
+        phases: One, without an end that anybody will see; its delta is a row's.
+        noise: Of the paid questions; not set in profile `paper`.
+    """
+
+    version: int = PLAN_VERSION
+    name: str
+    predictor: str
+    profile: Literal["tight", "paper"]
+    features: tuple[Feature, ...]
+    attributes: tuple[Attribute, ...]
+    epsilon: float
+    delta: float
+    alpha: float
+    beta: float
+    gamma: float
+    examples: int
+    declared: int
+    questions: int
+    paid: int
+    noise: NoisePlan | msgspec.UnsetType = msgspec.UNSET
+    limits: Limits
+    phases: tuple[Phase, ...]
+    memory_bytes: int
+
+    @property
+    def protects_queries(self) -> bool:
+        """False: questions and answers are public."""
+        return False
+
+    @property
+    def answers(self) -> Literal["label", "value"]:
+        """Numbers."""
+        return "value"
+
+    @property
+    def layout(self) -> Layout:
+        """Where attributes stand in the table and in a row."""
+        return Layout.of(self.attributes)
+
+    @property
+    def width(self) -> int:
+        """Numbers of a question's row."""
+        return self.layout.width
+
+    def delta_spent(self, phase: int, rounds: int) -> float:  # noqa: ARG002 -- the signature is every plan's
+        """Return a row's delta: all of it is spent from the start, and no question adds to it."""
+        return self.phases[0].delta
+
+
+class StatisticsPlan(TablePlan, frozen=True, kw_only=True):
+    """A plan of private multiplicative weights.
+
+    Attributes:
+        gap: gamma, the least true gap of a paid answer, as a share of the rows.
+        complete: True if K cannot be passed, so that the promise has no end (but for beta).
+        start_slope: Inverse scale of the discrete Laplace noise on every cell of the one-way marginals that the
+            hypothesis starts from; not set where it starts uniform.
+        paper: Sizes of profile `paper`.
+    """
+
+    gap: float
+    complete: bool
+    start_slope: float | msgspec.UnsetType = msgspec.UNSET
+    paper: NumericSparsePlan | msgspec.UnsetType = msgspec.UNSET
+
+
+class SparseVectorPlan(TablePlan, frozen=True, kw_only=True):
+    """A plan of a sparse vector: a question's row has one number more, its threshold as a share of the rows."""
+
+    @property
+    def width(self) -> int:
+        """Numbers of a question's row: of its cells, and the threshold."""
+        return super().width + 1
+
+
+def check_table_model(model: TableModel) -> None:
+    """Check what the types of a model file's table do not say.
+
+    Raises:
+        InputError: A value is outside its bound, or two do not go together.
+    """
+    if not model.name or len(model.name) > NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
+        raise InputError("model.name", model.name, f"must be 1 to {NAME_LIMIT} letters, digits, '-', '_' or '.'")
+    check_attributes(model.attributes)
