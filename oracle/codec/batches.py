@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
 from connectors.columns import Deliveries, Replies
 from oracle.codec.arrow.messages import ArrowCodec, ArrowQueries
-from oracle.codec.json.messages import Identifier, JsonCodec
+from oracle.codec.json.bodies import Identifier
+from oracle.codec.json.messages import JsonCodec
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
