@@ -15,11 +15,11 @@ from oracle.codec.guarded import GuardedCodec
 from oracle.codec.json.shares import ShareWriter
 from oracle.codec.kinds import codec_of
 from oracle.codec.questions import QuestionCodec
-from oracle.codec.rejections import Reason
+from oracle.codec.rejections import Reason, Rejection
 from oracle.errors import InputError
 from oracle.planning.attributes import Attribute, check_attributes
 from oracle.planning.model import Limits
-from oracle.planning.serving import serving
+from oracle.planning.serving import row_bytes, serving
 from oracle.predictors.base import NO_LABEL
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.shards import process_in_batches, same_state, state_of
@@ -308,9 +308,9 @@ def test_plain_questions_stay_in_columns():
 
 def test_batches_count_the_rows_of_breakdowns(monkeypatch):
     """A batch ends before a breakdown that would make its rows too many, also one whose `by` is escaped."""
-    monkeypatch.setattr(cuts, "BATCH_BYTES", 10 * cuts.row_bytes(_PLAN))
+    monkeypatch.setattr(cuts, "BATCH_BYTES", 10 * row_bytes(_PLAN))
     shard = made_up_shard(_PLAN)
-    waiting = [_delivery(one) for one in [{"where": {}}] * 6] + [_delivery(b'{"\\u0062y":["carrier"]}')] * 3
+    waiting = [_delivery({"where": {}})] * 6 + [_delivery(b'{"\\u0062y":["carrier"]}')] * 3
     sizes = []
     while waiting:
         batch = shard.decode_leading(waiting)
@@ -324,7 +324,8 @@ def test_one_message_has_rows_of_32_mib_at_most():
     wide = Attribute(name="w", categories=tuple(map(str, range(20_000))))
     plan = statistics_plan([wide])
     told = QuestionCodec(plan).decode([_delivery({"by": ["w"]})]).parts[0]
-    assert (told.reason, told.bound) == ("too-many-rows", f"at most {2**22 // plan.width:,} cells, within where")
+    bound = f"at most {2**22 // plan.width:,} cells, within where"
+    assert told == Rejection(Reason.TOO_MANY_ROWS, "by", bound)
     assert serving(plan).daemon < 2 << 30
 
 
