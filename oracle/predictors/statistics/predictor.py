@@ -7,37 +7,30 @@ from dataclasses import replace
 from typing import Final, Self
 
 import numpy as np
-from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.keys import PhaseKey
-from oracle.mechanisms.thresholds.paid import PAID, PaidQuestions
-from oracle.planning.statistics.model import StatisticsPlan, TablePlan
+from oracle.mechanisms.thresholds.paid import PAID
+from oracle.planning.statistics.model import StatisticsPlan
 from oracle.predictors.base import Answers, StateArrays
 from oracle.predictors.phased import PhasedPredictor
 from oracle.predictors.statistics.hypothesis import Hypothesis
+from oracle.predictors.statistics.paid import paid_questions
 from oracle.predictors.statistics.public import Asked, Block, PaidAnswer, PublicSide
 from oracle.predictors.statistics.released import Interval
 from oracle.predictors.statistics.repeats import Repeats
 from oracle.predictors.statistics.start import split_marginals
 from oracle.predictors.statistics.sums import Rows
 
-__all__ = ["Statistics", "paid_questions"]
+__all__ = ["Statistics"]
 
 _ABOVE: Final = 0
 _BELOW: Final = 1
 _SIDES: Final = np.array([_ABOVE, _BELOW], dtype=np.uint64)
 """Sides of a noise address: is there more than expected, is there less."""
-
-
-def paid_questions(plan: TablePlan) -> PaidQuestions:
-    """Return the mechanism of a plan."""
-    noise = plan.paid_noise
-    threshold = None if noise.threshold_slope is UNSET else noise.threshold_slope
-    return PaidQuestions(noise.law, noise.slope, plan.paid, threshold)
 
 
 class Statistics(PhasedPredictor[StatisticsPlan]):

@@ -9,7 +9,8 @@ from oracle.errors import DataError
 from oracle.mechanisms.addresses import Purpose
 from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.base import Predictor, Trainer
-from oracle.predictors.statistics.predictor import Statistics, paid_questions
+from oracle.predictors.statistics.paid import paid_questions
+from oracle.predictors.statistics.predictor import Statistics
 from oracle.predictors.statistics.start import noisy_marginals, start_of
 
 __all__ = ["StatisticsTrainer", "TableTrainer"]
