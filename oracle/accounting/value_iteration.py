@@ -285,12 +285,11 @@ def _start_law(slope: float, counts: int) -> tuple[_Column, _Column]:
 
     A shift of 1 has a loss of e with probability exp(e)/(1 + exp(e)), and else of -e.
     """
-    ups = np.arange(counts + 1)
+    ups = np.arange(counts + 1, dtype=np.float64)
     right = 1.0 / (1.0 + math.exp(-slope))
     left = math.exp(-slope) * right
     weights = [math.comb(counts, up) * right**up * left ** (counts - up) for up in range(counts + 1)]
-    losses: _Column = slope * (2.0 * ups - counts)
-    return losses, np.array(weights, dtype=np.float64)
+    return slope * (2.0 * ups - counts), np.array(weights, dtype=np.float64)
 
 
 def _game(  # noqa: PLR0913 -- the mechanism, and the grid
