@@ -7,7 +7,7 @@ upwards from no arrival left, is the supremum of delta over all adversaries, but
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 import mpmath
@@ -224,7 +224,6 @@ def _best_order(scale: float, paid: int, epsilon: float) -> tuple[float, float]:
     return math.exp(found.x), min(float(found.fun), 0.0)
 
 
-@lru_cache(maxsize=256)
 def worst_log_delta(scale: float, paid: int, epsilon: float, *, cells: int = 10) -> float:
     """Return log of the largest delta that any adversary of K paid questions "above" reaches, rounded up.
 

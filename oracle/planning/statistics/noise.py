@@ -35,6 +35,8 @@ _CLOSE: Final = 0.08
 """How far below its limit log delta may stay, for less time: 0.3 % of the slope at delta = 1e-6."""
 
 _TRIES: Final = 6
+_worst: Final = lru_cache(maxsize=256)(worst_log_delta)
+
 _UP: Final = 1.0 + 1e-12
 """Above the rounding of a few operations."""
 
@@ -122,7 +124,7 @@ def _exact_slope(budget: Budget) -> float:
 
 def _gained(budget: Budget, slope: float) -> float:
     """Return how much less log delta is by Theorem 20 than by Theorem 17; below 0 where nothing is proved."""
-    return _moment(budget, slope) - worst_log_delta(slope, budget.paid, budget.epsilon)
+    return _moment(budget, slope) - _worst(slope, budget.paid, budget.epsilon)
 
 
 def _moment(budget: Budget, slope: float) -> float:
@@ -189,5 +191,5 @@ def table_delta(plan: TablePlan) -> float:
     budget = Budget(plan.paid, plan.epsilon, plan.delta, 1, 1.0, rho, spent)
     log_delta = _moment(budget, noise.slope)
     if not rho and plan.paid <= _MOST_EXACT:
-        log_delta = min(log_delta, worst_log_delta(noise.slope, plan.paid, plan.epsilon))
+        log_delta = min(log_delta, _worst(noise.slope, plan.paid, plan.epsilon))
     return math.exp(log_delta) + tables
