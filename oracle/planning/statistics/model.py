@@ -1,7 +1,5 @@
 """The models of `statistics` and `sparse-vector`, and their plans."""
 
-import math
-from fractions import Fraction
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -18,6 +16,7 @@ __all__ = [
     "UNDECLARED",
     "NoisePlan",
     "NumericSparsePlan",
+    "QuestionLimits",
     "SparseVectorModel",
     "SparseVectorPlan",
     "StatisticsModel",
@@ -46,6 +45,17 @@ _NO_FEATURES = "none: questions are about attributes"
 _HONEST = "1: questions are not protected, and anybody may choose them"
 
 
+class QuestionLimits(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a message may be at most, to count as a question.
+
+    Attributes:
+        batch_bytes: Of no use: questions are JSON.
+        rows: Most cells of one message with `by`; the answer has all of them.
+    """
+
+    rows: Annotated[int, Meta(ge=1, le=2**24)] = 4096
+
+
 class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What models about a table have in common.
 
@@ -55,6 +65,7 @@ class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
         features: None: a table has attributes.
         attributes: The table's attributes.
         rounds: Questions that the error is promised for; the privacy holds for any number.
+        limits: What a message may be at most; see `[model.limits]`.
     """
 
     features: Annotated[
@@ -66,6 +77,7 @@ class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
     examples: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "rows"})]
     attributes: _Attributes
     rounds: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "questions"})] = 1_000_000
+    limits: QuestionLimits = QuestionLimits()
 
 
 class StatisticsModel(TableModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
