@@ -31,7 +31,8 @@ _WORD: Final = 52
 """Cells whose membership one float64 number holds: all whole numbers below 2^52 are exact, and none is -0.0."""
 
 _MOST_ATTRIBUTES: Final = 64
-_RESERVED: Final = frozenset({"id", "where", "by", "above"})
+_RESERVED: Final = frozenset({"id", "where", "by", "above", "value", "verified", "error", "share"})
+_DIGITS: Final = 13  # of an edge
 _NAMES: Final = f"1 to {NAME_LIMIT} printable characters, no quote and no backslash"
 
 
@@ -115,12 +116,19 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def edges(self) -> tuple[float, ...]:
-        """The bins' edges, one more than there are bins; none for categories."""
+        """The bins' edges, one more than there are bins; none for categories.
+
+        Rounded to 13 digits of the largest, so that they are what people write: 0.3, not 0.30000000000000004.
+        """
         if self.bounds is msgspec.UNSET or self.bins is msgspec.UNSET:
             return ()
         low, high = self.bounds
         inner = (low + (high - low) * number / self.bins for number in range(1, self.bins))
-        return (low, *inner, high)
+        largest = max(abs(low), abs(high))
+        if not 0.0 < largest < math.inf:
+            return (low, *inner, high)  # no bounds at all: they will be refused
+        digits = _DIGITS - math.ceil(math.log10(largest))
+        return (low, *(round(edge, digits) + 0.0 for edge in inner), high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,3 +233,5 @@ def _check_domain(where: str, attribute: Attribute) -> None:
     edges = attribute.edges
     if not (all(low < high for low, high in pairwise(edges)) and all(map(math.isfinite, edges))):
         raise InputError(f"{where}.bounds", "...", f"must be {BOUNDS}, far enough apart for the bins")
+    if attribute.kind == "date" and not all(map(float.is_integer, edges)):
+        raise InputError(f"{where}.bins", attribute.bins, "must be a number of bins of whole days each")
