@@ -1,7 +1,9 @@
 """The accountant: from an event to the (epsilon, delta) that it proves. Unknown events are refused, never guessed."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from oracle.accounting.between_thresholds import (
     TABLE_GAP,
@@ -21,10 +23,12 @@ from oracle.accounting.events import (
     NoisyCountEvent,
     NonPrivateEvent,
     NoOpEvent,
+    PaidQuestionsEvent,
     StopperEvent,
     StopperOverflowEvent,
     ThresholdBitsEvent,
 )
+from oracle.accounting.paid_questions import NO_UPPER, above_log_delta, one_sided_price, table_distance
 from oracle.accounting.stopper import log_overflow
 from oracle.accounting.threshold_bits import bits_log_delta
 from oracle.errors import InputError, RefusedError
@@ -32,10 +36,14 @@ from oracle.mechanisms.noise.tables import EDGE_DISTANCE
 
 __all__ = ["Guarantee", "UnsupportedEventError", "delta_at", "guarantee"]
 
-_Pure = StopperEvent | ChoiceEvent | EdgesEvent | NoisyCountEvent
+_Pure = StopperEvent | ChoiceEvent | EdgesEvent | NoisyCountEvent | PaidQuestionsEvent
+
+_Trading = BetweenThresholdsEvent | PaidQuestionsEvent | ThresholdBitsEvent | EitherOf
+
+_Before = Sequence[EdgesEvent | NoisyCountEvent]
 
 _UP = 1e-12
-"""Relative slack above the rounding of a few products and sums."""
+"""Relative slack above the rounding of a sum."""
 
 
 class UnsupportedEventError(RefusedError):
@@ -66,8 +74,8 @@ def delta_at(event: Event, epsilon: float) -> float:  # noqa: C901 -- one for ea
     """Return the delta of `event` at `epsilon`, rounded up.
 
     Formal guarantees:
-        * The result is at least the true delta (PRIVACY.md, Theorem 4, Theorem 5, Theorem 7 and Theorem 12; basic
-          composition with pure events, Theorem 8).
+        * The result is at least the true delta (PRIVACY.md, Theorem 4, Theorem 5, Theorem 7, Theorem 12 and Theorem 17
+          to Theorem 20; basic composition with pure events, Theorem 8).
         * It is at most 1, and never rises with epsilon but by rounding.
 
     Args:
@@ -97,6 +105,8 @@ def delta_at(event: Event, epsilon: float) -> float:  # noqa: C901 -- one for ea
             delta = (1.0 + math.exp(event.epsilon)) * event.comparisons * float(EDGE_DISTANCE)
         case BetweenThresholdsEvent():
             delta = _between(event, epsilon)
+        case PaidQuestionsEvent():
+            delta = _paid(event, epsilon)
         case ThresholdBitsEvent():
             delta = math.exp(bits_log_delta(event, epsilon))
         case EitherOf():
@@ -125,21 +135,44 @@ def _between(event: BetweenThresholdsEvent, epsilon: float, rho: float = 0.0) ->
     return math.exp(log_delta) + (1.0 + math.exp(epsilon)) * 2.0 * event.rounds * float(EDGE_DISTANCE)
 
 
+def _paid(event: PaidQuestionsEvent, epsilon: float, before: _Before = ()) -> float:
+    """Return the delta of paid questions after these releases: PRIVACY.md, Theorem 17 to Theorem 22."""
+    if event.law == "exponential":
+        return _tables(event, epsilon) + (0.0 if epsilon >= _pure(event) else 1.0)
+    if event.gap is not None and event.law != "logistic":
+        msg = f"event PaidQuestionsEvent: no theorem covers the law {event.law} between two thresholds"
+        raise UnsupportedEventError(msg)
+    if epsilon == 0.0:
+        return 1.0
+    gap = NO_UPPER if event.gap is None else event.gap
+    log_delta = logistic_log_delta(event.slope, gap, event.paid, epsilon, rho=_rho(before))
+    start = before[0] if before else None
+    if event.gap is None and len(before) <= 1 and not isinstance(start, EdgesEvent):
+        log_delta = min(log_delta, above_log_delta(event.slope, event.paid, epsilon, exact=True, start=start))
+    return math.exp(log_delta) + _tables(event, epsilon)
+
+
+def _tables(event: PaidQuestionsEvent, epsilon: float) -> float:
+    return table_distance(event.slope, event.questions, epsilon) if event.questions else 0.0
+
+
+def _is_pure(event: Event) -> TypeGuard[_Pure]:
+    return isinstance(event, _Pure) and not (isinstance(event, PaidQuestionsEvent) and event.law != "exponential")
+
+
 def _pure(event: _Pure) -> float:
-    """Return what a mechanism with delta = 0 pays: PRIVACY.md, Theorem 7, the exponential mechanism's, or Laplace's."""
-    if isinstance(event, EdgesEvent):
-        return 2.0 * event.scale * event.sides
-    return event.scale * event.spread if isinstance(event, ChoiceEvent) else event.epsilon
-
-
-def _rho(event: EdgesEvent | NoisyCountEvent) -> float:
-    """Return its rho: r^2/8 of a loss in an interval of length r (`oracle.mechanisms.choice.stripes.learn_edge`).
-
-    That of each choice lies in one of length 2 e, and that of discrete Laplace noise in [-eps, eps].
-    """
-    if isinstance(event, EdgesEvent):
-        return event.sides * event.scale * event.scale / 2.0 * (1.0 + _UP)
-    return event.epsilon * event.epsilon / 2.0 * (1.0 + _UP)
+    """Return what a mechanism with delta = 0 pays: PRIVACY.md, Theorem 7, Lemma 9, Theorem 19, or Laplace's."""
+    match event:
+        case EdgesEvent():
+            return 2.0 * event.scale * event.sides
+        case ChoiceEvent():
+            return event.scale * event.spread
+        case NoisyCountEvent():
+            return event.epsilon * event.counts
+        case PaidQuestionsEvent():
+            return one_sided_price(event.slope, event.threshold_slope, event.paid, monotone=event.monotone)
+        case StopperEvent():
+            return event.epsilon
 
 
 def _flat(event: Event) -> list[Event]:
@@ -151,34 +184,48 @@ def _flat(event: Event) -> list[Event]:
 def _composed(event: Composed, epsilon: float) -> float:
     """Pure events take their epsilon off; then one event may trade, and the others add their delta plainly.
 
-    Where the one that trades is a BetweenThresholds with logistic noise, edges and a noisy count that were released
-    before may go by their rho instead: whatever they were, the supermartingale of Theorem 5 goes on from there. Both
-    bounds hold, so the smaller one does.
+    Where the one that trades is a BetweenThresholds with logistic noise, or paid questions, edges and noisy counts that
+    were released before may go by their rho instead: whatever they were, the supermartingale of Theorem 5, 17 or 18
+    goes on from there. Both bounds hold, so the smaller one does.
     """
     leaves = _flat(event)
-    pure = [leaf for leaf in leaves if isinstance(leaf, _Pure)]
+    pure = [leaf for leaf in leaves if _is_pure(leaf)]
     before = [leaf for leaf in pure if isinstance(leaf, EdgesEvent | NoisyCountEvent)]
-    trading: list[Event] = [
-        leaf for leaf in leaves if isinstance(leaf, BetweenThresholdsEvent | ThresholdBitsEvent | EitherOf)
-    ]
+    trading: list[Event] = [leaf for leaf in leaves if isinstance(leaf, _Trading) and leaf not in pure]
     if len(trading) > 1:
         msg = "composition: at most one event may trade epsilon against delta"
         raise UnsupportedEventError(msg)
     delta = sum(delta_at(leaf, epsilon) for leaf in leaves if leaf not in pure and leaf not in trading)
+    delta += sum(_tables(leaf, epsilon) for leaf in pure if isinstance(leaf, PaidQuestionsEvent))
     least = _after(math.fsum(map(_pure, pure)), epsilon, trading)
-    if before and trading and isinstance(trading[0], BetweenThresholdsEvent) and trading[0].law == "logistic":
-        rho = math.fsum(map(_rho, before)) * (1.0 + _UP)
-        least = min(least, _after(math.fsum(_pure(leaf) for leaf in pure if leaf not in before), epsilon, trading, rho))
+    if before and trading and _goes_on(trading[0]):
+        others = math.fsum(_pure(leaf) for leaf in pure if leaf not in before)
+        least = min(least, _after(others, epsilon, trading, before))
     return delta + least
 
 
-def _after(spent: float, epsilon: float, trading: list[Event], rho: float = 0.0) -> float:
+def _after(spent: float, epsilon: float, trading: list[Event], before: _Before = ()) -> float:
     """Return the delta of what trades, if there is something, at what is left of epsilon."""
     if spent > epsilon:
         return 1.0
     # a + (b + c): additive deltas are taken at the full epsilon; the order of subtraction rounds epsilon down
     left = math.nextafter(epsilon - spent, 0.0)
-    return sum(
-        _between(leaf, left, rho) if rho and isinstance(leaf, BetweenThresholdsEvent) else delta_at(leaf, left)
-        for leaf in trading
+    return sum(_later(leaf, left, before) for leaf in trading)
+
+
+def _goes_on(event: Event) -> bool:
+    """Return whether the event has a supermartingale that goes on from whatever was released before."""
+    return isinstance(event, PaidQuestionsEvent) or (
+        isinstance(event, BetweenThresholdsEvent) and event.law == "logistic"
     )
+
+
+def _later(event: Event, epsilon: float, before: _Before) -> float:
+    """Return the delta of an event after these releases; there are none unless it goes on from them."""
+    if before and isinstance(event, BetweenThresholdsEvent):
+        return _between(event, epsilon, _rho(before))
+    return _paid(event, epsilon, before) if isinstance(event, PaidQuestionsEvent) else delta_at(event, epsilon)
+
+
+def _rho(before: _Before) -> float:
+    return math.fsum(event.rho for event in before) * (1.0 + _UP)

@@ -4,9 +4,10 @@ Evolution policy: events are never removed, new fields have defaults, and the me
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from oracle.mechanisms.noise.tables import Law
+from oracle.mechanisms.thresholds.paid import PaidLaw
 
 __all__ = [
     "BetweenThresholdsEvent",
@@ -19,10 +20,14 @@ __all__ = [
     "NoiseDistanceEvent",
     "NoisyCountEvent",
     "NonPrivateEvent",
+    "PaidQuestionsEvent",
     "StopperEvent",
     "StopperOverflowEvent",
     "ThresholdBitsEvent",
 ]
+
+_UP: Final = 1e-12
+"""Relative slack above the rounding of a few products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +127,51 @@ class EdgesEvent:
     scale: float
     sides: int
 
+    @property
+    def rho(self) -> float:
+        """Its zCDP, rounded up: the loss of each choice lies in an interval of length 2 e (Theorem 15)."""
+        return self.sides * self.scale * self.scale / 2.0 * (1.0 + _UP)
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyCountEvent:
-    """An integer that one record changes by at most 1 was shown with discrete Laplace noise.
+    """Integers were shown with discrete Laplace noise each; one record changes so many of them, by at most 1 each.
 
     Attributes:
         epsilon: Inverse scale of the noise (nats).
+        counts: How many of them the record changes.
     """
 
     epsilon: float
+    counts: int = 1
+
+    @property
+    def rho(self) -> float:
+        """Its zCDP, rounded up: the loss of each count lies in [-epsilon, epsilon] (Theorem 15)."""
+        return self.counts * self.epsilon * self.epsilon / 2.0 * (1.0 + _UP)
+
+
+@dataclass(frozen=True, slots=True)
+class PaidQuestionsEvent:
+    """Adaptive questions about counts that the record moves by at most 1 each, until the K-th paid answer.
+
+    Attributes:
+        law: Law of the fresh noise of each answer.
+        slope: Its inverse scale e (nats).
+        paid: K.
+        gap: g, least t_h - t_l of questions between two thresholds (logistic noise only); None if all are "above".
+        threshold_slope: e_1 of the noise on all thresholds (nats), for exponential noise only.
+        monotone: Whether the record moves all counts the same way.
+        questions: Answers given with noise from a table, free ones too; 0 for ideal noise.
+    """
+
+    law: PaidLaw
+    slope: float
+    paid: int
+    gap: int | None = None
+    threshold_slope: float | None = None
+    monotone: bool = False
+    questions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +217,7 @@ Event = (
     | ChoiceEvent
     | EdgesEvent
     | NoisyCountEvent
+    | PaidQuestionsEvent
     | StopperEvent
     | StopperOverflowEvent
     | NoiseDistanceEvent

@@ -11,14 +11,30 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from oracle.accounting.between_thresholds import logistic_log_delta
+from oracle.accounting.events import NoisyCountEvent
 from oracle.accounting.value_iteration import worst_log_delta
 from oracle.errors import InputError
 from oracle.mechanisms.noise.tables import EDGE_DISTANCE, tail_reach
 
-__all__ = ["PaidNoise", "above_log_delta", "best_noise", "noise_slope", "one_sided_slopes", "table_distance"]
+__all__ = [
+    "NO_UPPER",
+    "PaidNoise",
+    "above_log_delta",
+    "best_noise",
+    "noise_slope",
+    "one_sided_price",
+    "one_sided_slopes",
+    "table_distance",
+]
 
-_NO_UPPER: Final = 1 << 62
+NO_UPPER: Final = 1 << 62
 """A gap at which Theorem 5's price is that of one threshold: exp(-e (g + 1)) is 0."""
+
+_MOST_EXACT: Final = 2048
+"""K up to which Theorem 20 is worth its time: two seconds for each slope that is tried."""
+
+_SAFE: Final = 1e-12
+"""Relative slack above the rounding of a few products and sums."""
 
 _PRECISE: Final = 1e-7
 """Relative width at which the search for a slope ends."""
@@ -48,21 +64,35 @@ class PaidNoise:
         return self.above + self.below
 
 
-def above_log_delta(slope: float, paid: int, epsilon: float, *, exact: bool = False) -> float:
+def above_log_delta(
+    slope: float, paid: int, epsilon: float, *, exact: bool = False, start: NoisyCountEvent | None = None
+) -> float:
     """Return log delta of K paid questions "above" with integer Gumbel noise (or logistic), values released.
 
     Args:
         slope: e (nats), above 0.
         paid: K, at least 1.
         epsilon: eps (nats), above 0.
-        exact: Whether to take the least of Theorem 17 and Theorem 20, whose value iteration takes about
-            0.1 ms times K (K + 20)^(1/2).
+        exact: Whether to take the least of Theorem 17 and Theorem 20; for K up to 2,048.
+        start: Counts that were released before: PRIVACY.md, Theorem 22.
     """
-    moment = logistic_log_delta(slope, _NO_UPPER, paid, epsilon)
-    return min(moment, worst_log_delta(slope, paid, epsilon)) if exact else moment
+    moment = logistic_log_delta(slope, NO_UPPER, paid, epsilon, rho=0.0 if start is None else start.rho)
+    return min(moment, _worst(slope, paid, epsilon, start)) if exact and paid <= _MOST_EXACT else moment
 
 
-def noise_slope(paid: int, epsilon: float, delta: float, *, gap_nats: float = math.inf, exact: bool = False) -> float:
+def _worst(slope: float, paid: int, epsilon: float, start: NoisyCountEvent | None) -> float:
+    return worst_log_delta(slope, paid, epsilon, start=None if start is None else (start.epsilon, start.counts))
+
+
+def noise_slope(  # noqa: PLR0913 -- the guarantee, and what it is for
+    paid: int,
+    epsilon: float,
+    delta: float,
+    *,
+    gap_nats: float = math.inf,
+    exact: bool = False,
+    start: NoisyCountEvent | None = None,
+) -> float:
     """Return the largest noise slope e that keeps K paid answers within (epsilon, delta), rounded down.
 
     Args:
@@ -70,22 +100,28 @@ def noise_slope(paid: int, epsilon: float, delta: float, *, gap_nats: float = ma
         epsilon: eps (nats), above 0.
         delta: Above 0 and below 1.
         gap_nats: e g of the narrowest zone of questions "between" (logistic noise; Theorem 18); infinite for "above".
-        exact: For "above" only: by Theorem 20 where it gives more.
+        exact: For "above" only: by Theorem 20 where it gives more; for K up to 2,048.
+        start: Counts that were released before.
+
+    Raises:
+        InputError: A number is outside its bound, or what was released before leaves nothing.
 
     >>> [round(noise_slope(paid, 1.0, 1e-6), 4) for paid in (1, 10, 50, 100, 300, 1000)]
     [0.0744, 0.0449, 0.0253, 0.019, 0.0117, 0.0066]
     """
     _check(paid, epsilon, delta)
-    limit = math.log(delta)
+    limit, rho = math.log(delta), 0.0 if start is None else start.rho
 
     def fits(slope: float) -> bool:
-        gap = math.floor(gap_nats / slope) if math.isfinite(gap_nats) else _NO_UPPER
-        return logistic_log_delta(slope, gap, paid, epsilon) <= limit
+        gap = math.floor(gap_nats / slope) if math.isfinite(gap_nats) else NO_UPPER
+        return logistic_log_delta(slope, gap, paid, epsilon, rho=rho) <= limit
 
     least = 1e-3 * epsilon / paid  # of which K cost about 5e-7 eps^2/K of zCDP: any delta that a float can be
+    if rho and not fits(least):
+        raise InputError("start", start, f"must leave something of epsilon = {epsilon} at delta = {delta}")
     slope = _largest(fits, least, epsilon * 4.0 + 8.0)
-    if exact and math.isinf(gap_nats):
-        slope = _largest(lambda at: worst_log_delta(at, paid, epsilon) <= limit, slope, 1.5 * slope, precise=1e-4)
+    if exact and math.isinf(gap_nats) and paid <= _MOST_EXACT:
+        slope = _largest(lambda at: _worst(at, paid, epsilon, start) <= limit, slope, 1.5 * slope, precise=1e-4)
     return slope
 
 
@@ -113,16 +149,36 @@ def one_sided_slopes(
         monotone: Whether a record moves all counts the same way.
     """
     _check(paid, epsilon, failure)
-    spread = 1 if monotone else 2
+    spread, epsilon = 1 if monotone else 2, epsilon * (1.0 - 2.0 * _SAFE)
     once, each = math.log(2.0 / failure), math.log(2.0 * questions / failure)
     share = math.sqrt(once) / (math.sqrt(once) + math.sqrt(spread * paid * each))
-    threshold = math.nextafter(epsilon * share, 0.0)
-    slope = math.nextafter((epsilon - threshold) / (spread * paid), 0.0)
+    threshold = epsilon * share
+    slope = (epsilon - threshold) / (spread * paid)
     return PaidNoise("exponential", slope, threshold, each / slope, once / threshold)
 
 
+def one_sided_price(slope: float, threshold_slope: float | None, paid: int, *, monotone: bool = False) -> float:
+    """Return epsilon of K paid questions with one-sided noise, rounded up: Theorem 19.
+
+    Args:
+        slope: e_2 of the noise on counts (nats).
+        threshold_slope: e_1 of the noise on thresholds (nats).
+        paid: K, at least 1.
+        monotone: Whether a record moves all counts the same way.
+    """
+    once = math.inf if threshold_slope is None else threshold_slope
+    return (once + (1 if monotone else 2) * paid * slope) * (1.0 + _SAFE)
+
+
 def best_noise(  # noqa: PLR0913 -- the guarantee, and what it is for
-    paid: int, epsilon: float, delta: float, questions: float, failure: float, *, monotone: bool = False
+    paid: int,
+    epsilon: float,
+    delta: float,
+    questions: float,
+    failure: float,
+    *,
+    monotone: bool = False,
+    start: NoisyCountEvent | None = None,
 ) -> PaidNoise:
     """Return the noise with the smaller window: Gumbel's (Theorem 20), or one-sided noise, which alone has delta = 0.
 
@@ -133,13 +189,17 @@ def best_noise(  # noqa: PLR0913 -- the guarantee, and what it is for
         questions: How many will be asked.
         failure: Chance that any of them is answered wrongly.
         monotone: Whether a record moves all counts the same way.
+        start: Counts that were released before.
     """
-    pure = one_sided_slopes(paid, epsilon, questions, failure, monotone=monotone)
+    left = epsilon if start is None else epsilon - start.epsilon * start.counts
     if not delta:
-        return pure
-    slope = noise_slope(paid, epsilon, delta, exact=True)
+        return one_sided_slopes(paid, left, questions, failure, monotone=monotone)
+    slope = noise_slope(paid, epsilon, delta, exact=True, start=start)
     each = math.log(2.0 * questions / failure)
     gumbel = PaidNoise("gumbel", slope, math.inf, each / slope, math.log(each) / slope)
+    if left <= 0.0:
+        return gumbel
+    pure = one_sided_slopes(paid, left, questions, failure, monotone=monotone)
     return min(gumbel, pure, key=lambda noise: noise.window)
 
 

@@ -115,6 +115,30 @@ class _Game:
             out[-steps:] = 1.0 - (1.0 - value[-1]) * self._ratios[1 : steps + 1] / self._ratios[0]
         return out
 
+    @property
+    def value(self) -> _Column | None:
+        """A bound on the value of the whole game at the nodes, or None if unproved."""
+        value = self.final
+        for left in range(1, self.paid + 1):
+            found = self.stage(value, left)
+            if found is None:
+                return None
+            value = found
+        return value
+
+    def at(self, value: _Column, losses: _Column) -> _Column:
+        """Return a bound on the value at losses between nodes: linear in x, constant below, the line beyond.
+
+        The node taken may be one off by rounding: what is linear in x is then extended, by a rounding too.
+        """
+        place = losses * (self.cells / self.scale) + self.below
+        node = np.clip(np.floor(place).astype(np.int64), 0, self.nodes - 2)
+        ratio = np.exp(-losses)
+        part = (self._ratios[node] - ratio) / (self._ratios[node] - self._ratios[node + 1])
+        inside = value[node] + np.clip(part, 0.0, 1.0) * (value[node + 1] - value[node])
+        beyond = 1.0 - (1.0 - value[-1]) * ratio / self._ratios[-1]
+        return np.where(place > self.nodes - 1, np.maximum(beyond, inside), inside)
+
     def stage(self, fewer: _Column, paid: int) -> _Column | None:
         """Return a bound on the value with `paid` arrivals left, one more than `fewer` is for, or None if unproved."""
         up, down = (self._arrivals(fewer, flow, sign) for flow, sign in zip(self.flows, (1, -1), strict=True))
@@ -224,7 +248,9 @@ def _best_order(scale: float, paid: int, epsilon: float) -> tuple[float, float]:
     return math.exp(found.x), min(float(found.fun), 0.0)
 
 
-def worst_log_delta(scale: float, paid: int, epsilon: float, *, cells: int = 10) -> float:
+def worst_log_delta(
+    scale: float, paid: int, epsilon: float, *, cells: int = 10, start: tuple[float, int] | None = None
+) -> float:
     """Return log of the largest delta that any adversary of K paid questions "above" reaches, rounded up.
 
     Formal guarantees:
@@ -236,27 +262,39 @@ def worst_log_delta(scale: float, paid: int, epsilon: float, *, cells: int = 10)
         paid: K, at least 1.
         epsilon: eps (nats), above 0.
         cells: Grid cells for each e of loss; 10 leave up to 3 % of delta, and twice as many a quarter of that.
+        start: Inverse scale (nats) and number of counts that were shown before with discrete Laplace noise, each moved
+            by 1 by the record: PRIVACY.md, Theorem 22.
     """
+    losses, weights = _start_law(*(start or (0.0, 0)))
     order, about = _best_order(scale, paid, epsilon)
     reach = scale * math.sqrt(paid * (2.0 - 2.0 * about)) + scale * (6.0 - about / paid)
+    if start is not None:
+        reach += start[0] * min(start[1], math.sqrt(start[1] * (2.0 - 2.0 * about)))
     for _ in range(_WIDENINGS):
-        value = _value(scale, paid, epsilon, order, cells=cells, reach=reach)
+        game = _game(scale, paid, epsilon, order, cells=cells, reach=reach)
+        value = game.value
         if value is not None:
-            return min(math.log(value) + _ROUNDING, 0.0)
+            found = math.fsum(weights * game.at(value, losses))
+            return min(math.log(found) + 10.0 * _ROUNDING, 0.0)
         reach *= 2.0
     return 0.0
 
 
-def _value(  # noqa: PLR0913 -- the mechanism, and the grid
+def _start_law(slope: float, counts: int) -> tuple[_Column, _Column]:
+    """Return the losses that counts with discrete Laplace noise may have, and their probabilities.
+
+    A shift of 1 has a loss of e with probability exp(e)/(1 + exp(e)), and else of -e.
+    """
+    ups = np.arange(counts + 1, dtype=np.float64)
+    right = 1.0 / (1.0 + math.exp(-slope))
+    left = math.exp(-slope) * right
+    weights = [math.comb(counts, up) * right**up * left ** (counts - up) for up in range(counts + 1)]
+    return slope * (2.0 * ups - counts), np.array(weights, dtype=np.float64)
+
+
+def _game(  # noqa: PLR0913 -- the mechanism, and the grid
     scale: float, paid: int, epsilon: float, order: float, *, cells: int, reach: float
-) -> float | None:
-    """Return a bound on the game's value from a grid that extends so many nats beyond 0 and epsilon, if it is one."""
+) -> _Game:
+    """Return the game on a grid that extends so many nats beyond 0 and epsilon."""
     below, above = math.ceil(reach * cells / scale), math.ceil((epsilon + reach) * cells / scale)
-    game = _Game(scale, paid, epsilon, cells, below, below + above + 1, order)
-    value = game.final
-    for left in range(1, paid + 1):
-        found = game.stage(value, left)
-        if found is None:
-            return None
-        value = found
-    return float(value[below])
+    return _Game(scale, paid, epsilon, cells, below, below + above + 1, order)

@@ -8,13 +8,16 @@ folder or genesis file that they start from, which whoever checks a receipt does
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from oracle.accounting.ledger import (
+    AnswerPaid,
     LedgerEvent,
+    MarginalsReleased,
     MessageSkipped,
     ModelRetired,
     PhaseEnded,
@@ -31,6 +34,7 @@ from oracle.accounting.ledger import (
 from oracle.errors import InputError, StorageError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
+from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.base import phase_started
 from oracle.receipts.receipts import Statement, armed_sides
 
@@ -42,6 +46,8 @@ _RunEvent = (
     | SideRearmed
     | PlanEnded
     | ReplayForked
+    | MarginalsReleased
+    | AnswerPaid
     | MessageSkipped
     | ShardStarted
     | ShardStopped
@@ -132,8 +138,14 @@ def _contradictions(told: list[LedgerEvent]) -> Iterator[str]:
         for phase, ways in sorted(times.items()):
             if ways > 1:
                 yield f"phase {phase}: the ledger contradicts itself: {ways} different events for the phase's {name}"
-    if sum(isinstance(event, PlanEnded) for event in told) > 1:
-        yield "the ledger contradicts itself: several different events for the plan's end"
+    for once, name in ((PlanEnded, "plan's end"), (MarginalsReleased, "marginals")):
+        if sum(isinstance(event, once) for event in told) > 1:
+            yield f"the ledger contradicts itself: several different events for the {name}"
+    paid = sorted((event for event in told if isinstance(event, AnswerPaid)), key=lambda event: event.paid)
+    if [event.paid for event in paid] != list(range(1, len(paid) + 1)):
+        yield "the ledger contradicts itself: its paid answers are not numbered 1, 2, 3 and so on, once each"
+    elif any(earlier.round > later.round for earlier, later in pairwise(paid)):
+        yield "the ledger contradicts itself: a paid answer is of an earlier round than the one before it"
 
 
 def _foreign(plan: Plan, told: list[LedgerEvent]) -> Iterator[str]:
@@ -152,7 +164,7 @@ def _name(event: LedgerEvent) -> str:
 
 
 def _place(event: _RunEvent) -> str:
-    if isinstance(event, PlanEnded | MessageSkipped):
+    if isinstance(event, PlanEnded | MessageSkipped | MarginalsReleased | AnswerPaid):
         return f"round {event.round}"
     return f"phase {event.phase}, round {event.round}"
 
@@ -163,6 +175,8 @@ def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for
         return event.round == plan.rounds
     if isinstance(event, MessageSkipped):
         return 0 <= event.round <= plan.rounds and event.position > 0
+    if isinstance(event, MarginalsReleased | AnswerPaid):
+        return isinstance(plan, TablePlan) and _of_table(plan, event)
     if not 1 <= event.phase <= len(plan.phases):
         return False
     first, rounds = plan.first_round(event.phase), plan.phases[event.phase - 1].rounds
@@ -174,6 +188,14 @@ def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for
         return first <= event.round <= first + rounds and _stands(plan, event, event.round - first)
     sides = armed_sides(plan)
     return first <= event.round < first + rounds and (isinstance(event, ReplayForked) or 0 <= event.side < sides)
+
+
+def _of_table(plan: TablePlan, event: MarginalsReleased | AnswerPaid) -> bool:
+    """Return whether a run of the table's plan can have the event."""
+    if isinstance(event, AnswerPaid):
+        return 0 <= event.round < plan.rounds and 1 <= event.paid <= plan.paid
+    started = isinstance(plan, StatisticsPlan) and plan.start_slope is not msgspec.UNSET
+    return started and event.round == 0 and tuple(map(len, event.counts)) == plan.layout.shape
 
 
 def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase_round: int) -> bool:

@@ -1,7 +1,7 @@
 """The accountant: what it refuses, what it proves, and how events nest."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,16 @@ from oracle.accounting.events import (
     EitherOf,
     Event,
     NoiseDistanceEvent,
+    NoisyCountEvent,
     NonPrivateEvent,
     NoOpEvent,
+    PaidQuestionsEvent,
     StopperEvent,
     StopperOverflowEvent,
 )
+from oracle.accounting.paid_questions import above_log_delta, table_distance
 from oracle.accounting.stopper import log_overflow
+from oracle.accounting.value_iteration import worst_log_delta
 from oracle.errors import InputError
 from oracle.mechanisms.thresholds.between import log_answer_law
 
@@ -159,3 +163,65 @@ def test_a_learned_edge_costs_twice_its_scale() -> None:
     assert delta_at(edges, 1.5) == 0.0
     assert delta_at(edges, math.nextafter(1.5, 0.0)) == 1.0
     assert delta_at(Composed((edges, StopperEvent(0.5))), 1.75) == 1.0
+
+
+PAID = PaidQuestionsEvent("gumbel", 0.02, 50)
+START = NoisyCountEvent(0.02, counts=5)
+
+
+def test_paid_questions_are_their_theorems() -> None:
+    """Above, between and one-sided: Theorem 20, 18 and 19."""
+    zone = PaidQuestionsEvent("logistic", 0.02, 50, gap=100)
+    once = PaidQuestionsEvent("exponential", 0.1, 4, threshold_slope=0.2)
+    for event, exact in (
+        (PAID, math.exp(worst_log_delta(0.02, 50, 1.0))),
+        (zone, math.exp(logistic_log_delta(0.02, 100, 50, 1.0))),
+        (replace(PAID, paid=4000, slope=0.002), math.exp(above_log_delta(0.002, 4000, 1.0))),
+    ):
+        assert exact <= delta_at(event, 1.0) <= exact * (1.0 + 1e-10)
+    assert delta_at(zone, 1.0) > delta_at(replace(PAID, law="logistic"), 1.0)
+    assert [delta_at(once, epsilon) for epsilon in (0.99, 1.01)] == [1.0, 0.0]
+    assert [delta_at(replace(once, monotone=True), epsilon) for epsilon in (0.59, 0.61)] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("event", [PAID, PaidQuestionsEvent("exponential", 0.09, 4, threshold_slope=0.1)])
+def test_the_tables_of_paid_questions_are_charged(event: PaidQuestionsEvent) -> None:
+    """Lemma 21's addend, alone and behind a start."""
+    told = replace(event, questions=2**90)
+    addend = table_distance(event.slope, 2**90, 1.0)
+    assert addend > 1e-9
+    assert delta_at(told, 1.0) == pytest.approx(delta_at(event, 1.0) + addend, rel=1e-9)
+    behind = delta_at(Composed((START, told)), 1.0) - delta_at(Composed((START, event)), 1.0)
+    assert 0.9 * addend < behind < addend * (1.0 + 1e-6)
+
+
+def test_a_start_goes_by_the_value_or_its_moment() -> None:
+    """Theorem 22: whichever is less, never less than the questions alone, nor more than with its epsilon taken off."""
+    by_value = math.exp(above_log_delta(0.02, 50, 1.0, exact=True, start=START))
+    by_moment = math.exp(above_log_delta(0.02, 50, 1.0, start=START))
+    assert by_value < 0.3 * by_moment
+    assert delta_at(Composed((START, PAID)), 1.0) == pytest.approx(by_value, rel=1e-9)
+    assert delta_at(PAID, 1.0) < by_value < delta_at(PAID, 0.9)
+    zone = PaidQuestionsEvent("logistic", 0.02, 50, gap=100)
+    zone_by_moment = math.exp(logistic_log_delta(0.02, 100, 50, 1.0, rho=START.rho))
+    assert delta_at(Composed((START, zone)), 1.0) == pytest.approx(min(zone_by_moment, delta_at(zone, 0.9)), rel=1e-6)
+    pure = PaidQuestionsEvent("exponential", 0.1, 4, threshold_slope=0.1)
+    assert [delta_at(Composed((START, pure)), epsilon) for epsilon in (0.99, 1.01)] == [1.0, 0.0]
+
+
+def test_several_counts_are_as_many_events() -> None:
+    """A record in one cell of each of several marginals pays for each."""
+    several = Composed((NoisyCountEvent(0.1),) * 3)
+    assert [delta_at(several, epsilon) for epsilon in (0.29, 0.31)] == [1.0, 0.0]
+    assert [delta_at(NoisyCountEvent(0.1, 3), epsilon) for epsilon in (0.29, 0.31)] == [1.0, 0.0]
+    one_by_one = Composed((*(NoisyCountEvent(0.02),) * 5, PAID))
+    by_moment = math.exp(above_log_delta(0.02, 50, 1.0, start=START))
+    assert delta_at(one_by_one, 1.0) == pytest.approx(min(by_moment, delta_at(PAID, 0.9)), rel=1e-9)
+
+
+def test_what_no_theorem_covers_is_refused() -> None:
+    """Gumbel noise between two thresholds, and two mechanisms that both trade."""
+    with pytest.raises(UnsupportedEventError, match="no theorem covers the law gumbel between two thresholds"):
+        delta_at(replace(PAID, gap=100), 1.0)
+    with pytest.raises(UnsupportedEventError, match="at most one event may trade"):
+        delta_at(Composed((PAID, BETWEEN)), 1.0)

@@ -1,6 +1,7 @@
 """PRIVACY.md, Theorem 17 to Theorem 20: steps, all adversaries of small games, and the figures that plans rest on."""
 
 import math
+from collections import Counter
 from functools import partial
 
 import dp_accounting.pld.privacy_loss_distribution as pld
@@ -12,6 +13,7 @@ from scipy import stats
 
 from oracle.accounting import value_iteration
 from oracle.accounting.between_thresholds import kappa, logistic_log_delta
+from oracle.accounting.events import NoisyCountEvent
 from oracle.accounting.paid_questions import (
     above_log_delta,
     best_noise,
@@ -80,6 +82,32 @@ def test_no_adversary_above_exceeds_either_bound(
     iterated = math.exp(worst_log_delta(slope, paid, epsilon))
     assert max(exact, there) <= iterated <= 1.5 * exact
     assert iterated < math.exp(above_log_delta(slope, paid, epsilon))
+
+
+@pytest.mark.parametrize(("slope", "paid", "epsilon", "count"), GAMES[1:])
+@pytest.mark.parametrize(("start", "counts"), [(0.3, 1), (0.2, 3)])
+def test_no_adversary_after_a_start_exceeds_the_value(  # noqa: PLR0913, PLR0917 -- columns of tables
+    slope: float, paid: int, epsilon: float, count: int, start: float, counts: int
+) -> None:
+    """Theorem 22: noisy counts first, then all strategies of a few questions, chosen by what these showed."""
+    lows = range(round(-2.0 / slope), round(5.0 / slope), round(1.0 / slope))
+    edge = frontier(questions(partial(gumbel, slope), lows, (-1, 1), gap=None, values=0), count, paid)
+    z = np.arange(-60, 62)
+    here = np.exp(-start * np.abs(z)) * math.tanh(start / 2.0)
+    there = np.exp(-start * np.abs(z - 1)) * math.tanh(start / 2.0)
+    shown: Counter[tuple[float, float]] = Counter({(1.0, 1.0): 1})  # (P, Q) of what was shown, and how often
+    for _ in range(counts):
+        after: Counter[tuple[float, float]] = Counter()
+        for (p, q), times in shown.items():
+            for sign in (z > 0, z <= 0):  # one ratio each
+                after[p * float(here[sign].sum()), q * float(there[sign].sum())] += times
+        shown = after
+    exact = math.fsum(times * delta_of(edge * [p, q], epsilon) for (p, q), times in shown.items())
+    alone = math.exp(worst_log_delta(slope, paid, epsilon))
+    found = math.exp(worst_log_delta(slope, paid, epsilon, start=(start, counts)))
+    assert max(exact, alone) <= found <= 1.5 * exact
+    by_moment = math.exp(above_log_delta(slope, paid, epsilon, start=NoisyCountEvent(start, counts)))
+    assert found < by_moment
 
 
 @pytest.mark.parametrize(("slope", "gap", "paid", "epsilon"), [(0.5, 3, 1, 1.0), (0.5, 3, 2, 1.5), (1.0, 2, 2, 4.0)])
@@ -259,6 +287,20 @@ def test_the_noise_with_the_smaller_window_is_taken() -> None:
     assert many.window < 660.0
     assert pure.window > 1300.0
     assert 2.0 * pure.slope * 30 + pure.threshold_slope <= 1.0
+
+
+def test_a_start_leaves_less_noise_for_questions() -> None:
+    """Slopes fall with what was released before; each keeps its guarantee; too much of it is refused."""
+    start = NoisyCountEvent(0.02, 6)
+    alone, after = (noise_slope(50, 1.0, 1e-6, exact=True, start=given) for given in (None, start))
+    assert 0.85 * alone < after < alone
+    assert above_log_delta(after, 50, 1.0, exact=True, start=start) <= math.log(1e-6)
+    assert noise_slope(50, 1.0, 1e-6, start=start) < after
+    few = best_noise(1, 1.0, 1e-6, 1e6, 0.01, start=start)
+    assert few.law == "exponential"
+    assert 2.0 * few.slope + few.threshold_slope <= 1.0 - 0.12
+    with pytest.raises(InputError, match="must leave something of epsilon"):
+        noise_slope(50, 1.0, 1e-6, start=NoisyCountEvent(0.5, 6))
 
 
 def test_tables_add_next_to_nothing() -> None:

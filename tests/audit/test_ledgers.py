@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.accounting.ledger import (
+    AnswerPaid,
     LedgerEvent,
+    MarginalsReleased,
     PhaseEnded,
     PhaseStarted,
     PlanEnded,
@@ -20,6 +22,7 @@ from oracle.accounting.ledger import (
     decode,
 )
 from oracle.planning.plan import Plan
+from oracle.planning.statistics.model import StatisticsPlan
 from oracle.predictors.base import phase_started
 from oracle.receipts.ledgers import against_ledger
 from oracle.receipts.receipts import Statement, statement_of
@@ -27,6 +30,7 @@ from oracle.runtime.fork import fork_event
 from oracle.state.format import Snapshot
 from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.records import initial_record, public_fields
+from tests.planning.statistics.tables import table_plan
 from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.plans import feature, tiny_plan
 from tests.support.memory_bus import MemoryLog, MemorySink
@@ -266,3 +270,57 @@ def snapshot_after(rounds: int) -> Snapshot:
     if rounds:
         shard.process(deliveries_of(bodies(rounds)))
     return shard.snapshot()
+
+
+def paid_answers(*rounds: int) -> list[LedgerEvent]:
+    """Return the paid answers of these rounds, in order."""
+    return [AnswerPaid(round=number, paid=at, count=-3, above=True) for at, number in enumerate(rounds, 1)]
+
+
+MARGINALS = MarginalsReleased(round=0, counts=((1, 2, 0, 0), tuple(range(25)), (-1, 3, 0)))
+
+
+@pytest.fixture
+def table_run(monkeypatch):
+    """Return the plan of a table, with a statement after its 20th round and the beginning of its ledger."""
+    plan = table_plan(StatisticsPlan, start_slope=0.01)
+    monkeypatch.setattr("oracle.receipts.ledgers.decode_plan", lambda _data: plan)
+    statement = stated(replace(first_snapshot(PLAN), round=20, rearms=0), plan)
+    return statement, [phase_started(plan, 1), MARGINALS]
+
+
+def test_paid_answers_and_marginals_of_a_table_agree(table_run):
+    """Several answers of one round, any part of the ledger, and what is delivered twice."""
+    statement, begun = table_run
+    paid = paid_answers(3, 3, 7, 19)
+    for told in range(len(paid) + 1):
+        assert against_ledger(statement, [*begun, *paid[:told], *begun, *paid[:1]]) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        (
+            [MarginalsReleased(round=0, counts=((1, 2), (3,), (4,)))],
+            "allows no marginals-released like that of round 0",
+        ),
+        ([MarginalsReleased(round=1, counts=MARGINALS.counts)], "allows no marginals-released like that of round 1"),
+        (paid_answers(*range(41)), "allows no answer-paid like that of round 40"),
+        (paid_answers(2**49), "allows no answer-paid like that of round 562949953421312"),
+        (paid_answers(1, 2, 3)[1:], "its paid answers are not numbered 1, 2, 3"),
+        ([*paid_answers(1, 2), *paid_answers(1, 4)], "its paid answers are not numbered 1, 2, 3"),
+        (paid_answers(5, 4), "a paid answer is of an earlier round than the one before it"),
+        ([MarginalsReleased(round=0, counts=((0,) * 4, (0,) * 25, (0,) * 3))], "several different events for the mar"),
+    ],
+)
+def test_events_of_a_table_that_contradict_plan_or_ledger_are_found(table_run, events, said):
+    """More paid answers than planned, one counted twice (as by a daemon that forgot it), marginals of other cells."""
+    statement, begun = table_run
+    assert said in problems(statement, [*begun, *events])
+
+
+@pytest.mark.parametrize("event", [MARGINALS, *paid_answers(1)])
+def test_boxes_pay_for_no_answers(every_round, event):
+    """Such a ledger is of another plan."""
+    statements, events = every_round
+    assert "the ledger is of another plan" in problems(statements[-1][0], [*events, event])

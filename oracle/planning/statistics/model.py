@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from oracle.errors import InputError
+from oracle.errors import InputError, PlanError
 from oracle.mechanisms.thresholds.paid import PaidLaw
 from oracle.planning.attributes import Attribute, Layout, check_attributes
 from oracle.planning.features import NAME_LIMIT, Feature
@@ -156,6 +156,18 @@ class TablePlan(Plan, frozen=True, kw_only=True):
         return "value"
 
     @property
+    def paid_noise(self) -> NoisePlan:
+        """The noise of paid questions.
+
+        Raises:
+            PlanError: The profile has none.
+        """
+        if self.noise is msgspec.UNSET:
+            msg = "plan.noise: must be set"
+            raise PlanError(msg)
+        return self.noise
+
+    @property
     def layout(self) -> Layout:
         """Where attributes stand in the table and in a row."""
         return Layout.of(self.attributes)
@@ -176,15 +188,27 @@ class StatisticsPlan(TablePlan, frozen=True, kw_only=True):
     Attributes:
         gap: gamma, the least true gap of a paid answer, as a share of the rows.
         complete: True if K cannot be passed, so that the promise has no end (but for beta).
-        start_slope: Inverse scale of the discrete Laplace noise on every cell of the one-way marginals that the
-            hypothesis starts from; not set where it starts uniform.
+        first_margin: Rows beyond what the hypothesis expects from which on the first answer is paid.
+        margin: The same, of the last answer; T = alpha n - D, rounded down, so that alpha is kept.
+        start: Which attributes' marginals the hypothesis starts from; none where it starts uniform.
+        start_slope: Inverse scale of the discrete Laplace noise on every cell of these.
         paper: Sizes of profile `paper`.
     """
 
     gap: float
     complete: bool
+    first_margin: int
+    margin: int
+    start: tuple[tuple[int, ...], ...] = ()
     start_slope: float | msgspec.UnsetType = msgspec.UNSET
     paper: NumericSparsePlan | msgspec.UnsetType = msgspec.UNSET
+
+    def margin_at(self, paid: int) -> int:
+        """Return from how many rows beyond the expected ones on an answer is paid, after `paid` of them.
+
+        It rises with them, so that an early error is found while answers are plenty, and K is not spent early.
+        """
+        return self.first_margin + (self.margin - self.first_margin) * paid // self.paid
 
 
 class SparseVectorPlan(TablePlan, frozen=True, kw_only=True):
