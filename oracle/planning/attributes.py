@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from oracle.errors import InputError
 from oracle.planning.features import BOUNDS, NAME_LIMIT
 
-__all__ = ["MOST_CELLS", "OTHER", "Attribute", "Layout", "check_attributes"]
+__all__ = ["MOST_ATTRIBUTES", "MOST_CELLS", "OTHER", "Attribute", "Layout", "check_attributes"]
 
 MOST_CELLS: Final = 2**26
 """Most cells of a table: its hypothesis is held whole."""
@@ -30,7 +30,9 @@ OTHER: Final = "other"
 _WORD: Final = 52
 """Cells whose membership one float64 number holds: all whole numbers below 2^52 are exact, and none is -0.0."""
 
-_MOST_ATTRIBUTES: Final = 64
+MOST_ATTRIBUTES: Final = 64
+"""Most attributes of a table."""
+
 _RESERVED: Final = frozenset({"id", "where", "by", "above", "value", "verified", "error", "share"})
 _DIGITS: Final = 13  # of an edge
 _NAMES: Final = f"1 to {NAME_LIMIT} printable characters, no quote and no backslash"
@@ -200,8 +202,8 @@ def check_attributes(attributes: Sequence[Attribute]) -> None:
     Raises:
         InputError: One has no finite domain, or two of one name, or there are too many cells.
     """
-    if not 1 <= len(attributes) <= _MOST_ATTRIBUTES:
-        raise InputError("model.attributes", len(attributes), f"must be 1 to {_MOST_ATTRIBUTES} attributes")
+    if not 1 <= len(attributes) <= MOST_ATTRIBUTES:
+        raise InputError("model.attributes", len(attributes), f"must be 1 to {MOST_ATTRIBUTES} attributes")
     seen: set[str] = set()
     for index, attribute in enumerate(attributes):
         where = f"model.attributes[{index}]"

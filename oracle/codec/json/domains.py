@@ -7,7 +7,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final, Protocol
 
 import msgspec
@@ -23,6 +23,7 @@ Given = list[str | float | None] | str | None
 
 _WORD: Final = 52  # see `Layout`
 _SHOWN: Final = 12
+_SHOWN_BYTES: Final = 400
 _NEAR: Final = 1e-9
 """How far from an edge a number may be, in bins: so far as sums of floating-point numbers go astray."""
 
@@ -151,9 +152,11 @@ class _Bins:
 
 
 def shown(names: Sequence[str]) -> str:
-    """Return names as JSON writes them, but no more than a dozen."""
-    some = ", ".join(msgspec.json.encode(name).decode() for name in names[:_SHOWN])
-    return f"{some}, ... ({len(names):,} in all)" if len(names) > _SHOWN else some
+    """Return names as JSON writes them, but no more than a dozen, and those that take little room."""
+    texts = [msgspec.json.encode(name) for name in names[:_SHOWN]]
+    fitting = [text for text, size in zip(texts, accumulate(map(len, texts)), strict=True) if size <= _SHOWN_BYTES]
+    some = b", ".join(fitting).decode()
+    return some if len(fitting) == len(names) else f"{some}, ... ({len(names):,} in all)".removeprefix(", ")
 
 
 def _day(edge: float) -> str:

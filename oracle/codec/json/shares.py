@@ -19,16 +19,31 @@ from typing import Any, Final
 import msgspec
 
 from oracle.codec.json.bodies import Identifier
+from oracle.codec.json.domains import domains_of
 from oracle.codec.json.questions import Breakdown
 from oracle.codec.json.runs import encode_rounds, split_texts
+from oracle.planning.attributes import MOST_ATTRIBUTES
+from oracle.planning.serving import most_rows
 from oracle.planning.statistics.model import SparseVectorPlan, TablePlan
 from oracle.predictors.base import NO_LABEL, Answers
 
-__all__ = ["ShareWriter"]
+__all__ = ["ShareWriter", "largest_answer"]
 
 _VERIFIED: Final = (b',"verified":false', b',"verified":true')
 _ABOVE: Final = {0: b'"above":false', 1: b'"above":true', NO_LABEL: b'"above":null'}
+_CELL: Final = len(b'{,"value":,"verified":false},') + 24 + 2 * MOST_ATTRIBUTES
+"""Bytes of a cell without its names and labels: the longest number has 24; a colon and a comma for each attribute."""
+
 _SPENT: Final = b'"error":"budget-spent"'
+
+
+def largest_answer(plan: TablePlan) -> int:
+    """Return the bytes of the largest answer to a breakdown, without its id and what surrounds it."""
+    cell = _CELL + sum(
+        len(msgspec.json.encode(name)) + max(map(len, domain.labels))
+        for name, domain in domains_of(plan.attributes).items()
+    )
+    return cell * min(most_rows(plan), plan.layout.size)
 
 
 class ShareWriter:

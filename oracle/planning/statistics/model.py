@@ -15,6 +15,7 @@ from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 __all__ = [
     "NoisePlan",
     "NumericSparsePlan",
+    "QuestionLimits",
     "SparseVectorModel",
     "SparseVectorPlan",
     "StatisticsModel",
@@ -30,6 +31,17 @@ _NO_FEATURES = "none: questions are about attributes"
 _HONEST = "1: questions are not protected, and anybody may choose them"
 
 
+class QuestionLimits(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a message may be at most, to count as a question.
+
+    Attributes:
+        batch_bytes: Of no use: questions are JSON.
+        rows: Most cells of one message with `by`; the answer has all of them.
+    """
+
+    rows: Annotated[int, Meta(ge=1, le=2**24)] = 4096
+
+
 class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What models about a table have in common.
 
@@ -39,6 +51,7 @@ class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
         features: None: a table has attributes.
         attributes: The table's attributes.
         rounds: Questions that the error is promised for; the privacy holds for any number.
+        limits: What a message may be at most; see `[model.limits]`.
     """
 
     features: Annotated[
@@ -50,6 +63,7 @@ class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
     examples: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "rows"})]
     attributes: _Attributes
     rounds: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "questions"})] = 1_000_000
+    limits: QuestionLimits = QuestionLimits()
 
 
 class StatisticsModel(TableModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
