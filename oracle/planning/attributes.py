@@ -78,6 +78,13 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return "number" if self.type is msgspec.UNSET else self.type
 
     @property
+    def accepts(self) -> str:
+        """What a value must be, in words."""
+        if self.kind == "category":
+            return "text of UTF-8, or of the same type as the first value"
+        return "a date from 0001-01-01 to 9999-12-31, as YYYY-MM-DD" if self.kind == "date" else "a number"
+
+    @property
     def declared(self) -> int:
         """How many cells were declared; they come first."""
         if self.categories is not msgspec.UNSET:
