@@ -54,12 +54,12 @@ def row_bytes(plan: Plan) -> int:
 
 def least_bytes(plan: Plan) -> int:
     """Return the bytes that a row of an Arrow message has at least."""
-    return sum(_OFFSET if feature.kind == "string" else 1 for feature in plan.features)
+    return sum(_OFFSET if feature.kind == "string" else 1 for feature in plan.features) or _OFFSET  # a question's text
 
 
 def most_rows(plan: Plan) -> int:
-    """Return the most rows of an Arrow message: short strings are unpacked to long ones, so these count in full."""
-    if all(feature.kind != "string" for feature in plan.features):
+    """Return the most rows of an Arrow message: short texts are unpacked to long rows, so these count in full."""
+    if plan.features and all(feature.kind != "string" for feature in plan.features):
         return plan.limits.rows
     return max(min(plan.limits.rows, plan.limits.batch_bytes // (8 * plan.width)), 1)
 
@@ -77,6 +77,6 @@ def serving(plan: Plan) -> Serving:
     fits = max(min(most_rows(plan), plan.limits.batch_bytes // least_bytes(plan)), 1)
     rows = max(BATCH_BYTES, fits * row_bytes(plan))
     raw = max(BATCH_BYTES, plan.limits.batch_bytes, plan.limits.body_bytes)
-    held = plan.memory_bytes + SEGMENT_BYTES + rows // row_bytes(plan) * plan.waiting_bytes
+    held = plan.memory_bytes + plan.cache_bytes + SEGMENT_BYTES + rows // row_bytes(plan) * plan.waiting_bytes
     own = _BUS + _RAW_COPIES * raw + _ROW_COPIES * rows + _STATE_COPIES * plan.memory_bytes + held
     return Serving(_DAEMON + own, own)
