@@ -1,13 +1,12 @@
 """The models of `statistics` and `sparse-vector`, and their plans."""
 
 import math
-from fractions import Fraction
 from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from oracle.errors import InputError
+from oracle.errors import InputError, PlanError
 from oracle.mechanisms.thresholds.paid import PaidLaw
 from oracle.planning.attributes import WORD, Attribute, Layout, check_attributes
 from oracle.planning.features import NAME_LIMIT, Feature
@@ -177,6 +176,23 @@ class TablePlan(Plan, frozen=True, kw_only=True):
         return "value"
 
     @property
+    def paid_noise(self) -> NoisePlan:
+        """The noise of paid questions.
+
+        Raises:
+            PlanError: The profile has none.
+        """
+        if self.noise is msgspec.UNSET:
+            msg = "plan.noise: must be set"
+            raise PlanError(msg)
+        return self.noise
+
+    @property
+    def margin(self) -> int:
+        """T: rows beyond a question's threshold from which on its answer is paid; alpha n - D, rounded down."""
+        return math.floor(self.alpha * self.declared) - self.paid_noise.below
+
+    @property
     def layout(self) -> Layout:
         """Where attributes stand in the table and in a row."""
         return Layout.of(self.attributes)
@@ -225,12 +241,6 @@ class StatisticsPlan(TablePlan, frozen=True, kw_only=True):
     start_slope: float | msgspec.UnsetType = msgspec.UNSET
     paper: NumericSparsePlan | msgspec.UnsetType = msgspec.UNSET
 
-    @property
-    def threshold(self) -> int:
-        """T: a noisy count that is so many rows away from what the hypothesis says is paid for: floor(n alpha) - D."""
-        below = 0 if self.noise is msgspec.UNSET else self.noise.below
-        return math.floor(Fraction(self.alpha) * self.declared) - below
-
 
 class SparseVectorPlan(TablePlan, frozen=True, kw_only=True):
     """A plan of a sparse vector: a question's row has one number more, its threshold as a share of the rows.
@@ -241,7 +251,7 @@ class SparseVectorPlan(TablePlan, frozen=True, kw_only=True):
     @property
     def shift(self) -> int:
         """Rows by which noise makes a count larger, in the middle of what it may: (U - D)/2, rounded down."""
-        return 0 if self.noise is msgspec.UNSET else (self.noise.above - self.noise.below) // 2
+        return (self.paid_noise.above - self.paid_noise.below) // 2
 
     @property
     def width(self) -> int:

@@ -14,10 +14,12 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
+from oracle.accounting.accountant import delta_at
 from oracle.errors import PlanError
 from oracle.planning.attributes import Attribute, Layout
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
+from oracle.planning.statistics.guarantees import table_event
 from oracle.planning.statistics.model import (
     UNDECLARED,
     NoisePlan,
@@ -30,7 +32,7 @@ from oracle.planning.statistics.model import (
     sparse_bytes,
     statistics_bytes,
 )
-from oracle.planning.statistics.noise import ROUNDS, Budget, exact_noise, quick_noise, start_slope, table_delta, windows
+from oracle.planning.statistics.noise import ROUNDS, Budget, exact_noise, quick_noise, start_of, windows
 
 __all__ = [
     "divergence",
@@ -93,11 +95,10 @@ def plan_statistics(model: StatisticsModel, _progress: Callable[[int], None]) ->
 
 
 def _declared_paid(model: StatisticsModel, paid: int) -> StatisticsPlan:
-    slope = start_slope(model.epsilon, model.delta, len(model.attributes))
-    counts = len(model.attributes)
-    noise = exact_noise(_budget(model, paid)._replace(rho=counts * slope**2 / 2.0, spent=counts * slope))
+    start = start_of(model.epsilon, model.delta, len(model.attributes))
+    noise = exact_noise(_budget(model, paid)._replace(start=start))
     least = _least_rows(noise, Fraction(model.alpha) * Fraction(1.0 - _LEAST_GAP))
-    return _statistics_plan(model, noise, paid, least, start=slope)
+    return _statistics_plan(model, noise, paid, least, start=start.epsilon)
 
 
 def _bounded_paid(model: StatisticsModel) -> StatisticsPlan:
@@ -233,7 +234,7 @@ def _verified_noise(plan: StatisticsPlan | SparseVectorPlan) -> NoisePlan:
         raise PlanError(f"plan.examples = {plan.examples}: must be at least 1, and at most {plan.declared} declared")
     if len(plan.phases) != 1 or plan.phases[0].rounds > ROUNDS:
         raise PlanError("plan.phases: must be one, of at most 2^49 rounds")
-    proved = table_delta(plan)
+    proved = delta_at(table_event(plan), plan.epsilon)
     if not proved <= plan.phases[0].delta <= plan.delta:
         msg = f"plan.phases[0].delta = {plan.phases[0].delta!r}: {proved!r} is proved, and {plan.delta!r} declared"
         raise PlanError(msg)
