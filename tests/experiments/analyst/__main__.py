@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from tests.experiments.analyst.counting import counts_error, where_lines_cross
 
 from oracle.planning.kinds import decode_plan
 from oracle.planning.statistics.model import StatisticsPlan
 from oracle.state.folder import read_plan
 from tests.experiments.analyst.analyst import Asked, drill_down
-from tests.experiments.analyst.counting import counts_error, where_lines_cross
 from tests.experiments.analyst.plot import Run, draw
 from tests.experiments.analyst.serving import Daemon, run
 from tests.experiments.analyst.table import FLIGHTS, Counts, flights, model_text, write_rows
@@ -55,7 +55,11 @@ def main() -> None:
     errors = np.array([abs(one.value - counts.share(one.where)) for one in asked])
     paid = np.array([one.paid for one in asked])
     measured = Run(errors, paid, plan.alpha, plan.paid, counts_error(plan, len(asked)))
-    draw(measured, f"{len(asked):,} questions about {table.num_rows:,} flights, epsilon {plan.epsilon:g}", folder / "statistics.png")
+    draw(
+        measured,
+        f"{len(asked):,} questions about {table.num_rows:,} flights, epsilon {plan.epsilon:g}",
+        folder / "statistics.png",
+    )
     console.print(_summary(plan, measured, asked, seconds))
     console.print(f"{folder / 'statistics.png'}: the errors, and what was paid for, over time")
 

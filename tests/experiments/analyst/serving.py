@@ -53,9 +53,7 @@ class Daemon:
         state = {"folder": str(folder / "state"), "snapshot_rounds": 5000}
         if servers is None:
             sink = {"kind": "stdout", "path": None, "ledger": str(folder / "ledger.jsonl")}
-            self._config = write_config(
-                folder, state=state, source={"kind": "stdin", "path": None}, sink=sink, web=web
-            )
+            self._config = write_config(folder, state=state, source={"kind": "stdin", "path": None}, sink=sink, web=web)
         else:
             source = {"kind": "kafka", "path": None, "topic": _TOPICS["source"], "session_seconds": 6}
             sink = {"kind": "kafka", "path": None, "topic": _TOPICS["sink"], "ledger": "flights.ledger"}
