@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from oracle.errors import InputError
 from oracle.planning.features import BOUNDS, NAME_LIMIT
 
-__all__ = ["MOST_ATTRIBUTES", "MOST_CELLS", "OTHER", "Attribute", "Layout", "check_attributes"]
+__all__ = ["MOST_ATTRIBUTES", "MOST_CELLS", "OTHER", "WORD", "Attribute", "Layout", "check_attributes"]
 
 MOST_CELLS: Final = 2**26
 """Most cells of a table: its hypothesis is held whole."""
@@ -27,7 +27,7 @@ MOST_CELLS: Final = 2**26
 OTHER: Final = "other"
 """The category of what is none of the declared ones."""
 
-_WORD: Final = 52
+WORD: Final = 52
 """Cells whose membership one float64 number holds: all whole numbers below 2^52 are exact, and none is -0.0."""
 
 MOST_ATTRIBUTES: Final = 64
@@ -76,6 +76,13 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.categories is not msgspec.UNSET:
             return "category"
         return "number" if self.type is msgspec.UNSET else self.type
+
+    @property
+    def accepts(self) -> str:
+        """What a value must be, in words."""
+        if self.kind == "category":
+            return "text of UTF-8, or of the same type as the first value"
+        return "a date from 0001-01-01 to 9999-12-31, as YYYY-MM-DD" if self.kind == "date" else "a number"
 
     @property
     def declared(self) -> int:
@@ -150,7 +157,7 @@ class Layout:
         Layout(shape=(4, 61), words=(1, 2), size=244, width=3)
         """
         shape = tuple(attribute.cells for attribute in attributes)
-        words = tuple(-(-cells // _WORD) for cells in shape)
+        words = tuple(-(-cells // WORD) for cells in shape)
         size = 1
         for cells in shape:
             size *= cells
@@ -164,9 +171,9 @@ class Layout:
         """
         parts = []
         for mask, words in zip(masks, self.words, strict=True):
-            bits = np.zeros(words * _WORD)
+            bits = np.zeros(words * WORD)
             bits[: len(mask)] = mask
-            parts.append(bits.reshape(words, _WORD) @ _POWERS)  # sums of powers of 2 below 2^52: exact
+            parts.append(bits.reshape(words, WORD) @ _POWERS)  # sums of powers of 2 below 2^52: exact
         return np.concatenate(parts)
 
     def masks(self, rows: NDArray[np.float64]) -> list[NDArray[np.bool_]]:
@@ -180,13 +187,13 @@ class Layout:
         for cells, words in zip(self.shape, self.words, strict=True):
             packed = rows[:, start : start + words].astype(np.uint64)
             bits = (packed[:, :, None] >> _SHIFTS) & np.uint64(1)
-            found.append(bits.reshape(len(rows), words * _WORD)[:, :cells].astype(np.bool_))
+            found.append(bits.reshape(len(rows), words * WORD)[:, :cells].astype(np.bool_))
             start += words
         return found
 
 
-_POWERS: Final = np.ldexp(1.0, np.arange(_WORD))
-_SHIFTS: Final = np.arange(_WORD, dtype=np.uint64)
+_POWERS: Final = np.ldexp(1.0, np.arange(WORD))
+_SHIFTS: Final = np.arange(WORD, dtype=np.uint64)
 
 
 def check_attributes(attributes: Sequence[Attribute]) -> None:
@@ -227,6 +234,8 @@ def _check_domain(where: str, attribute: Attribute) -> None:
             raise InputError(f"{where}.{field}", None, "must be set, or categories")
     edges = attribute.edges
     if not (all(low < high for low, high in pairwise(edges)) and all(map(math.isfinite, edges))):
-        raise InputError(f"{where}.bounds", "...", f"must be {BOUNDS}, far enough apart for the bins")
-    if attribute.kind == "date" and not all(map(float.is_integer, edges)):
-        raise InputError(f"{where}.bins", attribute.bins, "must be a number of bins of whole days each")
+        bound = "two dates, the earlier one first" if attribute.kind == "date" else BOUNDS
+        raise InputError(f"{where}.bounds", "...", f"must be {bound}, far enough apart for the bins")
+    days = edges[-1] - edges[0]
+    if attribute.kind == "date" and days % attribute.declared:
+        raise InputError(f"{where}.bins", attribute.bins, f"must divide the {days:.0f} days between the bounds")

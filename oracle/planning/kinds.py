@@ -20,6 +20,19 @@ from oracle.planning.classical.tight import plan_classical, verify_classical_pla
 from oracle.planning.guarantees import verify
 from oracle.planning.model import Model
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, Plan
+from oracle.planning.statistics.model import (
+    SparseVectorModel,
+    SparseVectorPlan,
+    StatisticsModel,
+    StatisticsPlan,
+    check_table_model,
+)
+from oracle.planning.statistics.tight import (
+    plan_sparse_vector,
+    plan_statistics,
+    verify_sparse_vector,
+    verify_statistics,
+)
 from oracle.planning.stumps.model import StumpsModel, StumpsPlan, check_stumps_model
 from oracle.planning.stumps.paper import check_stumps_paper, plan_stumps_paper
 from oracle.planning.stumps.tight import plan_stumps, quick_stump_examples, verify_stumps
@@ -125,6 +138,18 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         check_model=check_bisection_model,
         profiles={"efficient": _BISECTION, "paper": _BISECTION},
         paper={},
+    ),
+    "statistics": Kind(
+        model=StatisticsModel,
+        plan=StatisticsPlan,
+        check_model=check_table_model,
+        profiles={"tight": Profile(plan_statistics, verify_statistics)},
+    ),
+    "sparse-vector": Kind(
+        model=SparseVectorModel,
+        plan=SparseVectorPlan,
+        check_model=check_table_model,
+        profiles={"tight": Profile(plan_sparse_vector, verify_sparse_vector)},
     ),
 }
 """Every kind there is; names are never taken away."""

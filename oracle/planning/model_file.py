@@ -8,6 +8,7 @@ import msgspec
 
 from oracle.errors import InputError, did_you_mean
 from oracle.mechanisms.scalars import day_of
+from oracle.planning.attributes import Attribute
 from oracle.planning.features import NO_SCALE
 from oracle.planning.kinds import KINDS, Kind
 from oracle.planning.model import Feature, Limits, Model, check_data
@@ -30,7 +31,15 @@ _BOUNDS = {
     "decimal": "two numbers without quotes, such as bounds = [0.0, 9.99]",
     "date": 'two dates, such as bounds = ["2013-01-01", "2013-12-31"]',
 }
-"""How the bounds of a feature are written, by its type."""
+"""How the bounds of a feature or an attribute are written, by its type."""
+
+
+_PARTS: Mapping[str, type[Feature | Attribute | Limits]] = {
+    ".features[": Feature,
+    ".attributes[": Attribute,
+    ".limits": Limits,
+}
+"""What a setting with such a part in its path belongs to; any other belongs to the model."""
 
 
 def parse_model(document: Mapping[str, object]) -> Model:
@@ -79,34 +88,46 @@ def _kind(table: object) -> Kind[Any, Any]:
 
 
 def _with_days(table: dict[str, object]) -> dict[str, object]:
-    """Return the table with the bounds of features that are dates as days since 1970-01-01.
+    """Return the table with the bounds of features and attributes that are dates as days since 1970-01-01.
 
     Raises:
         InputError: They are no dates.
     """
-    features = table.get("features")
-    if not isinstance(features, list):
-        return table
-    changed = list(features)
-    for index, feature in enumerate(features):
-        if isinstance(feature, dict) and feature.get("type") == "date" and isinstance(feature.get("bounds"), list):
-            days = [day_of(str(bound)) for bound in feature["bounds"]]  # of TOML's own dates too
+    return table | {key: _columns_with_days(key, table[key]) for key in ("features", "attributes") if key in table}
+
+
+def _columns_with_days(key: str, columns: object) -> object:
+    if not isinstance(columns, list):
+        return columns
+    changed = list(columns)
+    for index, column in enumerate(columns):
+        if isinstance(column, dict) and column.get("type") == "date" and isinstance(column.get("bounds"), list):
+            days = [day_of(str(bound)) for bound in column["bounds"]]  # of TOML's own dates too
             if None in days:
-                where = f"model.features[{index}].bounds"
-                raise InputError(where, "...", f"must be two dates, as YYYY-MM-DD{_how_to_bound(feature)}")
-            changed[index] = {**feature, "bounds": days}
-    return {**table, "features": changed}
+                where = f"model.{key}[{index}].bounds"
+                raise InputError(where, "...", f"must be two dates, as YYYY-MM-DD{_how_to_bound(column)}")
+            changed[index] = {**column, "bounds": days}
+    return changed
 
 
-def _how_to_bound(feature: Mapping[str, object]) -> str:
-    """Return how to write the bounds of a feature, or nothing if it has no known type.
+def _how_to_bound(column: Mapping[str, object]) -> str:
+    """Return how to write the bounds of a feature or an attribute, or nothing if it has no known type.
 
     >>> print(_how_to_bound({"name": "price", "type": "decimal", "bounds": ["0.00", "9.99"]}))
     ; write the bounds of 'price' as two numbers without quotes, such as bounds = [0.0, 9.99]
     """
-    how = _BOUNDS.get(str(feature.get("type", "number")))
-    name = feature.get("name")
-    whose = repr(name) if isinstance(name, str) else "this feature"
+    how = _BOUNDS.get(str(column.get("type", "number")))
+    name = column.get("name")
+    whose = repr(name) if isinstance(name, str) else "this column"
+    bounds = column.get("bounds")
+    if (
+        how
+        and "type" not in column
+        and bounds
+        and isinstance(bounds, list)
+        and None not in map(day_of, map(str, bounds))
+    ):
+        return f'; where {whose} is a date, add type = "date"'
     return f"; write the bounds of {whose} as {how}" if how else ""
 
 
@@ -115,7 +136,7 @@ def _clear(text: str, table: object, model: type[Model]) -> InputError:
     what, _, path = text.partition(" - at `$")
     path = "model" + path.rstrip("`")
     name = re.search(r"`(.*)`$", what)
-    kind = Feature if ".features[" in path else Limits if ".limits" in path else model
+    kind = next((found for part, found in _PARTS.items() if part in path), model)
     if what.startswith("Object contains unknown field") and name:
         return InputError(f"{path}.{name[1]}", "...", _unknown(name[1], kind))
     if what.startswith("Object missing required field") and name:
@@ -149,7 +170,7 @@ def _bound(what: str, shown: object, kind: type[msgspec.Struct], field: str, fea
     return f"{_in_words(what)}{how}"
 
 
-def _unknown(name: str, kind: type[Model | Feature | Limits]) -> str:
+def _unknown(name: str, kind: type[Model | Feature | Attribute | Limits]) -> str:
     """Return what to say of a setting that there is none of: the nearest one, or the predictors that have it."""
     near = did_you_mean(name, kind.__struct_fields__)
     others = [other for other, has in KINDS.items() if name in has.model.__struct_fields__ and issubclass(kind, Model)]

@@ -272,6 +272,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return 0
 
     @property
+    def cache_bytes(self) -> int:
+        """Bytes of what is kept beside the state, to answer sooner."""
+        return 0
+
+    @property
     def segment_rows(self) -> int:
         """Rows that a predictor works on at once: enough to pay for NumPy's calls, few enough for a bound on memory."""
         return max(min(SEGMENT_ROWS, SEGMENT_BYTES // self.working_bytes), 1)

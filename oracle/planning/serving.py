@@ -89,6 +89,6 @@ def serving(plan: Plan) -> Serving:
         fits = max(min(fits, plan.limits.batch_bytes // least_bytes(plan)), 1)
     rows = max(BATCH_BYTES, fits * row_bytes(plan))
     raw = max(BATCH_BYTES, plan.limits.batch_bytes if plan.features else 0, plan.limits.body_bytes)
-    held = plan.memory_bytes + SEGMENT_BYTES + rows // row_bytes(plan) * plan.waiting_bytes
+    held = plan.memory_bytes + plan.cache_bytes + SEGMENT_BYTES + rows // row_bytes(plan) * plan.waiting_bytes
     own = _BUS + _RAW_COPIES * raw + _ROW_COPIES * rows + _STATE_COPIES * plan.memory_bytes + held
     return Serving(_DAEMON + own, own)

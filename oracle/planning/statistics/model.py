@@ -1,18 +1,19 @@
 """The models of `statistics` and `sparse-vector`, and their plans."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from oracle.errors import InputError, PlanError
 from oracle.mechanisms.thresholds.paid import PaidLaw
-from oracle.planning.attributes import Attribute, Layout, check_attributes
+from oracle.planning.attributes import WORD, Attribute, Layout, check_attributes
 from oracle.planning.features import NAME_LIMIT, Feature
 from oracle.planning.model import Limits, Model
 from oracle.planning.plan import PLAN_VERSION, Phase, Plan
 
 __all__ = [
+    "UNDECLARED",
     "NoisePlan",
     "NumericSparsePlan",
     "QuestionLimits",
@@ -23,9 +24,22 @@ __all__ = [
     "TableModel",
     "TablePlan",
     "check_table_model",
+    "sparse_bytes",
+    "statistics_bytes",
 ]
 
-_Attributes = Annotated[tuple[Attribute, ...], Meta(min_length=1, extra_json_schema={"unit": "attributes"})]
+UNDECLARED: Final = 0.01
+"""Share of a uniform start that is spread over all cells; the rest is on the declared ones."""
+
+_KEPT_CELLS: Final = 1 << 24
+"""Cells of all sums that are kept."""
+
+_REPEATS: Final = 1 << 16
+"""Answers that are kept for questions that come again."""
+
+_Attributes = Annotated[
+    tuple[Attribute, ...], Meta(min_length=1, max_length=64, extra_json_schema={"unit": "attributes"})
+]
 _Paid = Annotated[int, Meta(ge=1, le=2**20, extra_json_schema={"unit": "answers"})]
 _NO_FEATURES = "none: questions are about attributes"
 _HONEST = "1: questions are not protected, and anybody may choose them"
@@ -107,6 +121,11 @@ class NoisePlan(msgspec.Struct, frozen=True, kw_only=True):
     threshold_slope: float | msgspec.UnsetType = msgspec.UNSET
     above: int
     below: int
+
+    @property
+    def window(self) -> int:
+        """Rows whose answer may be either: U + D."""
+        return self.above + self.below
 
 
 class NumericSparsePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +210,24 @@ class TablePlan(Plan, frozen=True, kw_only=True):
         """Numbers of a question's row."""
         return self.layout.width
 
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the sums over cells that are kept, of the hypothesis and of the rows, at most."""
+        marginals = 1
+        for cells in self.layout.shape:
+            marginals = min(marginals * (cells + 1), _KEPT_CELLS)
+        return 2 * 8 * marginals
+
+    @property
+    def training_bytes(self) -> int:
+        """Bytes of all training rows, of numbering their cells, and of what is made of them."""
+        return self.declared * (8 * len(self.attributes) + 24) + self.memory_bytes
+
+    @property
+    def working_bytes(self) -> int:
+        """Beside what every plan counts, the bits of one attribute's words, twice, and those of all as flags."""
+        return super().working_bytes + 64 * self.width + 17 * WORD * max(self.layout.words)
+
     def delta_spent(self, phase: int, rounds: int) -> float:  # noqa: ARG002 -- the signature is every plan's
         """Return a row's delta: all of it is spent from the start, and no question adds to it."""
         return self.phases[0].delta
@@ -226,7 +263,15 @@ class StatisticsPlan(TablePlan, frozen=True, kw_only=True):
 
 
 class SparseVectorPlan(TablePlan, frozen=True, kw_only=True):
-    """A plan of a sparse vector: a question's row has one number more, its threshold as a share of the rows."""
+    """A plan of a sparse vector: a question's row has one number more, its threshold as a share of the rows.
+
+    A noisy count y is paid for where y - `shift` is n times the threshold or more, and is told as (y - `shift`)/n.
+    """
+
+    @property
+    def shift(self) -> int:
+        """Rows by which noise makes a count larger, in the middle of what it may: (U - D)/2, rounded down."""
+        return (self.paid_noise.above - self.paid_noise.below) // 2
 
     @property
     def width(self) -> int:
@@ -243,3 +288,20 @@ def check_table_model(model: TableModel) -> None:
     if not model.name or len(model.name) > NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
         raise InputError("model.name", model.name, f"must be 1 to {NAME_LIMIT} letters, digits, '-', '_' or '.'")
     check_attributes(model.attributes)
+
+
+def sparse_bytes(attributes: tuple[Attribute, ...], rows: int) -> int:
+    """Return the bytes of rows: the cell of each as one number, and its place along each attribute."""
+    return rows * (8 + 4 * len(attributes))
+
+
+def statistics_bytes(attributes: tuple[Attribute, ...], rows: int, paid: int) -> int:
+    """Return the bytes of rows, the hypothesis, paid questions with their intervals, and answers that are kept.
+
+    Args:
+        attributes: Of the table.
+        rows: n.
+        paid: K.
+    """
+    layout = Layout.of(attributes)
+    return sparse_bytes(attributes, rows) + 8 * layout.size + paid * (8 * layout.width + 24) + 16 * _REPEATS

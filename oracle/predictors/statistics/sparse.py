@@ -50,6 +50,7 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
         self._rows = Rows(self._plan.layout.shape, cells)
         self._offset = offset
         self._paid = paid
+        self._centre = (self._plan.paid_noise.above - self._plan.paid_noise.below) // 2
         self._questions = paid_questions(self._plan)
         self._notes: list[tuple[NDArray[np.int8], NDArray[np.int64]]] = []
 
@@ -78,13 +79,13 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
         if len(asked):
             rows = features[asked]
             counts = self._rows.over(self._plan.layout.masks(rows[:, :-1])).astype(np.int64)
-            thresholds = np.ceil(rows[:, -1] * self._plan.declared).astype(np.int64)
+            thresholds = np.ceil(rows[:, -1] * self._plan.declared).astype(np.int64) + self._centre
             words = self._addresses.words(Purpose.QUESTION, rounds[asked], _FIRST, hashes[asked])[0]
             given = self._questions.ask(counts, thresholds, words, spent=before, offset=self._offset)
             outcomes[asked] = given.outcomes
             paid = given.outcomes == PAID
             bought[asked] = paid
-            values[asked[paid]] = np.clip(given.values[paid] / self._plan.declared, 0.0, 1.0)
+            values[asked[paid]] = np.clip((given.values[paid] - self._centre) / self._plan.declared, 0.0, 1.0)
             for number, (row, count) in enumerate(zip(asked[paid], given.values[paid], strict=True), before + 1):
                 events.append(AnswerPaid(round=self._round + int(row), paid=number, count=int(count), above=True))
             self._paid = given.spent
