@@ -16,9 +16,8 @@ from oracle.codec.json.shares import ShareWriter
 from oracle.codec.kinds import codec_of
 from oracle.codec.questions import QuestionCodec
 from oracle.codec.rejections import Reason, Rejection
-from oracle.errors import InputError
 from oracle.hosting.kafka_settings import largest_reply
-from oracle.planning.attributes import Attribute, check_attributes
+from oracle.planning.attributes import Attribute
 from oracle.planning.model import Limits
 from oracle.planning.serving import row_bytes, serving
 from oracle.predictors.base import NO_LABEL
@@ -352,13 +351,6 @@ def test_the_plan_chooses_the_codec():
     assert isinstance(codec_of(_PLAN), QuestionCodec)
     assert isinstance(codec_of(_SPARSE), QuestionCodec)
     assert isinstance(codec_of(tiny_plan([feature("a")])), BatchCodec)
-
-
-@pytest.mark.parametrize("bins", [7, 60])
-def test_bins_of_dates_are_whole_days(bins):
-    """Others could not be asked for."""
-    with pytest.raises(InputError, match="whole days"):
-        check_attributes([Attribute(name="day", bounds=(0.0, 30.0), bins=bins, type="date")])
 
 
 @pytest.mark.parametrize("make", [statistics_plan, sparse_plan])
