@@ -30,8 +30,7 @@ COMMANDS: Final = {
     "verify": "Verify recorded answers by answering the log again. Publishes nothing and costs no epsilon.",
     "fork": "Answer another log from a snapshot with fresh noise, at a stated cost.",
     "replay": "Old name of `verify` (with --verify) and of `fork` (without it); these take the same options.",
-    "hypothesis": "Print the vector w by which a bisection model answers, as of its newest snapshot: one weight "
-    "a feature, as JSON.",
+    "hypothesis": "Write what a bisection or a statistics model answers by, as of its newest snapshot.",
     "demo": "Run the oracle on real flights: train on nine months, answer three, crash, resume, and report.",
     "audit": "Attack Perpetua; sign and check receipts.",
 }
