@@ -9,15 +9,17 @@ from typing import Final
 
 import numpy as np
 import scipy  # which loads its parts when they are asked for
+from numpy.typing import NDArray
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise.tables import EDGE_DISTANCE
+from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Law
 
 __all__ = [
     "TABLE_GAP",
     "TABLE_REACH",
     "kappa",
     "laplace_log_delta",
+    "log_answer_law",
     "logistic_fits",
     "logistic_log_delta",
     "randomized_response_log_delta",
@@ -231,3 +233,43 @@ def laplace_log_delta(scale: float, gap: int, mediums: int, epsilon: float) -> f
         else:
             low = left
     return min(*(log_delta(trials) for trials in range(low, high + 1)), 0.0)
+
+
+def log_answer_law(
+    law: Law, scale: float, low: int, high: int, depths: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return log P(low), log P(medium), log P(high) at each depth, accurate in every tail.
+
+    Args:
+        law: Law of Z.
+        scale: e.
+        low: t_l.
+        high: t_h.
+        depths: int64[n], any integers.
+    """
+    if law == "laplace":
+        raise InputError("law", law, "must be logistic or discrete-laplace: Laplace's has no accountant here")
+    tail = _log_upper_logistic if law == "logistic" else _log_upper_laplace
+    log_low = tail(scale, depths - low + 1)  # P(Z <= t_l - f - 1) = P(Z >= f - t_l + 1) by symmetry
+    log_high = tail(scale, high - depths + 1)  # P(Z >= t_h - f + 1)
+    # medium: P(Z >= t_l - f) - P(Z >= t_h - f + 1), or mirrored where that difference cancels less
+    upper = _log_difference(tail(scale, low - depths), log_high)
+    lower = _log_difference(tail(scale, depths - high), log_low)
+    return log_low, np.where(2 * depths > low + high, lower, upper), log_high
+
+
+def _log_upper_logistic(scale: float, z: NDArray[np.int64]) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = -np.logaddexp(0.0, scale * (z - 0.5))
+    return result
+
+
+def _log_upper_laplace(scale: float, z: NDArray[np.int64]) -> NDArray[np.float64]:
+    outer = -scale * np.maximum(z, 1) - np.log1p(np.exp(-scale))
+    inner = np.log1p(-np.exp(-scale * np.maximum(1 - z, 1) - np.log1p(np.exp(-scale))))
+    result: NDArray[np.float64] = np.where(z >= 1, outer, inner)
+    return result
+
+
+def _log_difference(larger: NDArray[np.float64], smaller: NDArray[np.float64]) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = larger + np.log(-np.expm1(smaller - larger))
+    return result

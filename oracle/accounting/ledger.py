@@ -223,7 +223,7 @@ class MarginalsReleased(msgspec.Struct, frozen=True, tag_field="kind", tag="marg
 
     Attributes:
         round: 0: none has been answered.
-        counts: Of each attribute, for each of its cells, the noisy number of rows.
+        counts: Of each marginal of the plan, for each of its cells (C order), the noisy number of rows.
     """
 
     round: int

@@ -2,21 +2,27 @@
 
 import contextlib
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from connectors.base import Delivery
 from oracle import durable
 from oracle.accounting.ledger import StartChecked
 from oracle.api.arrays import BATCH, as_features
+from oracle.codec.kinds import codec_of
+from oracle.codec.rejections import Rejection
 from oracle.config.daemon import StateConfig
 from oracle.errors import InputError, PlanExhaustedError, StateError, StorageError
 from oracle.hosting.files import open_store
 from oracle.planning.plan import Plan
-from oracle.predictors.base import Predictor, PublicFacts
+from oracle.planning.statistics.model import TablePlan
+from oracle.predictors.base import Answers, Predictor, PublicFacts
 from oracle.predictors.kinds import restore_predictor
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot
@@ -81,7 +87,7 @@ class TrainedPredictor:
         """Answer queries in order; each takes a round, and cannot be taken back.
 
         Args:
-            queries: float64[n, D], finite.
+            queries: float64[n, D], finite. Of a table, rows of `plan.layout.row`; `ask` takes questions in words.
 
         Returns:
             int8[n], labels 0 or 1; float64[n] where `plan.answers` is "value".
@@ -93,24 +99,64 @@ class TrainedPredictor:
         """
         self._check_open()
         features = as_features(self.plan, "queries", queries)
-        left = self.plan.rounds - self.facts.round
-        if len(features) > left:
-            raise PlanExhaustedError(f"queries: {len(features):,} need a round each, and the plan has {left:,} left")
+        self._begin(len(features))
         valued = self.plan.answers == "value"
         labels, values = np.empty(len(features), dtype=np.int8), np.empty(len(features) if valued else 0)
-        if self._held is not None and self.facts.round == self._saved_round and len(features):
-            say_answering(self._held[0], self._generation)
-        self._whole = False
         for begin in range(0, len(features), BATCH):
-            asked = features[begin : begin + BATCH]
-            answers = self._predictor.answer(asked, np.ones(len(asked), dtype=np.bool_))
+            answers = self._answered(features[begin : begin + BATCH])
             labels[begin : begin + BATCH] = answers.labels
             if answers.values is not None:
                 values[begin : begin + BATCH] = answers.values
-            self._tag ^= answers.tag
-            self._predictor.settle()
         self._whole = True
         return values if valued else labels
+
+    def ask(self, where: Mapping[str, object], *, by: Sequence[str] = (), above: float | None = None) -> dict[str, Any]:
+        """Ask a question about a table, as a JSON message would (`oracle.codec.json.questions`).
+
+        Args:
+            where: For each attribute the categories (None is "missing") or the range [from, to) that is meant; any
+                value will do of the others.
+            by: Attributes for each of whose cells it is asked; each takes a round.
+            above: The threshold, a share of the rows; for a sparse vector only, which must have it.
+
+        Returns:
+            What a message's answer would hold, such as {"value": 0.1234, "error": 0.02, "paid": 17, "verified": True,
+            "model": "s", "round": 0}.
+
+        Raises:
+            InputError: The question is none; or the plan is about no table.
+            PlanExhaustedError: As of `answer`.
+            StateError: As of `answer`.
+        """
+        self._check_open()
+        if not isinstance(self.plan, TablePlan):
+            raise InputError("plan.predictor", self.plan.predictor, "must be about a table; use `answer`")
+        codec = codec_of(self.plan)
+        batch = codec.decode([Delivery(0, _message(where, by, above))])
+        part = batch.parts[0]
+        if isinstance(part, Rejection):
+            raise InputError(part.field, "...", f"must be {part.bound}")
+        self._begin(len(batch.features))
+        answers = self._answered(batch.features)
+        self._whole = True
+        found: dict[str, Any] = msgspec.json.decode(codec.encode(batch, answers)[0].body)
+        del found["id"]
+        return found
+
+    def _begin(self, count: int) -> None:
+        """Prepare for so many rounds."""
+        left = self.plan.rounds - self.facts.round
+        if count > left:
+            raise PlanExhaustedError(f"queries: {count:,} need a round each, and the plan has {left:,} left")
+        if self._held is not None and self.facts.round == self._saved_round and count:
+            say_answering(self._held[0], self._generation)
+        self._whole = False
+
+    def _answered(self, rows: NDArray[np.float64]) -> Answers:
+        answers = self._predictor.answer(rows, np.ones(len(rows), dtype=np.bool_))
+        self._tag ^= answers.tag
+        self._predictor.settle()
+        return answers
 
     def save(self, folder: Path | str | None = None) -> None:
         """Write the state to its folder, encrypted, in the format of `perpetua init`, and go on.
@@ -201,6 +247,14 @@ class TrainedPredictor:
             raise StateError("the predictor was interrupted while it worked; only its last saved state is whole")
         if self._process != os.getpid():
             raise StateError("the predictor belongs to another process, and a copy would answer the same rounds")
+
+
+def _message(where: Mapping[str, object], by: Sequence[str], above: float | None) -> bytes:
+    asked = {"where": where} | ({"by": by} if by else {}) | ({} if above is None else {"above": above})
+    try:
+        return msgspec.json.encode(asked)
+    except (TypeError, ValueError) as exc:
+        raise InputError("where", "...", "must be lists of texts, numbers or dates by names of attributes") from exc
 
 
 def load(folder: Path | str, *, key: Path | str | None = None) -> TrainedPredictor:

@@ -1,6 +1,7 @@
 """`oracle.train`: from labelled rows to a predictor, in memory."""
 
 import secrets
+from typing import Any
 
 import numpy as np
 from msgspec import UNSET
@@ -9,17 +10,19 @@ from numpy.typing import ArrayLike, NDArray
 from oracle.accounting.ledger import StartChecked
 from oracle.api.arrays import BATCH, as_features
 from oracle.api.predictor import TrainedPredictor
+from oracle.api.tables import as_cells
 from oracle.errors import DataError, InputError, RefusedError
 from oracle.mechanisms.keys import KEY_BYTES
 from oracle.planning.boxes.edges import counted
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.kinds import new_trainer, points_beyond
 from oracle.state.starts import start_event
 
 __all__ = ["Training", "train"]
 
 
-def train(plan: Plan, rows: ArrayLike, labels: ArrayLike, *, key: bytes | None = None) -> TrainedPredictor:
+def train(plan: Plan, rows: Any, labels: ArrayLike | None = None, *, key: bytes | None = None) -> TrainedPredictor:  # noqa: ANN401 -- said below
     """Train a plan's predictor, as `perpetua init` does, but keep its state in memory.
 
     Formal guarantees:
@@ -33,14 +36,15 @@ def train(plan: Plan, rows: ArrayLike, labels: ArrayLike, *, key: bytes | None =
 
     Args:
         plan: The plan.
-        rows: float64[n, D], finite, n at least `plan.declared`; rows beyond these are not used.
-        labels: bool[n], or 0 and 1.
+        rows: float64[n, D], finite, n at least `plan.declared`; rows beyond these are not used. Of a table: columns by
+            their names (a mapping, an Arrow table, a data frame), or cells (`oracle.api.tables.as_cells`).
+        labels: bool[n], or 0 and 1; None for a table.
         key: 32 uniformly random bytes that nobody else knows; fresh ones by default. The same plan, key and rows give
             the same predictor. A key that is known, or used for other rows or another plan, voids the guarantees.
 
     Raises:
         InputError: A shape or a value is wrong.
-        DataError: There are too few rows, or all of them have the same label.
+        DataError: There are too few rows, all of them have the same label, or a column holds what it should not.
         RefusedError: A side of the box may hold too few points, by a count with noise, for which the rows have paid.
     """
     training = Training(plan, key)
@@ -69,18 +73,25 @@ class Training:
         """Rows still wanted of the declared ones; 0 when no more are looked at."""
         return self._trainer.missing
 
-    def add(self, rows: ArrayLike, labels: ArrayLike) -> None:
+    def add(self, rows: Any, labels: ArrayLike | None = None) -> None:  # noqa: ANN401 -- said in `train`
         """Take rows in; those beyond the declared number are not used.
 
         Args:
-            rows: float64[n, D], finite.
-            labels: bool[n], or 0 and 1.
+            rows: As in `train`.
+            labels: As in `train`.
 
         Raises:
             InputError: A shape or a value is wrong; no row was taken.
+            DataError: A column holds what it should not; no row was taken.
         """
-        features = as_features(self._plan, "rows", rows)
-        truth = _as_labels(labels, len(features))
+        if isinstance(self._plan, TablePlan):
+            features = as_cells(self._plan.attributes, rows)
+            if labels is not None:
+                raise InputError("labels", "...", "must be left out: the rows of a table have none")
+            truth = np.ones(len(features), dtype=np.bool_)
+        else:
+            features = as_features(self._plan, "rows", rows)
+            truth = _as_labels(labels, len(features))
         for start in range(0, min(len(truth), self.missing), BATCH):
             part = slice(start, start + BATCH)
             self._labels.update(truth[part][: self.missing].tolist())
@@ -110,7 +121,9 @@ class Training:
         return event
 
 
-def _as_labels(labels: ArrayLike, count: int) -> NDArray[np.bool_]:
+def _as_labels(labels: ArrayLike | None, count: int) -> NDArray[np.bool_]:
+    if labels is None:
+        raise InputError("labels", None, "must be the rows' labels")
     truth = np.asarray(labels)
     if truth.shape != (count,):
         raise InputError("labels: shape", truth.shape, f"must be ({count},), one for each row")

@@ -13,11 +13,11 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from oracle.accounting.between_thresholds import log_answer_law
 from oracle.audit.games import Game
 from oracle.audit.plans import thresholds_of
 from oracle.audit.policies import worst_depth
 from oracle.mechanisms.grid import EDGES, number_at, positions_of
-from oracle.mechanisms.thresholds.between import BetweenThresholds, log_answer_law
 from oracle.planning.plan import BoxPlan, InstancePlan
 
 __all__ = ["ADVERSARIES", "Adversary", "hammer", "hammer_view", "train_for_hammer"]
@@ -79,7 +79,7 @@ def _depth(instance: InstancePlan, mediums: int, rounds: int) -> int:
 @cache
 def _log_laws(instance: InstancePlan, depth: int) -> tuple[float, float]:
     """Return ln P(1 | there) / P(1 | not there), and the same of 0, at a depth; 0 where there is no exact law."""
-    mechanism: BetweenThresholds = thresholds_of(instance)
+    mechanism = thresholds_of(instance)
     if mechanism.law == "laplace":
         return 0.0, 0.0
     depths = np.array([depth, depth + 1], dtype=np.int64)

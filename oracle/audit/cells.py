@@ -18,7 +18,7 @@ from oracle.audit.mechanisms import play_between, play_stopper
 from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
 from oracle.audit.randomness import Randomness
-from oracle.mechanisms.thresholds.between import BetweenThresholds
+from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.plan import Plan
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.mechanisms.noise.tables import Law
-from oracle.mechanisms.thresholds.between import HIGH, LOW, BetweenThresholds
+from oracle.mechanisms.thresholds.paid import HIGH, LOW, BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.plan import InstancePlan, StopperPlan
 

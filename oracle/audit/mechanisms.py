@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from oracle.audit.policies import BetweenPolicy, StopperShape
 from oracle.audit.randomness import Randomness
-from oracle.mechanisms.thresholds.between import MEDIUM, BetweenThresholds
+from oracle.mechanisms.thresholds.paid import PAID, BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 
 __all__ = ["play_between", "play_stopper"]
@@ -45,7 +45,7 @@ def play_between(  # noqa: PLR0913 -- the mechanism, the adversary, the world an
     first = np.full(games, np.nan)
     playing = np.arange(games)
     for number in range(_LONGEST):
-        picks, enough = policy.pick(mediums - counts[playing, MEDIUM], loss[playing])
+        picks, enough = policy.pick(mediums - counts[playing, PAID], loss[playing])
         satisfied = playing[enough & np.isnan(first[playing])]
         first[satisfied] = loss[satisfied]
         playing, picks = playing[picks >= 0], picks[picks >= 0]

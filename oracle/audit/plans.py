@@ -15,7 +15,7 @@ import msgspec
 from oracle.accounting.stopper import cap_slack
 from oracle.errors import InputError
 from oracle.mechanisms.noise.tables import tail_reach
-from oracle.mechanisms.thresholds.between import BetweenThresholds
+from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.planning.boxes.paper import instance_privacy
 from oracle.planning.guarantees import noise_delta
 from oracle.planning.model import Feature, Limits

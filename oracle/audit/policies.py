@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.thresholds.between import BetweenThresholds, log_answer_law
+from oracle.accounting.between_thresholds import log_answer_law
+from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 
 __all__ = ["BetweenPolicy", "StopperShape", "between_policy", "halting_law", "stopper_shapes", "worst_depth"]

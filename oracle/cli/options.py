@@ -1,11 +1,12 @@
 """Arguments and options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 __all__ = [
+    "DEFAULT_LABEL",
     "AcceptCost",
     "Answers",
     "AsJson",
@@ -33,6 +34,7 @@ StateFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The state fold
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with every figure.")]
 KeyFile = Annotated[Path | None, typer.Option("--key", help="The state's key file; by default DIR/key.")]
 LabelColumn = Annotated[str, typer.Option("--label", help="The label column.")]
+DEFAULT_LABEL: Final = "label"
 
 # Of `verify`, `fork` and `replay`.
 Log = Annotated[

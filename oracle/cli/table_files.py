@@ -1,5 +1,6 @@
 """Files of labelled rows as Arrow record batches: CSV (also with tabs or semicolons), Parquet, JSON lines, Arrow."""
 
+import contextlib
 import errno
 import os
 import re
@@ -135,8 +136,19 @@ class TableFile:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
             raise pa.ArrowInvalid("the first line is not a JSON object") from exc
 
+    def _first_values(self) -> dict[str, object]:
+        """Return of each column the first value that is not null, as far as the file's beginning has one."""
+        found = self._first_object()
+        for line in self._source().read(_HEADER_BYTES).split(b"\n")[1:]:
+            if all(found.get(name) is not None for name in self._columns):
+                break
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                more = msgspec.json.decode(line, type=dict[str, object])
+                found |= {name: more.get(name) for name in self._columns if found.get(name) is None}
+        return found
+
     def _json_options(self) -> pyarrow.json.ParseOptions:
-        first = self._first_object()
+        first = self._first_values() if set(self._columns) - set(self._types) else {}
         kinds = {name: self._types.get(name) or _inferred(first.get(name)) for name in self._columns}
         fields = [(name, pa.string() if pa.types.is_date(kind) else kind) for name, kind in kinds.items()]
         return pyarrow.json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
@@ -154,7 +166,7 @@ def _schema_of(reader: _Reader) -> pa.Schema:
 
 
 def _inferred(value: object) -> pa.DataType:
-    """Return the type of a column of JSON by its first value."""
+    """Return the type of a column of JSON by its first value; all may be null."""
     if isinstance(value, bool):
         return pa.bool_()
     return pa.string() if isinstance(value, str) else pa.float64()

@@ -1,11 +1,11 @@
-"""Labelled rows from files, in batches of what a predictor takes."""
+"""Rows from files, in batches of what a predictor takes: labelled ones, or cells of a table's attributes."""
 
 import contextlib
 import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,19 @@ from numpy.typing import NDArray
 
 from oracle.cli.init.persons import Persons
 from oracle.cli.table_files import TableFile, format_of
-from oracle.codec.arrow.columns import COLUMNS, read_column, takes
+from oracle.codec.arrow.cells import read_cells
+from oracle.codec.arrow.columns import COLUMNS, read_column, takes, type_name
 from oracle.errors import DataError, SourceError
 from oracle.mechanisms.persons import AtMost
+from oracle.planning.attributes import Attribute
 from oracle.planning.features import Feature
+from oracle.planning.model import Model
+from oracle.planning.plan import Plan
+from oracle.planning.statistics.model import TableModel, TablePlan
 
-__all__ = ["BothLabels", "check_table", "labelled_batches", "order_by", "read_persons"]
+__all__ = ["BothLabels", "check_table", "inputs_of", "labelled_batches", "order_by", "read_persons"]
+
+_Inputs: TypeAlias = Sequence[Feature | Attribute]
 
 _TEXT_TYPES: Final = {"number": pa.float64(), "string": pa.string(), "date": pa.date32()}
 _COLUMN: Final = re.compile(r"In CSV column #(\d+): |Column\(/(.*?)\) (?:was|changed)")
@@ -26,29 +33,34 @@ _FIELDS: Final = re.compile(r"Expected (\d+) columns, got (\d+)")
 _LABELS: Final = "booleans, or the numbers 0 and 1"
 
 
-def check_table(path: Path, features: Sequence[Feature], label: str) -> None:
-    """Refuse what can be seen to be no table of labelled rows without reading them all.
+def inputs_of(of: Model | Plan) -> _Inputs:
+    """Return what is read of each row: features, or a table's attributes."""
+    return of.attributes if isinstance(of, TableModel | TablePlan) else of.features
+
+
+def check_table(path: Path, inputs: _Inputs, label: str | None) -> None:
+    """Refuse what can be seen to be no table of such rows without reading them all.
 
     That is a file that is not there or cannot be opened, columns that are missing or of another type, and in a .csv
     file also what is wrong in its first rows.
 
     Args:
         path: As in `labelled_batches`, and so are the others.
-        features: The features.
-        label: The label column.
+        inputs: What is read of each row.
+        label: The label column, if they have labels.
 
     Raises:
         SourceError: The file cannot be read.
         DataError: A column is missing or does not hold what it should. No value is ever quoted.
     """
-    with _opened(path, features, label) as table:
+    with _opened(path, inputs, label) as table:
         schema = table.schema()
         wanted = [field for field in schema if not pa.types.is_null(field.type)]  # in a file without rows it may be
         empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in wanted], schema=pa.schema(wanted))
-        for feature in features:
-            if feature.source in empty.schema.names:
-                _values(empty, feature)
-        if label in empty.schema.names:
+        for one in inputs:
+            if one.source in empty.schema.names:
+                _values(empty, one)
+        if label is not None and label in empty.schema.names:
             _labels(empty, label)
 
 
@@ -56,10 +68,10 @@ class BothLabels:
     """Looks whether there are rows of both labels; without them there is nothing to learn.
 
     Args:
-        label: The label column.
+        label: The label column, if there is one.
     """
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str | None) -> None:
         self._label = label
         self._seen: set[bool] = set()
 
@@ -73,7 +85,7 @@ class BothLabels:
         Raises:
             DataError: They have.
         """
-        if len(self._seen) == 1:
+        if self._label is not None and len(self._seen) == 1:
             raise DataError(f"data: column {self._label}: all rows have the same label, so there is nothing to learn")
 
 
@@ -89,15 +101,15 @@ def read_persons(path: Path, column: str, choice: AtMost) -> Persons:
 
 
 def labelled_batches(
-    path: Path, features: Sequence[Feature], label: str, persons: Persons | None = None
+    path: Path, inputs: _Inputs, label: str | None, persons: Persons | None = None
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
-    """Yield (features float64[n, D], labels bool[n]) in the file's order.
+    """Yield (features float64[n, D] or cells float64[n, A], labels bool[n]) in the file's order.
 
     Args:
         path: A file that `TableFile` reads; "-" is standard input.
-        features: The features, each a column of its name, in the model's order. An empty field of a .csv file is a
-            string of no bytes, and no value of any other type.
-        label: The label column: booleans, or the numbers 0 and 1.
+        inputs: What is read of each row, a column each, in the model's order. Of a feature, an empty field of a .csv
+            file is a string of no bytes, and no value of any other type; `read_cells` says what cell a value is in.
+        label: The label column: booleans, or the numbers 0 and 1. None: there is none, and all labels are True.
         persons: Which rows to leave out, if any.
 
     Raises:
@@ -106,11 +118,11 @@ def labelled_batches(
     """
     if persons is not None:
         persons.begin()
-    with _opened(path, features, label, person=None if persons is None else persons.column) as table:
+    with _opened(path, inputs, label, person=None if persons is None else persons.column) as table:
         for batch in table.batches():
             kept = batch if persons is None else batch.filter(pa.array(persons.kept(batch.column(persons.column))))
-            columns = [_values(kept, feature) for feature in features]
-            yield np.column_stack(columns), _labels(kept, label)
+            labels = np.ones(len(kept), dtype=np.bool_) if label is None else _labels(kept, label)
+            yield np.column_stack([_values(kept, one) for one in inputs]), labels
 
 
 def order_by(path: Path, column: str) -> NDArray[np.int64]:
@@ -130,7 +142,7 @@ def order_by(path: Path, column: str) -> NDArray[np.int64]:
         kind = values.type
         if not (pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise DataError(
-                f"data: column {column}: must hold times, dates or numbers to put rows in order, not {_type_name(kind)}"
+                f"data: column {column}: must hold times, dates or numbers to put rows in order, not {type_name(kind)}"
             )
         if values.null_count:
             raise DataError(f"data: column {column}: every row must have a value")
@@ -140,7 +152,7 @@ def order_by(path: Path, column: str) -> NDArray[np.int64]:
 
 @contextlib.contextmanager
 def _opened(
-    path: Path, features: Sequence[Feature], label: str | None, option: str = "--label", *, person: str | None = None
+    path: Path, inputs: _Inputs, label: str | None, option: str = "--label", *, person: str | None = None
 ) -> Iterator[TableFile]:
     """Lend a table; turn errors of the system and of Arrow into ours: a file or a column that holds something else.
 
@@ -148,12 +160,13 @@ def _opened(
     """
     table = None
     try:
-        advice = dict.fromkeys((one.source for one in features), '; column = "..." in the model file names another')
-        types = _types(features)
-        if person is not None and format_of(path) in {"csv", "tsv"}:
-            types[person] = pa.string()  # 007 and 7 are two persons
+        advice = dict.fromkeys((one.source for one in inputs), '; column = "..." in the model file names another')
+        types = _types(inputs)
+        if format_of(path) in {"csv", "tsv"}:
+            texts = [one.source for one in inputs if one.kind == "category"]
+            types |= dict.fromkeys([*texts, *filter(None, [person])], pa.string())  # 007 and 7 are two persons
         advice |= {label or "": f"; {option} names another", person or "": "; --person names another"}
-        wanted = [*(feature.source for feature in features), *filter(None, (label, person))]
+        wanted = list(dict.fromkeys([*(one.source for one in inputs), *filter(None, (label, person))]))
         table = TableFile(path, wanted, types, advice)
         yield table
     except (OSError, pa.ArrowException, UnicodeDecodeError) as exc:
@@ -163,7 +176,7 @@ def _opened(
             raise SourceError(msg) from exc
         column = _COLUMN.search(str(exc))
         if table is not None and column:
-            raise DataError(_unlike(table, features, label or person or "", column)) from exc
+            raise DataError(_unlike(table, inputs, label or person or "", column)) from exc
         raise SourceError(f"{shown}: cannot be read as {format_of(path)}: {_malformed(exc)}") from exc
 
 
@@ -181,41 +194,33 @@ def _malformed(exc: Exception) -> str:
     return f"a row has {fields[2]} fields, and the header {fields[1]}" if fields else "not a well-formed file"
 
 
-def _types(features: Sequence[Feature]) -> dict[str, pa.DataType]:
-    """Return the types of the features' columns in files of text."""
-    return {
-        feature.source: _TEXT_TYPES.get(feature.kind) or pa.decimal128(38, feature.decimals) for feature in features
-    }
+def _types(inputs: _Inputs) -> dict[str, pa.DataType]:
+    """Return the types of columns in files of text; categories may be of several."""
+    decimals = {one.source: pa.decimal128(38, one.decimals) for one in inputs if isinstance(one, Feature)}
+    return {one.source: _TEXT_TYPES.get(one.kind) or decimals[one.source] for one in inputs if one.kind != "category"}
 
 
-def _unlike(table: TableFile, features: Sequence[Feature], label: str, found: "re.Match[str]") -> str:
+def _unlike(table: TableFile, inputs: _Inputs, label: str, found: "re.Match[str]") -> str:
     """Return what to say of a column of a text file that has a value of another type somewhere."""
-    named = {feature.source: feature for feature in features}
+    named = {one.source: one for one in inputs}
     number, name = found.groups()
     name, row, comma = table.first_unlike(int(number)) if number is not None else (name, None, False)
-    feature = named.get(name)
-    if feature is None:
+    one = named.get(name)
+    if one is None:
         return f"data: column {label}: must hold {_LABELS} in every row"
     where = "" if row is None else f"; the first is in row {row}"
     hint = "; write numbers with a decimal point, not with a comma" if comma else ""
-    return f"data: column {feature.source}: holds something that is not {feature.accepts}{where}{hint}"
+    return f"data: column {one.source}: holds something that is not {one.accepts}{where}{hint}"
 
 
-def _type_name(kind: pa.DataType) -> str:
-    """Return Arrow's name of a type, without the names of columns within it.
-
-    >>> _type_name(pa.timestamp("ms")), _type_name(pa.struct({"age": pa.int8()}))
-    ('timestamp[ms]', 'struct')
-    """
-    return str(kind).partition("<")[0]
-
-
-def _values(batch: pa.RecordBatch, feature: Feature) -> NDArray[np.float64]:
+def _values(batch: pa.RecordBatch, feature: Feature | Attribute) -> NDArray[np.float64]:
     name, column = feature.source, batch.column(feature.source)
+    if isinstance(feature, Attribute):
+        return read_cells(feature, column)
     dated = feature.kind == "date" and pa.types.is_string(column.type)  # JSON has no dates
     if not dated and not takes(feature, column.type):
         wanted = COLUMNS[feature.kind].removeprefix("one column of ")
-        raise DataError(f"data: column {name}: must hold {wanted}, not {_type_name(column.type)}")
+        raise DataError(f"data: column {name}: must hold {wanted}, not {type_name(column.type)}")
     if feature.kind != "number":
         try:
             column.validate(full=True)
@@ -243,6 +248,6 @@ def _labels(batch: pa.RecordBatch, name: str) -> NDArray[np.bool_]:
         if np.isin(numbers, (0.0, 1.0)).all():
             return np.asarray(numbers == 1.0)
         raise DataError(
-            f"data: column {name}: must hold {_LABELS}; its type is {_type_name(column.type)}, with other numbers"
+            f"data: column {name}: must hold {_LABELS}; its type is {type_name(column.type)}, with other numbers"
         )
-    raise DataError(f"data: column {name}: must hold {_LABELS}, not {_type_name(column.type)}")
+    raise DataError(f"data: column {name}: must hold {_LABELS}, not {type_name(column.type)}")

@@ -1,61 +1,22 @@
 """Deliveries to one NumPy batch in arrival order, and its answers back to one reply a delivery."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from itertools import accumulate, repeat
-from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
-from connectors.columns import Deliveries, Replies
+from connectors.columns import Deliveries
 from oracle.codec.arrow.messages import ArrowCodec, ArrowQueries
-from oracle.codec.json.messages import Identifier, JsonCodec
+from oracle.codec.decoded import RUN, Block, DecodedBatch, Part, decode_run, joined, plain_replies
+from oracle.codec.json.messages import JsonCodec
+from oracle.codec.json.questions import Breakdown
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
 
-__all__ = ["BatchCodec", "DecodedBatch"]
-
-Part = Identifier | ArrowQueries | Rejection
-_Block = tuple[NDArray[np.float64], NDArray[np.bool_]]
-
-_RUN: Final = 256
-"""So many deliveries are decoded together; where one of them is no query, all of them are decoded one by one."""
-
-_SHORTEST_RUN: Final = 32
-_reply = partial(tuple.__new__, Reply)
-"""`Reply._make` without its check of the length."""
-
-
-@dataclass(slots=True)
-class DecodedBatch:
-    """Some deliveries as one batch.
-
-    Attributes:
-        features: float64[n, D]; zero where there is no query.
-        present: bool[n].
-        deliveries: The deliveries.
-        parts: For each delivery: the id of its one row, the rows of an Arrow message, or a rejection.
-        ends: For each delivery: how many rows there are up to and with it.
-        plain: Whether each delivery is known to be one row of JSON.
-    """
-
-    features: NDArray[np.float64]
-    present: NDArray[np.bool_]
-    deliveries: Sequence[Delivery]
-    parts: list[Part] = field(repr=False)
-    ends: list[int] = field(repr=False)
-    plain: bool
-
-    @property
-    def rejections(self) -> list[Reason]:
-        """Why each wholly rejected delivery was rejected."""
-        if self.plain:
-            return []
-        return [part.reason for part in self.parts if isinstance(part, Rejection)]
+__all__ = ["BatchCodec"]
 
 
 class BatchCodec:
@@ -74,11 +35,11 @@ class BatchCodec:
         """Decode deliveries in order. A rejected one has no row."""
         parts: list[Part] = []
         sizes: list[int] = []
-        blocks: list[_Block] = []
+        blocks: list[Block] = []
         plain = True
-        for start in range(0, len(deliveries), _RUN):
-            some = deliveries[start : start + _RUN]
-            run = self._decode_run(some)
+        for start in range(0, len(deliveries), RUN):
+            some = deliveries[start : start + RUN]
+            run = decode_run(self._json, self._dimension, some)
             if run is not None:
                 blocks.append(run[1])
                 sizes += repeat(1, len(some))
@@ -94,17 +55,10 @@ class BatchCodec:
             others = self._decode_singly(some, blocks)
             sizes += map(_rows_of, others)
             parts += others
-        features, present = self._joined(blocks)
+        features, present = joined(blocks, self._dimension)
         return DecodedBatch(features, present, deliveries, parts, list(accumulate(sizes)), plain)
 
-    def _joined(self, blocks: Sequence[_Block]) -> _Block:
-        if not blocks:
-            return np.empty((0, self._dimension)), np.empty(0, dtype=np.bool_)
-        if len(blocks) == 1:
-            return blocks[0]
-        return np.concatenate([block for block, _ in blocks]), np.concatenate([there for _, there in blocks])
-
-    def _decode_arrow_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block, Iterable[int]] | None:
+    def _decode_arrow_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], Block, Iterable[int]] | None:
         """Decode deliveries that are all Arrow messages of the same columns, and count the rows; else return None."""
         if isinstance(deliveries, Deliveries):
             return None  # of JSON
@@ -119,30 +73,7 @@ class BatchCodec:
             return run.parts, block, [len(one.rejected) for one in run.parts]
         return [_without_rows(one) for one in run.parts], block, map(_rows_of, run.parts)
 
-    def _decode_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], _Block] | None:
-        """Decode deliveries that are all JSON queries or tombstones, many of them together; else return None."""
-        if isinstance(deliveries, Deliveries):
-            bodies, kinds = deliveries.bodies, {JSON}
-        else:
-            bodies, kinds = [delivery[1] for delivery in deliveries], {delivery[2] for delivery in deliveries}
-        asked = [body for body in bodies if body is not None]
-        if len(kinds) > 1:
-            kinds = {delivery[2] for delivery in deliveries if delivery[1] is not None}
-        if len(asked) < _SHORTEST_RUN or kinds != {JSON}:
-            return None
-        run = self._json.decode_run(asked)
-        if run is None:
-            return None
-        identifiers, block = run
-        if len(asked) == len(bodies):
-            return identifiers, (block, np.ones(len(bodies), dtype=np.bool_))
-        present = np.array([body is not None for body in bodies])
-        features = np.zeros((len(bodies), self._dimension))
-        features[present] = block
-        given = iter(identifiers)
-        return [None if body is None else next(given) for body in bodies], (features, present)
-
-    def _decode_singly(self, deliveries: Sequence[Delivery], blocks: list[_Block]) -> list[Part]:
+    def _decode_singly(self, deliveries: Sequence[Delivery], blocks: list[Block]) -> list[Part]:
         """Decode deliveries one by one; return their parts and append their rows to `blocks`."""
         blank = [0.0] * self._dimension
         parts: list[Part] = []
@@ -201,7 +132,7 @@ class BatchCodec:
         answered = _outcomes(answers)
         replies: list[Reply] = []
         start = 0
-        run: list[Identifier] = []
+        run: list[str | int | None] = []
         run_deliveries: list[Delivery] = []
 
         def flush() -> None:
@@ -232,25 +163,20 @@ class BatchCodec:
                 body = self._arrow.encode(part, answered[rows], first, answers.phases[rows])
                 replies.append(Reply(body, ARROW_STREAM, delivery.headers, delivery.key))
                 start = end
-            else:
+            elif not isinstance(part, Breakdown):  # which is of tables only
                 run.append(part)
                 run_deliveries.append(delivery)
         flush()
         return replies
 
     def _encode_plain(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
-        identifiers = cast("list[Identifier]", batch.parts)
         bodies = self._json.encode_answers(
-            identifiers, _outcomes(answers).tolist(), answers.first_round, answers.phases.tolist()
+            batch.identifiers, _outcomes(answers).tolist(), answers.first_round, answers.phases.tolist()
         )
-        if isinstance(batch.deliveries, Deliveries):
-            return Replies(bodies, batch.deliveries.keys)
-        headers = [delivery[3] for delivery in batch.deliveries]
-        keys = [delivery[4] for delivery in batch.deliveries]
-        return list(map(_reply, zip(bodies, repeat(JSON), headers, keys, repeat(None), strict=False)))
+        return plain_replies(batch.deliveries, bodies)
 
 
-def _asked(message: ArrowQueries) -> _Block:
+def _asked(message: ArrowQueries) -> Block:
     """Return the rows that were not rejected."""
     asked = message.rejected == 0
     return (message.features, message.present) if asked.all() else (message.features[asked], message.present[asked])

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from connectors.base import Delivery, Reply
-from oracle.codec.batches import DecodedBatch
+from oracle.codec.decoded import DecodedBatch
 from oracle.codec.rejections import Reason, Rejection
 from oracle.errors import PerpetuaError
 from oracle.predictors.base import Answers
@@ -139,7 +139,7 @@ class GuardedCodec:
         return replies
 
     def _reply(self, batch: DecodedBatch, answers: Answers, index: int, start: int) -> Reply:
-        alone, its = _one_of(batch, index, start), _rows_of(answers, start, batch.ends[index])
+        alone, its = _one_of(batch, index, start), answers.part(start, batch.ends[index])
         try:
             for label in (0, 1):  # whether it fails is public: it must not depend on the label
                 self._codec.encode(alone, dataclasses.replace(its, labels=np.full_like(its.labels, label)))
@@ -148,7 +148,7 @@ class GuardedCodec:
             if not _follows_from_message(exc):
                 raise
             batch.parts[index] = passed_over(Reason.INTERNAL, type(exc).__name__)
-        return self._refusal(_one_of(batch, index, start), _rows_of(answers, start, start))
+        return self._refusal(_one_of(batch, index, start), answers.part(start, start))
 
     def _refusal(self, alone: DecodedBatch, no_rows: Answers) -> Reply:
         try:
@@ -188,15 +188,4 @@ def _one_of(batch: DecodedBatch, index: int, start: int) -> DecodedBatch:
         [part],
         [len(batch.features[rows])],
         plain=False,
-    )
-
-
-def _rows_of(answers: Answers, start: int, stop: int) -> Answers:
-    rows = slice(start, stop)
-    return dataclasses.replace(
-        answers,
-        labels=answers.labels[rows],
-        first_round=answers.first_round + start,
-        phases=answers.phases[rows],
-        values=None if answers.values is None else answers.values[rows],
     )

@@ -15,6 +15,7 @@ class Reason(StrEnum):
     """The reasons; append-only. Whatever is rejected takes no round and touches no state.
 
     But for `INTERNAL` where an answer could not be encoded: its round stands. `SKIPPED`: passed over by an operator.
+    `OUTSIDE_DOMAIN`: a question about categories, ranges or thresholds that there are not.
     """
 
     OVERSIZED = "oversized"
@@ -31,6 +32,7 @@ class Reason(StrEnum):
     RETAINED = "retained"
     INTERNAL = "internal"
     SKIPPED = "skipped"
+    OUTSIDE_DOMAIN = "outside-domain"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from typing import Final
 
 from connectors.kafka.settings import KafkaSettings, Sasl, Security
+from oracle.codec.json.shares import largest_answer
 from oracle.config.credentials import secret_of, tls_of
 from oracle.config.daemon import Config, KafkaSinkConfig, KafkaSourceConfig, SaslConfig
 from oracle.errors import InputError
 from oracle.planning.plan import Plan
+from oracle.planning.statistics.model import TablePlan
 
 __all__ = ["kafka_settings", "largest_reply", "sasl_of"]
 
@@ -79,9 +81,12 @@ def largest_reply(plan: Plan, query_bytes: int) -> int:
     """Return the bytes that the largest reply's record may have, where no query's has more than `query_bytes`.
 
     Key and headers come back as they are, and may take nearly all of a query's bytes. An Arrow message of r rows and d
-    features has at least r d bytes, and texts in its ids come back as they are.
+    features has at least r d bytes, and texts in its ids come back as they are. A question about a table may be
+    answered with a share for each cell of some attributes.
     """
     limits = plan.limits
     json = _JSON_REPLY + _ESCAPED * limits.id_bytes
+    if isinstance(plan, TablePlan):
+        return json + largest_answer(plan) + query_bytes + _FRAME
     rows = min(limits.rows, min(limits.batch_bytes, query_bytes) // len(plan.features))
     return max(json, _ARROW_FRAME + _ARROW_ROW * rows) + query_bytes + _FRAME

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from oracle.errors import InputError
 from oracle.planning.features import BOUNDS, NAME_LIMIT
 
-__all__ = ["MOST_CELLS", "OTHER", "WORD", "Attribute", "Layout", "check_attributes"]
+__all__ = ["MOST_ATTRIBUTES", "MOST_CELLS", "OTHER", "WORD", "Attribute", "Layout", "check_attributes"]
 
 MOST_CELLS: Final = 2**26
 """Most cells of a table: its hypothesis is held whole."""
@@ -30,8 +30,11 @@ OTHER: Final = "other"
 WORD: Final = 52
 """Cells whose membership one float64 number holds: all whole numbers below 2^52 are exact, and none is -0.0."""
 
-_MOST_ATTRIBUTES: Final = 64
-_RESERVED: Final = frozenset({"id", "where", "by", "above"})
+MOST_ATTRIBUTES: Final = 64
+"""Most attributes of a table."""
+
+_RESERVED: Final = frozenset({"id", "where", "by", "above", "value", "verified", "error", "share"})
+_DIGITS: Final = 13  # of an edge
 _NAMES: Final = f"1 to {NAME_LIMIT} printable characters, no quote and no backslash"
 
 
@@ -75,6 +78,13 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return "number" if self.type is msgspec.UNSET else self.type
 
     @property
+    def accepts(self) -> str:
+        """What a value must be, in words."""
+        if self.kind == "category":
+            return "text of UTF-8, or of the same type as the first value"
+        return "a date from 0001-01-01 to 9999-12-31, as YYYY-MM-DD" if self.kind == "date" else "a number"
+
+    @property
     def declared(self) -> int:
         """How many cells were declared; they come first."""
         if self.categories is not msgspec.UNSET:
@@ -108,12 +118,19 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def edges(self) -> tuple[float, ...]:
-        """The bins' edges, one more than there are bins; none for categories."""
+        """The bins' edges, one more than there are bins; none for categories.
+
+        Rounded to 13 digits of the largest, so that they are what people write: 0.3, not 0.30000000000000004.
+        """
         if self.bounds is msgspec.UNSET or self.bins is msgspec.UNSET:
             return ()
         low, high = self.bounds
         inner = (low + (high - low) * number / self.bins for number in range(1, self.bins))
-        return (low, *inner, high)
+        largest = max(abs(low), abs(high))
+        if not 0.0 < largest < math.inf:
+            return (low, *inner, high)  # no bounds at all: they will be refused
+        digits = _DIGITS - math.ceil(math.log10(largest))
+        return (low, *(round(edge, digits) + 0.0 for edge in inner), high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +202,8 @@ def check_attributes(attributes: Sequence[Attribute]) -> None:
     Raises:
         InputError: One has no finite domain, or two of one name, or there are too many cells.
     """
-    if not 1 <= len(attributes) <= _MOST_ATTRIBUTES:
-        raise InputError("model.attributes", len(attributes), f"must be 1 to {_MOST_ATTRIBUTES} attributes")
+    if not 1 <= len(attributes) <= MOST_ATTRIBUTES:
+        raise InputError("model.attributes", len(attributes), f"must be 1 to {MOST_ATTRIBUTES} attributes")
     seen: set[str] = set()
     for index, attribute in enumerate(attributes):
         where = f"model.attributes[{index}]"

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -82,6 +82,19 @@ class Answers:
     values: NDArray[np.float64] | None = None
     paid: NDArray[np.int64] | None = None
     verified: NDArray[np.bool_] | None = None
+
+    def part(self, start: int, stop: int) -> "Answers":
+        """Return the answers to the rows from `start` up to `stop`; tag and events stay those of the whole."""
+        rows = slice(start, stop)
+        return replace(
+            self,
+            labels=self.labels[rows],
+            first_round=self.first_round + start,
+            phases=self.phases[rows],
+            values=None if self.values is None else self.values[rows],
+            paid=None if self.paid is None else self.paid[rows],
+            verified=None if self.verified is None else self.verified[rows],
+        )
 
 
 class Predictor(Protocol):

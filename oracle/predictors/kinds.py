@@ -9,12 +9,16 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan
 from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.base import Predictor, StateArrays, Trainer
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.predictors.classical import ClassicalPredictor, ClassicalTrainer
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
+from oracle.predictors.statistics.predictor import Statistics
+from oracle.predictors.statistics.sparse import SparseVector, SparseVectorTrainer
+from oracle.predictors.statistics.trainer import StatisticsTrainer
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 
 __all__ = ["PREDICTORS", "PredictorKind", "new_trainer", "points_beyond", "restore_predictor"]
@@ -40,6 +44,8 @@ PREDICTORS: Final[Mapping[str, PredictorKind[Any]]] = {
     "stumps": PredictorKind[StumpsPlan](StumpsTrainer, StumpsPERP.restore),
     "bisection": PredictorKind[BisectionPlan](BisectionTrainer, Bisection.restore),
     "classical": PredictorKind[ClassicalPlan](ClassicalTrainer, ClassicalPredictor.restore),
+    "sparse-vector": PredictorKind[SparseVectorPlan](SparseVectorTrainer, SparseVector.restore),
+    "statistics": PredictorKind[StatisticsPlan](StatisticsTrainer, Statistics.restore),
 }
 """Every kind there is, as in `oracle.planning.kinds.KINDS`."""
 

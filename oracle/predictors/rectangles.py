@@ -17,8 +17,8 @@ from oracle.mechanisms.addresses import Purpose
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise.tables import sample
 from oracle.mechanisms.orders import Keys, blank_keys, load_keys, plain_keys
-from oracle.mechanisms.thresholds.between import HIGH, MEDIUM
 from oracle.mechanisms.thresholds.challenge import ArmedSide
+from oracle.mechanisms.thresholds.paid import HIGH, PAID
 from oracle.mechanisms.windows import Window
 from oracle.planning.plan import BoxPlan, PhasePlan
 from oracle.predictors.base import StateArrays, Trainer
@@ -321,7 +321,7 @@ def _decide(outcomes: NDArray[np.int8], present: NDArray[np.bool_]) -> tuple[NDA
     mediums = np.empty(outcomes.shape, dtype=np.bool_)
     undecided = present.copy()
     for side, outcome in enumerate(outcomes):
-        mediums[side] = undecided & (outcome == MEDIUM)
+        mediums[side] = undecided & (outcome == PAID)
         undecided &= outcome == HIGH
     return mediums, undecided
 

@@ -13,8 +13,8 @@ from oracle.mechanisms.choice.stripes import choose_sides, split_positions
 from oracle.mechanisms.noise.tables import geometric
 from oracle.mechanisms.orders import NUMBERS, Keys, mirrored
 from oracle.mechanisms.slicing import Faces, cut_window, noisy_slices, sequential_slices
-from oracle.mechanisms.thresholds.between import BetweenThresholds
 from oracle.mechanisms.thresholds.challenge import ArmedSide
+from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.mechanisms.windows import Window
 from oracle.planning.features import columns_of, key_bytes

@@ -20,8 +20,8 @@ from typing import Protocol
 
 from connectors.base import Commit, Delivery, Sink, Source
 from oracle.accounting.ledger import LedgerEvent, encode
-from oracle.codec.batches import BatchCodec
 from oracle.codec.guarded import Codec
+from oracle.codec.kinds import codec_of
 from oracle.errors import MessageError, PlanExhaustedError, SourceError, StorageError
 from oracle.planning.plan import Plan
 from oracle.predictors.kinds import restore_predictor
@@ -101,7 +101,7 @@ class Daemon:
         announce: Announce | None = None,
         retention: Retention | None = None,
         restore: Restore = restore_predictor,
-        codec: Callable[[Plan], Codec] = BatchCodec,
+        codec: Callable[[Plan], Codec] = codec_of,
     ) -> None:
         self._plan = plan
         self._store = store

@@ -19,7 +19,7 @@ from typing import Final
 
 from connectors.base import Commit, Delivery, Sink, Source
 from connectors.columns import joined_commit
-from oracle.codec.batches import DecodedBatch
+from oracle.codec.decoded import DecodedBatch
 from oracle.errors import PlanExhaustedError
 from oracle.predictors.base import PublicFacts
 from oracle.runtime.checkpoints import Checkpoints

@@ -7,7 +7,7 @@ from typing import Final, Protocol, Self
 
 from connectors.base import Commit, Committed, Delivery, Sink, Source
 from connectors.columns import joined_commit
-from oracle.codec.batches import DecodedBatch
+from oracle.codec.decoded import DecodedBatch
 from oracle.errors import LogDivergedError, MisplacedError, PlanExhaustedError, RetiredError, SourceError
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.shard import Shard

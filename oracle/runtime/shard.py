@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from connectors.base import Commit, Delivery
 from oracle.accounting.ledger import LedgerEvent, MessageSkipped, encode
-from oracle.codec.batches import BatchCodec, DecodedBatch
 from oracle.codec.cuts import Cuts
+from oracle.codec.decoded import DecodedBatch
 from oracle.codec.guarded import Codec, Failure, GuardedCodec, short_of_resources
+from oracle.codec.kinds import codec_of
 from oracle.codec.rejections import Reason, Rejection
 from oracle.errors import (
     CorruptSnapshotError,
@@ -87,7 +88,7 @@ class Shard:
         plan: Plan,
         snapshot: Snapshot,
         restore: Restore = restore_predictor,
-        codec: Callable[[Plan], Codec] = BatchCodec,
+        codec: Callable[[Plan], Codec] = codec_of,
         number: int = 0,
     ) -> None:
         self._plan = plan

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from oracle.accounting.accountant import Guarantee, UnsupportedEventError, delta_at, guarantee
-from oracle.accounting.between_thresholds import TABLE_REACH, laplace_log_delta, logistic_log_delta, table_slack
+from oracle.accounting.between_thresholds import (
+    TABLE_REACH,
+    laplace_log_delta,
+    log_answer_law,
+    logistic_log_delta,
+    table_slack,
+)
 from oracle.accounting.events import (
     BetweenThresholdsEvent,
     Composed,
@@ -27,7 +33,6 @@ from oracle.accounting.paid_questions import above_log_delta, table_distance
 from oracle.accounting.stopper import log_overflow
 from oracle.accounting.value_iteration import worst_log_delta
 from oracle.errors import InputError
-from oracle.mechanisms.thresholds.between import log_answer_law
 
 BETWEEN = BetweenThresholdsEvent("logistic", 0.05, 60, 300)
 LAPLACE = BetweenThresholdsEvent("discrete-laplace", 0.05, 60, 300)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oracle.mechanisms.thresholds.between import log_answer_law
+from oracle.accounting.between_thresholds import log_answer_law
 
 SCALES = (0.02, 0.3, 1.0, 3.0)
 GAPS = (0, 1, 2, 5, 40)

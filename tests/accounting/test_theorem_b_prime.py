@@ -9,9 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from oracle.accounting.between_thresholds import kappa, logistic_log_delta
+from oracle.accounting.between_thresholds import kappa, log_answer_law, logistic_log_delta
 from oracle.errors import InputError
-from oracle.mechanisms.thresholds.between import log_answer_law
 from tests.accounting.worst_case import worst_delta
 
 

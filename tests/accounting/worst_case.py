@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from oracle.accounting.between_thresholds import log_answer_law
 from oracle.mechanisms.noise.tables import Law
-from oracle.mechanisms.thresholds.between import log_answer_law
 
 
 def _steps(law: Law, scale: float, gap: int, reach: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -18,9 +18,9 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise import laws as noise_laws
 from oracle.mechanisms.noise import tables as noise
 from oracle.mechanisms.noise.tables import Edges
-from oracle.mechanisms.thresholds import between as between_thresholds
-from oracle.mechanisms.thresholds.between import HIGH, LOW, BetweenThresholds
+from oracle.mechanisms.thresholds import paid
 from oracle.mechanisms.thresholds.challenge import ArmedSide
+from oracle.mechanisms.thresholds.paid import HIGH, LOW, BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.mechanisms.windows import Window
 from oracle.predictors import classical, rectangles, sides
@@ -37,7 +37,7 @@ Patch = pytest.MonkeyPatch
 def _louder(patch: Patch) -> None:
     """Noise of half the scale: every answer tells twice as much."""
     real = noise.edges
-    patch.setattr(between_thresholds, "edges", lambda law, scale, first, last: real(law, 2.0 * scale, first, last))
+    patch.setattr(paid, "edges", lambda law, scale, first, last: real(law, 2.0 * scale, first, last))
 
 
 def _shared_noise(patch: Patch) -> None:
@@ -175,7 +175,7 @@ def _floats(patch: Patch) -> None:
         table = real(*arguments)
         return Edges(table.first, table.high & ~np.uint64(0x7FF), np.zeros_like(table.low))
 
-    patch.setattr(between_thresholds, "edges", rounded)
+    patch.setattr(paid, "edges", rounded)
 
 
 def _one_key(patch: Patch) -> None:

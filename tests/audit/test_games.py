@@ -84,7 +84,7 @@ def test_the_policy_reaches_what_the_accountants_dynamic_program_says():
     """Its value is no more than the worst case over both orders, and not far below it."""
     instance = between_instance("discrete-laplace", 2.0, 0.01, 4)
     ours = between_policy(instance, 4, 2.0).value
-    worst = worst_delta("discrete-laplace", instance.scale, instance.gap, 4, 2.0, cells=6, reach=6)
+    worst = worst_delta("discrete-laplace", instance.scale, instance.high - instance.low, 4, 2.0, cells=6, reach=6)
     assert 0.8 * worst < ours < 1.05 * worst
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from oracle.audit import stopwatch
-from oracle.mechanisms.thresholds.between import BetweenThresholds
+from oracle.mechanisms.thresholds.paid import BetweenThresholds
 
 __all__ = ["counted_work"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from prometheus_client.core import GaugeMetricFamily
 
-from oracle.codec.batches import DecodedBatch
+from oracle.codec.decoded import DecodedBatch
 from oracle.predictors.base import Answers
 from oracle.runtime.shard import Shard
 from oracle.telemetry.collector import RecordCollector

@@ -15,7 +15,7 @@ import typer
 from oracle.accounting.ledger import PhaseEnded
 from oracle.cli.init import command as init
 from oracle.codec.arrow.messages import ArrowCodec
-from oracle.codec.batches import DecodedBatch
+from oracle.codec.decoded import DecodedBatch
 from oracle.codec.json import messages as json_messages
 from oracle.codec.json.messages import JsonCodec
 from oracle.codec.rejections import Rejection

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from oracle.accounting.between_thresholds import log_answer_law
 from oracle.errors import InputError
 from oracle.mechanisms.noise.tables import Law, sample
-from oracle.mechanisms.thresholds.between import HIGH, LOW, MEDIUM, BetweenThresholds, log_answer_law
+from oracle.mechanisms.thresholds.paid import HIGH, LOW, PAID, BetweenThresholds
 from tests.mechanisms.test_noise_edges import LAWS, below
 
 RNG = np.random.default_rng(11)
@@ -37,7 +38,7 @@ def test_answers_are_the_definition_on_the_same_words(  # noqa: PLR0913, PLR0917
     depths = np.random.default_rng(seed).integers(0, instance.points + 1, size=300)
     words = words_for(300, seed)
     noisy = depths + sample(law, scale, words)
-    wanted = np.where(noisy < low, LOW, np.where(noisy > low + gap, HIGH, MEDIUM))
+    wanted = np.where(noisy < low, LOW, np.where(noisy > low + gap, HIGH, PAID))
     assert np.array_equal(instance.answers(depths, words), wanted)
 
 
@@ -46,7 +47,7 @@ def test_laplace_noise_lies_between_the_integers() -> None:
     instance = BetweenThresholds("laplace", 0.7, 4, 9, 15)
     depths, words = np.random.default_rng(2).integers(0, 16, size=5000), words_for(5000, 2)
     noisy = depths + sample("laplace", 0.7, words)
-    wanted = np.where(noisy < 4, LOW, np.where(noisy >= 9, HIGH, MEDIUM))
+    wanted = np.where(noisy < 4, LOW, np.where(noisy >= 9, HIGH, PAID))
     assert np.array_equal(instance.answers(depths, words), wanted)
 
 

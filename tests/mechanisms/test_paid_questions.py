@@ -10,8 +10,7 @@ from oracle.errors import InputError
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise.tables import geometric, sample
-from oracle.mechanisms.thresholds.between import BetweenThresholds
-from oracle.mechanisms.thresholds.paid import CLOSED, HIGH, LOW, PAID, PaidLaw, PaidQuestions
+from oracle.mechanisms.thresholds.paid import CLOSED, HIGH, LOW, PAID, BetweenThresholds, PaidLaw, PaidQuestions
 
 LAWS: tuple[PaidLaw, ...] = ("gumbel", "logistic", "exponential")
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from oracle.errors import InputError
 from oracle.mechanisms.noise.tables import sample
-from oracle.mechanisms.thresholds.between import BetweenThresholds
 from oracle.mechanisms.thresholds.challenge import ArmedSide
+from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 
 THRESHOLDS = BetweenThresholds("logistic", 1.0, 2, 3, 5)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from connectors.base import Delivery, Reply
 from oracle.cli.main import main
-from oracle.codec.batches import BatchCodec, DecodedBatch
+from oracle.codec.batches import BatchCodec
+from oracle.codec.decoded import DecodedBatch
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers, Predictor, PublicFacts, StateArrays
 from oracle.predictors.kinds import PREDICTORS, restore_predictor

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, Commit, Delivery
-from oracle.codec.batches import BatchCodec
 from oracle.codec.guarded import Codec
+from oracle.codec.kinds import codec_of
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
@@ -188,7 +188,7 @@ def daemon_over(  # noqa: PLR0913 -- each is one thing that tests vary
     clock: Callable[[], float] = time.monotonic,
     reporter: Reporter | None = None,
     restore: Restore = restore_predictor,
-    codec: Callable[[Plan], Codec] = BatchCodec,
+    codec: Callable[[Plan], Codec] = codec_of,
 ) -> Daemon:
     """Return a daemon over memory connectors."""
     plan = plan or small_plan()

@@ -23,16 +23,17 @@ from oracle.cli.init.files import (
 from oracle.cli.init.persons import Persons, check_persons
 from oracle.cli.init.shards import Rows, Targets, make_shards, refuse_genesis_folder
 from oracle.cli.models import read_model
-from oracle.cli.options import LabelColumn, ModelFile
+from oracle.cli.options import DEFAULT_LABEL, LabelColumn, ModelFile
 from oracle.cli.progress import Progress
-from oracle.cli.tables import BothLabels, check_table, labelled_batches, read_persons
-from oracle.errors import DataError, RefusedError
+from oracle.cli.tables import BothLabels, check_table, inputs_of, labelled_batches, read_persons
+from oracle.errors import DataError, InputError, RefusedError
 from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
 from oracle.mechanisms.persons import AtMost
 from oracle.planning.boxes.tight import PLAN_STEPS
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.sharding import plan_shards, shard_model
+from oracle.planning.statistics.model import TableModel, TablePlan
 from oracle.predictors.kinds import new_trainer, points_beyond
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
@@ -50,7 +51,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         ),
     ],
     state: Annotated[Path, typer.Option("--state", help="The state folder to create.")],
-    label: LabelColumn = "label",
+    label: LabelColumn = DEFAULT_LABEL,
     key: Annotated[Path | None, typer.Option("--key", help="The key file to create; by default DIR/key.")] = None,
     keep_genesis: Annotated[
         Path | None,
@@ -75,21 +76,20 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
 ) -> None:
     """Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file."""
     model = read_model(model_file)
-    if label in {feature.name for feature in model.features}:
-        raise RefusedError(f"--label = {label!r}: is a feature of the model")
-    check_persons(person, at_most, {label, *(feature.source for feature in model.features)})
+    truth = _label_of(model, label)
+    check_persons(person, at_most, {*filter(None, [truth]), *(one.source for one in inputs_of(model))})
     shard_model(model, shards)  # refuses a number of shards that no plan is for
     targets = Targets(state, key or state / "key", keep_genesis, data_ledger(model, model_file, data))
     _refuse_existing(targets, shards)
     check_destination(state)
-    check_table(data, model.features, label)  # before the planner takes its seconds
-    rows = Rows(data, label, model.examples, _persons(data, person, at_most))
+    check_table(data, inputs_of(model), truth)  # before the planner takes its seconds
+    rows = Rows(data, truth, model.examples, _persons(data, person, at_most))
     with Progress("planning", PLAN_STEPS, "steps at most") as progress:
         plan = plan_shards(model, shards, progress.at)
     plan = targets.uses.named(msgspec.structs.replace(plan, at_most=at_most or msgspec.UNSET), model)
     try:
         if shards == 1:
-            _make_one(plan, data, label, targets, rows.persons)
+            _make_one(plan, rows, targets)
         else:
             make_shards(plan, shards, rows, targets)
     except DataError as exc:
@@ -116,13 +116,28 @@ def _refuse_existing(targets: Targets, shards: int) -> None:
         refuse_genesis(genesis, left_over=genesis.exists() and erase_left_over(genesis, targets.key))
 
 
-def _make_one(plan: Plan, data: Path, label: str, targets: Targets, persons: Persons | None = None) -> None:
+def _label_of(model: Model, label: str) -> str | None:
+    """Return the label column; None for a table, whose rows have no labels.
+
+    Raises:
+        RefusedError: It is a feature, or a column is named for a table.
+    """
+    if isinstance(model, TableModel):
+        if label != DEFAULT_LABEL:
+            raise InputError("--label", label, f"must be left out: the rows of {model.predictor} have no labels")
+        return None
+    if label in {feature.name for feature in model.features}:
+        raise RefusedError(f"--label = {label!r}: is a feature of the model")
+    return label
+
+
+def _make_one(plan: Plan, rows: Rows, targets: Targets) -> None:
     """Train and write in an order that a crash can cut anywhere: without its snapshot a folder is no state yet.
 
     1. the folder, 2. the key (an earlier try's key is used again), 3. the data set's ledger, 4. the plan,
     5. the genesis file, 6. the snapshot.
     """
-    snapshot = _train(plan, data, label, StartCheck(plan, 1, targets.state, targets.uses.ledger), persons)
+    snapshot = _train(plan, rows, StartCheck(plan, 1, targets.state, targets.uses.ledger))
     make_folder("--state", targets.state)
     master_key = make_key(targets.key)
     with FolderStore.open(targets.state, master_key) as store:
@@ -133,11 +148,11 @@ def _make_one(plan: Plan, data: Path, label: str, targets: Targets, persons: Per
         targets.uses.made()
 
 
-def _train(plan: Plan, data: Path, label: str, check: StartCheck, persons: Persons | None = None) -> Snapshot:
+def _train(plan: Plan, rows: Rows, check: StartCheck) -> Snapshot:
     trainer = new_trainer(plan, secrets.token_bytes(KEY_BYTES))
-    both = BothLabels(label)
+    both = BothLabels(rows.label)
     with Progress("reading", plan.declared, "rows") as progress:
-        for features, labels in labelled_batches(data, plan.features, label, persons):
+        for features, labels in labelled_batches(rows.path, inputs_of(plan), rows.label, rows.persons):
             both.look(labels[: trainer.missing])
             trainer.add(np.ascontiguousarray(features), labels)
             progress.at(plan.declared - trainer.missing)
@@ -153,7 +168,8 @@ def _train(plan: Plan, data: Path, label: str, check: StartCheck, persons: Perso
 def _say_what_was_made(model: Model, plan: Plan, shards: int, targets: Targets) -> None:
     nominal = "; both nominal: no proof bounds them" if plan.nominal else ""
     nominal += "" if plan.protects_queries else "; both of the training rows: queries are not protected"
-    whole = f"sum of delta <= {0.0 if plan.released else model.delta:g}{nominal}"
+    each = f"delta = {plan.delta:g} of each row, for ever" if isinstance(plan, TablePlan) else ""
+    whole = f"{each or f'sum of delta <= {0.0 if plan.released else model.delta:g}'}{nominal}"
     typer.echo(f"{plan.name}: epsilon = {plan.epsilon:g}, {whole}, {model.examples:,} examples")
     bound = plan.person
     if isinstance(bound, PersonBound):

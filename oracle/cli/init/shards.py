@@ -45,10 +45,10 @@ _GENESIS_TEMPORARY = re.compile(r"\.shard-\d{4,}\.genesis\.tmp")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the labelled rows are; the whole model declares so many of them, and `persons` may leave some out."""
+    """Where the rows are; the whole model declares so many of them, and `persons` may leave some out."""
 
     path: Path
-    label: str
+    label: str | None
     declared: int
     persons: Persons | None = None
 

@@ -13,7 +13,7 @@ from oracle.mechanisms.orders import texts_digits
 from oracle.mechanisms.scalars import FIRST_DAY, LAST_DAY, decimal_number, largest_decimal
 from oracle.planning.features import Feature
 
-__all__ = ["COLUMNS", "Column", "read_column", "takes"]
+__all__ = ["COLUMNS", "Column", "read_column", "takes", "type_name"]
 
 COLUMNS: Final = {
     "number": "one column of numbers",
@@ -51,6 +51,15 @@ def takes(feature: Feature, kind: pa.DataType) -> bool:
     if feature.kind == "decimal" and pa.types.is_decimal(kind):
         return abs(kind.scale) <= _LARGEST_SCALE
     return pa.types.is_integer(kind) or (pa.types.is_floating(kind) and feature.kind == "number")
+
+
+def type_name(kind: pa.DataType) -> str:
+    """Return Arrow's name of a type, without the names of columns within it.
+
+    >>> type_name(pa.timestamp("ms")), type_name(pa.struct({"age": pa.int8()}))
+    ('timestamp[ms]', 'struct')
+    """
+    return str(kind).partition("<")[0]
 
 
 def read_column(feature: Feature, column: pa.Array) -> Column:

@@ -11,7 +11,6 @@ The label takes four bytes whatever it is; of a model whose answers are numbers,
 """
 
 import math
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
@@ -22,45 +21,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.codec.json.runs import encode_rounds, read_together, split_texts
+from oracle.codec.json.bodies import BAD_ID, Identifier, JsonBodies
+from oracle.codec.json.runs import encode_rounds, split_texts
 from oracle.codec.json.values import read_values
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
 
-__all__ = ["Identifier", "JsonCodec"]
-
-Identifier = str | int | None
+__all__ = ["JsonCodec"]
 
 _LABELS: Final[dict[float, bytes]] = {0: b"0   ", 1: b"1   ", -1: b"null"}
 _VALUE_BYTES: Final = 24  # the longest that the shortest text of a float64 can be
-_NUMBER_LIMIT: Final = 2**63
-
-_DEPTH_LIMIT: Final = 64
-_SHALLOW_BYTES: Final = 2 * _DEPTH_LIMIT  # JSON that is nested deeper than the limit is longer
-_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-_TOO_DEEP: Final = Rejection(Reason.MALFORMED, "body", f"one JSON object, nested at most {_DEPTH_LIMIT} deep")
 
 
-def _too_deep(body: bytes) -> bool:
-    """Return whether brackets outside strings are nested deeper than the limit.
-
-    The decoder's own limit depends on the caller's stack, so it must never be what decides whether a message is a
-    query.
-    """
-    if body.count(b"[") + body.count(b"{") <= _DEPTH_LIMIT:
-        return False
-    brackets = np.frombuffer(_STRINGS.sub(b"", body).translate(None, _NOT_BRACKETS), dtype=np.uint8)
-    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
-    return bool(steps.size) and int(np.cumsum(steps).max()) > _DEPTH_LIMIT
-
-
-class _OnlyId(msgspec.Struct):
-    id: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class JsonCodec:
+class JsonCodec(JsonBodies):
     """Reads and writes JSON messages of one model.
 
     Args:
@@ -68,13 +42,12 @@ class JsonCodec:
     """
 
     def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
         self._names = tuple(feature.name for feature in plan.features)
         self._features_of = plan.features
         self._starts = columns_of(plan.features)
         self._plain = all(feature.kind == "number" for feature in plan.features)
         value: Any = float if self._plain else msgspec.Raw
-        self._limits = plan.limits
-        self._model = msgspec.json.encode(plan.name)
         self._outcome = plan.answers
         fields: list[tuple[str, object, object]] = [
             ("id", Identifier, None),
@@ -93,7 +66,6 @@ class JsonCodec:
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(message)
         self._read_beside = _tuples(attrgetter(*self._attributes), self._names)
         self._read_named = _tuples(itemgetter(*self._names), self._names)
-        self._id_decoder = msgspec.json.Decoder(_OnlyId)
 
     def decode_run(self, bodies: Sequence[bytes]) -> tuple[list[Identifier], NDArray[np.float64]] | None:
         """Return ids and float64[n, D] of many messages, the same as `decode` would, if all of them are queries.
@@ -102,36 +74,17 @@ class JsonCodec:
         """
         if not self._plain:
             return None
-        longest = max(map(len, bodies))
-        if longest > self._limits.body_bytes or (longest > _SHALLOW_BYTES and any(map(_too_deep, bodies))):
-            return None
-        messages = read_together(self._decoder, bodies)
+        messages = self._read_together(self._decoder, bodies)
         if messages is None:
-            return None
-        identifiers: list[Identifier] = [message.id for message in messages]
-        if not self._are_identifiers(identifiers, longest):
             return None
         try:
             rows = self._rows(messages)
             features = np.fromiter(chain.from_iterable(rows), np.float64, len(bodies) * len(self._names))
         except (TypeError, KeyError):  # a feature that was left out, or has another name
             return None
-        return (identifiers, features.reshape(len(bodies), -1)) if np.isfinite(features).all() else None
-
-    def _are_identifiers(self, identifiers: Sequence[Identifier], longest: int) -> bool:
-        """Return whether all ids are within their limits; `longest` is the longest body, and no id is longer."""
-        kinds = set(map(type, identifiers))
-        if int in kinds and not all(
-            -_NUMBER_LIMIT <= one < _NUMBER_LIMIT for one in identifiers if isinstance(one, int)
-        ):
-            return False
-        if longest <= self._limits.id_bytes:
-            return True
-        return all(
-            len(one.encode(errors="surrogatepass")) <= self._limits.id_bytes
-            for one in identifiers
-            if isinstance(one, str)
-        )
+        if not np.isfinite(features).all():
+            return None
+        return [message.id for message in messages], features.reshape(len(bodies), -1)
 
     def _rows(self, messages: Sequence[Any]) -> Iterable[Iterable[float]]:
         """Return the features of messages that are all of one form.
@@ -148,38 +101,24 @@ class JsonCodec:
             raise TypeError("not one form")
         return vectors if kinds == {list} else map(self._read_named, vectors)
 
-    def decode(  # noqa: PLR0911 -- one for each reason
-        self, body: bytes
-    ) -> tuple[Identifier, Sequence[float]] | Rejection:
+    def decode(self, body: bytes) -> tuple[Identifier, Sequence[float]] | Rejection:
         """Return a query's id and its features in the plan's order, or why it is none.
 
         Finiteness is not checked here but for the whole batch (`not_finite`).
         """
-        limit = self._limits.body_bytes
-        if len(body) > limit:
-            return Rejection(Reason.OVERSIZED, "body", f"at most {limit} bytes")
-        if _too_deep(body):
-            return _TOO_DEEP
         try:
-            if not body.isascii():
-                body.decode()  # also where the bad bytes are in a field that is not read
-            message = self._decoder.decode(body)
+            message = self._read(self._decoder, body)
         except msgspec.ValidationError as exc:
             return _not_valid(exc)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            return _not_json(body, exc)
-        identifier: Identifier = message.id
-        if isinstance(identifier, str) and len(identifier.encode(errors="surrogatepass")) > self._limits.id_bytes:
-            return Rejection(Reason.BAD_ID, "id", f"at most {self._limits.id_bytes} bytes of UTF-8")
-        if isinstance(identifier, int) and not -_NUMBER_LIMIT <= identifier < _NUMBER_LIMIT:
-            return Rejection(Reason.BAD_ID, "id", "a string, or an integer of 64 bits")
+        if isinstance(message, Rejection):
+            return message
         features = self._features(message)
         if isinstance(features, Rejection):
             return features
         if self._plain:
-            return identifier, features
+            return message.id, features
         row = read_values(self._features_of, features, self._fields(message))
-        return row if isinstance(row, Rejection) else self._not_asked_for(message) or (identifier, row)
+        return row if isinstance(row, Rejection) else self._not_asked_for(message) or (message.id, row)
 
     def _not_asked_for(self, message: msgspec.Struct) -> Rejection | None:
         """Return what is wrong with the values that stand beside an `x`; of numbers the decoder has told."""
@@ -267,26 +206,6 @@ class JsonCodec:
         before = before.replace(b'"label":', b'"value":')
         return (before + text + after for text in map(_value_text, outcomes))
 
-    def encode_rejection(self, body: bytes | None, rejection: Rejection) -> bytes:
-        """Encode a rejection; the asker's id is given back where it can be read and is within its limit."""
-        return b'{"id":%b,"error":%b,"field":%b,"bound":%b,"model":%b}' % (
-            self._readable_id(body),
-            msgspec.json.encode(rejection.reason),
-            msgspec.json.encode(rejection.field),
-            msgspec.json.encode(rejection.bound),
-            self._model,
-        )
-
-    def _readable_id(self, body: bytes | None) -> bytes:
-        if body is None or len(body) > self._limits.body_bytes or _too_deep(body):
-            return b"null"
-        try:
-            identifier = msgspec.json.decode(self._id_decoder.decode(body).id, type=Identifier)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return b"null"
-        shown = str(identifier).encode()
-        return msgspec.json.encode(identifier) if len(shown) <= self._limits.id_bytes else b"null"
-
 
 def _value_text(value: float) -> bytes:
     """Return a finite number, or null for NaN, padded to one length."""
@@ -309,21 +228,9 @@ def _not_valid(error: msgspec.ValidationError) -> Rejection:
     text = str(error)
     path = text.rsplit("`$.", 1)[-1].rstrip("`") if "`$." in text else "body"
     if path == "id":
-        return Rejection(Reason.BAD_ID, "id", "a string, or an integer of 64 bits")
+        return BAD_ID
     if path == "body":
         return Rejection(Reason.WRONG_TYPE, "body", "a JSON object")
     if "out of range" in text:
         return Rejection(Reason.NOT_FINITE, path, "a finite float64")
     return Rejection(Reason.WRONG_TYPE, path, "a number" if path != "x" else "numbers, as array or object")
-
-
-def _not_json(body: bytes, error: Exception) -> Rejection:
-    if isinstance(error, msgspec.DecodeError) and "out of range" in str(error):
-        return Rejection(Reason.NOT_FINITE, "x", "finite float64 numbers")
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        return Rejection(Reason.NOT_UTF8, "body", "UTF-8")
-    if "NaN" in text or "Infinity" in text:
-        return Rejection(Reason.NOT_FINITE, "body", "JSON, which has no NaN and no Infinity")
-    return Rejection(Reason.MALFORMED, "body", "one JSON object")

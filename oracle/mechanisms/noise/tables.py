@@ -80,7 +80,7 @@ class Edges:
             words: uint64[n, 2], the uniform bits.
         """
         edge = self.high.take(index, mode="clip")
-        first = words[:, 0]
+        first = np.ascontiguousarray(words[:, 0])  # it is read twice
         below: NDArray[np.bool_] = first < edge
         tie = np.flatnonzero(first == edge)
         if tie.size:

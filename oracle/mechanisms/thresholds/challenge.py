@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.mechanisms.orders import Keys, ordinals
-from oracle.mechanisms.thresholds.between import BetweenThresholds
+from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 
 __all__ = ["ArmedSide"]

@@ -4,18 +4,21 @@ Source: PRIVACY.md, Theorem 17 ("above", Gumbel noise), Theorem 18 ("between", l
 Steinke and Ullman, 2017, without noise on thresholds and with the value), Theorem 19 ("above", one-sided noise: Lyu, Su
 and Li, 2017, Algorithm 1). With fresh noise Z a question's noisy count is y = c + Z: LOW if y < t_l, HIGH if y > t_h,
 else PAID, and then y is released. Above: there is no t_h.
+
+`BetweenThresholds` asks between two thresholds that stay, and releases no values; a Stopper counts what is paid.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import InputError
-from oracle.mechanisms.noise.tables import edges, geometric, sample, tail_reach
+from oracle.mechanisms.noise.tables import Edges, Law, edges, geometric, sample, tail_reach
 
-__all__ = ["CLOSED", "HIGH", "LOW", "PAID", "Answers", "PaidLaw", "PaidQuestions"]
+__all__ = ["CLOSED", "HIGH", "LOW", "PAID", "Answers", "BetweenThresholds", "PaidLaw", "PaidQuestions"]
 
 LOW: Final = 0
 PAID: Final = 1
@@ -117,27 +120,28 @@ class PaidQuestions:
                 the law; nothing was answered.
         """
         self._check(counts, lows, highs)
-        noisy = lows - 1
-        maybe = self._candidates(lows - counts + offset, words)
-        noisy[maybe] = counts[maybe] + self._noise(words[maybe]) - offset
-        outcomes = np.where(noisy < lows, LOW, PAID).astype(np.int8)
-        if highs is not None:
-            outcomes[noisy > highs] = HIGH
+        outcomes = self._outcomes(counts - offset, lows, highs, words)
         paid_before = spent + np.cumsum(outcomes == PAID) - (outcomes == PAID)
         outcomes[paid_before >= self.paid] = CLOSED
-        is_paid = outcomes == PAID
-        return Answers(outcomes, np.where(is_paid, noisy, 0), spent + int(np.count_nonzero(is_paid)))
+        paid = np.flatnonzero(outcomes == PAID)
+        values = np.zeros(len(counts), dtype=np.int64)
+        # not below the threshold, though a table ends: one word in 2^128 stands for all noise beyond its end
+        values[paid] = np.maximum(counts[paid] - offset + self._noise(words[paid]), lows[paid])
+        return Answers(outcomes, values, spent + len(paid))
 
-    def _candidates(self, needed: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Return the rows whose noise may be at least what is needed: few, by one comparison each."""
+    def _outcomes(
+        self,
+        counts: NDArray[np.int64],
+        lows: NDArray[np.int64],
+        highs: NDArray[np.int64] | None,
+        words: NDArray[np.uint64],
+    ) -> NDArray[np.int8]:
         reach = tail_reach(self.slope)
-        if self.law == "exponential":  # |X| of X by Laplace's law, rounded down
-            table = edges("laplace", self.slope, 1 - reach, reach)
-            above = ~table.exceed(needed - table.first, words) | table.exceed(-needed - table.first, words)
-        else:
-            table = edges(self.law, self.slope, 1 - reach, reach)
-            above = ~table.exceed(needed - table.first, words)
-        return np.flatnonzero(above)
+        if self.law != "exponential":
+            return _compared(edges(self.law, self.slope, 1 - reach, reach), counts, lows, highs, words)
+        table = edges("laplace", self.slope, 1 - reach, reach)  # |X| of X by Laplace's law, rounded down
+        mirrored = table.exceed(counts - lows - table.first, words)
+        return np.maximum(_compared(table, counts, lows, None, words), mirrored.view(np.int8) * PAID)
 
     def _noise(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return geometric(self.slope, words) if self.law == "exponential" else sample(self.law, self.slope, words)
@@ -151,3 +155,71 @@ class PaidQuestions:
         for name, numbers in (("count", counts), ("threshold", lows), ("threshold", lows if highs is None else highs)):
             if len(numbers) and not -LARGEST <= int(numbers.min()) <= int(numbers.max()) <= LARGEST:
                 raise InputError(name, "...", f"must be from {-LARGEST} to {LARGEST}")
+
+
+@dataclass(frozen=True)
+class BetweenThresholds:
+    """The public parameters of one instance whose thresholds stay: is a depth low, medium (paid) or high?
+
+    Source: Stemmer (2024), Algorithm 3 (after Bun, Steinke and Ullman, 2017). The `tight` profile takes integer noise
+    and accounts for it exactly; the `paper` profile takes Laplace's, as written.
+
+    Formal guarantees:
+        * Adding or removing one of the instance's points moves every depth by at most 1; the answers up to the
+          K-th medium are then (epsilon, delta)-indistinguishable by `oracle.accounting.between_thresholds`.
+        * An answer is a pure function of (depth, 128 uniform bits).
+
+    Args:
+        law: Law of Z.
+        scale: e (nats per point).
+        low: t_l.
+        high: t_h, not below t_l.
+        points: M, the largest depth there can be, not below t_h.
+    """
+
+    law: Law
+    scale: float
+    low: int
+    high: int
+    points: int
+
+    def __post_init__(self) -> None:
+        """Check the order of the thresholds."""
+        if not 0 < self.low <= self.high <= self.points:
+            raise InputError("thresholds", (self.low, self.high, self.points), "must satisfy 0 < low <= high <= points")
+
+    @cached_property
+    def _edges(self) -> Edges:
+        return edges(self.law, self.scale, self.low - self.points, self.high + 1)
+
+    @cached_property
+    def _most(self) -> int:
+        """The largest y that is not high; Laplace's noise is real and meets t_h with probability 0, its floor may."""
+        return self.high - 1 if self.law == "laplace" else self.high
+
+    def answers(self, depths: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int8]:
+        """Answer a column of depths.
+
+        Args:
+            depths: int64[n], each from 0 to M.
+            words: uint64[n, 2], fresh uniform bits for each.
+
+        Returns:
+            int8[n] of LOW, PAID, HIGH.
+        """
+        return _compared(self._edges, depths, self.low, self._most, words)
+
+
+def _compared(
+    table: Edges,
+    counts: NDArray[np.int64],
+    lows: NDArray[np.int64] | int,
+    highs: NDArray[np.int64] | int | None,
+    words: NDArray[np.uint64],
+) -> NDArray[np.int8]:
+    """Return LOW where c + Z < t_l, HIGH where c + Z > t_h, else PAID: one comparison with each threshold's edge."""
+    low = table.exceed(lows - table.first - counts, words)
+    if highs is None:
+        return PAID - low.view(np.int8)
+    not_high = table.exceed(highs + 1 - table.first - counts, words)
+    return HIGH - not_high.view(np.int8) - low.view(np.int8)

@@ -31,7 +31,7 @@ def table_event(plan: TablePlan) -> Event:
         return NonPrivateEvent()
     events: list[Event] = []
     if isinstance(plan, StatisticsPlan) and plan.start_slope is not UNSET:
-        marginals = NoisyCountEvent(plan.start_slope, len(plan.attributes))
+        marginals = NoisyCountEvent(plan.start_slope, len(plan.start))
         # of joint weights p and q with p <= exp(d e) q: Theorem 15's argument for the count's table
         events += [marginals, NoiseDistanceEvent(marginals.counts * _ONE_DRAW, marginals.counts * marginals.epsilon)]
     threshold_slope = None if plan.noise.threshold_slope is UNSET else plan.noise.threshold_slope

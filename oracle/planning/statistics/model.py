@@ -1,6 +1,5 @@
 """The models of `statistics` and `sparse-vector`, and their plans."""
 
-import math
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -17,6 +16,7 @@ __all__ = [
     "UNDECLARED",
     "NoisePlan",
     "NumericSparsePlan",
+    "QuestionLimits",
     "SparseVectorModel",
     "SparseVectorPlan",
     "StatisticsModel",
@@ -45,6 +45,17 @@ _NO_FEATURES = "none: questions are about attributes"
 _HONEST = "1: questions are not protected, and anybody may choose them"
 
 
+class QuestionLimits(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a message may be at most, to count as a question.
+
+    Attributes:
+        batch_bytes: Of no use: questions are JSON.
+        rows: Most cells of one message with `by`; the answer has all of them.
+    """
+
+    rows: Annotated[int, Meta(ge=1, le=2**24)] = 4096
+
+
 class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What models about a table have in common.
 
@@ -54,6 +65,7 @@ class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
         features: None: a table has attributes.
         attributes: The table's attributes.
         rounds: Questions that the error is promised for; the privacy holds for any number.
+        limits: What a message may be at most; see `[model.limits]`, but `rows` is 4,096 where it is not set.
     """
 
     features: Annotated[
@@ -65,6 +77,7 @@ class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
     examples: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "rows"})]
     attributes: _Attributes
     rounds: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "questions"})] = 1_000_000
+    limits: QuestionLimits = QuestionLimits()
 
 
 class StatisticsModel(TableModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -161,7 +174,7 @@ class TablePlan(Plan, frozen=True, kw_only=True):
     questions: int
     paid: int
     noise: NoisePlan | msgspec.UnsetType = msgspec.UNSET
-    limits: Limits
+    limits: QuestionLimits
     phases: tuple[Phase, ...]
     memory_bytes: int
 
@@ -186,11 +199,6 @@ class TablePlan(Plan, frozen=True, kw_only=True):
             msg = "plan.noise: must be set"
             raise PlanError(msg)
         return self.noise
-
-    @property
-    def margin(self) -> int:
-        """T: rows beyond a question's threshold from which on its answer is paid; alpha n - D, rounded down."""
-        return math.floor(self.alpha * self.declared) - self.paid_noise.below
 
     @property
     def layout(self) -> Layout:
@@ -231,15 +239,27 @@ class StatisticsPlan(TablePlan, frozen=True, kw_only=True):
     Attributes:
         gap: gamma, the least true gap of a paid answer, as a share of the rows.
         complete: True if K cannot be passed, so that the promise has no end (but for beta).
-        start_slope: Inverse scale of the discrete Laplace noise on every cell of the one-way marginals that the
-            hypothesis starts from; not set where it starts uniform.
+        first_margin: Rows beyond what the hypothesis expects from which on the first answer is paid.
+        margin: The same, of the last answer; T = alpha n - D, rounded down, so that alpha is kept.
+        start: Which attributes' marginals the hypothesis starts from; none where it starts uniform.
+        start_slope: Inverse scale of the discrete Laplace noise on every cell of these.
         paper: Sizes of profile `paper`.
     """
 
     gap: float
     complete: bool
+    first_margin: int
+    margin: int
+    start: tuple[tuple[int, ...], ...] = ()
     start_slope: float | msgspec.UnsetType = msgspec.UNSET
     paper: NumericSparsePlan | msgspec.UnsetType = msgspec.UNSET
+
+    def margin_at(self, paid: int) -> int:
+        """Return from how many rows beyond the expected ones on an answer is paid, after `paid` of them.
+
+        It rises with them, so that an early error is found while answers are plenty, and K is not spent early.
+        """
+        return self.first_margin + (self.margin - self.first_margin) * paid // self.paid
 
 
 class SparseVectorPlan(TablePlan, frozen=True, kw_only=True):
@@ -251,7 +271,7 @@ class SparseVectorPlan(TablePlan, frozen=True, kw_only=True):
     @property
     def shift(self) -> int:
         """Rows by which noise makes a count larger, in the middle of what it may: (U - D)/2, rounded down."""
-        return (self.paid_noise.above - self.paid_noise.below) // 2
+        return 0 if self.noise is msgspec.UNSET else (self.noise.above - self.noise.below) // 2
 
     @property
     def width(self) -> int:

@@ -21,7 +21,7 @@ __all__ = ["ROUNDS", "Budget", "exact_noise", "quick_noise", "start_of", "table_
 ROUNDS: Final = MAX_ROUNDS // 2
 """Rounds of the one phase: nobody will see its end."""
 
-_START_SHARE: Final = 0.1
+_START_SHARE: Final = 0.2
 """Part of the budget, in zCDP, that pays for the marginals that a hypothesis starts from."""
 
 _CLOSE: Final = 0.08
@@ -55,16 +55,16 @@ class Budget(NamedTuple):
     start: NoisyCountEvent | None = None
 
 
-def start_of(epsilon: float, delta: float, attributes: int) -> NoisyCountEvent:
-    """Return the noise on marginals: a row is in one cell of each, which makes A e^2/2 of zCDP, a tenth of the budget.
+def start_of(epsilon: float, delta: float, marginals: int) -> NoisyCountEvent:
+    """Return the noise on marginals: a row is in one cell of each, which makes m e^2/2 of zCDP.
 
     Args:
         epsilon: Of the row (nats).
         delta: Of the row.
-        attributes: A.
+        marginals: m.
     """
     budget = (math.sqrt(math.log(1.0 / delta) + epsilon) - math.sqrt(math.log(1.0 / delta))) ** 2
-    return NoisyCountEvent(math.sqrt(2.0 * _START_SHARE * budget / attributes), attributes)
+    return NoisyCountEvent(math.sqrt(2.0 * _START_SHARE * budget / marginals), marginals)
 
 
 def table_draws(paid: int) -> int:

@@ -10,9 +10,10 @@ Each paid answer takes 2 gamma^2 off the hypothesis' divergence from the rows (P
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from itertools import accumulate, combinations
+from typing import Any, Final, NamedTuple
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from oracle.accounting.accountant import delta_at
 from oracle.errors import PlanError
@@ -39,6 +40,7 @@ __all__ = [
     "paid_bound",
     "plan_sparse_vector",
     "plan_statistics",
+    "start_marginals",
     "verify_sparse_vector",
     "verify_statistics",
 ]
@@ -52,8 +54,26 @@ _LEAST_GAP: Final = 0.25
 _GAPS: Final = tuple(number / 128 for number in range(112, 15, -1))
 """gamma / alpha where K is the bound: the least rows are at about a half."""
 
+_FIRST_MARGIN: Final = 0.3
+"""First margin as a part of T, where K is declared (`StatisticsPlan.margin_at`)."""
+
+_MOST_MARGINAL_CELLS: Final = 1 << 16
+"""Cells of all pairs that a hypothesis starts from: they are one message of the ledger."""
+
 _MOVES: Final = 64
 """Moves of the hypothesis for each paid answer that rounding is allowed for; each takes X 2^-52 of divergence."""
+
+
+class Start(NamedTuple):
+    """What a hypothesis starts from.
+
+    Attributes:
+        marginals: Their attributes.
+        slope: Inverse scale of the noise on their cells.
+    """
+
+    marginals: tuple[tuple[int, ...], ...]
+    slope: float
 
 
 def divergence(attributes: Sequence[Attribute]) -> float:
@@ -95,10 +115,11 @@ def plan_statistics(model: StatisticsModel, _progress: Callable[[int], None]) ->
 
 
 def _declared_paid(model: StatisticsModel, paid: int) -> StatisticsPlan:
-    start = start_of(model.epsilon, model.delta, len(model.attributes))
+    marginals = start_marginals(Layout.of(model.attributes).shape)
+    start = start_of(model.epsilon, model.delta, len(marginals))
     noise = exact_noise(_budget(model, paid)._replace(start=start))
     least = _least_rows(noise, Fraction(model.alpha) * Fraction(1.0 - _LEAST_GAP))
-    return _statistics_plan(model, noise, paid, least, start=start.epsilon)
+    return _statistics_plan(model, noise, paid, least, Start(marginals, start.epsilon))
 
 
 def _bounded_paid(model: StatisticsModel) -> StatisticsPlan:
@@ -142,16 +163,39 @@ def plan_sparse_vector(model: SparseVectorModel, _progress: Callable[[int], None
     return plan
 
 
+def start_marginals(shape: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Return which marginals a hypothesis starts from: pairs, the small ones first, and attributes that are in none.
+
+    >>> start_marginals((3, 2, 70_000))
+    ((0, 1), (2,))
+    """
+    pairs = sorted(combinations(range(len(shape)), 2), key=lambda pair: (shape[pair[0]] * shape[pair[1]], pair))
+    sizes = accumulate(shape[first] * shape[second] for first, second in pairs)
+    chosen = [pair for pair, size in zip(pairs, sizes, strict=True) if size <= _MOST_MARGINAL_CELLS]
+    covered = {attribute for pair in chosen for attribute in pair}
+    return (*chosen, *((attribute,) for attribute in range(len(shape)) if attribute not in covered))
+
+
+def _margins(model: TableModel | TablePlan, noise: NoisePlan, rows: int, *, complete: bool) -> tuple[int, int]:
+    """Return the first margin and the last one, T; where K is the bound, all are T: each answer must have its gap."""
+    last = math.floor(Fraction(model.alpha) * rows) - noise.below
+    return (last if complete else max(math.ceil(_FIRST_MARGIN * last), noise.above + 1)), last
+
+
 def _statistics_plan(
-    model: StatisticsModel, noise: NoisePlan, paid: int, least: int, *, start: float | UnsetType = UNSET
+    model: StatisticsModel, noise: NoisePlan, paid: int, least: int, start: Start | None = None
 ) -> StatisticsPlan:
     rows = max(model.examples, least)
+    first, last = _margins(model, noise, rows, complete=start is None)
     return StatisticsPlan(
         **_common(model, noise, paid, least),
         memory_bytes=statistics_bytes(model.attributes, rows, paid),
         gap=_gap(model, noise, rows),
-        complete=start is UNSET,
-        start_slope=start,
+        complete=start is None,
+        first_margin=first,
+        margin=last,
+        start=() if start is None else start.marginals,
+        start_slope=UNSET if start is None else start.slope,
     )
 
 
@@ -212,9 +256,14 @@ def verify_statistics(plan: StatisticsPlan) -> None:
         PlanError: A figure does not hold.
     """
     noise = _verified_noise(plan)
+    _verify_start(plan)
     gap = _gap(plan, noise, plan.declared)
     if not 0.0 < plan.gap <= gap:
         msg = f"plan.gap = {plan.gap!r}: must be above 0 and at most {gap!r}: alpha less the window's share"
+        raise PlanError(msg)
+    first, last = _margins(plan, noise, plan.declared, complete=plan.complete)
+    if plan.margin > last or not first <= plan.first_margin <= plan.margin:
+        msg = f"plan.margin = {plan.margin}: must be at most {last}, and first_margin from {first} to it"
         raise PlanError(msg)
     least = paid_bound(divergence(plan.attributes), plan.layout.size, plan.gap) if plan.complete else 1
     if plan.paid < least:
@@ -222,6 +271,14 @@ def verify_statistics(plan: StatisticsPlan) -> None:
         raise PlanError(msg)
     if not plan.complete and plan.gap < _LEAST_GAP * plan.alpha * (1.0 - 1e-9):
         msg = f"plan.gap = {plan.gap!r}: must be at least a quarter of alpha where K is declared"
+        raise PlanError(msg)
+
+
+def _verify_start(plan: StatisticsPlan) -> None:
+    """Refuse noisy marginals of other attributes, or where the start is uniform; what they cost is in the event."""
+    started, places = plan.start_slope is not UNSET, set(range(len(plan.attributes)))
+    if started == plan.complete or started != bool(plan.start) or not all(places.issuperset(one) for one in plan.start):
+        msg = "plan.start: must be marginals of the attributes, with start_slope, exactly where K is declared"
         raise PlanError(msg)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mechanisms.thresholds.between import log_answer_law
+from oracle.accounting.between_thresholds import log_answer_law
 from oracle.planning.plan import InstancePlan
 
 __all__ = ["Armed", "Laws", "Pile", "outermost"]

@@ -39,5 +39,5 @@ def table_plan(kind: type[TablePlan], **changes: Any) -> TablePlan:
         "memory_bytes": 1 << 20,
     }
     if kind is StatisticsPlan:
-        common |= {"gap": 0.01, "complete": False}
+        common |= {"gap": 0.01, "complete": False, "first_margin": 1_700, "margin": 5_850}
     return kind(**(common | changes))

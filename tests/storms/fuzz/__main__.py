@@ -14,7 +14,7 @@ from tests.storms.fuzz.workers import Counts, Job, run_jobs
 
 __all__ = ["main"]
 
-_CODECS: Final = ("codecs", "arrow")
+_CODECS: Final = ("codecs", "questions", "arrow")
 _OTHERS: Final = 10  # the snapshot reader gets as many tries as there are messages; other readers a tenth
 
 
@@ -22,7 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the fuzzers, print a table, and return 1 if something broke."""
     parser = argparse.ArgumentParser(prog="python -m tests.storms.fuzz", description=__doc__)
     parser.add_argument(
-        "--messages", type=int, default=1_000_000, help="through the codecs, and as many of Arrow alone"
+        "--messages",
+        type=int,
+        default=1_000_000,
+        help="queries, as many questions, and as many of Arrow alone",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the changes")
     parser.add_argument("--workers", type=int, default=2, help="processes")

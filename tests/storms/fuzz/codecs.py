@@ -2,22 +2,26 @@
 
 import random
 from collections import Counter
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import NamedTuple
 
 import msgspec
 
 from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
 from oracle.planning.features import Feature
 from oracle.planning.model import Limits
-from oracle.planning.plan import BoxPlan
+from oracle.planning.plan import BoxPlan, Plan
 from oracle.runtime.shard import Shard
 from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.texts import text
 from tests.storms.fuzz.messages import delivery
-from tests.storms.fuzz.verdicts import BrokenPromiseError, judge
+from tests.storms.fuzz.questions import judge_question, question, question_plans
+from tests.storms.fuzz.verdicts import BrokenPromiseError, Verdict, judge
 from tests.support.shards import new_shard, same_state, state_of
+from tests.support.tables import made_up_shard
 
-__all__ = ["RUN", "fuzz_codecs"]
+__all__ = ["RUN", "fuzz_codecs", "fuzz_questions"]
 
 RUN = 1_000
 """Messages of one run; each starts with a fresh state."""
@@ -52,22 +56,54 @@ def fuzz_codecs(seed: int, run: int, counts: Counter[tuple[str, str]], messages:
     Raises:
         BrokenPromiseError: With the message that showed it.
     """
-    rng = random.Random(f"{seed} codecs {run}")  # noqa: S311  # test data
     plan = _plans()[run % len(_plans())]
-    shards = _fresh(plan)
+    make = partial(_shard, plan)
+    target = _Target(plan, make, lambda rng, number: delivery(rng, number, plan.features), partial(judge, plan))
+    _fuzz(target, f"{seed} codecs {run}", run, counts, messages)
+
+
+def fuzz_questions(seed: int, run: int, counts: Counter[tuple[str, str]], messages: int = RUN) -> None:
+    """Put one run of questions about a table through, as `fuzz_codecs` does.
+
+    Raises:
+        BrokenPromiseError: With the message that showed it.
+    """
+    plan = question_plans()[run % len(question_plans())]
+    make = partial(made_up_shard, plan)
+    target = _Target(plan, make, partial(question, plan), partial(judge_question, plan), "question")
+    _fuzz(target, f"{seed} questions {run}", run, counts, messages)
+
+
+class _Target(NamedTuple):
+    """What is fuzzed: a model, how a shard of it begins, its messages, and who judges the replies."""
+
+    plan: Plan
+    fresh: Callable[[], Shard]
+    delivery: Callable[[random.Random, int], Delivery]
+    judge: Callable[[Delivery, Reply, Sequence[Sequence[float]]], Verdict]
+    json: str = "JSON"
+
+
+def _fuzz(target: _Target, seed: str, run: int, counts: Counter[tuple[str, str]], messages: int) -> None:
+    rng = random.Random(seed)  # noqa: S311  # test data
+    shards = _three(target)
     for start in range(0, messages, _BATCH):
-        if shards[0].facts().round > plan.rounds - _MOST_ROUNDS:
-            shards = _fresh(plan)
-        batch = [delivery(rng, start + number, plan.features) for number in range(1, _BATCH + 1)]
-        _check_batch(plan, shards, batch, counts, rng, singly=start // _BATCH % _SINGLY == run % _SINGLY)
+        if shards[0].facts().round > target.plan.rounds - _MOST_ROUNDS:
+            shards = _three(target)
+        batch = [target.delivery(rng, start + number) for number in range(1, _BATCH + 1)]
+        _check_batch(target, shards, batch, counts, rng, singly=start // _BATCH % _SINGLY == run % _SINGLY)
 
 
-def _fresh(plan: BoxPlan) -> tuple[Shard, Shard, Shard]:
-    return new_shard(plan), new_shard(plan), new_shard(plan)
+def _shard(plan: BoxPlan) -> Shard:
+    return new_shard(plan)
+
+
+def _three(target: _Target) -> tuple[Shard, Shard, Shard]:
+    return target.fresh(), target.fresh(), target.fresh()
 
 
 def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
-    plan: BoxPlan,
+    target: _Target,
     shards: tuple[Shard, Shard, Shard],
     batch: list[Delivery],
     counts: Counter[tuple[str, str]],
@@ -75,6 +111,7 @@ def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
     *,
     singly: bool,
 ) -> None:
+    plan = target.plan
     whole, single, kept_only = shards
     try:
         decoded = whole._codec.decode(batch)
@@ -91,11 +128,11 @@ def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
     rounds = begin = 0
     for message, reply, end in zip(batch, replies, decoded.ends, strict=True):
         try:
-            verdict = judge(plan, message, reply, decoded.features[begin:end].tolist())
+            verdict = target.judge(message, reply, decoded.features[begin:end].tolist())
         except Exception as exc:
             raise BrokenPromiseError(f"{type(exc).__name__}: {exc}: {message} -> {reply}") from exc
         rounds, begin = rounds + verdict.rounds, end
-        counts[_kind(message), verdict.outcome] += 1
+        counts[_kind(message, target.json), verdict.outcome] += 1
     if rounds != outcome.rounds:
         raise BrokenPromiseError(f"the replies tell of {rounds} rounds, {outcome.rounds} were taken: {batch}")
     kept = [message for message, reply in zip(batch, replies, strict=True) if not reply.rejected]
@@ -107,7 +144,7 @@ def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
         raise BrokenPromiseError(f"the states differ: {batch}")
 
 
-def _one_by_one(plan: BoxPlan, shard: Shard, batch: list[Delivery], rng: random.Random):
+def _one_by_one(plan: Plan, shard: Shard, batch: list[Delivery], rng: random.Random):
     """Process messages singly; return replies and ledger."""
     replies: list[Reply] = []
     ledger: list[bytes] = []
@@ -132,7 +169,7 @@ def _one_by_one(plan: BoxPlan, shard: Shard, batch: list[Delivery], rng: random.
     return replies, ledger
 
 
-def _in_pieces(_plan: BoxPlan, shard: Shard, batch: list[Delivery], rng: random.Random):
+def _in_pieces(_plan: Plan, shard: Shard, batch: list[Delivery], rng: random.Random):
     """Process messages in pieces; return replies and ledger."""
     replies: list[Reply] = []
     ledger: list[bytes] = []
@@ -144,7 +181,7 @@ def _in_pieces(_plan: BoxPlan, shard: Shard, batch: list[Delivery], rng: random.
     return replies, ledger
 
 
-def _kind(message: Delivery) -> str:
+def _kind(message: Delivery, json: str) -> str:
     if message.body is None:
         return "tombstone"
-    return {JSON: "JSON", ARROW_STREAM: "Arrow"}.get(message.content_type, "other content")
+    return {JSON: json, ARROW_STREAM: "Arrow"}.get(message.content_type, "other content")

@@ -1,5 +1,6 @@
 """A quick cut of `python -m tests.storms.fuzz`, and code broken on purpose, which it must find."""
 
+import dataclasses
 import json
 from collections import Counter
 
@@ -12,15 +13,18 @@ from connectors.base import Delivery
 from oracle.codec.arrow import columns
 from oracle.codec.arrow.messages import ArrowCodec
 from oracle.codec.batches import BatchCodec
+from oracle.codec.json import domains, questions
 from oracle.codec.json import messages as json_messages
 from oracle.codec.json import values as json_values
 from oracle.codec.json.messages import JsonCodec
+from oracle.codec.json.questions import QuestionReader
+from oracle.codec.json.shares import ShareWriter
 from oracle.codec.rejections import Reason, Rejection
 from oracle.mechanisms.orders import text_digits
 from oracle.mechanisms.scalars import day_of, decimal_of
 from tests.storms.fuzz import readers
 from tests.storms.fuzz.arrow import fuzz_arrow
-from tests.storms.fuzz.codecs import fuzz_codecs
+from tests.storms.fuzz.codecs import fuzz_codecs, fuzz_questions
 from tests.storms.fuzz.verdicts import BrokenPromiseError, judge
 from tests.support.shards import new_shard, small_plan
 
@@ -46,6 +50,16 @@ def test_codecs(run):
     assert sum(counts.values()) == 2_000
     assert counts["JSON", "accepted"] > 300
     assert counts["Arrow", "accepted"] > 25
+
+
+@pytest.mark.parametrize("run", range(8))
+def test_questions(run):
+    """Of 16,000 changed questions about a table each gets one right reply, and the rejected ones leave no trace."""
+    counts: Counter[tuple[str, str]] = Counter()
+    fuzz_questions(5, run, counts, 2_000)
+    assert sum(counts.values()) == 2_000
+    assert counts["question", "accepted"] > 500
+    assert min(counts["question", reason] for reason in ("outside-domain", "wrong-type", "malformed")) > 10
 
 
 @pytest.mark.parametrize("run", range(3))
@@ -146,6 +160,40 @@ def test_broken_types_are_found(monkeypatch, owner, name, broken, found):
     monkeypatch.setattr(owner, name, broken)
     with pytest.raises(BrokenPromiseError, match=found):
         fuzz_codecs(5, 3, Counter(), 6_000)
+
+
+_real_breakdown = ShareWriter.broken_down
+
+
+def _ask_all():
+    for run in range(4):
+        fuzz_questions(5, run, Counter(), 6_000)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken", "found"),
+    [
+        (domains, "_NEAR", 0.6, "an accepted message is a question"),
+        (domains, "_NEAR", 0.0, "a question is not rejected"),
+        (questions, "_WORD", 53, "its rows"),
+        (QuestionReader, "_threshold", lambda _self, _message: 0.5, "its rows"),
+        (QuestionReader, "_wrong_by", lambda _self, by: _raises() if not by else None, "KeyError"),
+        (
+            ShareWriter,
+            "broken_down",
+            lambda self, message, answers: _real_breakdown(
+                self, dataclasses.replace(message, labels=message.labels[::-1]), answers
+            ),
+            "a breakdown's answer",
+        ),
+        (ShareWriter, "_above", lambda _self, answers: [b'"above":true'] * len(answers.labels), "answer"),
+    ],
+)
+def test_broken_questions_are_found(monkeypatch, owner, name, broken, found):
+    """A codec that takes other edges or thresholds, loses cells, raises, or answers out of order is found."""
+    monkeypatch.setattr(owner, name, broken)
+    with pytest.raises(BrokenPromiseError, match=found):
+        _ask_all()
 
 
 _real_run = ArrowCodec._run

@@ -12,10 +12,11 @@ import pyarrow as pa
 from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
 from oracle.codec.arrow.columns import COLUMNS
 from oracle.codec.rejections import Reason
+from oracle.planning.model import Limits
 from oracle.planning.plan import BoxPlan
 from tests.storms.fuzz.reading import Written, column_values, read_value
 
-__all__ = ["BrokenPromiseError", "Verdict", "judge"]
+__all__ = ["BrokenPromiseError", "Read", "Verdict", "asker", "expect", "judge", "read", "small"]
 
 _ANSWER = re.compile(rb'\{"id":.*,"label":(0   |1   |null),"model":"[^"]*","round":\d+,"phase":\d+\}', re.DOTALL)
 _REASONS = frozenset(str(reason) for reason in Reason)
@@ -38,7 +39,9 @@ class Verdict(NamedTuple):
     rounds: int
 
 
-class _Read(NamedTuple):
+class Read(NamedTuple):
+    """A body that is JSON; `doubled` where some object has a name twice."""
+
     document: object
     doubled: bool
 
@@ -57,54 +60,59 @@ def judge(plan: BoxPlan, delivery: Delivery, reply: Reply, features: Sequence[Se
     """
     body = delivery.body
     if body is None:
-        _expect(not reply.rejected and b'"id":null,"label":null' in reply.body, "a tombstone's answer")
+        expect(not reply.rejected and b'"id":null,"label":null' in reply.body, "a tombstone's answer")
         return Verdict("accepted", 1)
     if reply.rejected:
-        _expect(not len(features), "a rejected message has no row")
+        expect(not len(features), "a rejected message has no row")
         return Verdict(_rejection(plan, delivery, reply), 0)
     if delivery.content_type == ARROW_STREAM:
         return Verdict("accepted", _arrow_answer(plan, body, reply, features))
-    _expect(delivery.content_type == JSON and len(features) == 1, "one row of a JSON message")
-    _expect(_ANSWER.fullmatch(reply.body) is not None, "an answer's form")
-    read = _read(body)
-    _expect(read is not None, "an accepted message is JSON")
-    assert read is not None
-    expected = _query(plan, read.document)
-    _expect(expected is not None, "an accepted message is a query")
+    expect(delivery.content_type == JSON and len(features) == 1, "one row of a JSON message")
+    expect(_ANSWER.fullmatch(reply.body) is not None, "an answer's form")
+    message = read(body)
+    expect(message is not None, "an accepted message is JSON")
+    assert message is not None
+    expected = _query(plan, message.document)
+    expect(expected is not None, "an accepted message is a query")
     assert expected is not None
     answer = json.loads(reply.body)
-    _expect(answer["id"] == expected[0] and type(answer["id"]) is type(expected[0]), "the asker's id")
-    _expect(_exactly(expected[1]) == _exactly(features[0]), "its features")
-    _expect(len(body) <= plan.limits.body_bytes, "the limit on its size")
+    expect(answer["id"] == expected[0] and type(answer["id"]) is type(expected[0]), "the asker's id")
+    expect(_exactly(expected[1]) == _exactly(features[0]), "its features")
+    expect(len(body) <= plan.limits.body_bytes, "the limit on its size")
     return Verdict("accepted", 1)
 
 
 def _rejection(plan: BoxPlan, delivery: Delivery, reply: Reply) -> str:
     """Check a rejection: its form, its words, and that it gives nothing of the message back but the id."""
     told = json.loads(reply.body)
-    _expect(
+    expect(
         list(told) == ["id", "error", "field", "bound", "model"] and told["model"] == plan.name, "a rejection's form"
     )
-    _expect(reply.content_type == JSON and told["error"] in _REASONS, "a rejection's reason")
+    expect(reply.content_type == JSON and told["error"] in _REASONS, "a rejection's reason")
     names = [feature.name for feature in plan.features]
     fields = {"body", "id", "x", "content type", "x[...]", *names, *(f"x.{name}" for name in names)}
     known = told["field"] in fields or re.fullmatch(r"x\[\d+\]", told["field"])
-    _expect(bool(known), f"a rejection's field: {told['field']}")
-    _expect(told["bound"] in _bounds(plan), f"a rejection's bound: {told['bound']}")
-    read = None if delivery.body is None else _read(delivery.body)
-    if told["id"] is not None:
-        lenient = _read((delivery.body or b"").decode(errors="replace").encode())  # the id is read where bytes are bad
-        given = lenient.document.get("id") if lenient is not None and isinstance(lenient.document, dict) else None
-        _expect(told["id"] == given and len(str(given).encode()) <= plan.limits.id_bytes, "the asker's id")
-    if read is not None and delivery.content_type == JSON and not read.doubled and _small(plan, delivery.body):
-        _expect(_query(plan, read.document) is None, "a query is not rejected")
+    expect(bool(known), f"a rejection's field: {told['field']}")
+    expect(told["bound"] in _bounds(plan), f"a rejection's bound: {told['bound']}")
+    expect(told["id"] is None or told["id"] == asker(plan.limits, delivery.body), "the asker's id")
+    message = None if delivery.body is None else read(delivery.body)
+    plain = message is not None and delivery.content_type == JSON and not message.doubled
+    if message is not None and plain and small(plan.limits, delivery.body):
+        expect(_query(plan, message.document) is None, "a query is not rejected")
     return str(told["error"])
 
 
-def _small(plan: BoxPlan, body: bytes | None) -> bool:
+def asker(limits: Limits, body: bytes | None) -> object:
+    """Return the id that a rejected message is known by; it is read where bytes elsewhere are bad."""
+    lenient = read((body or b"").decode(errors="replace").encode())
+    given = lenient.document.get("id") if lenient is not None and isinstance(lenient.document, dict) else None
+    return given if len(str(given).encode(errors="replace")) <= limits.id_bytes else None
+
+
+def small(limits: Limits, body: bytes | None) -> bool:
     """Return whether size and nesting are within the limits, and no escape could be a lone surrogate."""
     assert body is not None
-    within = len(body) <= plan.limits.body_bytes and body.count(b"[") + body.count(b"{") <= 64
+    within = len(body) <= limits.body_bytes and body.count(b"[") + body.count(b"{") <= 64
     return within and b"\\ud" not in body.lower()
 
 
@@ -145,23 +153,23 @@ def _values_called(plan: BoxPlan) -> str:
 
 def _arrow_answer(plan: BoxPlan, body: bytes, reply: Reply, features: Sequence[Sequence[float]]) -> int:
     rows = len(features)
-    _expect(reply.content_type == ARROW_STREAM, "an Arrow message's answer")
+    expect(reply.content_type == ARROW_STREAM, "an Arrow message's answer")
     with pa.ipc.open_stream(io.BytesIO(body)) as reader:
         asked = reader.read_all()
     with pa.ipc.open_stream(io.BytesIO(reply.body)) as reader:
         table = reader.read_all()
     names = ["label", "round", "phase", "error"]
-    _expect(table.column_names == (["id", *names] if "id" in asked.column_names else names), "the answer's columns")
-    _expect(table.num_rows == asked.num_rows, "one answer for each row")
+    expect(table.column_names == (["id", *names] if "id" in asked.column_names else names), "the answer's columns")
+    expect(table.num_rows == asked.num_rows, "one answer for each row")
     rounds = [number for number in table["round"].to_pylist() if number >= 0]
-    _expect(len(rounds) == rows and rounds == list(range(rounds[0], rounds[0] + rows) if rounds else []), "rounds")
+    expect(len(rounds) == rows and rounds == list(range(rounds[0], rounds[0] + rows) if rounds else []), "rounds")
     errors = table["error"].to_pylist()
-    _expect(table["error"].null_count == rows, "a rejected row takes no round")
-    _expect(set(table["label"].to_pylist()) <= {-1, 0, 1}, "labels")
+    expect(table["error"].null_count == rows, "a rejected row takes no round")
+    expect(set(table["label"].to_pylist()) <= {-1, 0, 1}, "labels")
     outcomes = _arrow_rows(plan, asked)
-    _expect(errors == [outcome if isinstance(outcome, str) else None for outcome in outcomes], "a row's reason")
+    expect(errors == [outcome if isinstance(outcome, str) else None for outcome in outcomes], "a row's reason")
     taken = [outcome for outcome in outcomes if not isinstance(outcome, str)]
-    _expect([_exactly(row) for row in taken] == [_exactly(row) for row in features], "a row's features")
+    expect([_exactly(row) for row in taken] == [_exactly(row) for row in features], "a row's features")
     return rows
 
 
@@ -186,7 +194,7 @@ def _exactly(numbers: Sequence[float]) -> list[str]:
     return [float(number).hex() for number in numbers]
 
 
-def _read(body: bytes) -> _Read | None:
+def read(body: bytes) -> Read | None:
     """Read a message by Python's own parser, strictly; None where it is no JSON."""
     doubled = False
 
@@ -196,7 +204,7 @@ def _read(body: bytes) -> _Read | None:
         return dict(items)
 
     try:
-        return _Read(
+        return Read(
             json.loads(
                 body.decode(),
                 parse_constant=_refuse,
@@ -243,6 +251,7 @@ def _query(plan: BoxPlan, document: object) -> tuple[object, list[float]] | None
     return None if None in numbers or None in others else (identifier, flat)
 
 
-def _expect(holds: bool, what: str) -> None:  # noqa: FBT001 -- the condition
+def expect(holds: bool, what: str) -> None:  # noqa: FBT001 -- the condition
+    """Raise `BrokenPromiseError` if something does not hold."""
     if not holds:
         raise BrokenPromiseError(what)

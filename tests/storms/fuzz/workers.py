@@ -82,6 +82,8 @@ def _work(end: Connection, seed: int) -> None:
             try:
                 if job.target == "codecs":
                     codecs.fuzz_codecs(seed, job.run, counts)
+                elif job.target == "questions":
+                    codecs.fuzz_questions(seed, job.run, counts)
                 elif job.target == "arrow":
                     arrow.fuzz_arrow(seed, job.run, counts)
                 else:

@@ -398,10 +398,11 @@ class StateLasts(Workload):
             return
         init._refuse_existing(targets, self.shards)
         plan = targets.uses.named(_plan(), _NAMED)
+        read = Rows(rows, "label", plan.declared * self.shards + 100)
         if self.shards == 1:
-            init._make_one(plan, rows, "label", targets)
+            init._make_one(plan, read, targets)
         else:
-            make_shards(plan, self.shards, Rows(rows, "label", plan.declared * self.shards + 100), targets)
+            make_shards(plan, self.shards, read, targets)
         said("made")
 
     def _targets(self, root: Path) -> Targets:

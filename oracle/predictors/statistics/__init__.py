@@ -1,0 +1,1 @@
+"""Questions about a table: private multiplicative weights, and sparse vectors."""

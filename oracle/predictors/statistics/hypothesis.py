@@ -1,0 +1,132 @@
+"""The public hypothesis: a distribution over the cells of a table, as whole numbers.
+
+Weights are float64 numbers without a fraction that sum to about 2^52, and never to 2^53: so every sum of them is
+exact, in any order (`oracle.predictors.statistics.sums`), and each of them follows from two roundings that IEEE 754
+fixes. No weight is ever below 1.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.predictors.statistics.sums import Masks, Sums
+
+__all__ = ["Hypothesis"]
+
+_TOTAL: Final = 2.0**52
+
+
+class Hypothesis(Sums):
+    """A distribution over the cells.
+
+    Args:
+        weights: float64 of the table's shape, whole numbers from 1 on that sum to less than 2^53; kept, and changed.
+    """
+
+    def __init__(self, weights: NDArray[np.float64]) -> None:
+        super().__init__(weights.shape)
+        self._weights = weights
+        self._total = float(weights.sum())
+
+    @classmethod
+    def product(cls, marginals: Sequence[NDArray[np.float64]], uniform: float) -> Self:
+        """Return a product distribution, mixed with the uniform one over all cells.
+
+        Args:
+            marginals: float64[cells] of each attribute, not negative, each summing to 1.
+            uniform: Share of the uniform distribution, from 0 to 1.
+        """
+        shape = tuple(map(len, marginals))
+        weights = np.full(shape, (1.0 - uniform) * _TOTAL)
+        for attribute, marginal in enumerate(marginals):
+            weights *= marginal.reshape([-1 if other == attribute else 1 for other in range(len(shape))])
+        weights += uniform * _TOTAL / weights.size
+        return cls(_whole(weights))
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The weights themselves, of the table's shape."""
+        return self._weights
+
+    @property
+    def total(self) -> float:
+        """The sum of all weights."""
+        return self._total
+
+    def shares(self, masks: Masks) -> NDArray[np.float64]:
+        """Return the hypothesis' answers: float64[n], from 0 to 1."""
+        return self.over(masks) / self._total
+
+    def share(self, masks: Masks) -> float:
+        """Return its answer to one question, without keeping anything: `masks` are bool[cells] of each attribute."""
+        return self._one(tuple(range(len(masks))), masks) / self._total
+
+    def move(self, masks: Masks, target: float) -> float:
+        """Move the share of a question's cells to another one: the I-projection onto all that have it.
+
+        Weights within the question are multiplied by one factor, those outside by another.
+
+        Args:
+            masks: bool[cells] of each attribute.
+            target: Above 0 and below 1.
+
+        Returns:
+            KL(new || old) of the move (nats), but for the rounding of weights; 0 where no weight can move.
+        """
+        inside = self._one(tuple(range(len(masks))), masks)
+        outside = self._total - inside
+        if not (inside > 0.0 and outside > 0.0 and 0.0 < target < 1.0):
+            return 0.0
+        before = inside / self._total
+        chosen = np.ix_(*map(np.flatnonzero, masks))
+        within = self._weights[chosen] * (target * _TOTAL / inside)
+        self._weights *= (1.0 - target) * _TOTAL / outside
+        self._weights[chosen] = within
+        self._round()
+        return target * math.log(target / before) + (1.0 - target) * math.log((1.0 - target) / (1.0 - before))
+
+    def fit(self, about: tuple[int, ...], wanted: NDArray[np.float64], part: float) -> None:
+        """Scale all cells so that a marginal becomes another one, or goes a part of the way.
+
+        Args:
+            about: Its attributes, in order.
+            wanted: float64 of these attributes' shape, above 0, summing to 1.
+            part: Part of the way, above 0 and at most 1.
+        """
+        found = self._summed(about)
+        factors = ((1.0 - part) * found + part * _TOTAL * wanted) / found
+        self._weights *= factors.reshape(
+            [cells if attribute in about else 1 for attribute, cells in enumerate(self._shape)]
+        )
+        self._round()
+
+    def spread(self, uniform: float) -> None:
+        """Mix with the uniform distribution over all cells, of which it gets a share."""
+        self._weights *= 1.0 - uniform
+        self._weights += uniform * _TOTAL / self._weights.size
+        self._round()
+
+    def _round(self) -> None:
+        _whole(self._weights)
+        self._total = float(self._weights.sum())
+        self._kept.clear()
+
+    def _summed(self, about: tuple[int, ...]) -> NDArray[np.float64]:
+        others = tuple(attribute for attribute in range(len(self._shape)) if attribute not in about)
+        return np.ascontiguousarray(self._weights.sum(axis=others))
+
+    def _one(self, about: tuple[int, ...], masks: Masks) -> float:
+        chosen: list[NDArray[np.intp]] = [np.arange(cells) for cells in self._shape]
+        for attribute, mask in zip(about, masks, strict=True):
+            chosen[attribute] = np.flatnonzero(mask)
+        return float(self._weights[np.ix_(*chosen)].sum())
+
+
+def _whole(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round weights to whole numbers, none below 1, in place."""
+    np.rint(weights, out=weights)
+    np.maximum(weights, 1.0, out=weights)
+    return weights

@@ -1,0 +1,175 @@
+"""Statistics, served: private multiplicative weights over a table, with paid questions.
+
+Source: Hardt and Rothblum (2010), as in Ziani's lecture, Algorithm 2; PRIVACY.md, section 14.
+"""
+
+from dataclasses import replace
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
+from oracle.errors import CorruptSnapshotError
+from oracle.mechanisms.addresses import Purpose
+from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.thresholds.paid import PAID
+from oracle.planning.statistics.model import StatisticsPlan
+from oracle.predictors.base import Answers, StateArrays
+from oracle.predictors.phased import PhasedPredictor
+from oracle.predictors.statistics.hypothesis import Hypothesis
+from oracle.predictors.statistics.paid import paid_questions
+from oracle.predictors.statistics.public import Asked, Block, PaidAnswer, PublicSide
+from oracle.predictors.statistics.released import Interval
+from oracle.predictors.statistics.repeats import Repeats
+from oracle.predictors.statistics.start import split_marginals
+from oracle.predictors.statistics.sums import Rows
+
+__all__ = ["Statistics"]
+
+_ABOVE: Final = 0
+_BELOW: Final = 1
+_SIDES: Final = np.array([_ABOVE, _BELOW], dtype=np.uint64)
+"""Sides of a noise address: is there more than expected, is there less."""
+
+
+class Statistics(PhasedPredictor[StatisticsPlan]):
+    """One shard's answers about a table (see `oracle.predictors.base.Predictor` for the contract).
+
+    Formal guarantees:
+        * (epsilon, delta) for every training row, over all answers for ever together, also against somebody who sees
+          them all and chooses the questions by them (PRIVACY.md, Theorem 22): everything but the rows is in a
+          `PublicSide`, which learns of the rows by `PaidQuestions`, and by the noisy marginals of the start.
+        * *Nothing for questions.* They are used in the clear, and what one of them taught decides later answers.
+        * Utility: PRIVACY.md, Theorem 24, under the plan's conditions.
+
+    Made by `StatisticsTrainer.finish` or by `restore`.
+    """
+
+    def begin(self, cells: NDArray[np.int64], hypothesis: Hypothesis, start: NDArray[np.int64], offset: int) -> None:
+        """Take the rows in.
+
+        Args:
+            cells: int64[declared], each row's cell; -1 where it is blanked. In any order.
+            hypothesis: What to start from; changed by and by.
+            start: int64, what `noisy_marginals` released.
+            offset: Noise on all thresholds.
+        """
+        self._cells = np.sort(cells)
+        self._rows = Rows(self._plan.layout.shape, cells)
+        self._start = start
+        self._offset = offset
+        self._public = PublicSide(self._plan, hypothesis)
+        self._questions = paid_questions(self._plan)
+        self._given: list[Block] = []
+
+    def hypothesis(self) -> NDArray[np.float64]:
+        """Return h: float64 of the table's shape, summing to 1. It may be given away."""
+        return self._public.hypothesis.weights / self._public.hypothesis.total
+
+    @property
+    def moved(self) -> float:
+        """KL that all moves of the hypothesis had together, in nats: public."""
+        return self._public.moved
+
+    def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
+        """Answer a batch in arrival order (see `Predictor.answer`)."""
+        self._given = []
+        started = self._started() if self._round == 0 and len(features) else []
+        answers = super().answer(features, present)
+        blocks, self._given = self._given, []
+        paid = np.concatenate([block.paid for block in blocks]) if blocks else np.empty(0, dtype=np.int64)
+        verified = np.concatenate([block.verified for block in blocks]) if blocks else np.empty(0, dtype=np.bool_)
+        return replace(answers, paid=paid, verified=verified, events=[*started, *answers.events])
+
+    def _started(self) -> list[LedgerEvent]:
+        """Return what is public of the start."""
+        if not len(self._start):
+            return []
+        counts = tuple(tuple(part.reshape(-1).tolist()) for part in split_marginals(self._plan, self._start))
+        return [MarginalsReleased(round=0, counts=counts)]
+
+    def _answered(
+        self,
+        features: NDArray[np.float64],
+        present: NDArray[np.bool_],
+        rounds: NDArray[np.uint64],
+        hashes: NDArray[np.uint64],
+        events: list[LedgerEvent],
+    ) -> NDArray[np.float64]:
+        asked = np.flatnonzero(present)
+        before = self._public.paid
+        block = self._public.answer(features[asked], rounds[asked], hashes[asked], self._ask)
+        values = np.full(len(features), np.nan)
+        values[asked] = block.values
+        verified = np.zeros(len(features), dtype=np.bool_)
+        verified[asked] = block.verified
+        bought = np.zeros(len(features), dtype=np.int64)
+        for number, paid in enumerate(block.released, before + 1):
+            row = int(asked[paid.number])
+            bought[row] = 1
+            events.append(AnswerPaid(round=self._round + row, paid=number, count=paid.count, above=paid.above))
+        self._given.append(Block(values, verified, before + np.cumsum(bought), ()))
+        return values
+
+    def _ask(self, asked: Asked) -> PaidAnswer | None:
+        """Ask the rows: more than expected, and if not, less?"""
+        counts = self._rows.over(asked.masks).astype(np.int64)
+        words = self._addresses.words(Purpose.QUESTION, asked.rounds, _SIDES, asked.hashes)
+        margin = self._plan.margin_at(self._public.paid)
+        above = self._paid(counts, np.ceil(asked.expected).astype(np.int64) + margin, words[_ABOVE])
+        below = self._paid(-counts, margin - np.floor(asked.expected).astype(np.int64), words[_BELOW])
+        if above is None and below is None:
+            return None
+        if below is None or (above is not None and above[0] <= below[0]):
+            assert above is not None  # noqa: S101 -- one of the two is
+            return PaidAnswer(above[0], above=True, count=above[1])
+        return PaidAnswer(below[0], above=False, count=-below[1])
+
+    def _paid(
+        self, counts: NDArray[np.int64], thresholds: NDArray[np.int64], words: NDArray[np.uint64]
+    ) -> tuple[int, int] | None:
+        """Return the first question that is paid for, and its noisy count."""
+        answers = self._questions.ask(counts, thresholds, words, spent=self._public.paid, offset=self._offset)
+        paid = np.flatnonzero(answers.outcomes == PAID)
+        return (int(paid[0]), int(answers.values[paid[0]])) if len(paid) else None
+
+    def export(self) -> StateArrays:
+        """Return the whole state as arrays whose shapes depend on the plan only."""
+        public = self._public
+        return {
+            **self._header(self._round, self._phase, self._phase_round, public.paid, len(public.released)),
+            "cells": self._cells.copy(),
+            "offset": np.array([self._offset], dtype=np.int64),
+            "start": self._start.copy(),
+            "weights": public.hypothesis.weights.reshape(-1).copy(),
+            "moved": np.array([public.moved]),
+            "released": public.released.questions,
+            "released_bounds": public.released.bounds,
+            **public.repeats.export(),
+        }
+
+    @classmethod
+    def restore(cls, plan: StatisticsPlan, arrays: StateArrays) -> Self:
+        """Take back what `export` returned, under the same plan.
+
+        Raises:
+            CorruptSnapshotError: It is not of the plan's sizes.
+        """
+        rounds, phase, phase_round, paid, released = (int(value) for value in arrays["counters"])
+        layout = plan.layout
+        if len(arrays["cells"]) != plan.declared or len(arrays["weights"]) != layout.size:
+            msg = "snapshot: it has not the rows or the cells of its plan"
+            raise CorruptSnapshotError(msg)
+        predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase)
+        predictor._round, predictor._phase_round = rounds, phase_round
+        weights = np.array(arrays["weights"], dtype=np.float64).reshape(layout.shape)
+        start = np.array(arrays["start"], dtype=np.int64)
+        cells = np.array(arrays["cells"], dtype=np.int64)
+        predictor.begin(cells, Hypothesis(weights), start, int(arrays["offset"][0]))
+        public = predictor._public
+        public.paid, public.moved = paid, float(arrays["moved"][0])
+        for row, (low, high) in zip(arrays["released"][:released], arrays["released_bounds"][:released], strict=True):
+            public.released.add(np.asarray(row, dtype=np.float64), Interval(float(low), float(high)))
+        public.repeats = Repeats.restore(arrays)
+        return predictor

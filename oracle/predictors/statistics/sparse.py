@@ -1,0 +1,127 @@
+"""A sparse vector: is the share of some rows above a threshold? A "yes" is paid for, and comes with the share.
+
+Source: Dwork et al. (2009), in the form of PRIVACY.md, Theorem 17 (or 19): no noise on the threshold, value released.
+"""
+
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.accounting.ledger import AnswerPaid, LedgerEvent
+from oracle.errors import CorruptSnapshotError
+from oracle.mechanisms.addresses import Purpose
+from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.thresholds.paid import CLOSED, PAID
+from oracle.planning.statistics.model import SparseVectorPlan
+from oracle.predictors.base import Answers, StateArrays
+from oracle.predictors.phased import PhasedPredictor
+from oracle.predictors.statistics.paid import paid_questions
+from oracle.predictors.statistics.sums import Rows
+from oracle.predictors.statistics.trainer import TableTrainer
+
+__all__ = ["SparseVector", "SparseVectorTrainer"]
+
+_FIRST = np.zeros(1, dtype=np.uint64)
+
+
+class SparseVector(PhasedPredictor[SparseVectorPlan]):
+    """One shard's threshold questions (see `oracle.predictors.base.Predictor` for the contract).
+
+    Formal guarantees:
+        * (epsilon, delta) for every training row, over all answers for ever together, also against somebody who
+          chooses the questions by them (PRIVACY.md, Theorem 17 and Theorem 19). *Nothing for questions.*
+        * But for beta, over the first `questions` of them: no "above" where the share is `alpha` or more below the
+          threshold, no "below" where it is as far above, and each value is within `alpha`.
+
+    Made by `SparseVectorTrainer.finish` or by `restore`.
+    """
+
+    def begin(self, cells: NDArray[np.int64], offset: int, paid: int) -> None:
+        """Take the rows in.
+
+        Args:
+            cells: int64[declared], each row's cell; -1 where it is blanked.
+            offset: Noise on all thresholds.
+            paid: Answers that were paid for.
+        """
+        self._cells = np.sort(cells)
+        self._rows = Rows(self._plan.layout.shape, cells)
+        self._offset = offset
+        self._paid = paid
+        self._centre = (self._plan.paid_noise.above - self._plan.paid_noise.below) // 2
+        self._questions = paid_questions(self._plan)
+        self._notes: list[tuple[NDArray[np.int8], NDArray[np.int64]]] = []
+
+    def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
+        """Answer a batch in arrival order (see `Predictor.answer`): 1 for above."""
+        self._notes = []
+        answers = super().answer(features, present)
+        notes, self._notes = self._notes, []
+        outcomes = np.concatenate([note for note, _ in notes]) if notes else np.empty(0, dtype=np.int8)
+        paid = np.concatenate([note for _, note in notes]) if notes else np.empty(0, dtype=np.int64)
+        labels = np.where(present, (outcomes == PAID).astype(np.int8), answers.labels)
+        return replace(answers, labels=labels, paid=paid, verified=present & (outcomes != CLOSED))
+
+    def _answered(
+        self,
+        features: NDArray[np.float64],
+        present: NDArray[np.bool_],
+        rounds: NDArray[np.uint64],
+        hashes: NDArray[np.uint64],
+        events: list[LedgerEvent],
+    ) -> NDArray[np.float64]:
+        outcomes, values = np.full(len(features), CLOSED, dtype=np.int8), np.full(len(features), np.nan)
+        bought = np.zeros(len(features), dtype=np.int64)
+        before = self._paid
+        asked = np.flatnonzero(present)
+        if len(asked):
+            rows = features[asked]
+            counts = self._rows.over(self._plan.layout.masks(rows[:, :-1])).astype(np.int64)
+            thresholds = np.ceil(rows[:, -1] * self._plan.declared).astype(np.int64) + self._centre
+            words = self._addresses.words(Purpose.QUESTION, rounds[asked], _FIRST, hashes[asked])[0]
+            given = self._questions.ask(counts, thresholds, words, spent=before, offset=self._offset)
+            outcomes[asked] = given.outcomes
+            paid = given.outcomes == PAID
+            bought[asked] = paid
+            values[asked[paid]] = np.clip((given.values[paid] - self._centre) / self._plan.declared, 0.0, 1.0)
+            for number, (row, count) in enumerate(zip(asked[paid], given.values[paid], strict=True), before + 1):
+                events.append(AnswerPaid(round=self._round + int(row), paid=number, count=int(count), above=True))
+            self._paid = given.spent
+        self._notes.append((outcomes, before + np.cumsum(bought)))
+        return values
+
+    def export(self) -> StateArrays:
+        """Return the whole state as arrays whose shapes depend on the plan only."""
+        return {
+            **self._header(self._round, self._phase, self._phase_round, self._paid),
+            "cells": self._cells.copy(),
+            "offset": np.array([self._offset], dtype=np.int64),
+        }
+
+    @classmethod
+    def restore(cls, plan: SparseVectorPlan, arrays: StateArrays) -> Self:
+        """Take back what `export` returned, under the same plan.
+
+        Raises:
+            CorruptSnapshotError: It is not of the plan's sizes.
+        """
+        rounds, phase, phase_round, paid = (int(value) for value in arrays["counters"])
+        if len(arrays["cells"]) != plan.declared:
+            msg = "snapshot: it has not the rows of its plan"
+            raise CorruptSnapshotError(msg)
+        predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase)
+        predictor._round, predictor._phase_round = rounds, phase_round
+        predictor.begin(np.array(arrays["cells"], dtype=np.int64), int(arrays["offset"][0]), paid)
+        return predictor
+
+
+class SparseVectorTrainer(TableTrainer[SparseVectorPlan, SparseVector]):
+    """Makes a `SparseVector`."""
+
+    def _make(self) -> SparseVector:
+        cells = self._all_cells()
+        predictor = SparseVector(self._plan, self._key.ratchet(), phase=1)
+        predictor.begin(cells, self._offset(), 0)
+        return predictor

@@ -1,0 +1,100 @@
+"""What a hypothesis starts from: nothing, or noisy marginals of the rows."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from oracle.mechanisms.addresses import Addresses, Purpose
+from oracle.mechanisms.noise.tables import sample
+from oracle.planning.statistics.model import StatisticsPlan
+from oracle.predictors.statistics.hypothesis import Hypothesis
+
+__all__ = ["noisy_marginals", "split_marginals", "start_of"]
+
+_SPREAD: Final = 0.01
+"""Share of a start that knows nothing which lies on all cells alike, those of other and missing values too."""
+
+_TRACE: Final = 0.002
+"""The same, of a start from marginals."""
+
+_ROUNDS: Final = 20
+_DAMPED: Final = 10
+"""Rounds of iterative proportional fitting; the last ones go a part of the way, as noisy marginals disagree."""
+
+_LEAST: Final = 1e-9
+"""Share that every cell of a marginal has, so that none is lost."""
+
+
+def noisy_marginals(plan: StatisticsPlan, cells: NDArray[np.int64], addresses: Addresses) -> NDArray[np.int64]:
+    """Return the noisy counts of all cells of all marginals of a plan, one after another; none for a plan without.
+
+    Formal guarantees:
+        * A row that is there or not changes one count of each marginal by 1; each has discrete Laplace noise of its
+          own, from a block of the genesis key that draws nothing else (PRIVACY.md, Theorem 23).
+
+    Args:
+        plan: The plan.
+        cells: int64[n], each row's cell; -1 where it is blanked.
+        addresses: The genesis key's functions.
+    """
+    slope, shape = plan.start_slope, plan.layout.shape
+    if slope is UNSET:
+        return np.empty(0, dtype=np.int64)
+    places = np.unravel_index(cells[cells >= 0], shape)
+    noisy = []
+    for number, about in enumerate(plan.start):
+        sizes = [shape[attribute] for attribute in about]
+        flat = np.ravel_multi_index([places[attribute] for attribute in about], sizes)
+        size = int(np.prod(sizes))
+        words = addresses.words(
+            Purpose.QUESTION, np.arange(size, dtype=np.uint64), np.array([number], dtype=np.uint64), None
+        )
+        noisy.append(np.bincount(flat, minlength=size) + sample("discrete-laplace", slope, words[0]))
+    return np.concatenate(noisy).astype(np.int64)
+
+
+def split_marginals(plan: StatisticsPlan, counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the counts of each marginal of a plan, in its attributes' shape."""
+    shapes = [[plan.layout.shape[attribute] for attribute in about] for about in plan.start]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    return [part.reshape(shape) for part, shape in zip(np.split(counts, ends[:-1]), shapes, strict=True)]
+
+
+def start_of(plan: StatisticsPlan, counts: NDArray[np.int64]) -> Hypothesis:
+    """Return the hypothesis that a run starts from: a function of the plan and of what was released.
+
+    Args:
+        plan: The plan.
+        counts: int64, as of `noisy_marginals`.
+    """
+    if not len(counts):
+        declared = [_declared(attribute.cells, attribute.declared) for attribute in plan.attributes]
+        return Hypothesis.product(declared, _SPREAD)
+    uniform = [_declared(cells, cells) for cells in plan.layout.shape]
+    hypothesis = Hypothesis.product(uniform, 0.0)
+    _fit(hypothesis, plan.start, [_shares(part) for part in split_marginals(plan, counts)])
+    hypothesis.spread(_TRACE)
+    return hypothesis
+
+
+def _fit(hypothesis: Hypothesis, marginals: Sequence[tuple[int, ...]], shares: Sequence[NDArray[np.float64]]) -> None:
+    """Fit a hypothesis to marginals: iterative proportional fitting, damped towards the end."""
+    for number in range(_ROUNDS + _DAMPED):
+        part = 1.0 / max(number - _ROUNDS + 2, 1)
+        for about, wanted in zip(marginals, shares, strict=True):
+            hypothesis.fit(about, wanted, part)
+
+
+def _declared(cells: int, declared: int) -> NDArray[np.float64]:
+    return (np.arange(cells) < declared) / declared
+
+
+def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return a distribution that noisy counts are near: none below 0, and none quite 0."""
+    known = np.maximum(counts, 0).astype(np.float64)
+    total = float(known.sum())
+    shares = known / total if total > 0.0 else np.full(counts.shape, 1.0 / counts.size)
+    return (shares + _LEAST) / (1.0 + _LEAST * counts.size)
