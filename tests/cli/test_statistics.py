@@ -58,7 +58,7 @@ def rows(tmp_path):
     return path, carriers, hours
 
 
-_QUESTIONS = (
+_QUESTIONS: tuple[dict[str, dict[str, object]], ...] = (
     {"where": {"carrier": ["UA"]}},
     {"where": {"carrier": ["other"]}},
     {"where": {"hour": [18.0, 24.0]}},
