@@ -8,6 +8,7 @@ up, slopes of noise down: both towards privacy.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from oracle.accounting.between_thresholds import logistic_log_delta
@@ -80,6 +81,7 @@ def above_log_delta(
     return min(moment, _worst(slope, paid, epsilon, start)) if exact and paid <= _MOST_EXACT else moment
 
 
+@lru_cache(maxsize=256)
 def _worst(slope: float, paid: int, epsilon: float, start: NoisyCountEvent | None) -> float:
     return worst_log_delta(slope, paid, epsilon, start=None if start is None else (start.epsilon, start.counts))
 

@@ -271,7 +271,7 @@ class SparseVectorPlan(TablePlan, frozen=True, kw_only=True):
     @property
     def shift(self) -> int:
         """Rows by which noise makes a count larger, in the middle of what it may: (U - D)/2, rounded down."""
-        return 0 if self.noise is msgspec.UNSET else (self.noise.above - self.noise.below) // 2
+        return (self.paid_noise.above - self.paid_noise.below) // 2
 
     @property
     def width(self) -> int:

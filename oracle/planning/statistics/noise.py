@@ -10,23 +10,16 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from oracle.accounting.between_thresholds import logistic_log_delta
-from oracle.accounting.paid_questions import one_sided_slopes, table_distance
-from oracle.accounting.value_iteration import worst_log_delta
+from oracle.accounting.events import NoisyCountEvent
+from oracle.accounting.paid_questions import above_log_delta, one_sided_slopes, table_distance
 from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS
-from oracle.planning.statistics.model import NoisePlan, TablePlan
+from oracle.planning.statistics.model import NoisePlan
 
-__all__ = ["ROUNDS", "Budget", "exact_noise", "quick_noise", "start_slope", "table_delta", "table_draws", "windows"]
+__all__ = ["ROUNDS", "Budget", "exact_noise", "quick_noise", "start_of", "table_draws", "windows"]
 
 ROUNDS: Final = MAX_ROUNDS // 2
 """Rounds of the one phase: nobody will see its end."""
-
-_ABOVE: Final = 1 << 62
-"""The gap of questions that have no upper threshold (`oracle.accounting.paid_questions`)."""
-
-_MOST_EXACT: Final = 2048
-"""K up to which Theorem 20 is computed: a second for each slope that is tried."""
 
 _START_SHARE: Final = 0.2
 """Part of the budget, in zCDP, that pays for the marginals that a hypothesis starts from."""
@@ -35,8 +28,6 @@ _CLOSE: Final = 0.08
 """How far below its limit log delta may stay, for less time: 0.3 % of the slope at delta = 1e-6."""
 
 _TRIES: Final = 6
-_worst: Final = lru_cache(maxsize=256)(worst_log_delta)
-
 _UP: Final = 1.0 + 1e-12
 """Above the rounding of a few operations."""
 
@@ -53,8 +44,7 @@ class Budget(NamedTuple):
         delta: Of the row.
         questions: Questions to the mechanism, both signs and repeated ones, that none of `failure` is for.
         failure: Chance that any of them is answered wrongly.
-        rho: Of what was released before (zCDP).
-        spent: The epsilon of that (nats).
+        start: Counts that are released before, if there are any.
     """
 
     paid: int
@@ -62,12 +52,11 @@ class Budget(NamedTuple):
     delta: float
     questions: int
     failure: float
-    rho: float = 0.0
-    spent: float = 0.0
+    start: NoisyCountEvent | None = None
 
 
-def start_slope(epsilon: float, delta: float, marginals: int) -> float:
-    """Return e of the noise on marginals: a row is in one cell of each, which makes m e^2/2 of zCDP.
+def start_of(epsilon: float, delta: float, marginals: int) -> NoisyCountEvent:
+    """Return the noise on marginals: a row is in one cell of each, which makes m e^2/2 of zCDP, a fifth of the budget.
 
     Args:
         epsilon: Of the row (nats).
@@ -75,7 +64,7 @@ def start_slope(epsilon: float, delta: float, marginals: int) -> float:
         marginals: m.
     """
     budget = (math.sqrt(math.log(1.0 / delta) + epsilon) - math.sqrt(math.log(1.0 / delta))) ** 2
-    return math.sqrt(2.0 * _START_SHARE * budget / marginals)
+    return NoisyCountEvent(math.sqrt(2.0 * _START_SHARE * budget / marginals), marginals)
 
 
 def table_draws(paid: int) -> int:
@@ -109,26 +98,24 @@ def _exact_slope(budget: Budget) -> float:
     """Return about the largest slope by Theorem 20, or 17: their log deltas differ by what hardly depends on e or K."""
     limit = math.log(budget.delta)
     safe = _moment_slope(budget, limit)
-    if budget.rho or budget.paid > _MOST_EXACT:
-        return safe
     few = budget._replace(paid=max(budget.paid // 8, 1))
     gained = _gained(few, _moment_slope(few, limit + 1.0)) - 0.85 * _CLOSE
     for _ in range(_TRIES):
         slope = _moment_slope(budget, limit + gained)
-        found = _moment(budget, slope) - _gained(budget, slope)
-        if limit - _CLOSE <= found <= limit:
+        more = _gained(budget, slope)
+        if limit - _CLOSE <= _moment(budget, slope) - more <= limit:
             return slope
-        gained = max(_moment(budget, slope) - found, 0.0) - 0.1 * _CLOSE
+        gained = more - 0.1 * _CLOSE
     return safe
 
 
 def _gained(budget: Budget, slope: float) -> float:
-    """Return how much less log delta is by Theorem 20 than by Theorem 17; below 0 where nothing is proved."""
-    return _moment(budget, slope) - _worst(slope, budget.paid, budget.epsilon)
+    """Return how much less log delta is by Theorem 20 than by Theorem 17."""
+    return _moment(budget, slope) - above_log_delta(slope, budget.paid, budget.epsilon, exact=True, start=budget.start)
 
 
 def _moment(budget: Budget, slope: float) -> float:
-    return logistic_log_delta(slope, _ABOVE, budget.paid, budget.epsilon, rho=budget.rho)
+    return above_log_delta(slope, budget.paid, budget.epsilon, start=budget.start)
 
 
 def _moment_slope(budget: Budget, limit: float) -> float:
@@ -144,7 +131,8 @@ def _moment_slope(budget: Budget, limit: float) -> float:
 
 def _better(budget: Budget, slope: float) -> NoisePlan:
     gumbel = _plan("gumbel", slope, None, budget)
-    left = (budget.epsilon - budget.spent) * (1.0 - 1e-9)
+    spent = 0.0 if budget.start is None else budget.start.epsilon * budget.start.counts
+    left = (budget.epsilon - spent) * (1.0 - 1e-9)
     if left <= 0.0:
         return gumbel
     pure = one_sided_slopes(budget.paid, left, budget.questions, budget.failure)
@@ -175,21 +163,3 @@ def windows(noise: NoisePlan, questions: int, failure: float) -> tuple[int, int]
     else:
         below = math.log(each) * _UP / noise.slope
     return math.ceil(each / noise.slope), math.ceil(below)
-
-
-def table_delta(plan: TablePlan) -> float:
-    """Return the delta that is proved of a row at the plan's epsilon, for the noise that the plan has."""
-    if plan.noise is UNSET:
-        return 1.0
-    noise, start = plan.noise, getattr(plan, "start_slope", UNSET)
-    counts = 0 if start is UNSET else len(getattr(plan, "start", ()))
-    rho, spent = (0.0, 0.0) if start is UNSET else (counts * start**2 / 2.0 * _UP, counts * start * _UP)
-    tables = table_distance(noise.slope, table_draws(plan.paid), plan.epsilon)
-    if noise.law == "exponential":
-        threshold = math.inf if noise.threshold_slope is UNSET else noise.threshold_slope
-        return tables if (threshold + 2.0 * plan.paid * noise.slope + spent) * _UP <= plan.epsilon else 1.0
-    budget = Budget(plan.paid, plan.epsilon, plan.delta, 1, 1.0, rho, spent)
-    log_delta = _moment(budget, noise.slope)
-    if not rho and plan.paid <= _MOST_EXACT:
-        log_delta = min(log_delta, _worst(noise.slope, plan.paid, plan.epsilon))
-    return math.exp(log_delta) + tables

@@ -15,10 +15,12 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET
 
+from oracle.accounting.accountant import delta_at
 from oracle.errors import PlanError
 from oracle.planning.attributes import Attribute, Layout
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
+from oracle.planning.statistics.guarantees import table_event
 from oracle.planning.statistics.model import (
     UNDECLARED,
     NoisePlan,
@@ -31,7 +33,7 @@ from oracle.planning.statistics.model import (
     sparse_bytes,
     statistics_bytes,
 )
-from oracle.planning.statistics.noise import ROUNDS, Budget, exact_noise, quick_noise, start_slope, table_delta, windows
+from oracle.planning.statistics.noise import ROUNDS, Budget, exact_noise, quick_noise, start_of, windows
 
 __all__ = [
     "divergence",
@@ -113,12 +115,11 @@ def plan_statistics(model: StatisticsModel, _progress: Callable[[int], None]) ->
 
 
 def _declared_paid(model: StatisticsModel, paid: int) -> StatisticsPlan:
-    start = start_marginals(Layout.of(model.attributes).shape)
-    counts = len(start)
-    slope = start_slope(model.epsilon, model.delta, counts)
-    noise = exact_noise(_budget(model, paid)._replace(rho=counts * slope**2 / 2.0, spent=counts * slope))
+    marginals = start_marginals(Layout.of(model.attributes).shape)
+    start = start_of(model.epsilon, model.delta, len(marginals))
+    noise = exact_noise(_budget(model, paid)._replace(start=start))
     least = _least_rows(noise, Fraction(model.alpha) * Fraction(1.0 - _LEAST_GAP))
-    return _statistics_plan(model, noise, paid, least, Start(start, slope))
+    return _statistics_plan(model, noise, paid, least, Start(marginals, start.epsilon))
 
 
 def _bounded_paid(model: StatisticsModel) -> StatisticsPlan:
@@ -281,7 +282,7 @@ def _verified_noise(plan: StatisticsPlan | SparseVectorPlan) -> NoisePlan:
         raise PlanError(f"plan.examples = {plan.examples}: must be at least 1, and at most {plan.declared} declared")
     if len(plan.phases) != 1 or plan.phases[0].rounds > ROUNDS:
         raise PlanError("plan.phases: must be one, of at most 2^49 rounds")
-    proved = table_delta(plan)
+    proved = delta_at(table_event(plan), plan.epsilon)
     if not proved <= plan.phases[0].delta <= plan.delta:
         msg = f"plan.phases[0].delta = {plan.phases[0].delta!r}: {proved!r} is proved, and {plan.delta!r} declared"
         raise PlanError(msg)

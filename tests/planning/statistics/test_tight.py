@@ -193,7 +193,7 @@ def test_statistics_err_by_alpha_at_most(table_plan: TablePlanner):
     plan = msgspec.structs.replace(table_plan(), declared=1000, alpha=0.3)
     noise = msgspec.structs.replace(plan.noise, above=91, below=40)
     plan = msgspec.structs.replace(plan, noise=noise)
-    rows, threshold = plan.declared, plan.threshold
+    rows, threshold = plan.declared, plan.margin
     gap = Fraction(plan.alpha) - Fraction(131, 1000)
     for count, share in product(range(0, 1001, 7), np.linspace(0.0, 1.0, 173)):
         exact = Fraction(float(share)) * rows
