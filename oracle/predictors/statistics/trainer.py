@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import DataError
-from oracle.mechanisms.addresses import Purpose
 from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.base import Predictor, StateArrays, Trainer
 from oracle.predictors.statistics.hypothesis import Hypothesis
-from oracle.predictors.statistics.paid import paid_questions
 from oracle.predictors.statistics.paper import PaperStatistics
 from oracle.predictors.statistics.predictor import Statistics
 from oracle.predictors.statistics.start import noisy_marginals, start_of
@@ -50,11 +48,6 @@ class TableTrainer(Trainer[TablePlanT, PredictorT_co]):
         self._cells.clear()
         return cells
 
-    def _offset(self) -> int:
-        """Return the noise on all thresholds, by the genesis key; its `THRESHOLD` blocks draw nothing else."""
-        zero = np.zeros(1, dtype=np.uint64)
-        return paid_questions(self._plan).offset(self._addresses.words(Purpose.THRESHOLD, zero, zero, None)[0, 0])
-
 
 class StatisticsTrainer(TableTrainer[StatisticsPlan, Predictor]):
     """Makes a `Statistics`, where the plan says so from noisy marginals; of profile `paper`, a `PaperStatistics`."""
@@ -67,7 +60,7 @@ class StatisticsTrainer(TableTrainer[StatisticsPlan, Predictor]):
             return paper
         start = noisy_marginals(self._plan, cells, self._addresses)
         predictor = Statistics(self._plan, self._key.ratchet(), phase=1)
-        predictor.begin(cells, start_of(self._plan, start), start, self._offset())
+        predictor.begin(cells, start_of(self._plan, start), start)
         return predictor
 
 

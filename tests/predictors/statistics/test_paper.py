@@ -12,9 +12,8 @@ from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise.tables import sample
 from oracle.planning.attributes import Attribute
-from oracle.planning.model import Limits
 from oracle.planning.plan import Phase
-from oracle.planning.statistics.model import NumericSparsePlan, StatisticsPlan
+from oracle.planning.statistics.model import NumericSparsePlan, QuestionLimits, StatisticsPlan
 from oracle.predictors.kinds import new_trainer, restore_predictor
 
 _ATTRIBUTES = (Attribute(name="a", categories=("x", "y", "other")), Attribute(name="b", bounds=(0.0, 4.0), bins=4))
@@ -40,7 +39,7 @@ def _plan(threshold: float, rate: float, paid: int) -> StatisticsPlan:
         declared=_ROWS,
         questions=1000,
         paid=paid,
-        limits=Limits(),
+        limits=QuestionLimits(),
         phases=(Phase(phase=1, rounds=2**49, delta=1e-6),),
         memory_bytes=1 << 20,
         gap=0.01,
