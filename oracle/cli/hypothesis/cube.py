@@ -128,7 +128,7 @@ def _write(path: Path, names: Sequence[str], tables: Iterable[Sequence[pa.Array]
             for arrays in tables:
                 batch = pa.record_batch(list(arrays), names=list(names))
                 if writer is None:
-                    writer = stack.enter_context(_WRITERS[path.suffix](file, batch.schema))
+                    writer = stack.enter_context(contextlib.closing(_WRITERS[path.suffix](file, batch.schema)))
                 writer.write_batch(batch)
     except FileExistsError as exc:
         raise InputError("--out", str(path), "must be a new file") from exc

@@ -1,6 +1,6 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from pyarrow import DataType, NativeFile, RecordBatch, Schema, Table
 from pyarrow.ipc import RecordBatchReader
@@ -27,8 +27,7 @@ class ConvertOptions:
 
 class CSVWriter:
     def __init__(self, sink: IO[bytes], schema: Schema) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *exc: object) -> None: ...
+    def close(self) -> None: ...
     def write_batch(self, batch: RecordBatch) -> None: ...
 
 def open_csv(
