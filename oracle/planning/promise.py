@@ -192,7 +192,9 @@ def _statistics(plan: StatisticsPlan) -> Promise:
         basis = (
             f"proved until {plan.paid:,} answers are paid; experiments say that this is late (`make demo-statistics`)"
         )
-        needs = (f'not all {plan.paid:,} are: then answers come from the hypothesis alone, and say "verified": false',)
+        needs = (
+            f"fewer than {plan.paid:,} were paid before; after them they come from the hypothesis alone, and say so",
+        )
     return Promise(
         bound=plan.alpha,
         beyond="",
@@ -211,6 +213,9 @@ def _sparse_vector(plan: SparseVectorPlan) -> Promise:
         missed=plan.beta,
         kind="theorem",
         basis="the noise's tails (`planning.statistics.tight`): shares further from their threshold are told right",
-        conditions=(_questions(plan), f'"above" was said less than {plan.paid:,} times: then it says "budget-spent"'),
+        conditions=(
+            _questions(plan),
+            f'"above" was said fewer than {plan.paid:,} times; after them all it says is "budget-spent"',
+        ),
         on="any question",
     )

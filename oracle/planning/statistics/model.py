@@ -242,7 +242,7 @@ class StatisticsPlan(TablePlan, frozen=True, kw_only=True):
     """A plan of private multiplicative weights.
 
     Attributes:
-        gap: gamma, the least true gap of a paid answer, as a share of the rows.
+        gap: gamma, the least true gap of an answer that is paid for at the last margin, as a share of the rows.
         complete: True if K cannot be passed, so that the promise has no end (but for beta).
         first_margin: Rows beyond what the hypothesis expects from which on the first answer is paid.
         margin: The same, of the last answer; T = alpha n - D, rounded down, so that alpha is kept.
