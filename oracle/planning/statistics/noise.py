@@ -56,7 +56,7 @@ class Budget(NamedTuple):
 
 
 def start_of(epsilon: float, delta: float, marginals: int) -> NoisyCountEvent:
-    """Return the noise on marginals: a row is in one cell of each, which makes m e^2/2 of zCDP.
+    """Return the noise on marginals: a row is in one cell of each, which makes m e^2/2 of zCDP, a fifth of the budget.
 
     Args:
         epsilon: Of the row (nats).

@@ -20,7 +20,7 @@ from oracle.planning.kinds import decode_plan
 from oracle.planning.statistics.model import StatisticsPlan
 from oracle.state.folder import read_plan
 from tests.experiments.analyst.analyst import Asked, drill_down
-from tests.experiments.analyst.counting import counts_error, where_lines_cross
+from tests.experiments.analyst.counting import counts_error, last_within
 from tests.experiments.analyst.plot import Run, draw
 from tests.experiments.analyst.serving import Daemon, run
 from tests.experiments.analyst.table import FLIGHTS, Counts, flights, model_text, write_rows
@@ -55,7 +55,11 @@ def main() -> None:
     errors = np.array([abs(one.value - counts.share(one.where)) for one in asked])
     paid = np.array([one.paid for one in asked])
     measured = Run(errors, paid, plan.alpha, plan.paid, counts_error(plan, len(asked)))
-    draw(measured, f"{len(asked):,} questions about {table.num_rows:,} flights, epsilon {plan.epsilon:g}", folder / "statistics.png")
+    draw(
+        measured,
+        f"{len(asked):,} questions about {table.num_rows:,} flights, epsilon {plan.epsilon:g}",
+        folder / "statistics.png",
+    )
     console.print(_summary(plan, measured, asked, seconds))
     console.print(f"{folder / 'statistics.png'}: the errors, and what was paid for, over time")
 
@@ -95,7 +99,7 @@ def _summary(plan: StatisticsPlan, measured: Run, asked: list[Asked], seconds: f
         ("verified", f"{sum(one.verified for one in asked):,}"),
         ("speed", f"{len(asked) / seconds:,.0f} questions a second, one group's parts at a time"),
         ("a Gaussian count each", f"largest error {measured.counts_error:.2%} at the same epsilon and delta"),
-        ("", f"beyond {plan.alpha:.2%} from {where_lines_cross(plan):,} questions on; here there is no last one"),
+        ("", f"beyond {plan.alpha:.2%} after {last_within(plan):,} questions; here no question is the last"),
     ]
     for row in rows:
         table.add_row(*row)
