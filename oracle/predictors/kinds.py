@@ -16,9 +16,8 @@ from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.predictors.classical import ClassicalPredictor, ClassicalTrainer
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
-from oracle.predictors.statistics.predictor import Statistics
 from oracle.predictors.statistics.sparse import SparseVector, SparseVectorTrainer
-from oracle.predictors.statistics.trainer import StatisticsTrainer
+from oracle.predictors.statistics.trainer import StatisticsTrainer, restore_statistics
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 
 __all__ = ["PREDICTORS", "PredictorKind", "new_trainer", "points_beyond", "restore_predictor"]
@@ -45,7 +44,7 @@ PREDICTORS: Final[Mapping[str, PredictorKind[Any]]] = {
     "bisection": PredictorKind[BisectionPlan](BisectionTrainer, Bisection.restore),
     "classical": PredictorKind[ClassicalPlan](ClassicalTrainer, ClassicalPredictor.restore),
     "sparse-vector": PredictorKind[SparseVectorPlan](SparseVectorTrainer, SparseVector.restore),
-    "statistics": PredictorKind[StatisticsPlan](StatisticsTrainer, Statistics.restore),
+    "statistics": PredictorKind[StatisticsPlan](StatisticsTrainer, restore_statistics),
 }
 """Every kind there is, as in `oracle.planning.kinds.KINDS`."""
 

@@ -5,6 +5,7 @@ phases only; and forks are on the ledger topic of a model on Kafka only. Elsewhe
 folder or genesis file that they start from, which whoever checks a receipt does not see.
 """
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -194,8 +195,11 @@ def _of_table(plan: TablePlan, event: MarginalsReleased | AnswerPaid) -> bool:
     """Return whether a run of the table's plan can have the event."""
     if isinstance(event, AnswerPaid):
         return 0 <= event.round < plan.rounds and 1 <= event.paid <= plan.paid
-    started = isinstance(plan, StatisticsPlan) and plan.start_slope is not msgspec.UNSET
-    return started and event.round == 0 and tuple(map(len, event.counts)) == plan.layout.shape
+    if not isinstance(plan, StatisticsPlan) or plan.start_slope is msgspec.UNSET:
+        return False
+    shape = plan.layout.shape
+    sizes = [math.prod(shape[attribute] for attribute in about) for about in plan.start]
+    return event.round == 0 and list(map(len, event.counts)) == sizes
 
 
 def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase_round: int) -> bool:

@@ -23,8 +23,8 @@ _ONE_DRAW: Final = 1 << 27
 def table_event(plan: TablePlan) -> Event:
     """Return what a training row goes through: the start's counts, then all questions (PRIVACY.md, Theorem 22).
 
-    A row is in one cell of each attribute, so it moves one count of each one-way marginal, and each question's count by
-    at most 1, either way. All else is a function of what these release. Profile `paper` has no event here: its epsilon
+    A row is in one cell of each marginal, so it moves one count of each, and each question's count by at most 1, either
+    way. All else is a function of what these release. Profile `paper` has no event here: its epsilon
     and delta are nominal.
     """
     if plan.noise is UNSET:

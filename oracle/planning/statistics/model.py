@@ -65,7 +65,7 @@ class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
         features: None: a table has attributes.
         attributes: The table's attributes.
         rounds: Questions that the error is promised for; the privacy holds for any number.
-        limits: What a message may be at most; see `[model.limits]`.
+        limits: What a message may be at most; see `[model.limits]`, but `rows` is 4,096 where it is not set.
     """
 
     features: Annotated[
@@ -174,7 +174,7 @@ class TablePlan(Plan, frozen=True, kw_only=True):
     questions: int
     paid: int
     noise: NoisePlan | msgspec.UnsetType = msgspec.UNSET
-    limits: Limits
+    limits: QuestionLimits
     phases: tuple[Phase, ...]
     memory_bytes: int
 
@@ -271,7 +271,7 @@ class SparseVectorPlan(TablePlan, frozen=True, kw_only=True):
     @property
     def shift(self) -> int:
         """Rows by which noise makes a count larger, in the middle of what it may: (U - D)/2, rounded down."""
-        return (self.paid_noise.above - self.paid_noise.below) // 2
+        return 0 if self.noise is msgspec.UNSET else (self.noise.above - self.noise.below) // 2
 
     @property
     def width(self) -> int:

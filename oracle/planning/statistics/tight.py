@@ -256,13 +256,14 @@ def verify_statistics(plan: StatisticsPlan) -> None:
         PlanError: A figure does not hold.
     """
     noise = _verified_noise(plan)
+    _verify_start(plan)
     gap = _gap(plan, noise, plan.declared)
+    if not 0.0 < plan.gap <= gap:
+        msg = f"plan.gap = {plan.gap!r}: must be above 0 and at most {gap!r}: alpha less the window's share"
+        raise PlanError(msg)
     first, last = _margins(plan, noise, plan.declared, complete=plan.complete)
     if plan.margin > last or not first <= plan.first_margin <= plan.margin:
         msg = f"plan.margin = {plan.margin}: must be at most {last}, and first_margin from {first} to it"
-        raise PlanError(msg)
-    if not 0.0 < plan.gap <= gap:
-        msg = f"plan.gap = {plan.gap!r}: must be above 0 and at most {gap!r}: alpha less the window's share"
         raise PlanError(msg)
     least = paid_bound(divergence(plan.attributes), plan.layout.size, plan.gap) if plan.complete else 1
     if plan.paid < least:
@@ -270,6 +271,14 @@ def verify_statistics(plan: StatisticsPlan) -> None:
         raise PlanError(msg)
     if not plan.complete and plan.gap < _LEAST_GAP * plan.alpha * (1.0 - 1e-9):
         msg = f"plan.gap = {plan.gap!r}: must be at least a quarter of alpha where K is declared"
+        raise PlanError(msg)
+
+
+def _verify_start(plan: StatisticsPlan) -> None:
+    """Refuse noisy marginals of other attributes, or where the start is uniform; what they cost is in the event."""
+    started, places = plan.start_slope is not UNSET, set(range(len(plan.attributes)))
+    if started == plan.complete or started != bool(plan.start) or not all(places.issuperset(one) for one in plan.start):
+        msg = "plan.start: must be marginals of the attributes, with start_slope, exactly where K is declared"
         raise PlanError(msg)
 
 

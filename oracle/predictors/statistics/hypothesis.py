@@ -46,6 +46,11 @@ class Hypothesis(Sums):
         weights += uniform * _TOTAL / weights.size
         return cls(_whole(weights))
 
+    @classmethod
+    def uniform(cls, shape: tuple[int, ...]) -> Self:
+        """Return the uniform distribution over all cells."""
+        return cls.product([np.full(cells, 1.0 / cells) for cells in shape], 0.0)
+
     @property
     def weights(self) -> NDArray[np.float64]:
         """The weights themselves, of the table's shape."""
@@ -81,12 +86,27 @@ class Hypothesis(Sums):
         if not (inside > 0.0 and outside > 0.0 and 0.0 < target < 1.0):
             return 0.0
         before = inside / self._total
-        chosen = np.ix_(*map(np.flatnonzero, masks))
-        within = self._weights[chosen] * (target * _TOTAL / inside)
-        self._weights *= (1.0 - target) * _TOTAL / outside
-        self._weights[chosen] = within
-        self._round()
+        self._scale(masks, target * _TOTAL / inside, (1.0 - target) * _TOTAL / outside)
         return target * math.log(target / before) + (1.0 - target) * math.log((1.0 - target) / (1.0 - before))
+
+    def weigh(self, masks: Masks, within: float, beyond: float) -> None:
+        """Multiply the cells of a question by one number, all others by another, and normalise.
+
+        Args:
+            masks: bool[cells] of each attribute.
+            within: Above 0.
+            beyond: Above 0.
+        """
+        inside = self._one(tuple(range(len(masks))), masks)
+        whole = _TOTAL / (within * inside + beyond * (self._total - inside))
+        self._scale(masks, within * whole, beyond * whole)
+
+    def _scale(self, masks: Masks, within: float, beyond: float) -> None:
+        chosen = np.ix_(*map(np.flatnonzero, masks))
+        scaled = self._weights[chosen] * within
+        self._weights *= beyond
+        self._weights[chosen] = scaled
+        self._round()
 
     def fit(self, about: tuple[int, ...], wanted: NDArray[np.float64], part: float) -> None:
         """Scale all cells so that a marginal becomes another one, or goes a part of the way.

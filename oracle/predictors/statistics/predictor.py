@@ -18,7 +18,7 @@ from oracle.planning.statistics.model import StatisticsPlan
 from oracle.predictors.base import Answers, StateArrays
 from oracle.predictors.phased import PhasedPredictor
 from oracle.predictors.statistics.hypothesis import Hypothesis
-from oracle.predictors.statistics.paid import paid_questions
+from oracle.predictors.statistics.paid import paid_questions, threshold_offset
 from oracle.predictors.statistics.public import Asked, Block, PaidAnswer, PublicSide
 from oracle.predictors.statistics.released import Interval
 from oracle.predictors.statistics.repeats import Repeats
@@ -46,21 +46,20 @@ class Statistics(PhasedPredictor[StatisticsPlan]):
     Made by `StatisticsTrainer.finish` or by `restore`.
     """
 
-    def begin(self, cells: NDArray[np.int64], hypothesis: Hypothesis, start: NDArray[np.int64], offset: int) -> None:
+    def begin(self, cells: NDArray[np.int64], hypothesis: Hypothesis, start: NDArray[np.int64]) -> None:
         """Take the rows in.
 
         Args:
             cells: int64[declared], each row's cell; -1 where it is blanked. In any order.
             hypothesis: What to start from; changed by and by.
             start: int64, what `noisy_marginals` released.
-            offset: Noise on all thresholds.
         """
         self._cells = np.sort(cells)
         self._rows = Rows(self._plan.layout.shape, cells)
         self._start = start
-        self._offset = offset
         self._public = PublicSide(self._plan, hypothesis)
         self._questions = paid_questions(self._plan)
+        self._offset = threshold_offset(self._questions, self._addresses)
         self._given: list[Block] = []
 
     def hypothesis(self) -> NDArray[np.float64]:
@@ -140,7 +139,6 @@ class Statistics(PhasedPredictor[StatisticsPlan]):
         return {
             **self._header(self._round, self._phase, self._phase_round, public.paid, len(public.released)),
             "cells": self._cells.copy(),
-            "offset": np.array([self._offset], dtype=np.int64),
             "start": self._start.copy(),
             "weights": public.hypothesis.weights.reshape(-1).copy(),
             "moved": np.array([public.moved]),
@@ -166,7 +164,7 @@ class Statistics(PhasedPredictor[StatisticsPlan]):
         weights = np.array(arrays["weights"], dtype=np.float64).reshape(layout.shape)
         start = np.array(arrays["start"], dtype=np.int64)
         cells = np.array(arrays["cells"], dtype=np.int64)
-        predictor.begin(cells, Hypothesis(weights), start, int(arrays["offset"][0]))
+        predictor.begin(cells, Hypothesis(weights), start)
         public = predictor._public
         public.paid, public.moved = paid, float(arrays["moved"][0])
         for row, (low, high) in zip(arrays["released"][:released], arrays["released_bounds"][:released], strict=True):

@@ -17,7 +17,7 @@ from oracle.mechanisms.thresholds.paid import CLOSED, PAID
 from oracle.planning.statistics.model import SparseVectorPlan
 from oracle.predictors.base import Answers, StateArrays
 from oracle.predictors.phased import PhasedPredictor
-from oracle.predictors.statistics.paid import paid_questions
+from oracle.predictors.statistics.paid import paid_questions, threshold_offset
 from oracle.predictors.statistics.sums import Rows
 from oracle.predictors.statistics.trainer import TableTrainer
 
@@ -38,20 +38,19 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
     Made by `SparseVectorTrainer.finish` or by `restore`.
     """
 
-    def begin(self, cells: NDArray[np.int64], offset: int, paid: int) -> None:
+    def begin(self, cells: NDArray[np.int64], paid: int) -> None:
         """Take the rows in.
 
         Args:
             cells: int64[declared], each row's cell; -1 where it is blanked.
-            offset: Noise on all thresholds.
             paid: Answers that were paid for.
         """
         self._cells = np.sort(cells)
         self._rows = Rows(self._plan.layout.shape, cells)
-        self._offset = offset
         self._paid = paid
         self._centre = (self._plan.paid_noise.above - self._plan.paid_noise.below) // 2
         self._questions = paid_questions(self._plan)
+        self._offset = threshold_offset(self._questions, self._addresses)
         self._notes: list[tuple[NDArray[np.int8], NDArray[np.int64]]] = []
 
     def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
@@ -97,7 +96,6 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
         return {
             **self._header(self._round, self._phase, self._phase_round, self._paid),
             "cells": self._cells.copy(),
-            "offset": np.array([self._offset], dtype=np.int64),
         }
 
     @classmethod
@@ -113,7 +111,7 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
             raise CorruptSnapshotError(msg)
         predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase)
         predictor._round, predictor._phase_round = rounds, phase_round
-        predictor.begin(np.array(arrays["cells"], dtype=np.int64), int(arrays["offset"][0]), paid)
+        predictor.begin(np.array(arrays["cells"], dtype=np.int64), paid)
         return predictor
 
 
@@ -123,5 +121,5 @@ class SparseVectorTrainer(TableTrainer[SparseVectorPlan, SparseVector]):
     def _make(self) -> SparseVector:
         cells = self._all_cells()
         predictor = SparseVector(self._plan, self._key.ratchet(), phase=1)
-        predictor.begin(cells, self._offset(), 0)
+        predictor.begin(cells, 0)
         return predictor

@@ -73,8 +73,7 @@ def start_of(plan: StatisticsPlan, counts: NDArray[np.int64]) -> Hypothesis:
     if not len(counts):
         declared = [_declared(attribute.cells, attribute.declared) for attribute in plan.attributes]
         return Hypothesis.product(declared, _SPREAD)
-    uniform = [_declared(cells, cells) for cells in plan.layout.shape]
-    hypothesis = Hypothesis.product(uniform, 0.0)
+    hypothesis = Hypothesis.uniform(plan.layout.shape)
     _fit(hypothesis, plan.start, [_shares(part) for part in split_marginals(plan, counts)])
     hypothesis.spread(_TRACE)
     return hypothesis

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.errors import DataError
-from oracle.mechanisms.addresses import Purpose
 from oracle.planning.statistics.model import StatisticsPlan, TablePlan
-from oracle.predictors.base import Predictor, Trainer
-from oracle.predictors.statistics.paid import paid_questions
+from oracle.predictors.base import Predictor, StateArrays, Trainer
+from oracle.predictors.statistics.hypothesis import Hypothesis
+from oracle.predictors.statistics.paper import PaperStatistics
 from oracle.predictors.statistics.predictor import Statistics
 from oracle.predictors.statistics.start import noisy_marginals, start_of
 
-__all__ = ["StatisticsTrainer", "TableTrainer"]
+__all__ = ["StatisticsTrainer", "TableTrainer", "restore_statistics"]
 
 TablePlanT = TypeVar("TablePlanT", bound=TablePlan)
 PredictorT_co = TypeVar("PredictorT_co", bound=Predictor, covariant=True)
@@ -48,18 +48,23 @@ class TableTrainer(Trainer[TablePlanT, PredictorT_co]):
         self._cells.clear()
         return cells
 
-    def _offset(self) -> int:
-        """Return the noise on all thresholds, by the genesis key; its `THRESHOLD` blocks draw nothing else."""
-        zero = np.zeros(1, dtype=np.uint64)
-        return paid_questions(self._plan).offset(self._addresses.words(Purpose.THRESHOLD, zero, zero, None)[0, 0])
 
+class StatisticsTrainer(TableTrainer[StatisticsPlan, Predictor]):
+    """Makes a `Statistics`, where the plan says so from noisy marginals; of profile `paper`, a `PaperStatistics`."""
 
-class StatisticsTrainer(TableTrainer[StatisticsPlan, Statistics]):
-    """Makes a `Statistics`; where the plan says so, from noisy marginals."""
-
-    def _make(self) -> Statistics:
+    def _make(self) -> Predictor:
         cells = self._all_cells()
+        if self._plan.profile == "paper":
+            paper = PaperStatistics(self._plan, self._key.ratchet(), phase=1)
+            paper.begin(cells, Hypothesis.uniform(self._shape), 0)
+            return paper
         start = noisy_marginals(self._plan, cells, self._addresses)
         predictor = Statistics(self._plan, self._key.ratchet(), phase=1)
-        predictor.begin(cells, start_of(self._plan, start), start, self._offset())
+        predictor.begin(cells, start_of(self._plan, start), start)
         return predictor
+
+
+def restore_statistics(plan: StatisticsPlan, arrays: StateArrays) -> Predictor:
+    """Take back what `Predictor.export` returned, by the plan's profile."""
+    kind = PaperStatistics if plan.profile == "paper" else Statistics
+    return kind.restore(plan, arrays)

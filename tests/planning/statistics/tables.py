@@ -13,6 +13,7 @@ ATTRIBUTES = (
     Attribute(name="b", bounds=(0.0, 24.0), bins=24),
     Attribute(name="c", categories=("u",)),
 )
+MARGINALS = ((0, 2), (1,))
 SLOPE = noise_slope(40, 1.0, 9e-7, exact=True)
 
 
@@ -39,5 +40,5 @@ def table_plan(kind: type[TablePlan], **changes: Any) -> TablePlan:
         "memory_bytes": 1 << 20,
     }
     if kind is StatisticsPlan:
-        common |= {"gap": 0.01, "complete": False}
+        common |= {"gap": 0.01, "complete": False, "first_margin": 901, "margin": 5850, "start": MARGINALS}
     return kind(**(common | changes))
