@@ -1,7 +1,6 @@
 """The analyst's experiment: its table, its questions, what it is measured against, and its way through the commands."""
 
 import itertools
-from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -92,7 +91,7 @@ def test_the_largest_deviation_is_taken_apart_next():
 
 def test_gaussian_counts_are_those_of_the_literature():
     """Balle and Wang's 4.22 at epsilon 1, delta 1e-6; what errs so costs so; and there is a last question."""
-    plan = SimpleNamespace(epsilon=1.0, delta=1e-6, declared=1, alpha=2_000.0)
+    plan = statistics_plan(epsilon=1.0, delta=1e-6, declared=1, alpha=2_000.0)
     assert counts_error(plan, 1) == pytest.approx(4.2247 * 0.67449, rel=1e-3)
     sizes = (1, 10, 10_000)
     assert all(counts_epsilon(plan, size, counts_error(plan, size)) == pytest.approx(1.0) for size in sizes)
