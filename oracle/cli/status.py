@@ -27,7 +27,7 @@ _SENSELESS: Final[Mapping[str, frozenset[str]]] = {
     "statistics": _OF_A_TABLE,
     "sparse-vector": _OF_A_TABLE,
 }
-"""Facts that a predictor's page leaves out: it has no sides that are armed afresh, or one phase without an end, or delta
+"""Facts that a page leaves out: its predictor has no sides that are armed afresh, or one phase without an end, or delta
 is that of each row, of which there is no sum."""
 
 _NAMES: Final = {(name, "phase_rounds_left"): "rounds left" for name in ("classical", "statistics", "sparse-vector")}
