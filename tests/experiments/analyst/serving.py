@@ -71,14 +71,16 @@ class Daemon:
         """
         if self._servers is not None:
             run("topics", self._config, "--create")
-        with (self._folder / "serve.log").open("wb") as log:
-            daemon = subprocess.Popen(
+        with (
+            (self._folder / "serve.log").open("wb") as log,
+            subprocess.Popen(
                 command("serve", self._config),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=environment(),
-            )
+            ) as daemon,
+        ):
             try:
                 with contextlib.ExitStack() as undo:
                     yield _over_pipes(daemon) if self._servers is None else _over_topics(self._servers, undo)
@@ -87,9 +89,8 @@ class Daemon:
                     daemon.stdin.close()
                 else:
                     daemon.terminate()
-                code = daemon.wait(TIMEOUT)
-        if code:
-            msg = f"perpetua serve: ended with {code}; see {log.name}"
+        if daemon.returncode:
+            msg = f"perpetua serve: ended with {daemon.returncode}; see {log.name}"
             raise RuntimeError(msg)
 
     def status(self) -> Mapping[str, Any]:
