@@ -20,13 +20,17 @@ __all__ = ["run"]
 
 _PRIVACY = ("epsilon", "delta")
 _COLUMNS = ("round", "phase", "phase_rounds_left", "rearms", "delta_spent", "forks", "snapshot_age_seconds")
+_OF_A_TABLE: Final = frozenset({"phase", "phases", "rearms", "delta_spent", "delta_limit"})
 _SENSELESS: Final[Mapping[str, frozenset[str]]] = {
     "classical": frozenset({"phase", "phases", "rearms", "delta"}),
     "bisection": frozenset({"rearms"}),
+    "statistics": _OF_A_TABLE,
+    "sparse-vector": _OF_A_TABLE,
 }
-"""Facts that a predictor's page leaves out: it has no sides that are armed afresh, or one phase without an end."""
+"""Facts that a predictor's page leaves out: it has no sides that are armed afresh, or one phase without an end, or delta
+is that of each row, of which there is no sum."""
 
-_NAMES: Final = {("classical", "phase_rounds_left"): "rounds left"}
+_NAMES: Final = {(name, "phase_rounds_left"): "rounds left" for name in ("classical", "statistics", "sparse-vector")}
 """What is called otherwise on a predictor's page."""
 
 _PROVED: Final = {
@@ -90,7 +94,9 @@ def _terms(status: Status | ShardedStatus) -> Iterator[Row]:
         "forks",
         "other logs answered from this state (`perpetua fork`); each is one more run that its records pay for",
     )
-    if status.delta_limit:
+    if "delta_limit" in _SENSELESS.get(status.predictor, ()):
+        yield "delta", "of each training row; all of it counts from the start, and no question adds to it"
+    elif status.delta_limit:
         who = "record" if status.protects_queries else "training row"
         yield "delta", f"each {who} pays its own once; all that is spent, added up, stays below the limit for ever"
 

@@ -99,10 +99,11 @@ def _claims(statement: Statement) -> Iterator[tuple[str, Sequence[str]]]:
         f"delta = {line.delta:.3g} for each record"
         for line in statement.phases
     ]
-    claim.append(
-        f"The deltas of all records so far sum to {statement.delta_spent:.3g}, and to at most "
-        f"{statement.delta_limit:.3g} for ever."
-    )
+    if plan.sums_delta:
+        claim.append(
+            f"The deltas of all records so far sum to {statement.delta_spent:.3g}, and to at most "
+            f"{statement.delta_limit:.3g} for ever."
+        )
     if statement.retired is True:
         claim.append("The model was retired then: its keys are erased, says who signed, and it answers no more.")
     if statement.forks:

@@ -228,6 +228,11 @@ class TablePlan(Plan, frozen=True, kw_only=True):
         """Beside what every plan counts, the bits of one attribute's words, twice, and those of all as flags."""
         return super().working_bytes + 64 * self.width + 17 * WORD * max(self.layout.words)
 
+    @property
+    def sums_delta(self) -> bool:
+        """False: delta is that of each row."""
+        return False
+
     def delta_spent(self, phase: int, rounds: int) -> float:  # noqa: ARG002 -- the signature is every plan's
         """Return a row's delta: all of it is spent from the start, and no question adds to it."""
         return self.phases[0].delta
@@ -237,7 +242,7 @@ class StatisticsPlan(TablePlan, frozen=True, kw_only=True):
     """A plan of private multiplicative weights.
 
     Attributes:
-        gap: gamma, the least true gap of a paid answer, as a share of the rows.
+        gap: gamma, the least true gap of an answer that is paid for at the last margin, as a share of the rows.
         complete: True if K cannot be passed, so that the promise has no end (but for beta).
         first_margin: Rows beyond what the hypothesis expects from which on the first answer is paid.
         margin: The same, of the last answer; T = alpha n - D, rounded down, so that alpha is kept.
@@ -288,6 +293,8 @@ def check_table_model(model: TableModel) -> None:
     if not model.name or len(model.name) > NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
         raise InputError("model.name", model.name, f"must be 1 to {NAME_LIMIT} letters, digits, '-', '_' or '.'")
     check_attributes(model.attributes)
+    if isinstance(model, StatisticsModel) and model.profile == "paper" and model.paid is not None:
+        raise InputError("model.paid", model.paid, 'must be left out for profile = "paper", whose constants say it')
 
 
 def sparse_bytes(attributes: tuple[Attribute, ...], rows: int) -> int:

@@ -57,7 +57,7 @@ class _Transcription:
         assert isinstance(plan.paper, NumericSparsePlan)
         self._plan, self._sizes, self._rows = plan, plan.paper, rows
         self._addresses = Addresses(PhaseKey(secret).ratchet(), plan.width)
-        self._weights = {cell: max(round(2.0**52 / len(_CELLS)), 1) for cell in _CELLS}
+        self._weights = {cell: max(math.ceil(2.0**52 / len(_CELLS)), 1) for cell in _CELLS}
         self._paid = 0
 
     def _noise(self, slope: float, purpose: Purpose, number: int, side: int, question: np.ndarray | None) -> int:
@@ -91,7 +91,7 @@ class _Transcription:
         outside = float(sum(self._weights.values())) - inside
         within, beyond = (shrunk, 1.0) if lower else (1.0, shrunk)
         whole = 2.0**52 / (within * inside + beyond * outside)
-        self._weights = {cell: max(round(self._weights[cell] * (factors[cell] * whole)), 1) for cell in _CELLS}
+        self._weights = {cell: max(math.ceil(self._weights[cell] * (factors[cell] * whole)), 1) for cell in _CELLS}
 
 
 def _masks(chosen: tuple[set[int], set[int]]) -> list[np.ndarray]:
