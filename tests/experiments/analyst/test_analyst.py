@@ -1,5 +1,6 @@
 """The analyst's experiment: its table, its questions, what it is measured against, and its way through the commands."""
 
+import contextlib
 import itertools
 
 import msgspec
@@ -14,6 +15,7 @@ from tests.experiments.analyst.counting import epsilon_for, error_of, first_lost
 from tests.experiments.analyst.plot import Run, draw
 from tests.experiments.analyst.serving import Daemon, run
 from tests.experiments.analyst.table import FLIGHTS, Counts, flights, model_text, write_rows
+from tests.support.broker import Broker
 from tests.support.tables import statistics_plan
 
 _FEW = (FLIGHTS[1], FLIGHTS[4], FLIGHTS[5])
@@ -99,15 +101,18 @@ def test_gaussian_counts_cost_what_they_err():
     assert error_of(plan, first - 1) <= plan.alpha < error_of(plan, first)
 
 
-def test_asked_through_the_commands(tmp_path, table):
-    """Made, served over standard streams, and every answer within what is promised; the page is there meanwhile."""
+@pytest.mark.parametrize("bus", ["pipes", pytest.param("kafka", marks=pytest.mark.slow)])
+def test_asked_through_the_commands(tmp_path, table, bus):
+    """Made, served, and every answer within what is promised; the page is there meanwhile."""
     rows = table.select([one.name for one in _FEW])
     counts = Counts.of(_FEW, rows)
     write_rows(rows, tmp_path / "rows.parquet")
     (tmp_path / "model.toml").write_text(model_text(_FEW, rows.num_rows, alpha=0.01, paid=20))
     run("init", tmp_path / "model.toml", "--data", tmp_path / "rows.parquet", "--state", tmp_path / "state")
-    daemon = Daemon(tmp_path, None)
-    with daemon.serving() as ask:
+    with contextlib.ExitStack() as held:
+        servers = held.enter_context(Broker(tmp_path / "broker")).servers if bus == "kafka" else None
+        daemon = Daemon(tmp_path, servers)
+        ask = held.enter_context(daemon.serving())
         found = list(itertools.islice(drill_down(_FEW, ask, 500), 500))
         status = daemon.status()
     assert (status["model"], status["promise"]["bound"]) == ("flights", 0.01)
