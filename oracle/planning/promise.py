@@ -9,6 +9,7 @@ from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.boxes.edges import fewest_ones
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.planning.stumps.model import StumpsPlan
 
 __all__ = ["Promise", "promise_of"]
@@ -58,6 +59,8 @@ def promise_of(plan: Plan) -> Promise:
         return _stump(plan)
     if isinstance(plan, BoxPlan):
         return _box(plan)
+    if isinstance(plan, TablePlan):
+        return _table(plan)
     msg = f"plan: no promise is known of predictor {plan.predictor}"
     raise TypeError(msg)
 
@@ -165,3 +168,24 @@ def _bisection(plan: BisectionPlan) -> Promise:
             "queries lie in the span of the directions it learns in, and come in all of them from the beginning",
         ),
     )
+
+
+def _table(plan: TablePlan) -> Promise:
+    """Return the promise of questions about a table: it holds whoever chooses them."""
+    kind, basis, rests = _known_of_table(plan)
+    first = f"of the first {plan.questions:,} questions; privacy does not depend on how many there are"
+    return Promise(bound=plan.alpha, beyond="", missed=plan.beta, kind=kind, basis=basis, conditions=(*rests, first))
+
+
+def _known_of_table(plan: TablePlan) -> tuple[Literal["theorem", "estimate", "nominal"], str, tuple[str, ...]]:
+    spent = f"not more than {plan.paid:,} answers have to be paid for: "
+    if plan.nominal:
+        return "nominal", "PrivateMW (Hardt and Rothblum, 2010), with the constants of a lecture", ()
+    if isinstance(plan, SparseVectorPlan):
+        told = "a share that is nearer to its threshold than this may be told either way"
+        return "theorem", "tails of the noise (PRIVACY.md, section 13)", (told, f"{spent}no other is answered")
+    if isinstance(plan, StatisticsPlan) and plan.complete:
+        declared = "at most 1 % of the rows have a value that is missing or not declared"
+        return "theorem", "private multiplicative weights (PRIVACY.md, section 14)", (declared,)
+    doubt = f"{spent}from then on answers that are not known from paid ones are not `verified`, and promise nothing"
+    return "estimate", "tails of the noise are proved (PRIVACY.md, section 13); that K suffices is not", (doubt,)
