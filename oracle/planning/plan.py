@@ -252,6 +252,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return False
 
     @property
+    def paid_limit(self) -> int | None:
+        """K, how many answers the data pay for at most; None where no answer is paid for."""
+        return None
+
+    @property
     def digest(self) -> bytes:
         """SHA-256 of the canonical JSON, 32 bytes."""
         return hashlib.sha256(self.encode()).digest()

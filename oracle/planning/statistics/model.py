@@ -189,6 +189,11 @@ class TablePlan(Plan, frozen=True, kw_only=True):
         return "value"
 
     @property
+    def paid_limit(self) -> int | None:
+        """K."""
+        return self.paid
+
+    @property
     def paid_noise(self) -> NoisePlan:
         """The noise of paid questions.
 
