@@ -66,11 +66,11 @@ def _drilled(seed, questions=3_000):
 
 
 def test_questions_are_chosen_by_answers():
-    """So many, all different, up to four attributes; after others answers others are asked."""
+    """So many, all different, of up to all attributes; after other answers others are asked."""
     found, asked = _drilled(1)
     assert len(found) == len(asked) == 3_000
     assert len({frozenset(one.where.items()) for one in found}) == 3_000
-    assert {len(one.where) for one in found} == {1, 2, 3, 4}
+    assert {len(one.where) for one in found} >= {1, 2, 3, 4}
     one, other = ({frozenset(one.where.items()) for one in _drilled(seed)[0]} for seed in (1, 2))
     assert len(one & other) < 2_000
     again, _ = _drilled(1)
