@@ -101,7 +101,7 @@ def test_gaussian_counts_cost_what_they_err():
     assert error_of(plan, first - 1) <= plan.alpha < error_of(plan, first)
 
 
-@pytest.mark.parametrize("bus", ["pipes", pytest.param("kafka", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("bus", ["pipes", "kafka"])
 def test_asked_through_the_commands(tmp_path, table, bus):
     """Made, served, and every answer within what is promised; the page is there meanwhile."""
     rows = table.select([one.name for one in _FEW])
