@@ -10,7 +10,7 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays bisection test test-all test-slow lint format adversaries \
+.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays demo-statistics bisection test test-all test-slow lint format adversaries \
 	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises asyncapi reference docs lock notices mutants wheel clean
 
 help: ## list the targets
@@ -33,7 +33,7 @@ demo: $(VENV)/.installed ## run the demonstration
 	@$(BIN)/perpetua demo
 
 kafka-demo: $(VENV)/.installed broker ## run the demonstration over a Kafka broker of its own
-	@deploy/kafka/demo.sh $(VENV)
+	@deploy/kafka/demo.sh $(VENV) $(BIN)/perpetua demo --folder build/kafka-demo
 
 # COVERAGE=1 measures what `make test` runs in its own process, and prints it.
 COVERAGE ?=
@@ -134,6 +134,9 @@ audit: dev ## attack the predictors and the daemon: what can be proved of their 
 
 demo-delays: dev ## flights that arrive late, by stumps, beside others; writes build/delays.svg (minutes)
 	@$(BIN)/python -m tests.experiments.delays $(ARGS)
+
+demo-statistics: dev broker ## 20,000 questions about flights over a Kafka broker, each chosen by the answers before; writes build/demo-statistics
+	@deploy/kafka/demo.sh $(VENV) $(BIN)/python -m tests.experiments.analyst $(ARGS)
 
 notices: dev ## say what the image has of others: deploy/sbom.cdx.json, deploy/THIRD_PARTY_NOTICES.md
 	@deploy/notices.sh $(VENV)

@@ -169,6 +169,10 @@ class Connection(aiomqtt.Client):
         """
         return self._send(message.topic, message.body, partial(_publish_properties, message), retain=False)
 
+    def ask(self, message: Outgoing, replies: str) -> int:
+        """Publish a query whose answer is to go to a topic; see `send`."""
+        return self._send(message.topic, message.body, partial(_publish_properties, message, replies), retain=False)
+
     def send_status(self, body: bytes) -> int:
         """Publish a retained status message; see `send`."""
         return self._send(self.settings.status or "", body, lambda: None, retain=True)
@@ -328,8 +332,10 @@ async def check_broker(settings: MqttSettings) -> None:
     await connection.leave()
 
 
-def _publish_properties(message: Outgoing) -> Properties:
+def _publish_properties(message: Outgoing, replies: str | None = None) -> Properties:
     properties = _properties(PacketTypes.PUBLISH)
+    if replies is not None:
+        properties.ResponseTopic = replies
     properties.ContentType = message.content_type
     if message.correlation is not None:
         properties.CorrelationData = message.correlation

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs the demonstration over a Kafka broker of its own: deploy/kafka/demo.sh VENV
+# Runs a demonstration over a Kafka broker of its own: deploy/kafka/demo.sh VENV COMMAND..., which is given --kafka
 set -eu
 
 venv=$1
+shift
 here=$(cd "$(dirname "$0")" && pwd)
 broker=build/kafka-demo-broker
 tool() { "$venv/bin/python" "$here/broker.py" "$@" --folder "$broker"; }
@@ -13,4 +14,4 @@ trap 'tool stop >/dev/null 2>&1 || true' EXIT
 trap 'exit 130' INT TERM
 printf 'Starting a Kafka broker on this machine ...\n'
 servers=$(tool start --die-with $$ | sed -n 's/^bootstrap.servers=//p')
-"$venv/bin/perpetua" demo --kafka "$servers" --folder build/kafka-demo
+"$@" --kafka "$servers"

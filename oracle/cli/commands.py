@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "evaluate": "Measure the error on your own rows before anything is released. The output is not private.",
     "init": "Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file.",
     "serve": "Answer queries until the source ends or a signal arrives (a second one exits at once).",
+    "ask": "Ask a daemon that serves one query, and print the answer. The query takes a round, as any does.",
     "status": "Print a state's public facts, as of its newest snapshot. Needs no key; --json prints all of them.",
     "check": "Check a configuration, its state, source and sink; change nothing. Exits 1 if something would "
     "stop `serve`.",
@@ -29,8 +30,7 @@ COMMANDS: Final = {
     "verify": "Verify recorded answers by answering the log again. Publishes nothing and costs no epsilon.",
     "fork": "Answer another log from a snapshot with fresh noise, at a stated cost.",
     "replay": "Old name of `verify` (with --verify) and of `fork` (without it); these take the same options.",
-    "hypothesis": "Print the vector w by which a bisection model answers, as of its newest snapshot: one weight "
-    "a feature, as JSON.",
+    "hypothesis": "Write what a bisection or a statistics model answers by, as of its newest snapshot.",
     "demo": "Run the oracle on real flights: train on nine months, answer three, crash, resume, and report.",
     "audit": "Attack Perpetua; sign and check receipts.",
 }

@@ -77,7 +77,8 @@ def _tell_retired(retired: Retired, *, as_json: bool) -> None:
     typer.echo(f"{retired.model}: retired ({retired.retired}); its keys are erased, and it answers no more")
     for number, event in enumerate(retired.events):
         spent = f"epsilon {event.epsilon:g}, delta spent {event.delta_spent:.6g} of {event.delta_limit:g}"
-        typer.echo(f"shard {number}: {event.round:,} rounds, phase {event.phase}, {spent}")
+        paid = "" if isinstance(event.paid, msgspec.UnsetType) else f", {event.paid:,} answers paid"
+        typer.echo(f"shard {number}: {event.round:,} rounds, phase {event.phase}, {spent}{paid}")
 
 
 def _print_facts(console: Console, status: Status | ShardedStatus) -> None:

@@ -67,7 +67,7 @@ def open_model(config: Config) -> KafkaModel:
         raise StateError(msg)
     plan = decode_plan(data)
     master_key = read_key_file(config.state.key_path)
-    settings = replace(kafka_settings(config, plan), secret=mark_key(master_key, plan.digest))
+    settings = replace(kafka_settings(config, plan.name), secret=mark_key(master_key, plan.digest))
     for name in ("first_offset", "stop_at"):
         table = getattr(settings, name)
         for partition in table if isinstance(table, dict) else ():

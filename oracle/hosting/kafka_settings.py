@@ -27,8 +27,12 @@ _FRAME: Final = 1024
 """Bytes of a Kafka batch with one record, without key, value and the headers that were asked with."""
 
 
-def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
+def kafka_settings(config: Config, model: str) -> KafkaSettings:
     """Return the connector's settings.
+
+    Args:
+        config: Names the brokers and the topics.
+        model: The model's name.
 
     Raises:
         InputError: The configuration does not name a Kafka source and sink.
@@ -37,13 +41,13 @@ def kafka_settings(config: Config, plan: Plan) -> KafkaSettings:
     source, sink, kafka = config.source, config.sink, config.kafka
     if not isinstance(source, KafkaSourceConfig) or not isinstance(sink, KafkaSinkConfig) or kafka is None:
         raise InputError("source.kind", config.source.kind, 'must be "kafka" for this')
-    group = source.group or f"perpetua-{plan.name}"
+    group = source.group or f"perpetua-{model}"
     return KafkaSettings(
         servers=tuple(kafka.servers),
         topic=source.topic,
         answers=sink.topic,
         group=group,
-        model=plan.name,
+        model=model,
         reply_topics=frozenset(sink.reply_topics),
         ledger=sink.ledger,
         dead_letter=sink.dead_letter,

@@ -1,5 +1,6 @@
 """From a configuration to the MQTT connector."""
 
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import Final
 from connectors.base import Committed
 from connectors.journal.journal import Journal
 from connectors.journal.source import JournalSource
+from connectors.mqtt.client import matches
 from connectors.mqtt.link import Link
 from connectors.mqtt.messages import delivery
 from connectors.mqtt.outbox import Outbox
@@ -28,6 +30,7 @@ from oracle.telemetry.reporter import Reporter
 __all__ = [
     "LoggingObserver",
     "MqttBus",
+    "asker_settings",
     "last_commit",
     "login_of",
     "misplaced",
@@ -35,9 +38,12 @@ __all__ = [
     "open_bus",
     "open_journals",
     "open_offline",
+    "query_topic",
+    "reply_topic",
 ]
 
 _QUIET_SECONDS: Final = 10.0
+_LARGEST_PACKET: Final = 268_435_455
 _NOTE: Final = 4096
 """Bytes of all else in a note on a rejected message."""
 
@@ -76,6 +82,53 @@ def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
         batch_bytes=plan.limits.batch_bytes,
         largest_reply=max(largest_reply(plan, source.message_bytes), _largest_note(plan, sink)),
     )
+
+
+def asker_settings(config: Config, replies: str) -> MqttSettings:
+    """Return what somebody connects by who asks one question, under an id of his own, and reads a topic of replies.
+
+    Raises:
+        InputError: The configuration does not name an MQTT source and sink.
+        StorageError: A password file cannot be read.
+    """
+    _, _, mqtt = _tables(config)
+    host, _, port = mqtt.server.rpartition(":")
+    return MqttSettings(
+        host=host.strip("[]"),
+        port=int(port),
+        client_id=f"perpetua-ask-{secrets.token_hex(8)}",
+        topic=replies,
+        answers=replies,
+        model="",
+        login=login_of(mqtt.login),
+        tls=tls_of(mqtt.tls, "mqtt.tls"),
+        keepalive_seconds=mqtt.keepalive_seconds,
+        request_seconds=mqtt.request_seconds,
+        message_bytes=_LARGEST_PACKET,
+    )
+
+
+def query_topic(config: Config) -> str:
+    """Return where queries go."""
+    return _tables(config)[0].topic
+
+
+def reply_topic(config: Config, named: str | None = None) -> str:
+    """Return where the answer to one query may go: a topic of its own if the allow-list has room, or all answers'.
+
+    Raises:
+        InputError: One is named that the allow-list does not have.
+    """
+    source, sink, _ = _tables(config)
+    if named is not None:
+        if named == source.topic or not any(matches(named, one) for one in sink.reply_topics):
+            raise InputError("--reply-topic", named, "must match a filter of sink.reply_topics")
+        return named
+    wildcards = [one for one in sink.reply_topics if set(one) & set("+#")]
+    if not wildcards:
+        return sink.topic
+    own = secrets.token_hex(8)
+    return "/".join(own if level in {"+", "#"} else level for level in wildcards[0].split("/"))
 
 
 def _largest_note(plan: Plan, sink: MqttSinkConfig) -> int:

@@ -27,9 +27,12 @@ from oracle.planning.statistics.model import (
     StatisticsPlan,
     check_table_model,
 )
+from oracle.planning.statistics.paper import plan_statistics_paper, verify_statistics_paper
 from oracle.planning.statistics.tight import (
     plan_sparse_vector,
     plan_statistics,
+    quick_examples_of_sparse_vector,
+    quick_examples_of_statistics,
     verify_sparse_vector,
     verify_statistics,
 )
@@ -143,13 +146,17 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         model=StatisticsModel,
         plan=StatisticsPlan,
         check_model=check_table_model,
-        profiles={"tight": Profile(plan_statistics, verify_statistics)},
+        profiles={
+            "tight": Profile(plan_statistics, verify_statistics, quick_examples_of_statistics),
+            "paper": Profile(plan_statistics_paper, verify_statistics_paper),
+        },
+        paper={"paid": None},
     ),
     "sparse-vector": Kind(
         model=SparseVectorModel,
         plan=SparseVectorPlan,
         check_model=check_table_model,
-        profiles={"tight": Profile(plan_sparse_vector, verify_sparse_vector)},
+        profiles={"tight": Profile(plan_sparse_vector, verify_sparse_vector, quick_examples_of_sparse_vector)},
     ),
 }
 """Every kind there is; names are never taken away."""

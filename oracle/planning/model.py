@@ -60,7 +60,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         name: The model's name, in answers, metrics and the names that topics get by default.
-        predictor: What answers: a box, a stump, a classical learner's hypothesis, or an average.
+        predictor: What answers: a box, a stump, a classical learner's hypothesis, an average, or a table.
         epsilon: Privacy loss of a record, for ever.
         examples: Training rows that `init` will have; declared, not counted from private data.
         features: The features of a query, in the order of its values.

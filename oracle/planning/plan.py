@@ -232,6 +232,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     @property
+    def sums_delta(self) -> bool:
+        """True if `delta` bounds a sum over records; False if it is what each of them pays at most."""
+        return True
+
+    @property
     def answers(self) -> Literal["label", "value"]:
         """What a query is answered with: a label, 0 or 1, or a number."""
         return "label"

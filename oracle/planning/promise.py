@@ -9,7 +9,7 @@ from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.boxes.edges import fewest_ones
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
+from oracle.planning.statistics.model import UNDECLARED, SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.planning.stumps.model import StumpsPlan
 
 __all__ = ["Promise", "promise_of"]
@@ -26,6 +26,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
             "nominal" (constants that a paper's proof hides, solved for).
         basis: The proof or the experiment, in words.
         conditions: What must be true of data and stream. Where one is not, the error may be anything.
+        on: What the bound is for.
     """
 
     bound: float
@@ -34,6 +35,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["theorem", "estimate", "nominal"]
     basis: str
     conditions: tuple[str, ...]
+    on: str = "honest queries"
 
 
 _SAME: tuple[str, ...] = ("the training rows are independent draws, and honest queries are drawn as they are",)
@@ -59,8 +61,10 @@ def promise_of(plan: Plan) -> Promise:
         return _stump(plan)
     if isinstance(plan, BoxPlan):
         return _box(plan)
-    if isinstance(plan, TablePlan):
-        return _table(plan)
+    if isinstance(plan, StatisticsPlan):
+        return _statistics(plan)
+    if isinstance(plan, SparseVectorPlan):
+        return _sparse_vector(plan)
     msg = f"plan: no promise is known of predictor {plan.predictor}"
     raise TypeError(msg)
 
@@ -170,22 +174,48 @@ def _bisection(plan: BisectionPlan) -> Promise:
     )
 
 
-def _table(plan: TablePlan) -> Promise:
-    """Return the promise of questions about a table: it holds whoever chooses them."""
-    kind, basis, rests = _known_of_table(plan)
-    first = f"of the first {plan.questions:,} questions; privacy does not depend on how many there are"
-    return Promise(bound=plan.alpha, beyond="", missed=plan.beta, kind=kind, basis=basis, conditions=(*rests, first))
+def _questions(plan: TablePlan) -> str:
+    return f"it is one of the first {plan.questions:,} questions; anybody may choose them, by the answers before"
 
 
-def _known_of_table(plan: TablePlan) -> tuple[Literal["theorem", "estimate", "nominal"], str, tuple[str, ...]]:
-    spent = f"not more than {plan.paid:,} answers have to be paid for: "
+def _statistics(plan: StatisticsPlan) -> Promise:
+    kind: Literal["theorem", "estimate", "nominal"] = "theorem" if plan.complete else "estimate"
     if plan.nominal:
-        return "nominal", "PrivateMW (Hardt and Rothblum, 2010), with the constants of a lecture", ()
-    if isinstance(plan, SparseVectorPlan):
-        told = "a share that is nearer to its threshold than this may be told either way"
-        return "theorem", "tails of the noise (PRIVACY.md, section 13)", (told, f"{spent}no other is answered")
-    if isinstance(plan, StatisticsPlan) and plan.complete:
-        declared = "at most 1 % of the rows have a value that is missing or not declared"
-        return "theorem", "private multiplicative weights (PRIVACY.md, section 14)", (declared,)
-    doubt = f"{spent}from then on answers that are not known from paid ones are not `verified`, and promise nothing"
-    return "estimate", "tails of the noise are proved (PRIVACY.md, section 13); that K suffices is not", (doubt,)
+        kind, basis = "nominal", "Ziani's lecture (PrivateMW, Theorem 6), corrected (`planning.statistics.paper`)"
+        needs: tuple[str, ...] = ()
+    elif plan.complete:
+        basis = (
+            "multiplicative weights: each paid answer takes 2 gamma^2 off the divergence (`planning.statistics.tight`)"
+        )
+        needs = (f"at most {UNDECLARED:.0%} of the rows have a value that is not declared, or none",)
+    else:
+        basis = (
+            f"proved until {plan.paid:,} answers are paid; experiments say that this is late (`make demo-statistics`)"
+        )
+        needs = (
+            f"fewer than {plan.paid:,} were paid before; after them they come from the hypothesis alone, and say so",
+        )
+    return Promise(
+        bound=plan.alpha,
+        beyond="",
+        missed=plan.beta,
+        kind=kind,
+        basis=basis,
+        conditions=(_questions(plan), *needs),
+        on="any question",
+    )
+
+
+def _sparse_vector(plan: SparseVectorPlan) -> Promise:
+    return Promise(
+        bound=plan.alpha,
+        beyond="",
+        missed=plan.beta,
+        kind="theorem",
+        basis="the noise's tails (`planning.statistics.tight`): shares further from their threshold are told right",
+        conditions=(
+            _questions(plan),
+            f'"above" was said fewer than {plan.paid:,} times; after them all it says is "budget-spent"',
+        ),
+        on="any question",
+    )

@@ -91,7 +91,7 @@ def lines_of(model: Model, *, near: bool = False) -> list[Model]:
 def _variants(model: Model, *, near: bool) -> Iterator[Model]:
     yield model
     stump = _learns_stump(model)
-    for other in _OTHERS if model.predictor != "bisection" else ():
+    for other in _OTHERS if _has_sides(model) or _learns_stump(model) else ():
         variant = _changed(model, other)
         close = variant.predictor == "classical" and _learns_stump(variant) == stump
         if _place(variant) != _place(model) and (close or not near):
@@ -107,6 +107,11 @@ def _changed(model: Model, other: dict[str, str | None]) -> Model:
 
 def _learns_stump(model: Model) -> bool:
     return model.predictor == "stumps" or getattr(model, "concept", "") == "stump"
+
+
+def _has_sides(model: Model) -> bool:
+    """Return whether it learns a box, whose sides may be fewer."""
+    return model.predictor in {"rectangles", "classical"} and not _learns_stump(model)
 
 
 def _place(model: Model) -> tuple[str, str, str, str]:
@@ -127,7 +132,7 @@ def with_sides(model: Model, count: int) -> Model:
 
 def _side_counts(model: Model, *, fewer: bool, parts: bool) -> Sequence[int]:
     """Return how many sides to show: all, what the rows buy, and parts of all; 0 where their number is nothing."""
-    if _learns_stump(model) or model.predictor == "bisection":
+    if not _has_sides(model):
         return (0,)
     sides = len(side_names(model))
     if not fewer:
@@ -155,7 +160,7 @@ def offer_of(line: Model) -> Offer:
         profile=profile,
         concept=concept,
         slicing=slicing,
-        sides=side_names(line) if predictor != "bisection" else (),
+        sides=side_names(line) if _has_sides(line) or _learns_stump(line) else (),
         epsilon=epsilon,
         alpha=alpha,
         examples=None if examples is None else int(examples),

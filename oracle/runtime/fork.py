@@ -72,7 +72,7 @@ def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
         raise RefusedError(msg)
     if not plan.protects_queries:
         delta = plan.phases[0].delta
-        return ForkCost(epsilon=plan.epsilon, delta=delta, delta_sum=_above(plan.declared * delta))
+        return ForkCost(epsilon=plan.epsilon, delta=delta, delta_sum=_above(plan.delta_spent(1, 0)))
     index = snapshot.phase - 1
     current = plan.phases[index]
     in_phase = snapshot.round - plan.first_round(snapshot.phase)

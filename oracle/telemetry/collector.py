@@ -71,7 +71,7 @@ _GAUGES: Final[tuple[tuple[str, str, _Read], ...]] = (
     ("perpetua_phase_delta", "Delta of the phase's records", lambda r: r.delta if r.restored else None),
     (
         "perpetua_delta_spent",
-        "Sum of delta over the training records and all rounds so far",
+        "Sum of delta over the training records and all rounds so far; of a table, each row's delta",
         lambda r: r.delta_spent if r.restored else None,
     ),
     (
@@ -79,7 +79,7 @@ _GAUGES: Final[tuple[tuple[str, str, _Read], ...]] = (
         "What is left of its limit",
         lambda r: max(r.delta_limit - r.delta_spent, 0.0) if r.restored else None,
     ),
-    ("perpetua_delta_limit", "Bound on that sum for ever", lambda r: r.delta_limit),
+    ("perpetua_delta_limit", "Bound on that for ever", lambda r: r.delta_limit),
 )
 """As `_COUNTERS`, whole names."""
 

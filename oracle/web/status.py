@@ -27,6 +27,7 @@ def status_json(telemetry: ProcessTelemetry, not_ready: Sequence[NotReady], tren
             "proved": not plan.nominal,
             "protects_queries": plan.protects_queries,
             "released": plan.released,
+            "sums_delta": plan.sums_delta,
             "now": now,
             "started": telemetry.started,
             "ready": not not_ready,

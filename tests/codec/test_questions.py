@@ -16,8 +16,8 @@ from oracle.codec.json.shares import ShareWriter
 from oracle.codec.kinds import codec_of
 from oracle.codec.questions import QuestionCodec
 from oracle.codec.rejections import Reason, Rejection
-from oracle.errors import InputError
-from oracle.planning.attributes import Attribute, check_attributes
+from oracle.hosting.kafka_settings import largest_reply
+from oracle.planning.attributes import Attribute
 from oracle.planning.model import Limits
 from oracle.planning.serving import row_bytes, serving
 from oracle.predictors.base import NO_LABEL
@@ -353,8 +353,18 @@ def test_the_plan_chooses_the_codec():
     assert isinstance(codec_of(tiny_plan([feature("a")])), BatchCodec)
 
 
-@pytest.mark.parametrize("bins", [7, 60])
-def test_bins_of_dates_are_whole_days(bins):
-    """Others could not be asked for."""
-    with pytest.raises(InputError, match="whole days"):
-        check_attributes([Attribute(name="day", bounds=(0.0, 30.0), bins=bins, type="date")])
+@pytest.mark.parametrize("make", [statistics_plan, sparse_plan])
+def test_no_answer_is_larger_than_the_bound(make):
+    """The largest breakdown with the longest names, ids and numbers is within what topics are asked to take."""
+    names = ["\U0001f600" * 64, "'" * 64]
+    attributes = [
+        Attribute(name=names[0], categories=("\x00" * 256, "a")),
+        Attribute(name=names[1], bounds=(-1 / 3, 7e99), bins=60),
+    ]
+    plan = make(attributes, name="é" * 64, limits=Limits(rows=244))
+    body = msgspec.json.encode({"id": "\x00" * 256, "by": names, **({"above": 1} if make is sparse_plan else {})})
+    batch = QuestionCodec(plan).decode([_delivery(body)])
+    assert len(batch.features) == plan.layout.size == 244
+    answers = share_answers([-1.2345678901234567e-300] * 244, [2**40] * 244, [False] * 244, first_round=2**48)
+    (reply,) = QuestionCodec(plan).encode(batch, answers)
+    assert len(reply.body) + len(body) <= largest_reply(plan, len(body))

@@ -19,7 +19,7 @@ def settings(load):
     """A function that makes the connector's settings of these tables."""
 
     def read(*tables: str) -> KafkaSettings:
-        return kafka_settings(load(*tables), small_plan())
+        return kafka_settings(load(*tables), "tiny")
 
     return read
 
@@ -196,4 +196,4 @@ def test_settings_of_files_are_no_settings_of_kafka(load):
     """Only a Kafka source and sink make a connector's settings."""
     found = load('[source]\nkind = "stdin"\n[sink]\nkind = "stdout"\n')
     with pytest.raises(InputError, match=r"source\.kind"):
-        kafka_settings(found, small_plan())
+        kafka_settings(found, "tiny")

@@ -65,7 +65,10 @@ def test_defaults_are_filled_in() -> None:
         ({"features": [{"name": "a", "bounds": [0, math.inf]}]}, "model.features[0].bounds = [0.0, inf]: must be two"),
         ({"features": [{"name": "a", "sides": "none"}]}, "model.features = 'none': at least one feature must have a"),
         ({"predictor": "oracle"}, "model.predictor = 'oracle': must be one of rectangles"),
-        ({"predictor": "rectangle"}, "stumps, classical, bisection; did you mean rectangles?"),
+        (
+            {"predictor": "rectangle"},
+            "stumps, classical, bisection, statistics, sparse-vector; did you mean rectangles?",
+        ),
         (
             {"slicing": "sequental"},
             "model.slicing = 'sequental': must be one of faces, sequential, rsc; did you mean seq",

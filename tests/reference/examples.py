@@ -13,6 +13,9 @@ FILES: Final = {
 }
 """The parsed examples, by name; what holds `[model]` is a model file, the others are configurations."""
 
+_LISTS: Final = ("features", "attributes")
+"""Tables that there are many of."""
+
 Step = str | int
 
 
@@ -42,13 +45,13 @@ def where(path: tuple[Step, ...], key: str, chosen: Mapping[str, Sequence[str]])
     """Yield every place of a key in a table of the examples.
 
     Args:
-        path: The way to the table; to one of the features if it ends there.
+        path: The way to the table; to one of the features or attributes if it ends there.
         key: The key's name.
         chosen: What the table must hold beside it: one of so many values of other keys.
     """
     for file, document in FILES.items():
-        count = len(document.get("model", {}).get("features", ()))
-        for way in [(*path, index) for index in range(count)] if path[-1] == "features" else [path]:
+        count = len(document.get("model", {}).get(path[-1], ()))
+        for way in [(*path, index) for index in range(count)] if path[-1] in _LISTS else [path]:
             table = at(document, way)
             if table is not None and key in table and all(table.get(name) in values for name, values in chosen.items()):
                 yield Place(file, way)

@@ -10,11 +10,12 @@ import msgspec
 from pydantic import BaseModel
 
 from oracle.config.daemon import Config, tables_of
+from oracle.planning.attributes import Attribute
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits, Model
 from oracle.planning.schemas import schema_of
 
-__all__ = ["Key", "Table", "config_tables", "model_tables"]
+__all__ = ["Key", "Table", "config_tables", "model_tables", "own_keys"]
 
 _UNITS: Final = {"seconds": "seconds", "bytes": "bytes", "rounds": "rounds", "rows": "rows", "per_message": "rows"}
 """Units by how a name ends, where a type names no other."""
@@ -62,14 +63,25 @@ class Table(NamedTuple):
 
 def model_tables() -> Iterator[Table]:
     """Yield the tables of a model file: what all predictors have in common, then what each has of its own."""
-    own = {name: set(kind.model.__annotations__) for name, kind in KINDS.items()}
+    own = {name: own_keys(kind.model) for name, kind in KINDS.items()}
     shared = {name for name in Model.__annotations__ if any(name not in names for names in own.values())}
     yield _struct("`[model]`, for every predictor", ("model",), {}, Model, shared)
     for name, kind in KINDS.items():
-        documented = own[name] | _section(kind.model).keys()
+        documented = own[name].union(*map(_section, _classes(kind.model)))
         yield _struct(f'`[model]`, `predictor = "{name}"`', ("model",), {"predictor": [name]}, kind.model, documented)
     yield _struct("`[[model.features]]`", ("model", "features"), {}, Feature, set(Feature.__annotations__))
+    yield _struct("`[[model.attributes]]`", ("model", "attributes"), {}, Attribute, set(Attribute.__annotations__))
     yield _struct("`[model.limits]`", ("model", "limits"), {}, Limits, set(Limits.__annotations__))
+
+
+def own_keys(model: type[Model]) -> set[str]:
+    """Return the keys that a predictor's model has beside, or in the place of, those of every model."""
+    return {name for kind in _classes(model) for name in kind.__annotations__}
+
+
+def _classes(model: type[Model]) -> Iterator[type[Model]]:
+    """Yield a predictor's class, and those that it shares with some others."""
+    return (kind for kind in model.__mro__ if issubclass(kind, Model) and kind is not Model)
 
 
 def _struct(

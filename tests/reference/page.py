@@ -100,9 +100,10 @@ def _example(table: Table, key: Key) -> str:
     name = ".".join((*table.path, key.name))
     if "$ref" in key.schema:
         return f"`[{name}]`"
-    if "$ref" in (key.schema.get("items") or {}):
+    value = at(FILES[place.file], (*place.path, key.name))
+    if "$ref" in (key.schema.get("items") or {}) and value:
         return f"`[[{name}]]`"
-    return f"`{key.name} = {_toml(at(FILES[place.file], (*place.path, key.name)))}`"
+    return f"`{key.name} = {_toml(value)}`"
 
 
 def _toml(value: object) -> str:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from oracle.config.daemon import Config, load_config, tables_of
 from oracle.errors import InputError
+from oracle.planning.attributes import Attribute
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits
 from oracle.planning.model_file import parse_model
 from tests.reference.examples import FILES, Place, at, where
-from tests.reference.keys import config_tables, model_tables
+from tests.reference.keys import config_tables, model_tables, own_keys
 from tests.reference.page import page
 from tests.support.pages import ROOT
 
@@ -109,6 +110,7 @@ def test_every_key_of_every_type_is_on_the_page():
         own = {key.name for key in rows[("model",), (name,)].keys}
         assert shared | own == set(kind.model.__struct_fields__)
     assert {key.name for key in rows[("model", "features"),].keys} == set(Feature.__struct_fields__)
+    assert {key.name for key in rows[("model", "attributes"),].keys} == set(Attribute.__struct_fields__)
     assert {key.name for key in rows[("model", "limits"),].keys} == set(Limits.__struct_fields__)
     for place, table in tables_of(Config):
         found = [row for row in _TABLES if row.path == place or (row.path == place[:-1] and place[-1] in _kinds(row))]
@@ -154,7 +156,7 @@ def _places(table, key):
     if table.path != ("model",) or table.chosen:
         return list(where(table.path, key.name, table.chosen))
     models = {file: document["model"]["predictor"] for file, document in FILES.items() if "model" in document}
-    own = {name: kind.model.__annotations__ for name, kind in KINDS.items()}
+    own = {name: own_keys(kind.model) for name, kind in KINDS.items()}
     return [Place(file, table.path) for file, predictor in models.items() if key.name not in own[predictor]]
 
 
@@ -202,7 +204,7 @@ def test_texts_are_refused_as_the_page_says():
                     parse_model(_changed(place, key.name, value))
                 assert key.schema["bound"] in str(caught.value)
                 seen += 1
-    assert seen == 9
+    assert seen == 12
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,9 @@ def _common(attributes: Sequence[Attribute], changes: dict[str, Any]) -> dict[st
 
 def statistics_plan(attributes: Sequence[Attribute] = ATTRIBUTES, **changes: Any) -> StatisticsPlan:
     """Return a plan of `statistics` whose sizes are made up."""
-    return StatisticsPlan(predictor="statistics", gap=0.01, complete=False, **_common(attributes, changes))
+    return StatisticsPlan(
+        predictor="statistics", gap=0.01, complete=False, first_margin=5, margin=15, **_common(attributes, changes)
+    )
 
 
 def sparse_plan(attributes: Sequence[Attribute] = ATTRIBUTES, **changes: Any) -> SparseVectorPlan:

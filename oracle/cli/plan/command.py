@@ -15,6 +15,13 @@ from oracle.cli.plan.bisection import bisection_phases, bisection_rows, compare_
 from oracle.cli.plan.boxes import TERMS, box_phases, box_rows, compare_boxes
 from oracle.cli.plan.classical import ADVICE, beside, classical_choices, classical_rows
 from oracle.cli.plan.page import mebibytes, promise_rows
+from oracle.cli.plan.statistics import (
+    attribute_table,
+    compare_statistics,
+    counts_figures,
+    sparse_rows,
+    statistics_rows,
+)
 from oracle.cli.plan.stumps import stump_rows
 from oracle.cli.progress import Progress
 from oracle.cli.suggest import refused_with_offers
@@ -33,6 +40,16 @@ __all__ = ["PAGES", "Page", "run"]
 PlanT = TypeVar("PlanT", bound=Plan)
 
 
+_NOMINAL = """\
+The paper's epsilon and delta are nominal: they are what the algorithm is called
+with. Theorem 4.1 of Stemmer (2024) hides a constant, and a query may pay for two
+protocols (Theorem 4.6), so no bound on what a record pays is claimed here."""
+
+_NOMINAL_TABLE = """\
+The lecture's epsilon and delta are nominal: they are what the algorithm is called with. Its proof is for noise of real
+numbers, and no accountant here checks it."""
+
+
 class Page(NamedTuple, Generic[PlanT]):
     """What is shown of one kind of plan, beside what is shown of every plan.
 
@@ -41,12 +58,16 @@ class Page(NamedTuple, Generic[PlanT]):
         phases: The table of its phases, or of what else it consists of.
         compare: The table of a plan and its paper's side by side, where there is one.
         terms: What the words in the table of phases mean.
+        figures: What JSON has beside the plan.
+        nominal: Why epsilon and delta of its profile `paper` are nominal.
     """
 
     rows: Callable[[PlanT], Iterator[Row]]
     phases: Callable[[PlanT], Table]
     compare: Callable[[PlanT, PlanT], Table] | None = None
     terms: tuple[Row, ...] = ()
+    figures: Callable[[PlanT], Mapping[str, object]] = lambda _plan: {}
+    nominal: str = _NOMINAL
 
 
 PAGES: Final[Mapping[str, Page[Any]]] = {
@@ -54,16 +75,13 @@ PAGES: Final[Mapping[str, Page[Any]]] = {
     "stumps": Page(stump_rows, box_phases, compare_boxes, TERMS),
     "bisection": Page(bisection_rows, bisection_phases, compare_bisection),
     "classical": Page(classical_rows, classical_choices),
+    "statistics": Page(statistics_rows, attribute_table, compare_statistics, (), counts_figures, _NOMINAL_TABLE),
+    "sparse-vector": Page(sparse_rows, attribute_table, figures=counts_figures),
 }
 """The page of every kind in `oracle.planning.kinds.KINDS`."""
 
 _LOOK: Final = "if one of these fails, the error has no bound: check with `perpetua evaluate` on your own rows"
 _SECONDS_A_YEAR = 365.25 * 86_400
-
-_NOMINAL = """\
-The paper's epsilon and delta are nominal: they are what the algorithm is called
-with. Theorem 4.1 of Stemmer (2024) hides a constant, and a query may pay for two
-protocols (Theorem 4.6), so no bound on what a record pays is claimed here."""
 
 
 def run(
@@ -126,6 +144,8 @@ def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> bytes:
     """Return a plan, with the classical one within it, or both profiles' plans."""
     promise, memory = msgspec.json.encode(promise_of(plan)), msgspec.json.encode(serving(plan)._asdict())
     data = b'%b,"promise":%b,"serving":%b}' % (plan.encode()[:-1], promise, memory)
+    for name, figures in PAGES[plan.predictor].figures(plan).items():
+        data = b'%b,"%b":%b}' % (data[:-1], name.encode(), msgspec.json.encode(figures))
     if classical is not None:
         data = b'%b,"classical":%b}' % (data[:-1], classical.encode())
     if paper is not None:
@@ -135,17 +155,13 @@ def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> bytes:
 
 def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) -> None:
     enough = plan.declared == declared
-    who = "a record" if plan.protects_queries and not plan.released else "a training row"
-    privacy = f"epsilon = {plan.epsilon:g} {who}; delta sums to at most {plan.delta:g} for ever"
-    if plan.nominal:
-        privacy = f"epsilon = {plan.epsilon:g} a record, sum of delta = {plan.delta:g}: both nominal"
     page = PAGES[plan.predictor]
     rows = (
         ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
         *_types(plan.features),
         ("examples", f"{plan.examples if enough else plan.declared:,} wanted, {declared:,} declared"),
-        ("privacy", privacy),
-        *([] if plan.released else [("honest share", f"at least {plan.gamma:g} of the stream")]),
+        ("privacy", _privacy(plan)),
+        *([("honest share", f"at least {plan.gamma:g} of the stream")] if _is_of_the_stream(plan) else []),
         *page.rows(plan),
         *promise_rows(promise_of(plan)),
         *([("", _LOOK)] if plan.answers == "label" else []),
@@ -155,7 +171,7 @@ def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) 
     )
     print_rows(console, rows)
     if plan.nominal:
-        console.print(_NOMINAL)
+        console.print(page.nominal)
     if classical is not None:
         console.print(ADVICE)
     console.print()
@@ -163,13 +179,26 @@ def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) 
     print_rows(console, page.terms)
 
 
+def _privacy(plan: Plan) -> str:
+    if not plan.sums_delta:
+        said = f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g}, of each training row"
+        return f"{said}: both nominal" if plan.nominal else f"{said}, whatever is asked, for ever"
+    who = "a record" if plan.protects_queries and not plan.released else "a training row"
+    if plan.nominal:
+        return f"epsilon = {plan.epsilon:g} a record, sum of delta = {plan.delta:g}: both nominal"
+    return f"epsilon = {plan.epsilon:g} {who}; delta sums to at most {plan.delta:g} for ever"
+
+
+def _is_of_the_stream(plan: Plan) -> bool:
+    """Return whether the error depends on who asks."""
+    return not plan.released and plan.sums_delta
+
+
 def _serving(plan: Plan) -> str:
     """Return what a daemon takes in memory at most, whatever it is asked."""
     said = serving(plan)
-    return (
-        f"at most {mebibytes(said.daemon)} of memory, {mebibytes(said.shard)} more for each further shard; "
-        "model.limits bound the largest message, and with it this"
-    )
+    more = f", {mebibytes(said.shard)} more for each further shard" if plan.sums_delta else ""
+    return f"at most {mebibytes(said.daemon)} of memory{more}; model.limits bound the largest message, and with it this"
 
 
 def _types(features: Sequence[Feature]) -> Iterator[Row]:
@@ -186,12 +215,12 @@ def _beside(plan: Plan, classical: Plan | None) -> Iterator[Row]:
 
 
 def _print_comparison(console: Console, plan: Plan, paper: Plan) -> None:
-    compare = PAGES[plan.predictor].compare
-    if compare is not None:
+    page = PAGES[plan.predictor]
+    if page.compare is not None:
         console.print()
-        console.print(compare(plan, paper))
+        console.print(page.compare(plan, paper))
         if paper.nominal:
-            console.print(_NOMINAL)
+            console.print(page.nominal)
 
 
 def _phases(count: int) -> str:

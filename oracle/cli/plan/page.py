@@ -24,7 +24,7 @@ def promise_rows(promise: Promise) -> Iterator[Row]:
     """Yield a promise whole: the bound, how it is known, and what it rests on."""
     beyond = f" beyond {promise.beyond}" if promise.beyond else ""
     missed = "" if promise.missed is None else f", missed with probability {promise.missed:g} at most"
-    yield "error", f"at most {promise.bound:.4f}{beyond} on honest queries{missed}"
+    yield "error", f"at most {promise.bound:.4f}{beyond} on {promise.on}{missed}"
     how = {"theorem": "a theorem", "estimate": "an estimate", "nominal": "nominal"}[promise.kind]
     yield "", f"{how}: {promise.basis}"
     for number, condition in enumerate(promise.conditions):

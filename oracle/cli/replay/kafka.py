@@ -139,7 +139,7 @@ def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: by
         raise InputError("--partition", partition, "must be at least 0")
     hear_client(logging.NullHandler())
     secret = None if master_key is None else mark_key(master_key, plan.digest)
-    return KafkaLog(replace(kafka_settings(load_config(config_file), plan), secret=secret), partition)
+    return KafkaLog(replace(kafka_settings(load_config(config_file), plan.name), secret=secret), partition)
 
 
 def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:

@@ -65,7 +65,7 @@ class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
         features: None: a table has attributes.
         attributes: The table's attributes.
         rounds: Questions that the error is promised for; the privacy holds for any number.
-        limits: What a message may be at most; see `[model.limits]`.
+        limits: What a message may be at most; see `[model.limits]`, but `rows` is 4,096 where it is not set.
     """
 
     features: Annotated[
@@ -174,7 +174,7 @@ class TablePlan(Plan, frozen=True, kw_only=True):
     questions: int
     paid: int
     noise: NoisePlan | msgspec.UnsetType = msgspec.UNSET
-    limits: Limits
+    limits: QuestionLimits
     phases: tuple[Phase, ...]
     memory_bytes: int
 
@@ -233,6 +233,11 @@ class TablePlan(Plan, frozen=True, kw_only=True):
         """Beside what every plan counts, the bits of one attribute's words, twice, and those of all as flags."""
         return super().working_bytes + 64 * self.width + 17 * WORD * max(self.layout.words)
 
+    @property
+    def sums_delta(self) -> bool:
+        """False: delta is that of each row."""
+        return False
+
     def delta_spent(self, phase: int, rounds: int) -> float:  # noqa: ARG002 -- the signature is every plan's
         """Return a row's delta: all of it is spent from the start, and no question adds to it."""
         return self.phases[0].delta
@@ -242,7 +247,7 @@ class StatisticsPlan(TablePlan, frozen=True, kw_only=True):
     """A plan of private multiplicative weights.
 
     Attributes:
-        gap: gamma, the least true gap of a paid answer, as a share of the rows.
+        gap: gamma, the least true gap of an answer that is paid for at the last margin, as a share of the rows.
         complete: True if K cannot be passed, so that the promise has no end (but for beta).
         first_margin: Rows beyond what the hypothesis expects from which on the first answer is paid.
         margin: The same, of the last answer; T = alpha n - D, rounded down, so that alpha is kept.
@@ -276,7 +281,7 @@ class SparseVectorPlan(TablePlan, frozen=True, kw_only=True):
     @property
     def shift(self) -> int:
         """Rows by which noise makes a count larger, in the middle of what it may: (U - D)/2, rounded down."""
-        return (self.paid_noise.above - self.paid_noise.below) // 2
+        return 0 if self.noise is msgspec.UNSET else (self.noise.above - self.noise.below) // 2
 
     @property
     def width(self) -> int:
@@ -293,6 +298,8 @@ def check_table_model(model: TableModel) -> None:
     if not model.name or len(model.name) > NAME_LIMIT or not all(c.isalnum() or c in "-_." for c in model.name):
         raise InputError("model.name", model.name, f"must be 1 to {NAME_LIMIT} letters, digits, '-', '_' or '.'")
     check_attributes(model.attributes)
+    if isinstance(model, StatisticsModel) and model.profile == "paper" and model.paid is not None:
+        raise InputError("model.paid", model.paid, 'must be left out for profile = "paper", whose constants say it')
 
 
 def sparse_bytes(attributes: tuple[Attribute, ...], rows: int) -> int:

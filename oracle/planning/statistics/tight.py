@@ -40,6 +40,8 @@ __all__ = [
     "paid_bound",
     "plan_sparse_vector",
     "plan_statistics",
+    "quick_examples_of_sparse_vector",
+    "quick_examples_of_statistics",
     "start_marginals",
     "verify_sparse_vector",
     "verify_statistics",
@@ -122,8 +124,32 @@ def _declared_paid(model: StatisticsModel, paid: int) -> StatisticsPlan:
     return _statistics_plan(model, noise, paid, least, Start(marginals, start.epsilon))
 
 
-def _bounded_paid(model: StatisticsModel) -> StatisticsPlan:
-    """Let K follow from gamma, and gamma from the noise that K takes: the best gamma for the rows there are."""
+def quick_examples_of_statistics(model: StatisticsModel) -> int:
+    """Return a number of rows that suffices, without value iteration: some 7 % above the least.
+
+    Raises:
+        PlanError: A size is out of range.
+    """
+    if model.paid is None:
+        gap, _, noise = _quickest(_tried(model), model.alpha)
+        return _a_little_more(_least_rows(noise, Fraction(model.alpha) - Fraction(gap)))
+    start = start_of(model.epsilon, model.delta, len(start_marginals(Layout.of(model.attributes).shape)))
+    noise = quick_noise(_budget(model, model.paid)._replace(start=start))
+    return _a_little_more(_least_rows(noise, Fraction(model.alpha) * Fraction(1.0 - _LEAST_GAP)))
+
+
+def quick_examples_of_sparse_vector(model: SparseVectorModel) -> int:
+    """Return a number of rows that suffices, without value iteration."""
+    return _a_little_more(_sparse_rows(quick_noise(_budget(model, model.paid)), model.alpha))
+
+
+def _a_little_more(rows: int) -> int:
+    """Return more than the same noise takes where a part of delta pays for its tables."""
+    return math.ceil(1.001 * rows) + 1
+
+
+def _tried(model: StatisticsModel) -> list[tuple[float, int, NoisePlan]]:
+    """Return gamma, K and the noise for each gamma that is tried, the largest first."""
     start, cells = divergence(model.attributes), Layout.of(model.attributes).size
     gaps = [share * model.alpha for share in _GAPS]
     bounds = [(gap, paid_bound(start, cells, gap)) for gap in gaps]
@@ -131,7 +157,19 @@ def _bounded_paid(model: StatisticsModel) -> StatisticsPlan:
     if not tried:
         msg = f"model.alpha = {model.alpha!r}: more than {_MOST_PAID:,} answers may have to be paid; declare `paid`"
         raise PlanError(msg)
-    gap, paid, quick = min(tried, key=lambda one: one[2].window / (model.alpha - one[0]))
+    return tried
+
+
+def _quickest(tried: Sequence[tuple[float, int, NoisePlan]], alpha: float) -> tuple[float, int, NoisePlan]:
+    """Return the one that takes the fewest rows."""
+    return min(tried, key=lambda one: one[2].window / (alpha - one[0]))
+
+
+def _bounded_paid(model: StatisticsModel) -> StatisticsPlan:
+    """Let K follow from gamma, and gamma from the noise that K takes: the best gamma for the rows there are."""
+    start, cells = divergence(model.attributes), Layout.of(model.attributes).size
+    tried = _tried(model)
+    gap, paid, quick = _quickest(tried, model.alpha)
     noise = exact_noise(_budget(model, paid))
     least = _least_rows(noise, Fraction(model.alpha) - Fraction(gap))
     while paid_bound(start, cells, _gap(model, noise, least)) > paid:
@@ -154,13 +192,18 @@ def plan_sparse_vector(model: SparseVectorModel, _progress: Callable[[int], None
         PlanError: A size is out of range.
     """
     noise = exact_noise(_budget(model, model.paid))
-    least = math.ceil(Fraction(noise.window + 2) / (2 * Fraction(model.alpha)))
+    least = _sparse_rows(noise, model.alpha)
     rows = max(model.examples, least)
     plan = SparseVectorPlan(
         **_common(model, noise, model.paid, least), memory_bytes=sparse_bytes(model.attributes, rows)
     )
     verify_sparse_vector(plan)
     return plan
+
+
+def _sparse_rows(noise: NoisePlan, alpha: float) -> int:
+    """Return the fewest rows of which the window, with two for rounding, is 2 alpha at most."""
+    return math.ceil(Fraction(noise.window + 2) / (2 * Fraction(alpha)))
 
 
 def start_marginals(shape: Sequence[int]) -> tuple[tuple[int, ...], ...]:
@@ -244,7 +287,7 @@ def verify_sparse_vector(plan: SparseVectorPlan) -> None:
         PlanError: A figure does not hold.
     """
     noise = _verified_noise(plan)
-    if Fraction(noise.window + 2) > 2 * Fraction(plan.alpha) * plan.examples:
+    if plan.examples < _sparse_rows(noise, plan.alpha):
         msg = f"plan.examples = {plan.examples}: the window of {noise.window:,} rows is wider than 2 alpha of them"
         raise PlanError(msg)
 
@@ -256,13 +299,14 @@ def verify_statistics(plan: StatisticsPlan) -> None:
         PlanError: A figure does not hold.
     """
     noise = _verified_noise(plan)
+    _verify_start(plan)
     gap = _gap(plan, noise, plan.declared)
+    if not 0.0 < plan.gap <= gap:
+        msg = f"plan.gap = {plan.gap!r}: must be above 0 and at most {gap!r}: alpha less the window's share"
+        raise PlanError(msg)
     first, last = _margins(plan, noise, plan.declared, complete=plan.complete)
     if plan.margin > last or not first <= plan.first_margin <= plan.margin:
         msg = f"plan.margin = {plan.margin}: must be at most {last}, and first_margin from {first} to it"
-        raise PlanError(msg)
-    if not 0.0 < plan.gap <= gap:
-        msg = f"plan.gap = {plan.gap!r}: must be above 0 and at most {gap!r}: alpha less the window's share"
         raise PlanError(msg)
     least = paid_bound(divergence(plan.attributes), plan.layout.size, plan.gap) if plan.complete else 1
     if plan.paid < least:
@@ -270,6 +314,14 @@ def verify_statistics(plan: StatisticsPlan) -> None:
         raise PlanError(msg)
     if not plan.complete and plan.gap < _LEAST_GAP * plan.alpha * (1.0 - 1e-9):
         msg = f"plan.gap = {plan.gap!r}: must be at least a quarter of alpha where K is declared"
+        raise PlanError(msg)
+
+
+def _verify_start(plan: StatisticsPlan) -> None:
+    """Refuse noisy marginals of other attributes, or where the start is uniform; what they cost is in the event."""
+    started, places = plan.start_slope is not UNSET, set(range(len(plan.attributes)))
+    if started == plan.complete or started != bool(plan.start) or not all(places.issuperset(one) for one in plan.start):
+        msg = "plan.start: must be marginals of the attributes, with start_slope, exactly where K is declared"
         raise PlanError(msg)
 
 

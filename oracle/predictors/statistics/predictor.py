@@ -38,7 +38,7 @@ class Statistics(PhasedPredictor[StatisticsPlan]):
 
     Formal guarantees:
         * (epsilon, delta) for every training row, over all answers for ever together, also against somebody who sees
-          them all and chooses the questions by them (PRIVACY.md, Theorem 22): everything but the rows is in a
+          them all and chooses the questions by them (PRIVACY.md, Theorem 23): everything but the rows is in a
           `PublicSide`, which learns of the rows by `PaidQuestions`, and by the noisy marginals of the start.
         * *Nothing for questions.* They are used in the clear, and what one of them taught decides later answers.
         * Utility: PRIVACY.md, Theorem 24, under the plan's conditions.

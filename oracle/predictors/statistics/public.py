@@ -214,7 +214,7 @@ class PublicSide:
     def _interval(self, bought: PaidAnswer) -> Interval:
         """Return the rows that satisfy a question, given its noisy count: but for beta, over all questions."""
         noise = self._plan.paid_noise
-        up, down = noise.above, noise.below  # of noise on the count; on its negative it is the other way round
+        up, down = noise.above - 1, noise.below  # of noise on the count; on its negative it is the other way round
         low, high = (up, down) if bought.above else (down, up)
         return Interval(min(max(bought.count - low, 0.0), self._rows), max(min(bought.count + high, self._rows), 0.0))
 

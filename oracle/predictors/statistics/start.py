@@ -33,7 +33,7 @@ def noisy_marginals(plan: StatisticsPlan, cells: NDArray[np.int64], addresses: A
 
     Formal guarantees:
         * A row that is there or not changes one count of each marginal by 1; each has discrete Laplace noise of its
-          own, from a block of the genesis key that draws nothing else (PRIVACY.md, Theorem 23).
+          own, from a block of the genesis key that draws nothing else (PRIVACY.md, Theorem 22).
 
     Args:
         plan: The plan.

@@ -13,7 +13,7 @@ from oracle.predictors.statistics.paper import PaperStatistics
 from oracle.predictors.statistics.predictor import Statistics
 from oracle.predictors.statistics.start import noisy_marginals, start_of
 
-__all__ = ["StatisticsTrainer", "TableTrainer", "restore_statistics"]
+__all__ = ["StatisticsTrainer", "TableTrainer", "restore_hypothesis", "restore_statistics"]
 
 TablePlanT = TypeVar("TablePlanT", bound=TablePlan)
 PredictorT_co = TypeVar("PredictorT_co", bound=Predictor, covariant=True)
@@ -68,3 +68,9 @@ def restore_statistics(plan: StatisticsPlan, arrays: StateArrays) -> Predictor:
     """Take back what `Predictor.export` returned, by the plan's profile."""
     kind = PaperStatistics if plan.profile == "paper" else Statistics
     return kind.restore(plan, arrays)
+
+
+def restore_hypothesis(plan: StatisticsPlan, arrays: StateArrays) -> NDArray[np.float64]:
+    """Return the public hypothesis of an exported state: float64 of the table's shape, summing to 1."""
+    kind = PaperStatistics if plan.profile == "paper" else Statistics
+    return kind.restore(plan, arrays).hypothesis()

@@ -219,6 +219,7 @@ function showPrivacy(status) {
   put(by("privacy-delta").previousSibling, pays(status) ? "δ of a training record" : "δ of a record, now");
   put(by("privacy-spent"), roundedUp(status.delta_spent));
   put(by("privacy-limit"), exact(status.delta_limit));
+  for (const name of ["privacy-spent", "privacy-limit"]) by(name).parentElement.hidden = status.sums_delta === false;
   put(by("privacy-words"), privacyInWords(status));
 }
 
@@ -229,10 +230,10 @@ function privacyInWords(status) {
   if (status.released === true) {
     return `Proved for each training record: ε = ${epsilon}, δ = 0. What was learned from them is released for ever: queries cost nothing and are not kept, and no δ is ever spent.`;
   }
-  const forks = "What perpetua fork costs is not among them.";
-  if (pays(status)) {
-    return `Proved for each training record (questions are not protected): ε = ${epsilon} and δ are of all answers together, for ever, however many questions are asked. ${forks}`;
+  if (status.sums_delta === false) {
+    return `Proved for each training record (questions and answers are public): ε = ${epsilon}, and this δ. All of it counts from the start; no question adds to it.`;
   }
+  const forks = "What perpetua fork costs is not among them.";
   if (status.protects_queries === false) {
     return `Proved for each training record (queries are not protected): ε = ${epsilon}, and a δ of its own. All of it counts from the start; answers after the rounds that learn cost nothing. ${forks}`;
   }
@@ -248,7 +249,7 @@ function showPromise(status) {
   put(by("promise-kind"), KINDS[promise.kind] ?? promise.kind);
   set(by("promise-kind"), "data-proved", promise.kind === "theorem");
   put(by("promise-bound"), `at most ${promise.bound.toFixed(4)}${beyond}`);
-  put(by("promise-unit"), `${pays(status) ? "on any question" : "on honest queries"}${missed}; asked of the plan: alpha = ${exact(status.alpha)}`);
+  put(by("promise-unit"), `on ${promise.on ?? "honest queries"}${missed}; asked of the plan: alpha = ${exact(status.alpha)}`);
   put(by("promise-basis"), `How it is known: ${promise.basis}.`);
   keep(by("promise-conditions"), promise.conditions, (text) => text, () => make("li"), (item, text) => put(item, text));
 }

@@ -15,15 +15,18 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from tests.experiments.analyst.counting import counts_error, where_lines_cross
 
 from oracle.planning.kinds import decode_plan
 from oracle.planning.statistics.model import StatisticsPlan
 from oracle.state.folder import read_plan
 from tests.experiments.analyst.analyst import Asked, drill_down
+from tests.experiments.analyst.counting import counts_epsilon, counts_error, last_within
 from tests.experiments.analyst.plot import Run, draw
 from tests.experiments.analyst.serving import Daemon, run
 from tests.experiments.analyst.table import FLIGHTS, Counts, flights, model_text, write_rows
+
+_ALPHA, _PAID = 0.0075, 50
+"""About what as many Gaussian counts err by at most."""
 
 _WIDTH = 110
 """Columns where standard output is no terminal."""
@@ -44,7 +47,7 @@ def main() -> None:
     table = flights()
     counts = Counts.of(FLIGHTS, table)
     write_rows(table, folder / "flights.parquet")
-    (folder / "model.toml").write_text(model_text(FLIGHTS, table.num_rows, paid=200))
+    (folder / "model.toml").write_text(model_text(FLIGHTS, table.num_rows, alpha=_ALPHA, paid=_PAID))
     console.print(f"{table.num_rows:,} flights in a table of {counts.cube.size:,} cells")
     run("init", folder / "model.toml", "--data", folder / "flights.parquet", "--state", folder / "state")
     found = read_plan(folder / "state")
@@ -84,7 +87,14 @@ def _ask(
 
 
 def _line(count: int, status: Mapping[str, Any]) -> str:
-    return f"  {count:,} answers: {status}"
+    """Return what the page says of the budget."""
+    promise = status["promise"]
+    left = status["shards"][0].get("paid_left")
+    paid = "" if left is None else f"{left:,} paid answers left, "
+    return (
+        f"  {count:,} answers; the page says: epsilon = {status['epsilon']:g}, "
+        f"delta = {status['delta_spent']:g} of {status['delta_limit']:g}, {paid}error at most {promise['bound']:.2%}"
+    )
 
 
 def _summary(plan: StatisticsPlan, measured: Run, asked: list[Asked], seconds: float) -> Table:
@@ -99,7 +109,8 @@ def _summary(plan: StatisticsPlan, measured: Run, asked: list[Asked], seconds: f
         ("verified", f"{sum(one.verified for one in asked):,}"),
         ("speed", f"{len(asked) / seconds:,.0f} questions a second, one group's parts at a time"),
         ("a Gaussian count each", f"largest error {measured.counts_error:.2%} at the same epsilon and delta"),
-        ("", f"beyond {plan.alpha:.2%} from {where_lines_cross(plan):,} questions on; here there is no last one"),
+        ("", f"errors like those above would cost epsilon = {counts_epsilon(plan, len(asked), errors.max()):.2g}"),
+        ("", f"beyond {plan.alpha:.2%} after {last_within(plan):,} questions; here no question is the last"),
     ]
     for row in rows:
         table.add_row(*row)

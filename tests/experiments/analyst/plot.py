@@ -49,7 +49,7 @@ def draw(run: Run, title: str, path: Path) -> None:
         above.set_title(title, loc="left", fontweight="bold")
         above.plot(numbers, 100.0 * run.errors, ".", color=BLUE, markersize=1.5, alpha=0.5, rasterized=True)
         means = np.cumsum(run.errors) / numbers
-        above.plot(numbers, 100.0 * means, color=BLUE, linewidth=2.0, label="mean so far")
+        above.plot(numbers, 100.0 * means, color="black", linewidth=1.5, label="mean so far")
         above.axhline(100.0 * run.alpha, color=VERMILION, linestyle=_DASHES, label="promised of every answer")
         label = "largest of as many Gaussian counts"
         above.axhline(100.0 * run.counts_error, color=GREY, linestyle=_DOTS, linewidth=1.6, label=label)

@@ -71,14 +71,16 @@ class Daemon:
         """
         if self._servers is not None:
             run("topics", self._config, "--create")
-        with (self._folder / "serve.log").open("wb") as log:
-            daemon = subprocess.Popen(
+        with (
+            (self._folder / "serve.log").open("wb") as log,
+            subprocess.Popen(
                 command("serve", self._config),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=environment(),
-            )
+            ) as daemon,
+        ):
             try:
                 with contextlib.ExitStack() as undo:
                     yield _over_pipes(daemon) if self._servers is None else _over_topics(self._servers, undo)
@@ -87,14 +89,13 @@ class Daemon:
                     daemon.stdin.close()
                 else:
                     daemon.terminate()
-                code = daemon.wait(TIMEOUT)
-        if code:
-            msg = f"perpetua serve: ended with {code}; see {log.name}"
+        if daemon.returncode:
+            msg = f"perpetua serve: ended with {daemon.returncode}; see {log.name}"
             raise RuntimeError(msg)
 
     def status(self) -> Mapping[str, Any]:
         """Return what the page shows, as JSON."""
-        with urllib.request.urlopen(f"{self.page}status") as reply:
+        with urllib.request.urlopen(f"{self.page}status") as reply:  # noqa: S310 -- our own daemon
             found: Mapping[str, Any] = json.load(reply)
         return found
 

@@ -20,8 +20,8 @@ from oracle.planning.attributes import Attribute, Layout
 
 __all__ = ["FLIGHTS", "Counts", "Where", "flights", "model_text", "write_rows"]
 
-Where: TypeAlias = Mapping[str, int]
-"""A conjunction: of some attributes, one cell each."""
+Where: TypeAlias = Mapping[str, tuple[int, int]]
+"""A conjunction: of some attributes the cells from one up to another, which is not meant."""
 
 _CARRIERS: Final = ("9E", "AA", "AS", "B6", "DL", "EV", "F9", "FL", "HA", "MQ", "OO", "UA", "US", "VX", "WN", "YV")
 
@@ -94,9 +94,9 @@ class Counts:
         return cls(attributes, flat.reshape(layout.shape), table.num_rows)
 
     def share(self, where: Where) -> float:
-        """Return the share of the rows of a conjunction."""
+        """Return the share of the rows that a conjunction holds of."""
         others = tuple(axis for axis, one in enumerate(self.attributes) if one.name not in where)
         if others not in self._sums:
             self._sums[others] = self.cube.sum(axis=others)
-        cells = tuple(where[one.name] for one in self.attributes if one.name in where)
-        return float(self._sums[others][cells]) / self.rows
+        cells = tuple(slice(*where[one.name]) for one in self.attributes if one.name in where)
+        return float(self._sums[others][cells].sum()) / self.rows

@@ -19,6 +19,8 @@ from oracle.planning.statistics.guarantees import table_event
 from oracle.planning.statistics.model import NoisePlan, SparseVectorPlan, StatisticsPlan, TablePlan
 from tests.planning.statistics.tables import SLOPE, table_plan
 
+_START = ((0, 1), (0, 2), (1, 2))
+
 
 @pytest.mark.parametrize("kind", [StatisticsPlan, SparseVectorPlan])
 def test_questions_alone_are_one_event(kind: type[TablePlan]) -> None:

@@ -64,6 +64,8 @@ _TAMPERED = (
     ({"questions": 10**6}, "noise"),
     ({"beta": 0.01}, "noise"),
     ({"alpha": 0.09}, "gap"),
+    ({"margin": 5_500}, "margin"),
+    ({"first_margin": 4_000}, "margin"),
     ({"gap": 0.05}, "gap"),
     ({"gap": 0.0}, "gap"),
     ({"declared": 50_000, "examples": 50_000}, "gap"),
@@ -71,7 +73,9 @@ _TAMPERED = (
     ({"examples": 0}, "examples"),
     ({"noise": UNSET}, "noise"),
     ({"phases": ()}, "phases"),
-    ({"start_slope": 0.01}, "phases"),
+    ({"start_slope": 0.01}, "start"),
+    ({"start_slope": 0.01, "start": ((0, 1),)}, "start"),
+    ({"complete": False}, "start"),
 )
 
 
@@ -100,8 +104,16 @@ def test_tampered_starts_are_refused(table_plan: TablePlanner):
     verify_plan(plan)
     with pytest.raises(PlanError, match=r"plan\.phases"):
         verify_plan(msgspec.structs.replace(plan, start_slope=1.3 * plan.start_slope))
-    with pytest.raises(PlanError, match=r"plan\.paid"):
-        verify_plan(msgspec.structs.replace(plan, complete=True))
+    assert len(plan.start) == 45
+    for changes, field in (
+        ({"complete": True}, "start"),
+        ({"start": ()}, "start"),
+        ({"start": ((0, 10),)}, "start"),
+        ({"start": (*plan.start, (0, 1), (0, 2), (0, 3), (0, 4))}, "phases"),
+        ({"first_margin": plan.noise.above}, "margin"),
+    ):
+        with pytest.raises(PlanError, match=rf"plan\.{field}"):
+            verify_plan(msgspec.structs.replace(plan, **changes))
 
 
 def test_one_sided_noise_is_pure(table_plan: TablePlanner):
@@ -188,21 +200,20 @@ def test_windows_hold(table_plan: TablePlanner, paid):
     assert windows(noise, 50, plan.beta) == (noise.above, noise.below)
 
 
-def test_statistics_err_by_alpha_at_most(table_plan: TablePlanner):
+def test_statistics_err_by_alpha_at_most():
     """For any count and hypothesis: free is within alpha, and paid is further than gamma, in whole numbers."""
-    plan = msgspec.structs.replace(table_plan(), declared=1000, alpha=0.3)
-    noise = msgspec.structs.replace(plan.noise, above=91, below=40)
-    plan = msgspec.structs.replace(plan, noise=noise)
-    rows, threshold = plan.declared, plan.margin
-    gap = Fraction(plan.alpha) - Fraction(131, 1000)
-    for count, share in product(range(0, 1001, 7), np.linspace(0.0, 1.0, 173)):
+    model = {"rounds": 1, "beta": 0.5, "epsilon": 8.0, "alpha": 0.3, "attributes": TEN_BITS[:1]}
+    plan: Any = plan_sufficient(table_model(**model))
+    rows, above, below = plan.declared, plan.noise.above, plan.noise.below
+    assert plan.gap == pytest.approx(plan.alpha - (above + below) / rows)
+    for count, share in product(range(rows + 1), np.linspace(0.0, 1.0, 173)):
         exact = Fraction(float(share)) * rows
-        thresholds = math.ceil(exact) + threshold, threshold - math.floor(exact)
+        thresholds = math.ceil(exact) + plan.margin, plan.margin - math.floor(exact)
         for sign, asked in zip((1, -1), thresholds, strict=True):  # noise is from -D to U - 1
-            if sign * count - 40 < asked:
+            if sign * count - below < asked:
                 assert sign * (count - exact) < Fraction(plan.alpha) * rows
-            if sign * count + 90 >= asked:
-                assert sign * (count - exact) > gap * rows
+            if sign * count + above - 1 >= asked:
+                assert sign * (count - exact) > Fraction(plan.gap) * rows
 
 
 def test_sparse_vectors_err_by_alpha_at_most(table_plan: TablePlanner):

@@ -12,9 +12,8 @@ from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise.tables import sample
 from oracle.planning.attributes import Attribute
-from oracle.planning.model import Limits
 from oracle.planning.plan import Phase
-from oracle.planning.statistics.model import NumericSparsePlan, StatisticsPlan
+from oracle.planning.statistics.model import NumericSparsePlan, QuestionLimits, StatisticsPlan
 from oracle.predictors.kinds import new_trainer, restore_predictor
 
 _ATTRIBUTES = (Attribute(name="a", categories=("x", "y", "other")), Attribute(name="b", bounds=(0.0, 4.0), bins=4))
@@ -40,7 +39,7 @@ def _plan(threshold: float, rate: float, paid: int) -> StatisticsPlan:
         declared=_ROWS,
         questions=1000,
         paid=paid,
-        limits=Limits(),
+        limits=QuestionLimits(),
         phases=(Phase(phase=1, rounds=2**49, delta=1e-6),),
         memory_bytes=1 << 20,
         gap=0.01,
@@ -58,7 +57,7 @@ class _Transcription:
         assert isinstance(plan.paper, NumericSparsePlan)
         self._plan, self._sizes, self._rows = plan, plan.paper, rows
         self._addresses = Addresses(PhaseKey(secret).ratchet(), plan.width)
-        self._weights = {cell: max(round(2.0**52 / len(_CELLS)), 1) for cell in _CELLS}
+        self._weights = {cell: max(math.ceil(2.0**52 / len(_CELLS)), 1) for cell in _CELLS}
         self._paid = 0
 
     def _noise(self, slope: float, purpose: Purpose, number: int, side: int, question: np.ndarray | None) -> int:
@@ -92,7 +91,7 @@ class _Transcription:
         outside = float(sum(self._weights.values())) - inside
         within, beyond = (shrunk, 1.0) if lower else (1.0, shrunk)
         whole = 2.0**52 / (within * inside + beyond * outside)
-        self._weights = {cell: max(round(self._weights[cell] * (factors[cell] * whole)), 1) for cell in _CELLS}
+        self._weights = {cell: max(math.ceil(self._weights[cell] * (factors[cell] * whole)), 1) for cell in _CELLS}
 
 
 def _masks(chosen: tuple[set[int], set[int]]) -> list[np.ndarray]:

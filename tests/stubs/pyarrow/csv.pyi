@@ -2,7 +2,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from pyarrow import DataType, NativeFile, Table
+from pyarrow import DataType, NativeFile, RecordBatch, Schema, Table
 from pyarrow.ipc import RecordBatchReader
 
 class ReadOptions:
@@ -22,7 +22,13 @@ class ConvertOptions:
         column_types: Mapping[str, DataType] | None = ...,
         null_values: Sequence[str] = ...,
         strings_can_be_null: bool = ...,
+        quoted_strings_can_be_null: bool = ...,
     ) -> None: ...
+
+class CSVWriter:
+    def __init__(self, sink: IO[bytes], schema: Schema) -> None: ...
+    def close(self) -> None: ...
+    def write_batch(self, batch: RecordBatch) -> None: ...
 
 def open_csv(
     input_file: NativeFile,

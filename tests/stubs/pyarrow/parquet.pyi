@@ -4,6 +4,11 @@ from typing import IO, Self
 
 from pyarrow import NativeFile, RecordBatch, Schema, Table
 
+class ParquetWriter:
+    def __init__(self, where: IO[bytes], schema: Schema) -> None: ...
+    def close(self) -> None: ...
+    def write_batch(self, batch: RecordBatch) -> None: ...
+
 class FileMetaData:
     num_columns: int
     num_rows: int

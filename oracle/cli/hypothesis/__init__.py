@@ -1,0 +1,1 @@
+"""`perpetua hypothesis`: what a model whose answers are public has learned."""
