@@ -107,7 +107,7 @@ def _terms(status: Status | ShardedStatus) -> Iterator[Row]:
     )
     if status.predictor in _SPENT:
         yield "paid", f"answers that the data paid for; when none is left, {_SPENT[status.predictor]}"
-        yield "delta", "of each training row, for all answers for ever; `delta of forks` adds up what all rows pay"
+        yield "delta", "of each training row, for all answers for ever; `delta of forks` is what forks add to it"
     elif status.delta_limit:
         who = "record" if status.protects_queries else "training row"
         yield "delta", f"each {who} pays its own once; all that is spent, added up, stays below the limit for ever"

@@ -232,6 +232,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     @property
+    def why(self) -> str:
+        """What is said of `examples` where too few are declared."""
+        return ""
+
+    @property
     def sums_delta(self) -> bool:
         """True if `delta` bounds a sum over records; False if it is what each of them pays at most."""
         return True
@@ -392,6 +397,6 @@ def refuse_too_few(model: Model, plan: Plan) -> None:
     if plan.declared > model.examples:
         msg = (
             f"model.examples = {model.examples}: too few training examples for this model; "
-            f"{plan.declared:,} would be enough"
+            f"{plan.declared:,} would be enough{plan.why}"
         )
         raise PlanError(msg)

@@ -101,12 +101,12 @@ def _claims(statement: Statement) -> Iterator[tuple[str, Sequence[str]]]:
         f"delta = {line.delta:.3g} for each record"
         for line in statement.phases
     ]
-    if plan.sums_delta:
+    if statement.paid is UNSET:
         claim.append(
             f"The deltas of all records so far sum to {statement.delta_spent:.3g}, and to at most "
             f"{statement.delta_limit:.3g} for ever."
         )
-    if statement.paid is not UNSET:
+    else:
         claim.append(
             "That is of all answers together, for ever, however many are asked for. The rows paid for "
             f"{statement.paid:,} answers so far, of at most {plan.paid_limit:,}."

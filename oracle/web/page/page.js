@@ -230,10 +230,10 @@ function privacyInWords(status) {
   if (status.released === true) {
     return `Proved for each training record: ε = ${epsilon}, δ = 0. What was learned from them is released for ever: queries cost nothing and are not kept, and no δ is ever spent.`;
   }
-  if (status.sums_delta === false) {
-    return `Proved for each training record (questions and answers are public): ε = ${epsilon}, and this δ. All of it counts from the start; no question adds to it.`;
-  }
   const forks = "What perpetua fork costs is not among them.";
+  if (status.sums_delta === false) {
+    return `Proved for each training record (questions and answers are public): ε = ${epsilon} and this δ, of all answers together, for ever, however many questions are asked. ${forks}`;
+  }
   if (status.protects_queries === false) {
     return `Proved for each training record (queries are not protected): ε = ${epsilon}, and a δ of its own. All of it counts from the start; answers after the rounds that learn cost nothing. ${forks}`;
   }
