@@ -19,6 +19,7 @@ from connectors.base import ARROW_STREAM, Commit, Delivery
 from oracle.codec.guarded import Codec
 from oracle.codec.kinds import codec_of
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
 from oracle.runtime.daemon import Daemon, DaemonSettings
@@ -31,6 +32,7 @@ from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.texts import as_rows
 from tests.support.memory_bus import Abort, MemoryLog, MemorySink, MemorySource
 from tests.support.stores import MemoryStore
+from tests.support.tables import table_cells
 from tests.support.waiting import until
 
 __all__ = [
@@ -67,8 +69,11 @@ def small_plan() -> BoxPlan:
 def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot:
     """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive."""
     plan = plan or small_plan()
-    rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
     trainer = new_trainer(plan, secret)
+    if isinstance(plan, TablePlan):
+        trainer.add(table_cells(plan), np.ones(plan.declared, dtype=np.bool_))
+        return Snapshot.first(plan.digest, trainer.finish().export())
+    rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
     trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
     return Snapshot.first(plan.digest, trainer.finish().export())
 
