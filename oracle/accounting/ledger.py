@@ -234,7 +234,7 @@ class AnswerPaid(msgspec.Struct, frozen=True, tag_field="kind", tag="answer-paid
     """The data paid for an answer about a table, and the noisy count that was compared was released with it.
 
     Attributes:
-        round: The question's round; it may pay more than once.
+        round: The question's round; it pays once at most.
         paid: Paid answers so far, this one included.
         count: How many rows satisfy the question, with noise.
         above: Whether it was asked if they are more than expected; else, if they are fewer.
@@ -274,6 +274,7 @@ class _ShardSummary(msgspec.Struct, frozen=True, tag_field="kind"):
         covers: As in `PhaseStarted`.
         begins: On Kafka the offset from which on it answers queries.
         stops: On Kafka the first offset that it leaves to another model, if it is told of one.
+        paid: Answers that the data paid for so far, where any can be.
     """
 
     round: int
@@ -288,6 +289,7 @@ class _ShardSummary(msgspec.Struct, frozen=True, tag_field="kind"):
     covers: Literal["training"] | msgspec.UnsetType = msgspec.UNSET
     begins: int | msgspec.UnsetType = msgspec.UNSET
     stops: int | msgspec.UnsetType = msgspec.UNSET
+    paid: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class ShardStarted(_ShardSummary, frozen=True, tag="shard-started"):

@@ -43,9 +43,8 @@ def _column(rows: Any, name: str) -> pa.Array:  # noqa: ANN401 -- as above
     except LookupError as exc:
         raise InputError(where, None, "must be a column") from exc
     try:
-        if not isinstance(column, pa.ChunkedArray):  # of data frames those that are no arrays themselves can be cast
-            column = pa.chunked_array(column if hasattr(column, "__arrow_c_stream__") else [pa.array(column)])
-        return column.combine_chunks()
+        found = pa.chunked_array(column) if hasattr(column, "__arrow_c_stream__") else pa.array(column)
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     except (pa.ArrowException, TypeError, ValueError) as exc:  # their texts quote values
         raise InputError(where, "...", "must be a column of values of one type") from exc
 

@@ -20,18 +20,28 @@ __all__ = ["run"]
 
 _PRIVACY = ("epsilon", "delta")
 _COLUMNS = ("round", "phase", "phase_rounds_left", "rearms", "delta_spent", "forks", "snapshot_age_seconds")
-_OF_A_TABLE: Final = frozenset({"phase", "phases", "rearms", "delta_spent", "delta_limit"})
+_OF_TABLES: Final = frozenset({"phase", "phases", "phase_rounds_left", "rearms", "delta_spent", "delta_limit"})
 _SENSELESS: Final[Mapping[str, frozenset[str]]] = {
     "classical": frozenset({"phase", "phases", "rearms", "delta"}),
     "bisection": frozenset({"rearms"}),
-    "statistics": _OF_A_TABLE,
-    "sparse-vector": _OF_A_TABLE,
+    "statistics": _OF_TABLES,
+    "sparse-vector": _OF_TABLES,
 }
-"""Facts that a predictor's page leaves out: it has no sides that are armed afresh, or one phase without an end, or delta
-is that of each row, of which there is no sum."""
+"""Facts that a predictor's page leaves out: no sides are armed afresh, one phase has no end, delta is no sum."""
 
-_NAMES: Final = {(name, "phase_rounds_left"): "rounds left" for name in ("classical", "statistics", "sparse-vector")}
+_TABLE_NAMES: Final = {"round": "questions so far", "alpha": "error promised", "paid": "paid answers"}
+_NAMES: Final = {
+    ("classical", "phase_rounds_left"): "rounds left",
+    **{("statistics", name): words for name, words in _TABLE_NAMES.items()},
+    **{("sparse-vector", name): words for name, words in _TABLE_NAMES.items()},
+}
 """What is called otherwise on a predictor's page."""
+
+_SPENT: Final = {
+    "statistics": "answers come from what was learned, with no promise (`verified` is false)",
+    "sparse-vector": "no question is answered any more (`budget-spent`)",
+}
+"""What happens when no paid answer is left."""
 
 _PROVED: Final = {
     True: "epsilon and delta, by theorems, for one run of one state",
@@ -94,8 +104,9 @@ def _terms(status: Status | ShardedStatus) -> Iterator[Row]:
         "forks",
         "other logs answered from this state (`perpetua fork`); each is one more run that its records pay for",
     )
-    if "delta_limit" in _SENSELESS.get(status.predictor, ()):
-        yield "delta", "of each training row; all of it counts from the start, and no question adds to it"
+    if status.predictor in _SPENT:
+        yield "paid", f"answers that the data paid for; when none is left, {_SPENT[status.predictor]}"
+        yield "delta", "of each training row, for all answers for ever; `delta of forks` adds up what all rows pay"
     elif status.delta_limit:
         who = "record" if status.protects_queries else "training row"
         yield "delta", f"each {who} pays its own once; all that is spent, added up, stays below the limit for ever"

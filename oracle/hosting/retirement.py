@@ -7,11 +7,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from connectors.base import Commit, Sink
 from oracle.accounting.ledger import ModelRetired, encode
 from oracle.config.daemon import Config
 from oracle.errors import RefusedError, StateError
 from oracle.planning.plan import Plan
+from oracle.predictors.base import phase_started
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.recovery import check_order
 from oracle.state.format import Snapshot
@@ -24,6 +27,7 @@ _FIRST = "start `perpetua serve` on it, stop it cleanly, and retire it then"
 def retired_event(plan: Plan, snapshot: Snapshot, version: str) -> ModelRetired:
     """Return the last ledger event of a shard, by its newest snapshot."""
     phase = plan.phases[snapshot.phase - 1]
+    started = phase_started(plan, snapshot.phase)
     return ModelRetired(
         round=snapshot.round,
         phase=snapshot.phase,
@@ -33,6 +37,9 @@ def retired_event(plan: Plan, snapshot: Snapshot, version: str) -> ModelRetired:
         delta_spent=plan.delta_spent(snapshot.phase, snapshot.round - plan.first_round(snapshot.phase)),
         delta_limit=plan.delta,
         version=version,
+        nominal=started.nominal,
+        covers=started.covers,
+        paid=UNSET if plan.paid_limit is None else snapshot.paid,
     )
 
 

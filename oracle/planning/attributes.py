@@ -43,7 +43,8 @@ class Attribute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     Attributes:
         name: Its name, by which questions ask.
-        categories: What a value may be; anything else belongs to "other", which may be among them.
+        categories: What a value may be; anything else belongs to "other", which may be among them. They are texts:
+            "true", "7", "0.5" and "2013-01-01" are also values of other types.
         bounds: Lowest edge and highest edge of the bins; what lies outside belongs to the bin at that end.
         bins: How many bins of one width there are between them.
         type: What its values are, where it has bins.

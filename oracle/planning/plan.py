@@ -232,6 +232,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     @property
+    def why(self) -> str:
+        """What is said of `examples` where too few are declared."""
+        return ""
+
+    @property
     def sums_delta(self) -> bool:
         """True if `delta` bounds a sum over records; False if it is what each of them pays at most."""
         return True
@@ -245,6 +250,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def released(self) -> bool:
         """True if answers follow from what was released for good when the state was made: then they cost nothing."""
         return False
+
+    @property
+    def paid_limit(self) -> int | None:
+        """K, how many answers the data pay for at most; None where no answer is paid for."""
+        return None
 
     @property
     def digest(self) -> bytes:
@@ -387,6 +397,6 @@ def refuse_too_few(model: Model, plan: Plan) -> None:
     if plan.declared > model.examples:
         msg = (
             f"model.examples = {model.examples}: too few training examples for this model; "
-            f"{plan.declared:,} would be enough"
+            f"{plan.declared:,} would be enough{plan.why}"
         )
         raise PlanError(msg)

@@ -47,6 +47,7 @@ class PublicFacts:
         phase_round: Rounds answered in the current phase (>= 0).
         phase_rounds: Length of the current phase in rounds.
         rearms: Times that any side was armed afresh since the beginning.
+        paid: Answers that the data paid for since the beginning: public where any are (PRIVACY.md, section 13).
     """
 
     round: int
@@ -54,6 +55,7 @@ class PublicFacts:
     phase_round: int
     phase_rounds: int
     rearms: int
+    paid: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,12 @@ class PhasedPredictor(ABC, Generic[PlanT]):
     def facts(self) -> PublicFacts:
         """Return what is public."""
         rounds = self._phase_plan.rounds
-        return PublicFacts(self._round, self._phase, self._phase_round, rounds, self._rearms)
+        return PublicFacts(self._round, self._phase, self._phase_round, rounds, self._rearms, self.paid)
+
+    @property
+    def paid(self) -> int:
+        """Answers that the data paid for so far."""
+        return 0
 
     @property
     def _phase_plan(self) -> Phase:

@@ -118,6 +118,7 @@ def against_ledger(statement: Statement, events: Sequence[LedgerEvent]) -> list[
         *_foreign(plan, told),
         *_phases(statement, told),
         *_rearms(statement, told),
+        *_paid(plan, statement, told),
         *_forks(statement, told),
     ]
 
@@ -145,8 +146,8 @@ def _contradictions(told: list[LedgerEvent]) -> Iterator[str]:
     paid = sorted((event for event in told if isinstance(event, AnswerPaid)), key=lambda event: event.paid)
     if [event.paid for event in paid] != list(range(1, len(paid) + 1)):
         yield "the ledger contradicts itself: its paid answers are not numbered 1, 2, 3 and so on, once each"
-    elif any(earlier.round > later.round for earlier, later in pairwise(paid)):
-        yield "the ledger contradicts itself: a paid answer is of an earlier round than the one before it"
+    elif any(earlier.round >= later.round for earlier, later in pairwise(paid)):
+        yield "the ledger contradicts itself: a paid answer is of no later round than the one before it"
 
 
 def _foreign(plan: Plan, told: list[LedgerEvent]) -> Iterator[str]:
@@ -203,7 +204,9 @@ def _of_table(plan: TablePlan, event: MarginalsReleased | AnswerPaid) -> bool:
 
 
 def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase_round: int) -> bool:
-    """Return whether an event's guarantee is the plan's at that round of its phase."""
+    """Return whether an event's guarantee is the plan's at that round of its phase, and so what it was paid."""
+    if (event.paid is msgspec.UNSET) != (plan.paid_limit is None):
+        return False
     start = phase_started(plan, event.phase)
     return (event.epsilon, event.delta, event.delta_spent, event.delta_limit, event.nominal, event.covers) == (
         start.epsilon,
@@ -261,6 +264,35 @@ def _rearms(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
                     f"the ledger contradicts itself: it has {before} re-arms before round {event.round}, and counts "
                     f"{event.rearms} in its {_name(event)}"
                 )
+
+
+def _paid(plan: Plan, statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
+    """Yield numbers of paid answers, of the statement or of the ledger itself, that its events contradict.
+
+    And marginals that are missing: they are released with the first round, before anything is paid for.
+    """
+    if plan.paid_limit is None:
+        return
+    rounds = sorted(event.round for event in told if isinstance(event, AnswerPaid))
+    before = bisect_left(rounds, statement.round)
+    if before != statement.paid:
+        yield f"the ledger has {before} paid answers before round {statement.round}, the receipt {statement.paid}"
+    for event in told:
+        if isinstance(event, ShardStarted | ShardStopped | ModelRetired) and event.round <= statement.round:
+            before = bisect_left(rounds, event.round)
+            if event.paid != before:
+                yield (
+                    f"the ledger contradicts itself: it has {before} paid answers before round {event.round}, and "
+                    f"counts {event.paid} in its {_name(event)}"
+                )
+    released = any(isinstance(event, MarginalsReleased) for event in told)
+    if statement.round and _has_start(plan) and not released:
+        yield "the ledger lacks the marginals that the plan's hypothesis starts from"
+
+
+def _has_start(plan: Plan) -> bool:
+    """Return whether a run of the plan releases marginals first."""
+    return isinstance(plan, StatisticsPlan) and plan.start_slope is not msgspec.UNSET
 
 
 def _forks(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:

@@ -86,6 +86,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
             each costs its records epsilon once more.
         tag_commitment: To the running tag, hex digits.
         retired: True if the model was retired with this: its keys are erased, and it answers no more.
+        paid: Answers that the data paid for, where they pay for any.
     """
 
     version: int = _VERSION
@@ -103,6 +104,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     forks: int
     tag_commitment: str
     retired: bool | msgspec.UnsetType = msgspec.UNSET
+    paid: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +163,7 @@ def statement_of(plan: Plan, snapshot: Snapshot, forks: int, software: str) -> S
         delta_limit=plan.delta,
         forks=forks,
         tag_commitment=tag_commitment(plan.digest, snapshot.round, snapshot.tag),
+        paid=msgspec.UNSET if plan.paid_limit is None else snapshot.paid,
     )
 
 
@@ -295,12 +298,25 @@ def _out_of_range(statement: Statement, plan: Plan) -> Iterator[str]:
     most = max(statement.round, 0) * armed_sides(plan)
     if not 0 <= statement.rearms <= most:
         yield f"re-arms = {statement.rearms}: must be from 0 to {most}, once a round and side"
+    yield from _paid_out_of_range(statement, plan)
     if statement.forks < 0:
         yield f"forks = {statement.forks}: must be at least 0"
     if not re.fullmatch("[0-9a-f]{64}", statement.tag_commitment):
         yield "the commitment to the running tag does not have 64 hex digits"
     if not _is_moment(statement.issued):
         yield f"made = {statement.issued}: must be an ISO 8601 date and time with its offset from UTC"
+
+
+def _paid_out_of_range(statement: Statement, plan: Plan) -> Iterator[str]:
+    """Yield a number of paid answers that no run of the plan can reach; a round pays once at most."""
+    if plan.paid_limit is None:
+        if statement.paid is not msgspec.UNSET:
+            yield f"paid answers = {statement.paid}: the plan has none"
+        return
+    most = min(max(statement.round, 0), plan.paid_limit)
+    if statement.paid is msgspec.UNSET or not 0 <= statement.paid <= most:
+        told = "not said" if statement.paid is msgspec.UNSET else statement.paid
+        yield f"paid answers = {told}: must be from 0 to {most}, at most one a round"
 
 
 def _is_moment(text: str) -> bool:

@@ -104,7 +104,8 @@ class Shard:
         self._generation = snapshot.generation
         self._origin = snapshot.origin
         facts = self._predictor.facts()
-        if (facts.round, facts.phase, facts.rearms) != (snapshot.round, snapshot.phase, snapshot.rearms):
+        stated = (snapshot.round, snapshot.phase, snapshot.rearms, snapshot.paid)
+        if (facts.round, facts.phase, facts.rearms, facts.paid) != stated:
             msg = "snapshot: its header and its state disagree"
             raise CorruptSnapshotError(msg)
 
@@ -326,6 +327,7 @@ class Shard:
             tag=self._tag.tobytes(),
             arrays=self._predictor.export(),
             origin=self._origin,
+            paid=facts.paid,
         )
 
 

@@ -1,9 +1,9 @@
 """Snapshots as bytes: a clear public header, then AES-256-GCM over the private arrays.
 
-Layout, version 2 (`header.py`, `blobs.py`); version 1 has no shard, shards and genesis:
+Layout, version 3 (`header.py`, `blobs.py`); version 2 has no paid, version 1 no shard, shards and genesis either:
 
     magic, version, header length, CRC of these | plan digest, generation, phase, round, position, rearms |
-    key id, nonce, payload length | shard, shards, genesis | SHA-256 of all before | ciphertext and its GCM tag
+    key id, nonce, payload length | shard, shards, genesis | paid | SHA-256 of all before | ciphertext and its GCM tag
 
 The header is the associated data of the encryption, so none of it can be exchanged. Nonces are random; NIST
 SP 800-38D allows 2**32 snapshots under one key for them, and each plan has a key of its own.
@@ -72,6 +72,7 @@ class Snapshot:
         tag: The shard's running tag, 16 bytes: a keyed MAC, which the sink's commits carry too.
         arrays: The predictor's state. Private, and so encrypted.
         origin: The shard that it is bound to (`bound`); None if it is not yet.
+        paid: Answers that the data paid for (>= 0).
     """
 
     plan_digest: bytes
@@ -83,6 +84,7 @@ class Snapshot:
     tag: bytes
     arrays: StateArrays
     origin: Origin | None = None
+    paid: int = 0
 
     @classmethod
     def first(cls, plan_digest: bytes, arrays: StateArrays) -> Self:
@@ -144,7 +146,8 @@ def encode(snapshot: Snapshot, master_key: bytes) -> bytes:
     """Encrypt a snapshot.
 
     Formal guarantees:
-        The length depends on the arrays' names, types and shapes only, never on what they hold.
+        The length depends on the arrays' names, types and shapes and on whether anything was paid for, never on what
+        they hold.
 
     Args:
         snapshot: What to write.
@@ -168,6 +171,7 @@ def encode(snapshot: Snapshot, master_key: bytes) -> bytes:
         nonce=secrets.token_bytes(NONCE_BYTES),
         payload_bytes=len(payload) + _GCM_TAG_BYTES,
         origin=snapshot.origin,
+        paid=snapshot.paid,
     )
     clear = header.pack()
     return clear + _cipher(master_key, snapshot.plan_digest).encrypt(header.nonce, payload, clear)
@@ -215,6 +219,7 @@ def decode(data: bytes, master_key: bytes, plan_digest: bytes) -> Snapshot:
         tag=tag,
         arrays=arrays,
         origin=header.origin,
+        paid=header.paid,
     )
 
 

@@ -16,8 +16,8 @@ from oracle.state.shard_id import ShardId
 __all__ = ["HEADER_BYTES", "KEY_ID_BYTES", "NONCE_BYTES", "PLAN_DIGEST_BYTES", "VERSION", "Origin", "PublicHeader"]
 
 MAGIC = b"PERPSNAP"
-VERSION = 2
-"""The highest format version, of snapshots that are bound to their shard; version 1 has no origin."""
+VERSION = 3
+"""The highest format version, of snapshots with paid answers; version 2 has no number of these, version 1 no origin."""
 
 PLAN_DIGEST_BYTES = 32
 KEY_ID_BYTES = 16
@@ -28,11 +28,13 @@ _PREFIX = struct.Struct("<8sHH")
 _CRC = struct.Struct("<I")
 _FIELDS = struct.Struct(f"<{PLAN_DIGEST_BYTES}s5Q{KEY_ID_BYTES}s{NONCE_BYTES}sQ")
 _ORIGIN = struct.Struct(f"<II{GENESIS_BYTES}s")
+_PAID = struct.Struct("<Q")
 _PREFIX_BYTES = _PREFIX.size + _CRC.size
 _CHECKSUM_BYTES = 32
 
 _UNBOUND_BYTES = _PREFIX_BYTES + _FIELDS.size + _CHECKSUM_BYTES
-_LENGTHS = {1: _UNBOUND_BYTES, 2: _UNBOUND_BYTES + _ORIGIN.size}
+_BOUND_BYTES = _UNBOUND_BYTES + _ORIGIN.size
+_LENGTHS = {1: _UNBOUND_BYTES, 2: _BOUND_BYTES, 3: _BOUND_BYTES + _PAID.size}
 
 HEADER_BYTES = max(_LENGTHS.values())
 """Length of the longest header."""
@@ -69,6 +71,7 @@ class PublicHeader:
         nonce: AES-GCM nonce, 12 bytes.
         payload_bytes: Length of the encrypted part.
         origin: The shard that it is bound to; None in version 1.
+        paid: Answers that the data paid for up to it; where there are none, versions 1 and 2 are written.
     """
 
     plan_digest: bytes
@@ -81,6 +84,7 @@ class PublicHeader:
     nonce: bytes
     payload_bytes: int
     origin: Origin | None = None
+    paid: int = 0
 
     def __post_init__(self) -> None:
         """Check the widths.
@@ -92,16 +96,23 @@ class PublicHeader:
         for name, width in widths.items():
             if len(getattr(self, name)) != width:
                 raise InputError(f"snapshot.{name}", len(getattr(self, name)), f"must be {width} bytes long")
-        for name in ("generation", "phase", "round", "position", "rearms", "payload_bytes"):
+        for name in ("generation", "phase", "round", "position", "rearms", "payload_bytes", "paid"):
             if not 0 <= getattr(self, name) < _WORD:
                 raise InputError(f"snapshot.{name}", getattr(self, name), "must be at least 0 and below 2**64")
         if self.origin is not None and not 0 <= self.origin.shard_id.shard < self.origin.shard_id.shards < _SHARDS:
             raise InputError("snapshot.origin", str(self.origin.shard_id), "must be a shard below their number")
+        if self.origin is None and self.paid:
+            raise InputError("snapshot.paid", self.paid, "must be 0 in a snapshot that is bound to no shard")
+
+    @property
+    def version(self) -> int:
+        """The lowest version that has all its fields."""
+        return 1 if self.origin is None else 3 if self.paid else 2
 
     @property
     def header_bytes(self) -> int:
         """Length of the header."""
-        return _LENGTHS[1 if self.origin is None else 2]
+        return _LENGTHS[self.version]
 
     @property
     def total_bytes(self) -> int:
@@ -110,8 +121,9 @@ class PublicHeader:
 
     def pack(self) -> bytes:
         """Return the header's bytes."""
-        prefix = _PREFIX.pack(MAGIC, 1 if self.origin is None else 2, self.header_bytes)
+        prefix = _PREFIX.pack(MAGIC, self.version, self.header_bytes)
         origin = b"" if self.origin is None else _ORIGIN.pack(*self.origin.shard_id, self.origin.genesis)
+        paid = _PAID.pack(self.paid) if self.paid else b""
         fields = _FIELDS.pack(
             self.plan_digest,
             self.generation,
@@ -123,7 +135,7 @@ class PublicHeader:
             self.nonce,
             self.payload_bytes,
         )
-        body = prefix + _CRC.pack(zlib.crc32(prefix)) + fields + origin
+        body = prefix + _CRC.pack(zlib.crc32(prefix)) + fields + origin + paid
         return body + hashlib.sha256(body).digest()
 
     @classmethod
@@ -135,7 +147,8 @@ class PublicHeader:
             TruncatedSnapshotError: It ends within the header.
             CorruptSnapshotError: It is damaged, or not a snapshot at all.
         """
-        length = _LENGTHS[_check_prefix(data)]
+        version = _check_prefix(data)
+        length = _LENGTHS[version]
         if len(data) < length:
             raise TruncatedSnapshotError("snapshot: truncated within its header")
         body, checksum = data[: length - _CHECKSUM_BYTES], data[length - _CHECKSUM_BYTES : length]
@@ -144,11 +157,25 @@ class PublicHeader:
         digest, generation, phase, rounds, position, rearms, key_id, nonce, payload_bytes = _FIELDS.unpack_from(
             body, _PREFIX_BYTES
         )
-        origin = None
-        if len(body) > _PREFIX_BYTES + _FIELDS.size:
-            shard, shards, genesis = _ORIGIN.unpack_from(body, _PREFIX_BYTES + _FIELDS.size)
-            origin = Origin(ShardId(shard, shards), genesis)
-        return cls(digest, generation, phase, rounds, position, rearms, key_id, nonce, payload_bytes, origin)
+        return cls(
+            digest,
+            generation,
+            phase,
+            rounds,
+            position,
+            rearms,
+            key_id,
+            nonce,
+            payload_bytes,
+            _origin(body) if version > 1 else None,
+            _PAID.unpack_from(body, length - _CHECKSUM_BYTES - _PAID.size)[0] if version > 2 else 0,  # noqa: PLR2004
+        )
+
+
+def _origin(body: bytes) -> Origin:
+    """Return the shard of a header that has one."""
+    shard, shards, genesis = _ORIGIN.unpack_from(body, _PREFIX_BYTES + _FIELDS.size)
+    return Origin(ShardId(shard, shards), genesis)
 
 
 def _check_prefix(data: bytes) -> int:

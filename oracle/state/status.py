@@ -55,6 +55,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         person_rows: How many training rows of a person were used at most, if these were limited.
         person_epsilon: Epsilon of all these together.
         person_delta: Delta of all these together.
+        paid: Answers that the data paid for, where they pay for any.
+        paid_left: How many more they pay for.
     """
 
     model: str
@@ -82,6 +84,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     person_rows: int | msgspec.UnsetType = msgspec.UNSET
     person_epsilon: float | msgspec.UnsetType = msgspec.UNSET
     person_delta: float | msgspec.UnsetType = msgspec.UNSET
+    paid: int | msgspec.UnsetType = msgspec.UNSET
+    paid_left: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +165,7 @@ def public_status(folder: Path) -> Status:
         snapshot_age_seconds=max(time.time() - (written_at(folder) or 0.0), 0.0),
         promise=promise_of(plan),
         **_of_rows(plan),
+        **_of_answers(plan, header.paid),
     )
 
 
@@ -171,6 +176,11 @@ def _of_rows(plan: Plan) -> dict[str, Any]:
     if bound is not msgspec.UNSET:
         found |= {f"person_{name}": value for name, value in msgspec.structs.asdict(bound).items()}
     return found
+
+
+def _of_answers(plan: Plan, paid: int) -> dict[str, Any]:
+    """Return the facts about paid answers, where there can be any."""
+    return {} if plan.paid_limit is None else {"paid": paid, "paid_left": plan.paid_limit - paid}
 
 
 def sharded_status(folder: Path, count: int) -> ShardedStatus:

@@ -83,6 +83,18 @@ _GAUGES: Final[tuple[tuple[str, str, _Read], ...]] = (
 )
 """As `_COUNTERS`, whole names."""
 
+_PAID: Final[tuple[tuple[str, str, _Read], ...]] = (
+    ("perpetua_paid_answers", "Answers that the data paid for, ever", lambda r: r.paid if r.restored else None),
+)
+_PAID_LEFT: Final[tuple[tuple[str, str, _Read], ...]] = (
+    (
+        "perpetua_paid_answers_left",
+        "Answers that the data still pay for; at 0 no answer is verified any more",
+        lambda r: r.paid_left if r.restored else None,
+    ),
+)
+"""As `_COUNTERS` and `_GAUGES`, of plans whose answers are paid for only."""
+
 
 class Tally(NamedTuple):
     """How often some work of a shard took how long.
@@ -129,9 +141,10 @@ class RecordCollector(Collector):
         for work, (name, text) in _TIMED.items():
             yield self._histogram(work, HistogramMetricFamily(name, f"{text}; {_ROUNDED}", labels=_SHARD))
         yield from self._of_process()
-        for name, text, read in _COUNTERS:
+        pays = self.telemetry.plan.paid_limit is not None
+        for name, text, read in (*_COUNTERS, *(_PAID if pays else ())):
             yield self._of_shards(CounterMetricFamily(name, text, labels=_SHARD), read)
-        for name, text, read in (*_GAUGES, *self._gauges_of_now()):
+        for name, text, read in (*_GAUGES, *(_PAID_LEFT if pays else ()), *self._gauges_of_now()):
             yield self._of_shards(GaugeMetricFamily(name, text, labels=_SHARD), read)
         yield self._rejections()
 

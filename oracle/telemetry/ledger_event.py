@@ -26,4 +26,5 @@ def shard_event(
         covers=UNSET if record.protects_queries else "training",
         begins=UNSET if begins is None else begins,
         stops=UNSET if stops is None else stops,
+        paid=UNSET if record.paid_limit is None else record.paid,
     )

@@ -14,6 +14,7 @@ __all__ = ["EVENTS", "FIELDS", "PublicLog"]
 
 EVENTS: Final = frozenset(
     {
+        "answers.spent",
         "answers.undelivered",
         "bus.client",
         "bus.connected",
@@ -56,6 +57,7 @@ FIELDS: Final = frozenset(
         "kind",
         "model",
         "nominal",
+        "paid",
         "partition",
         "phase",
         "port",

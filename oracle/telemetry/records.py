@@ -130,6 +130,8 @@ class ShardTelemetry:
         delta_limit: Its bound for ever.
         nominal: True where no proof bounds epsilon and the deltas (the `paper` profile).
         protects_queries: False where they are those of the training records only.
+        paid: Answers that the data paid for since the state was made, as of the last commit.
+        paid_limit: How many they pay for at most; None where no answer is paid for.
         batches: Batches committed by this process.
         begun: Batches that it began to answer, those included; of a shard that serves, more than these are under way.
         rejections: Messages rejected by this process, by reason; every reason is there.
@@ -160,6 +162,8 @@ class ShardTelemetry:
     delta_limit: float
     nominal: bool
     protects_queries: bool = True
+    paid: int = 0
+    paid_limit: int | None = None
     batches: int = 0
     begun: int = 0
     rejections: Mapping[Reason, int] = field(default_factory=lambda: NO_REJECTIONS)
@@ -178,6 +182,11 @@ class ShardTelemetry:
     def answers(self) -> bool:
         """Whether queries are answered as they come."""
         return self.state in {State.SERVING, State.DEGRADED}
+
+    @property
+    def paid_left(self) -> int | None:
+        """How many answers the data still pay for; None where no answer is paid for."""
+        return None if self.paid_limit is None else self.paid_limit - self.paid
 
     @property
     def promise(self) -> dict[str, float | str]:
@@ -225,6 +234,7 @@ def public_fields(plan: Plan, facts: PublicFacts) -> dict[str, int | float]:
         "phase_round": facts.phase_round,
         "phase_rounds": facts.phase_rounds,
         "rearms": facts.rearms,
+        "paid": facts.paid,
         "delta": plan.phases[facts.phase - 1].delta,
         "delta_spent": plan.delta_spent(facts.phase, facts.phase_round),
     }
@@ -240,5 +250,6 @@ def initial_record(plan: Plan, shard: int) -> ShardTelemetry:
         delta_limit=plan.delta,
         nominal=plan.nominal,
         protects_queries=plan.protects_queries,
+        paid_limit=plan.paid_limit,
         **public_fields(plan, first),  # type: ignore[arg-type]  # mypy cannot see which field has which type
     )

@@ -115,7 +115,10 @@ class Reporter:
         counts = self._record.rejections
         if found:
             counts = MappingProxyType({reason: count + found[reason] for reason, count in counts.items()})
+        left = self._record.paid_left
         self._reach(facts, batches=self._record.batches + 1, rejections=counts)
+        if left and self._record.paid_left == 0:
+            self._spent()
         for reason, count in found.items():
             self._log.warning("queries.rejected", reason=reason, count=count)
         if phase_ended:
@@ -127,6 +130,12 @@ class Reporter:
                 rearms=record.rearms,
                 **record.promise,
             )
+
+    def _spent(self) -> None:
+        """The last answer that the data pay for was given."""
+        record = self._record
+        self._log.warning("answers.spent", paid=record.paid, round=record.round)
+        self._on_incident("answers.spent", f"all {record.paid:,} answers that the data pay for were given")
 
     def rejected_internally(self, failures: Sequence[tuple[int, str]]) -> None:
         """Messages were rejected as `internal`: their positions, and the class of the error of each."""

@@ -1,3 +1,4 @@
+import ast
 import os
 import subprocess
 import sys
@@ -5,16 +6,28 @@ from pathlib import Path
 
 import oracle
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "notebook.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def _printed(name, folder):
+    environment = os.environ | {"PYTHONPATH": str(EXAMPLES.parent)}
+    command = [sys.executable, EXAMPLES / name]
+    run = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
+    return run.stdout.splitlines()
 
 
 def test_the_example_runs_as_written(tmp_path):
     """Its ten lines print a score and leave a state that can be loaded."""
-    environment = os.environ | {"PYTHONPATH": str(EXAMPLE.parents[1])}
-    run = subprocess.run(
-        [sys.executable, EXAMPLE], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
-    )
-    right, used = run.stdout.splitlines()
+    right, used = _printed("notebook.py", tmp_path)
     assert float(right.removeprefix("right: ")) > 0.8
     with oracle.load(tmp_path / "late-flights") as predictor:
         assert used == f"rounds used: {predictor.facts.round} of {predictor.plan.rounds}"
+
+
+def test_questions_are_answered_as_written(tmp_path):
+    """The carriers' shares and that of the evening are near the true ones, and the state can be loaded."""
+    evening, *carriers = _printed("questions.py", tmp_path)
+    assert abs(ast.literal_eval(evening.removeprefix("late in the evening: "))["value"] - 0.0557) < 0.01
+    assert [ast.literal_eval(one)["carrier"] for one in carriers] == ["AA", "B6", "DL", "EV", "UA", "other", None]
+    with oracle.load(tmp_path / "late") as predictor:
+        assert predictor.facts.round == 8

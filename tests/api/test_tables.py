@@ -32,6 +32,7 @@ _CELLS = [[1, 0], [2, 1], [4, 4], [3, 3]]
         pa.table({"carrier": _COLUMNS["carrier"], "Hour": _COLUMNS["Hour"]}),
         pd.DataFrame(_COLUMNS),
         pd.DataFrame(_COLUMNS).astype({"carrier": "category"}),
+        pd.DataFrame(_COLUMNS).astype({"carrier": pd.ArrowDtype(pa.string()), "Hour": pd.ArrowDtype(pa.float64())}),
         np.array(_CELLS),
         [[float(cell) for cell in row] for row in _CELLS],
     ],

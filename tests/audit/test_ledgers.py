@@ -7,11 +7,13 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from oracle.accounting.ledger import (
     AnswerPaid,
     LedgerEvent,
     MarginalsReleased,
+    ModelRetired,
     PhaseEnded,
     PhaseStarted,
     PlanEnded,
@@ -21,6 +23,7 @@ from oracle.accounting.ledger import (
     SideRearmed,
     decode,
 )
+from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import StatisticsPlan
 from oracle.predictors.base import phase_started
@@ -288,16 +291,64 @@ def table_run(monkeypatch):
     """Return the plan of a table, with a statement after its 20th round and the beginning of its ledger."""
     plan = table_plan(StatisticsPlan, start_slope=0.01)
     monkeypatch.setattr("oracle.receipts.ledgers.decode_plan", lambda _data: plan)
-    statement = stated(replace(first_snapshot(PLAN), round=20, rearms=0), plan)
+    statement = stated(replace(first_snapshot(PLAN), round=20, rearms=0, paid=4), plan)
     return statement, [phase_started(plan, 1), MARGINALS]
 
 
+PAID = (3, 6, 7, 19)
+
+
 def test_paid_answers_and_marginals_of_a_table_agree(table_run):
-    """Several answers of one round, any part of the ledger, and what is delivered twice."""
+    """In any order and with what is delivered twice, with later ones, and with a shard that starts and stops."""
     statement, begun = table_run
-    paid = paid_answers(3, 3, 7, 19)
-    for told in range(len(paid) + 1):
-        assert against_ledger(statement, [*begun, *paid[:told], *begun, *paid[:1]]) == []
+    paid = paid_answers(*PAID, 20, 23)
+    stands = msgspec.structs.replace(lifecycle_event(statement, ShardStopped), covers="training", paid=4)
+    assert against_ledger(statement, [*begun, *paid[:4]]) == []
+    assert against_ledger(statement, [*begun, *paid, stands, *begun, *paid[:2]]) == []
+    assert against_ledger(statement, [*reversed(paid), stands, *begun]) == []
+
+
+@pytest.mark.parametrize("gone", range(6))
+def test_a_paid_answer_that_is_dropped_is_found(table_run, gone):
+    """The last one before the receipt's round by the receipt's number; others leave a gap."""
+    statement, begun = table_run
+    paid = paid_answers(*PAID, 20, 23)
+    found = problems(statement, [*begun, *paid[:gone], *paid[gone + 1 :]])
+    assert bool(found) == (gone < 5), "whether one behind the receipt is the last cannot be known"
+    assert problems(statement, [*begun, *paid[:3]]) == "the ledger has 3 paid answers before round 20, the receipt 4"
+
+
+def test_a_paid_answer_that_is_added_or_exchanged_is_found(table_run):
+    """One more before the receipt's round, the same number twice, two whose rounds were exchanged."""
+    statement, begun = table_run
+    more = paid_answers(3, 6, 7, 18, 19)
+    assert problems(statement, [*begun, *more]) == "the ledger has 5 paid answers before round 20, the receipt 4"
+    again = msgspec.structs.replace(more[1], count=99)
+    assert "are not numbered 1, 2, 3" in problems(statement, [*begun, *paid_answers(*PAID), again])
+    exchanged = paid_answers(3, 7, 6, 19)
+    assert "a paid answer is of no later round" in problems(statement, [*begun, *exchanged])
+
+
+def test_marginals_that_are_missing_are_found(table_run):
+    """They are released with the first round; before it there are none."""
+    statement, begun = table_run
+    paid = paid_answers(*PAID)
+    said = "the ledger lacks the marginals that the plan's hypothesis starts from"
+    assert problems(statement, [*begun[:1], *paid]) == said
+    fresh = stated(replace(first_snapshot(PLAN), round=0, rearms=0), decode_plan(statement.plan.encode()))
+    assert against_ledger(fresh, []) == []
+
+
+@pytest.mark.parametrize("kind", [ShardStarted, ShardStopped, ModelRetired])
+@pytest.mark.parametrize(
+    ("paid", "said"),
+    [(3, "it has 4 paid answers before round 20, and counts 3 in its"), (UNSET, "the ledger is of another plan")],
+)
+def test_a_shard_that_counts_other_paid_answers_is_found(table_run, kind, paid, said):
+    """Also one that forgets them, as after a restart from too old a state."""
+    statement, begun = table_run
+    event = msgspec.structs.replace(lifecycle_event(statement, kind), covers="training", paid=paid)
+    assert said in problems(statement, [*begun, *paid_answers(*PAID), event])
 
 
 @pytest.mark.parametrize(
@@ -312,7 +363,8 @@ def test_paid_answers_and_marginals_of_a_table_agree(table_run):
         (paid_answers(2**49), "allows no answer-paid like that of round 562949953421312"),
         (paid_answers(1, 2, 3)[1:], "its paid answers are not numbered 1, 2, 3"),
         ([*paid_answers(1, 2), *paid_answers(1, 4)], "its paid answers are not numbered 1, 2, 3"),
-        (paid_answers(5, 4), "a paid answer is of an earlier round than the one before it"),
+        (paid_answers(5, 4), "a paid answer is of no later round than the one before it"),
+        (paid_answers(5, 5), "a paid answer is of no later round than the one before it"),
         ([MarginalsReleased(round=0, counts=((0,) * 12, (0,) * 25))], "several different events for the mar"),
     ],
 )

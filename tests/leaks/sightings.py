@@ -24,7 +24,6 @@ from typing import Any, Final
 from oracle.predictors.base import StateArrays
 from oracle.runtime.marks import CommitMark
 from oracle.state.format import decode, peek
-from oracle.state.header import HEADER_BYTES
 from oracle.state.keys import read_key_file
 
 __all__ = ["PATHS", "TIMES", "Difference", "Sightings", "compare", "masked", "masked_rows", "private_state"]
@@ -129,7 +128,7 @@ class Sightings:
         """Take note of the clear headers of a state folder's snapshots, and of the newest one's private state."""
         paths = sorted(state.glob("*.perp"))
         for path in paths:
-            self.add("snapshot headers", path.read_bytes()[:HEADER_BYTES].hex())
+            self.add("snapshot headers", path.read_bytes()[: peek(path.read_bytes()).header_bytes].hex())
         self.private.append(private_state(state))
 
     def commit_record(self, path: Path, *, tag_differs: bool) -> None:

@@ -14,7 +14,7 @@ OTHER_PLAN = b'{"name":"another plan"}'
 DIGEST = hashlib.sha256(PLAN).digest()
 
 
-def make_snapshot(generation: int = 1, fill: float = 0.5, plan: bytes = PLAN) -> Snapshot:
+def make_snapshot(generation: int = 1, fill: float = 0.5, plan: bytes = PLAN, paid: int = 0) -> Snapshot:
     """Return a small snapshot."""
     return Snapshot(
         plan_digest=hashlib.sha256(plan).digest(),
@@ -26,13 +26,14 @@ def make_snapshot(generation: int = 1, fill: float = 0.5, plan: bytes = PLAN) ->
         tag=bytes([generation % 256]) * 16,
         arrays={"points": np.full((3, 2), fill), "key": np.arange(32, dtype=np.uint8)},
         origin=Origin(ShardId(0, 1), bytes(32)),
+        paid=paid,
     )
 
 
 def assert_same(left: Snapshot | None, right: Snapshot) -> None:
     """Compare two snapshots field by field, arrays bit by bit."""
     assert left is not None
-    for name in ("plan_digest", "generation", "position", "round", "phase", "rearms", "tag"):
+    for name in ("plan_digest", "generation", "position", "round", "phase", "rearms", "tag", "paid"):
         assert getattr(left, name) == getattr(right, name), name
     assert left.arrays.keys() == right.arrays.keys()
     for name, array in right.arrays.items():

@@ -2,6 +2,7 @@ import dataclasses
 import hashlib
 import struct
 import zlib
+from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -34,10 +35,10 @@ ARRAYS = st.dictionaries(
 WORDS = st.integers(0, 2**64 - 1)
 
 
-@given(arrays=ARRAYS, words=st.tuples(WORDS, WORDS, WORDS, WORDS, WORDS), tag=st.binary(min_size=16, max_size=16))
+@given(arrays=ARRAYS, words=st.tuples(*[WORDS] * 6), tag=st.binary(min_size=16, max_size=16))
 def test_round_trip(arrays, words, tag):
     """Every field and every bit of every array comes back, NaN payloads and zero-dimensional arrays too."""
-    generation, position, rounds, phase, rearms = words
+    generation, position, rounds, phase, rearms, paid = words
     snapshot = dataclasses.replace(
         make_snapshot(),
         generation=generation,
@@ -47,6 +48,7 @@ def test_round_trip(arrays, words, tag):
         rearms=rearms,
         tag=tag,
         arrays=arrays,
+        paid=paid,
     )
     decoded = decode(encode(snapshot, KEY), KEY, DIGEST)
     assert_same(decoded, snapshot)
@@ -98,16 +100,18 @@ def test_ciphertext_is_fresh_and_hides_the_payload():
     """Two snapshots of one state share no ciphertext, and no array or tag stands in the clear."""
     snapshot = make_snapshot()
     first, second = encode(snapshot, KEY), encode(snapshot, KEY)
-    assert first[HEADER_BYTES:] != second[HEADER_BYTES:]
+    length = peek(first).header_bytes
+    assert first[length:] != second[length:]
     assert snapshot.tag not in first
     for name, array in snapshot.arrays.items():
         assert name.encode() not in first
         assert array.tobytes() not in first
 
 
-def test_every_flipped_bit_is_found():
+@pytest.mark.parametrize("paid", [0, 7])
+def test_every_flipped_bit_is_found(paid):
     """No flipped bit anywhere passes; each is called corruption, of which truncation is a kind."""
-    data = encode(make_snapshot(), KEY)
+    data = encode(make_snapshot(paid=paid), KEY)
     for index in range(len(data)):
         for bit in range(8):
             flipped = bytearray(data)
@@ -116,10 +120,11 @@ def test_every_flipped_bit_is_found():
                 decode(bytes(flipped), KEY, DIGEST)
 
 
-def test_every_flipped_header_bit_is_found_without_the_key():
+@pytest.mark.parametrize("paid", [0, 7])
+def test_every_flipped_header_bit_is_found_without_the_key(paid):
     """`peek` finds every flipped bit of the header."""
-    data = encode(make_snapshot(), KEY)
-    for index in range(HEADER_BYTES):
+    data = encode(make_snapshot(paid=paid), KEY)
+    for index in range(peek(data).header_bytes):
         for bit in range(8):
             flipped = bytearray(data)
             flipped[index] ^= 1 << bit
@@ -127,9 +132,10 @@ def test_every_flipped_header_bit_is_found_without_the_key():
                 peek(bytes(flipped))
 
 
-def test_every_truncation_is_found():
+@pytest.mark.parametrize("paid", [0, 7])
+def test_every_truncation_is_found(paid):
     """Every proper beginning is called truncated, the empty one too."""
-    data = encode(make_snapshot(), KEY)
+    data = encode(make_snapshot(paid=paid), KEY)
     for length in range(len(data)):
         with pytest.raises(TruncatedSnapshotError):
             decode(data[:length], KEY, DIGEST)
@@ -162,10 +168,28 @@ def test_foreign_plan_is_told_apart():
 
 def test_exchanged_header_fields_are_found():
     """A header with a right checksum but another round does not authenticate."""
-    data = encode(make_snapshot(), KEY)
-    forged = dataclasses.replace(peek(data), round=901 + 1)
-    with pytest.raises(CorruptSnapshotError):
-        decode(forged.pack() + data[HEADER_BYTES:], KEY, DIGEST)
+    changes: tuple[tuple[int, dict[str, Any]], ...] = (
+        (0, {"round": 901 + 1}),
+        (7, {"paid": 6}),
+        (7, {"paid": 0}),
+        (0, {"paid": 7}),
+    )
+    for paid, change in changes:
+        data = encode(make_snapshot(paid=paid), KEY)
+        forged = dataclasses.replace(peek(data), **change)
+        with pytest.raises(CorruptSnapshotError):
+            decode(forged.pack() + data[peek(data).header_bytes :], KEY, DIGEST)
+
+
+def test_paid_answers_lengthen_the_header_and_nothing_else():
+    """Without any the file is what it always was (version 2); with some it is of version 3, and a shard's own."""
+    plain, paying = encode(make_snapshot(), KEY), encode(make_snapshot(paid=7), KEY)
+    assert (plain[8:10], paying[8:10]) == (b"\x02\0", b"\x03\0")
+    assert len(paying) == len(plain) + 8
+    assert (peek(plain).paid, peek(paying).paid) == (0, 7)
+    assert len(paying) == peek(paying).total_bytes
+    with pytest.raises(InputError, match=r"snapshot\.paid = 7: must be 0 in a snapshot that is bound to no shard"):
+        encode(dataclasses.replace(make_snapshot(paid=7), origin=None), KEY)
 
 
 def test_declared_length_is_not_believed():
@@ -228,6 +252,7 @@ def test_version_zero_is_corruption():
     [
         ("generation", -1),
         ("position", 2**64),
+        ("paid", 2**64),
         ("plan_digest", b"short"),
         ("tag", bytes(15)),
         ("arrays", {"text": np.array(["a"])}),

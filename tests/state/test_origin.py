@@ -10,7 +10,6 @@ from oracle.errors import CorruptSnapshotError, ForeignShardError, StateError
 from oracle.mechanisms.keys import PhaseKey
 from oracle.state.folder import FolderStore, newest_bytes, peek_folder, read_plan
 from oracle.state.format import decode, encode, peek
-from oracle.state.header import HEADER_BYTES
 from oracle.state.shard_id import ShardId
 from oracle.state.shards import begin_shards, finish_shards, refuse_copies, refuse_sharded, shard_count, shard_name
 from oracle.state.waiting import DeferredStore
@@ -140,7 +139,7 @@ def test_what_a_snapshot_is_bound_to_is_encrypted_with_it(state):
     assert header.origin is not None
     for origin in (None, header.origin._replace(shard_id=ShardId(1, 3)), header.origin._replace(genesis=bytes(32))):
         with pytest.raises(CorruptSnapshotError):
-            decode(replace(header, origin=origin).pack() + data[HEADER_BYTES:], KEY, DIGEST)
+            decode(replace(header, origin=origin).pack() + data[header.header_bytes :], KEY, DIGEST)
 
 
 def test_equal_noise_side_by_side_is_refused(tmp_path):

@@ -1,12 +1,14 @@
 """The ledger event of a shard that starts or stops, from a receipt."""
 
-from oracle.accounting.ledger import ShardStarted, ShardStopped
+from oracle.accounting.ledger import ModelRetired, ShardStarted, ShardStopped
 from oracle.receipts.receipts import Statement
 
 __all__ = ["lifecycle_event"]
 
 
-def lifecycle_event(statement: Statement, kind: type[ShardStarted | ShardStopped]) -> ShardStarted | ShardStopped:
+def lifecycle_event(
+    statement: Statement, kind: type[ShardStarted | ShardStopped | ModelRetired]
+) -> ShardStarted | ShardStopped | ModelRetired:
     """Return the event of a shard that starts or stops after a statement's rounds."""
     line = statement.phases[-1]
     return kind(

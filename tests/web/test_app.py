@@ -168,6 +168,7 @@ async def test_status(tmp_path):
             "not_ready",
             "epsilon",
             "declared",
+            "paid_limit",
             "schedule",
             "delta_spent",
             "delta_limit",
@@ -184,7 +185,7 @@ async def test_status(tmp_path):
     shard = found["shards"][0]
     assert list(shard) == [
         *["shard", "state", "round", "phase", "phases", "phase_round", "phase_rounds", "rearms"],
-        *["delta", "delta_spent", "delta_limit", "batches", "rejections", "lag_records", "lag_seconds"],
+        *["paid", "delta", "delta_spent", "delta_limit", "batches", "rejections", "lag_records", "lag_seconds"],
         *["snapshot_at", "snapshot_bytes", "rate"],
     ]
     assert (shard["state"], shard["round"], shard["rejections"], shard["lag_records"]) == ("waiting", 20, {}, None)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
+from msgspec import UNSET
 
 from oracle.accounting.ledger import LedgerEvent, MessageSkipped
 from oracle.cli.audit.receipt_log import QueryLog, against_log
@@ -82,7 +83,8 @@ def _claims(statement: Statement) -> Iterator[tuple[str, Sequence[str]]]:
     yield "model", [f"{statement.model}, plan {statement.plan_digest}"]
     yield "log", [f"running tag committed to by {statement.tag_commitment}"]
     rounds = f"{statement.round:,} rounds were answered, {phase.answered:,} of {phase.rounds:,} of them in phase"
-    claim = [f"{rounds} {phase.phase}; sides were armed afresh {statement.rearms} times."]
+    rearmed = "" if statement.paid is not UNSET else f"; sides were armed afresh {statement.rearms} times"
+    claim = [f"{rounds} {phase.phase}{rearmed}."]
     if statement.nominal:
         claim.append("epsilon and delta are nominal: no proof bounds them.")
     plan = decode_plan(statement.plan.encode())
@@ -99,10 +101,15 @@ def _claims(statement: Statement) -> Iterator[tuple[str, Sequence[str]]]:
         f"delta = {line.delta:.3g} for each record"
         for line in statement.phases
     ]
-    if plan.sums_delta:
+    if statement.paid is UNSET:
         claim.append(
             f"The deltas of all records so far sum to {statement.delta_spent:.3g}, and to at most "
             f"{statement.delta_limit:.3g} for ever."
+        )
+    else:
+        claim.append(
+            "That is of all answers together, for ever, however many are asked for. The rows paid for "
+            f"{statement.paid:,} answers so far, of at most {plan.paid_limit:,}."
         )
     if statement.retired is True:
         claim.append("The model was retired then: its keys are erased, says who signed, and it answers no more.")
@@ -213,14 +220,20 @@ def _print(name: str, *lines: str) -> None:
 def _check_ledger(statement: Statement, events: list[LedgerEvent] | None, *, answered: bool) -> _Check:
     """Compare with a ledger; `answered` says that a log was answered again and led to the same rounds and re-arms."""
     if events is None:
-        unknown = "forks" if answered else "how many rounds were answered, re-arms and forks"
+        counted = "re-arms" if statement.paid is UNSET else "paid answers"
+        unknown = "forks" if answered else f"how many rounds were answered, {counted} and forks"
         return _Check(open=f"{unknown} (no ledger was given)")
     shown = answered or shows_rounds(statement, events)
     return _Check(
         against_ledger(statement, events),
-        found="the phases' beginnings and ends, and the number of re-arms, against the ledger",
+        found=f"the phases' beginnings and ends, and {_counted(statement)}, against the ledger",
         open=f"not against the ledger: {'; '.join(UNSEEN if shown else (_ROUNDS, *UNSEEN))}",
     )
+
+
+def _counted(statement: Statement) -> str:
+    """Return what a run counts beside its rounds, in words."""
+    return "the number of re-arms" if statement.paid is UNSET else "the number of paid answers"
 
 
 def _check_log(
@@ -236,5 +249,6 @@ def _check_log(
     wrong = against_log(statement, QueryLog(log, rows_per_message, partition), genesis, skipped)
     if statement.round == 0:
         return _Check(wrong, open="which log will be answered: no round was, so the receipt stands for none")
-    found = f"the log is the one that was answered, up to round {statement.round:,}, and leads to as many re-arms"
+    same = f"up to round {statement.round:,}, and leads to {_counted(statement)}"
+    found = f"the log is the one that was answered, {same}"
     return _Check(wrong, found=found, open="what is no part of the running tag: the queries' ids, rejected messages")

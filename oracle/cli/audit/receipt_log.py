@@ -102,11 +102,15 @@ def against_log(statement: Statement, log: QueryLog, genesis_file: Path, skipped
             "another run of the plan)"
         )
         return [problem]
-    if (rearms := shard.facts().rearms) != statement.rearms:
-        return [
-            f"the log leads to {rearms} re-arms up to round {statement.round:,}, the receipt says {statement.rearms}"
-        ]
-    return []
+    facts = shard.facts()
+    counts: list[tuple[str, int, object]] = [("re-arms", facts.rearms, statement.rearms)]
+    if plan.paid_limit is not None:
+        counts.append(("paid answers", facts.paid, statement.paid))
+    return [
+        f"the log leads to {mine} {name} up to round {statement.round:,}, the receipt says {stated}"
+        for name, mine, stated in counts
+        if mine != stated
+    ]
 
 
 async def _answer_again(shard: Shard, source: Source, rounds: int) -> bool:

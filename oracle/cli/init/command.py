@@ -47,7 +47,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     data: Annotated[
         Path,
         typer.Option(
-            "--data", help="Labelled rows: a .csv, .tsv, .parquet, .jsonl or .arrow file; - reads standard input."
+            "--data",
+            help="Rows, labelled but for tables: a .csv, .tsv, .parquet, .jsonl or .arrow file; - is standard input.",
         ),
     ],
     state: Annotated[Path, typer.Option("--state", help="The state folder to create.")],

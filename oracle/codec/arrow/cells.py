@@ -86,7 +86,9 @@ def _categories(attribute: Attribute, column: pa.Array) -> NDArray[np.int64]:
     known.setdefault("", attribute.missing)
     other = known[OTHER]
     cells = [known.get(text, other) for text in _texts(encoded.dictionary)]
-    found: NDArray[np.int64] = np.array([*cells, attribute.missing])[encoded.indices.fill_null(-1).to_numpy()]
+    found: NDArray[np.int64] = np.array([*cells, attribute.missing])[
+        encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
+    ]
     return found
 
 

@@ -189,6 +189,11 @@ class TablePlan(Plan, frozen=True, kw_only=True):
         return "value"
 
     @property
+    def paid_limit(self) -> int | None:
+        """K."""
+        return self.paid
+
+    @property
     def paid_noise(self) -> NoisePlan:
         """The noise of paid questions.
 
@@ -258,6 +263,15 @@ class StatisticsPlan(TablePlan, frozen=True, kw_only=True):
     start: tuple[tuple[int, ...], ...] = ()
     start_slope: float | msgspec.UnsetType = msgspec.UNSET
     paper: NumericSparsePlan | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def why(self) -> str:
+        """What makes so many rows necessary."""
+        if self.noise is msgspec.UNSET:
+            return ""
+        if self.complete:
+            return "; with `paid` declared fewer would be"
+        return f": a window of {self.noise.window:,} rows is to be three quarters of alpha at most"
 
     def margin_at(self, paid: int) -> int:
         """Return from how many rows beyond the expected ones on an answer is paid, after `paid` of them.

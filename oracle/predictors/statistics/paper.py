@@ -51,6 +51,11 @@ class PaperStatistics(PhasedPredictor[StatisticsPlan]):
             raise PlanError(msg)
         return self._plan.paper
 
+    @property
+    def paid(self) -> int:
+        """Answers that the data paid for so far."""
+        return self._paid
+
     def hypothesis(self) -> NDArray[np.float64]:
         """Return x^t: float64 of the table's shape, summing to 1."""
         return self._hypothesis.weights / self._hypothesis.total

@@ -67,6 +67,11 @@ class Statistics(PhasedPredictor[StatisticsPlan]):
         return self._public.hypothesis.weights / self._public.hypothesis.total
 
     @property
+    def paid(self) -> int:
+        """Answers that the data paid for so far."""
+        return self._public.paid
+
+    @property
     def moved(self) -> float:
         """KL that all moves of the hypothesis had together, in nats: public."""
         return self._public.moved

@@ -53,6 +53,11 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
         self._offset = threshold_offset(self._questions, self._addresses)
         self._notes: list[tuple[NDArray[np.int8], NDArray[np.int64]]] = []
 
+    @property
+    def paid(self) -> int:
+        """Answers that the data paid for so far."""
+        return self._paid
+
     def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
         """Answer a batch in arrival order (see `Predictor.answer`): 1 for above."""
         self._notes = []

@@ -17,7 +17,7 @@ __all__ = ["noisy_marginals", "split_marginals", "start_of"]
 _SPREAD: Final = 0.01
 """Share of a start that knows nothing which lies on all cells alike, those of other and missing values too."""
 
-_TRACE: Final = 0.002
+_TRACE: Final = 0.0005
 """The same, of a start from marginals."""
 
 _ROUNDS: Final = 20
@@ -74,7 +74,7 @@ def start_of(plan: StatisticsPlan, counts: NDArray[np.int64]) -> Hypothesis:
         declared = [_declared(attribute.cells, attribute.declared) for attribute in plan.attributes]
         return Hypothesis.product(declared, _SPREAD)
     hypothesis = Hypothesis.uniform(plan.layout.shape)
-    _fit(hypothesis, plan.start, [_shares(part) for part in split_marginals(plan, counts)])
+    _fit(hypothesis, plan.start, [_shares(part, plan.declared) for part in split_marginals(plan, counts)])
     hypothesis.spread(_TRACE)
     return hypothesis
 
@@ -91,9 +91,13 @@ def _declared(cells: int, declared: int) -> NDArray[np.float64]:
     return (np.arange(cells) < declared) / declared
 
 
-def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return a distribution that noisy counts are near: none below 0, and none quite 0."""
-    known = np.maximum(counts, 0).astype(np.float64)
-    total = float(known.sum())
-    shares = known / total if total > 0.0 else np.full(counts.shape, 1.0 / counts.size)
-    return (shares + _LEAST) / (1.0 + _LEAST * counts.size)
+def _shares(counts: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
+    """Return a distribution that noisy counts are near: all lowered alike until those above 0 sum to the rows.
+
+    Without it the noise of empty cells would add up, since what is below 0 is cut off. Then none is quite 0.
+    Source: Wang and others (2020), Norm-Sub.
+    """
+    falling = np.sort(counts.reshape(-1))[::-1].astype(np.float64)
+    excess = (np.cumsum(falling) - rows) / np.arange(1, counts.size + 1)
+    lowered = np.maximum(counts - excess[falling > excess][-1], 0.0)
+    return (lowered / lowered.sum() + _LEAST) / (1.0 + _LEAST * counts.size)

@@ -158,6 +158,21 @@ function chart(parent, name, unit, values, seconds) {
 
 const KINDS = { theorem: "a theorem", estimate: "an estimate", nominal: "nominal" };
 
+/** Whether the data pay for some answers: then there are no phases to speak of, and delta is no sum. */
+const pays = (status) => (status.paid_limit ?? null) !== null;
+const paid = (status) => sum(status.shards.map((shard) => shard.paid));
+const unpaid = (status) => Math.max(0, status.paid_limit * status.shards.length - paid(status));
+const spent = (status) => pays(status) && status.shards.length > 0 && unpaid(status) === 0;
+
+function showKind(status) {
+  for (const line of document.querySelectorAll(".scheduled")) line.hidden = pays(status);
+  for (const line of document.querySelectorAll(".paying")) line.hidden = !pays(status);
+  by("spent").hidden = !spent(status);
+  put(by("spent-text"), status.predictor === "sparse-vector"
+    ? "No question is answered any more. New answers need a new model, whose budget the rows pay beside this one’s."
+    : "Answers are no longer verified: those that earlier paid answers do not settle come from what was learned, and the promised error does not hold for them.");
+}
+
 function showHead(status) {
   put(by("model"), status.model);
   put(by("facts"), `version ${status.version} · ${status.predictor}, ${status.profile} profile · error at most ${status.promise.bound.toFixed(4)}, ${KINDS[status.promise.kind] ?? ""} · alpha ${exact(status.alpha)} · up ${duration(status.now - status.started)}`);
@@ -201,6 +216,7 @@ function showPrivacy(status) {
   put(by("privacy-epsilon"), exact(status.epsilon));
   put(by("privacy-unit"), `${onRows ? "a training record" : "a record"} pays, once and for ever`);
   put(by("privacy-delta"), roundedUp(each));
+  put(by("privacy-delta").previousSibling, pays(status) ? "δ of a training record" : "δ of a record, now");
   put(by("privacy-spent"), roundedUp(status.delta_spent));
   put(by("privacy-limit"), exact(status.delta_limit));
   for (const name of ["privacy-spent", "privacy-limit"]) by(name).parentElement.hidden = status.sums_delta === false;
@@ -214,10 +230,10 @@ function privacyInWords(status) {
   if (status.released === true) {
     return `Proved for each training record: ε = ${epsilon}, δ = 0. What was learned from them is released for ever: queries cost nothing and are not kept, and no δ is ever spent.`;
   }
-  if (status.sums_delta === false) {
-    return `Proved for each training record (questions and answers are public): ε = ${epsilon}, and this δ. All of it counts from the start; no question adds to it.`;
-  }
   const forks = "What perpetua fork costs is not among them.";
+  if (status.sums_delta === false) {
+    return `Proved for each training record (questions and answers are public): ε = ${epsilon} and this δ, of all answers together, for ever, however many questions are asked. ${forks}`;
+  }
   if (status.protects_queries === false) {
     return `Proved for each training record (queries are not protected): ε = ${epsilon}, and a δ of its own. All of it counts from the start; answers after the rounds that learn cost nothing. ${forks}`;
   }
@@ -295,10 +311,14 @@ function showProgress(status) {
     put(by(id), value);
     if (remark) by(id).append(make("small", {}, remark));
   };
+  put(by("progress-title"), pays(status) ? "Questions" : "Schedule");
+  put(by("progress-rounds").previousSibling, pays(status) ? "Questions answered" : "Rounds answered");
   line("progress-rounds", total("round"));
+  line("progress-paid", total("paid"), pays(status) && ` of ${count(status.paid_limit * shards.length)}`);
+  line("progress-unpaid", count(unpaid(status)));
   line("progress-phase", closest ? range(shards.map((shard) => shard.phase)) : DASH, closest && ` of ${range(shards.map((shard) => shard.phases))} planned`);
   const wait = closest && closest.rate > 0 ? ` in ${duration(roundsLeft(closest) / closest.rate)}` : "";
-  by("progress-next").hidden = status.released === true;
+  by("progress-next").hidden = status.released === true || pays(status);
   put(by("progress-next").firstChild, status.predictor === "bisection" ? "Rounds to its end" : "Rounds to re-arm");
   line("progress-left", closest ? count(roundsLeft(closest)) : DASH, closest && `${of(closest)}${wait}`);
   line("progress-rearms", total("rearms"));
@@ -349,14 +369,25 @@ const COLUMNS = [
     cell, count(roundsLeft(shard)), `Phase ${shard.phase} done, shard ${shard.shard}`,
     shard.phase_rounds > 0 ? shard.phase_round / shard.phase_rounds : 0)],
   ["Re-arms", (cell, shard) => put(cell, count(shard.rearms))],
+  ["Paid left", (cell, shard, { paid_limit: limit }) => metered(
+    cell, count(limit - shard.paid), `Paid answers given, shard ${shard.shard}`, limit > 0 ? shard.paid / limit : 0)],
   ["δ of all", (cell, shard) => put(cell, roundedUp(shard.delta_spent))],
-  ["Snapshot", (cell, shard, now) => put(cell, snapshotText(shard, now))],
+  ["Snapshot", (cell, shard, { now }) => put(cell, snapshotText(shard, now))],
   ["Rejected", (cell, shard) => put(cell, count(rejected(shard)))],
 ];
 
-function buildRow(shard) {
+const SCHEDULED = ["Phase", "Rounds left", "Re-arms", "δ of all"];
+const columnsOf = (status) => COLUMNS.filter(([label]) => (pays(status) ? !SCHEDULED.includes(label) : label !== "Paid left"));
+
+function buildHead([label]) {
+  const head = make("th", { role: "columnheader", scope: "col" }, label);
+  if (label !== "State") head.className = "number";
+  return head;
+}
+
+function buildRow(shard, columns) {
   const row = make("tr", { role: "row" }, make("th", { role: "rowheader", scope: "row", class: "number" }, String(shard.shard)));
-  for (const [label] of COLUMNS) {
+  for (const [label] of columns) {
     row.append(make("td", { role: "cell", "data-label": label, class: label === "State" ? "stately" : "number" }));
   }
   return row;
@@ -365,12 +396,15 @@ function buildRow(shard) {
 let shownState = "all";
 
 function showShards(status) {
-  const { shards, now } = status;
+  const { shards } = status;
+  const columns = columnsOf(status);
   by("shards-none").hidden = shards.length > 0;
   by("shard-table").hidden = shards.length === 0;
-  keep(by("shard-rows"), shards, (shard) => shard.shard, buildRow, (row, shard) => {
+  keep(by("shard-heads"), [["Shard"], ...columns], ([label]) => label, buildHead, () => {});
+  const key = (shard) => `${columns.length} ${shard.shard}`;
+  keep(by("shard-rows"), shards, key, (shard) => buildRow(shard, columns), (row, shard) => {
     set(row, "data-state", known(shard.state));
-    COLUMNS.forEach(([, fill], index) => fill(row.children[index + 1], shard, now));
+    columns.forEach(([, fill], index) => fill(row.children[index + 1], shard, status));
   });
   showFilter(shards);
   applyFilter();
@@ -450,6 +484,7 @@ function changes(status) {
   const changed = status.shards.filter((shard) => states.get(shard.shard) !== shard.state);
   if (changed.length > STATES_SHOWN) told.push(`${count(changed.length)} shards changed their state.`);
   else told.push(...changed.map((shard) => `Shard ${shard.shard} is ${shard.state}.`));
+  if (spent(status) && !spent(before)) told.push("No paid answer is left.");
   if (before.ready !== status.ready) told.push(status.ready ? "The daemon is ready." : "The daemon is not ready.");
   const seen = new Set(before.errors.map(errorKey));
   const fresh = status.errors.filter((error) => !seen.has(errorKey(error))).length;
@@ -463,7 +498,7 @@ function announce(sentences) {
 
 function show(status) {
   const told = changes(status);
-  for (const part of [showHead, showVerdict, showThroughput, showLag, showPrivacy, showProgress, showPromise, showPhases, showShards, showErrors, showRejections]) part(status);
+  for (const part of [showKind, showHead, showVerdict, showThroughput, showLag, showPrivacy, showProgress, showPromise, showPhases, showShards, showErrors, showRejections]) part(status);
   by("status").hidden = false;
   by("sections").hidden = false;
   before = status;

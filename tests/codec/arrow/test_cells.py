@@ -30,6 +30,7 @@ def _categories(*names: str) -> Attribute:
         (pa.array(["1", "a", None], type=pa.string_view()), [0, 1, 5]),
         (pa.array(["a", "a", None, "b"]).dictionary_encode(), [1, 1, 5, 4]),
         (pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array(["a", None])), [1, 5, 5]),
+        (pa.DictionaryArray.from_arrays(pa.array([1, None, 0], type=pa.uint8()), pa.array(["a", "1"])), [0, 5, 1]),
         (pa.array([1, -1, None, 2**63 - 1]), [0, 4, 5, 4]),
         (pa.array([1, 255], type=pa.uint8()).dictionary_encode(), [0, 4]),
         (pa.array([1.0, 1.5, np.nan, None, np.inf, -0.0]), [0, 4, 5, 5, 4, 4]),

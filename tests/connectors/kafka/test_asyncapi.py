@@ -24,12 +24,16 @@ from oracle.accounting import ledger
 from oracle.codec.arrow.messages import ArrowQueries
 from oracle.codec.batches import BatchCodec
 from oracle.codec.guarded import GuardedCodec
+from oracle.codec.json.questions import Breakdown
+from oracle.codec.kinds import codec_of
 from oracle.codec.rejections import Reason
+from oracle.planning.attributes import Attribute
 from oracle.planning.kinds import KINDS
 from oracle.predictors.base import Answers, phase_started
 from tests.predictors.examples import example as example_plan
 from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_plan
 from tests.support.shards import arrow_body
+from tests.support.tables import share_answers, sparse_plan, statistics_plan
 
 _FILE = Path(__file__).resolve().parents[3] / "deploy" / "asyncapi.yaml"
 _DOCUMENT = yaml.safe_load(_FILE.read_text())
@@ -50,7 +54,7 @@ def _headers(example):
 
 
 def _decoded(body, kind=JSON, passed=None):
-    codec = GuardedCodec(BatchCodec(_PLAN))
+    codec = GuardedCodec(codec_of(_PLAN))
     return codec, codec.decode([Delivery(1, body, kind)], {} if passed is None else {1: passed})
 
 
@@ -148,6 +152,51 @@ def test_values_are_what_the_codec_writes(name):
     assert len(reply.body.split(b'"value":')[1].split(b',"model"')[0]) == 24
 
 
+_TABLE = (
+    Attribute(name="carrier", categories=("AA", "UA")),
+    Attribute(name="hour", bounds=(0.0, 24.0), bins=24),
+    Attribute(name="origin", categories=("EWR", "JFK")),
+)
+_TABLES = {"s": statistics_plan(_TABLE, name="s"), "v": sparse_plan(_TABLE, name="v")}
+
+
+@pytest.mark.parametrize("name", _examples("JsonQuestion"))
+def test_questions_are_read(name):
+    """Each example of a question is one, and gives its id back."""
+    payload = _examples("JsonQuestion")[name]["payload"]
+    codec = codec_of(_TABLES["v" if "above" in payload else "s"])
+    batch = codec.decode([Delivery(1, msgspec.json.encode(payload), JSON)])
+    (part,) = batch.parts
+    assert (part.id if isinstance(part, Breakdown) else part) == payload["id"]
+    assert len(batch.features) == (4 if "by" in payload else 1)
+    assert payload.keys() <= set(_SCHEMAS["jsonQuestion"]["properties"])
+
+
+@pytest.mark.parametrize("message", ["JsonShare", "JsonThreshold"])
+def test_answers_about_tables_are_what_the_codec_writes(message):
+    """Each example is what the codec writes, in its order, for a question with its id."""
+    for example in _examples(message).values():
+        payload = example["payload"]
+        cells = payload.get("values", [payload])
+        question = {"id": payload["id"], "where": {}} | ({"above": 0.05} if payload["model"] == "v" else {})
+        if "values" in payload:
+            asked = {"by": ["origin"]} if payload["model"] == "s" else {"by": ["hour"], "where": {"hour": [0, 3]}}
+            question |= asked
+        codec = codec_of(_TABLES[payload["model"]])
+        body = None if payload["id"] is None else msgspec.json.encode(question)
+        answers = share_answers(
+            [np.nan if cell.get("value") is None else cell["value"] for cell in cells],
+            paid=[payload["paid"]] * len(cells),
+            verified=[cell.get("verified", cell.get("error") != "budget-spent") for cell in cells],
+            labels=[-1 if body is None else int(cell.get("above") or 0) for cell in cells],
+            first_round=payload["round"],
+        )
+        (reply,) = codec.encode(codec.decode([Delivery(1, body, JSON)]), answers)
+        assert reply.body == msgspec.json.encode(payload)
+        schema = _SCHEMAS[message[0].lower() + message[1:]]
+        assert set(schema["required"]) <= payload.keys() <= set(schema["properties"])
+
+
 _REJECTED = {
     Reason.OVERSIZED: b" " * 65_537,
     Reason.NOT_UTF8: b'{"id":"\xff"}',
@@ -163,6 +212,7 @@ _REJECTED = {
     Reason.RETAINED: b'{"id":"a4","x":[7.5,12]}',
     Reason.INTERNAL: b'{"id":"a4","x":[7.5,12]}',
     Reason.SKIPPED: b'{"id":"a4","x":[7.5,12]}',
+    Reason.OUTSIDE_DOMAIN: b'{"id":"a4","where":{"hour":[6.5,9]}}',
 }
 _KIND_OF = {Reason.TOO_MANY_ROWS: ARROW_STREAM, Reason.UNSUPPORTED_CONTENT: "text/plain", Reason.RETAINED: RETAINED}
 
@@ -172,7 +222,11 @@ def test_error_answers_are_what_the_codec_writes(reason):
     """There is an example of every reason, and it is what the codec writes for such a message."""
     example = _examples("ErrorAnswer")[reason]
     passed = reason if reason in {Reason.INTERNAL, Reason.SKIPPED} else None
-    reply = _reply(_REJECTED[reason], _KIND_OF.get(reason, JSON), passed=passed)
+    if reason is Reason.OUTSIDE_DOMAIN:
+        codec = codec_of(_TABLES["s"])
+        (reply,) = codec.encode(codec.decode([Delivery(1, _REJECTED[reason], JSON)]), share_answers([]))
+    else:
+        reply = _reply(_REJECTED[reason], _KIND_OF.get(reason, JSON), passed=passed)
     assert reply.rejected is not None
     assert reply.rejected.reason == reason
     assert msgspec.json.decode(reply.body) == example["payload"]
@@ -243,8 +297,10 @@ def test_every_kind_answers_as_the_document_says():
     """Each kind of predictor is named where the document says whether its answers are labels or numbers."""
     labels, numbers = _DOCUMENT["info"]["description"].split("Answers are labels ")[1].split("numbers", 1)
     words = {"rectangles": "boxes"}
+    tables = {plan.predictor: plan for plan in _TABLES.values()}
     for predictor in KINDS:
-        place = numbers if example_plan(predictor).answers == "value" else labels
+        plan = tables[predictor] if predictor in tables else example_plan(predictor)
+        place = numbers if plan.answers == "value" else labels
         assert words.get(predictor, predictor) in place.split(".")[0]
 
 

@@ -17,11 +17,13 @@ from connectors.mqtt.messages import Incoming, delivery, pack, pack_pairs, store
 from connectors.mqtt.packets import publish_of
 from connectors.mqtt.replies import dead_letter, outgoing, status, undelivered
 from connectors.mqtt.settings import MqttSettings
-from oracle.codec.batches import BatchCodec
+from oracle.codec.kinds import codec_of
 from oracle.codec.rejections import Reason
 from oracle.config.mqtt import MqttConfig, MqttSourceConfig
+from oracle.planning.attributes import Attribute
 from oracle.predictors.base import Answers
 from tests.predictors.plans import feature, tiny_plan
+from tests.support.tables import share_answers, sparse_plan, statistics_plan
 
 _FILE = Path(__file__).resolve().parents[3] / "deploy" / "asyncapi.yaml"
 _DOCUMENT = yaml.safe_load(_FILE.read_text())
@@ -102,7 +104,7 @@ def test_everything_goes_where_the_document_says():
     assert (answer.ours, other.ours) == (False, True)
 
 
-def _published(example, kind):
+def _published(example, kind, plan=_PLAN):
     """Return what the connector and the codec make of an example, sent as a packet of bytes."""
     payload = example["payload"]
     body = base64.b64decode(payload) if kind == ARROW_STREAM else msgspec.json.encode(payload)
@@ -115,7 +117,7 @@ def _published(example, kind):
     assert message is not None
     came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0))
     assert came is not None
-    codec = BatchCodec(_PLAN)
+    codec = codec_of(plan)
     return codec, codec.decode([came])
 
 
@@ -146,7 +148,25 @@ def test_examples_of_queries_are_decoded_from_packets(message, kind, features, p
 
 def test_every_message_of_the_query_channel_is_tried():
     """A form of query that is added to the channel must be added above, too."""
-    assert set(_CHANNELS["mqttQueries"]["messages"]) == {"JsonQuery", "ArrowQueries", "NoQuery"}
+    assert set(_CHANNELS["mqttQueries"]["messages"]) == {"JsonQuery", "JsonQuestion", "ArrowQueries", "NoQuery"}
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_examples_of_questions_are_decoded_from_packets(number):
+    """Every example of a question about a table is one; its asker is answered."""
+    example = _DOCUMENT["components"]["messages"]["JsonQuestion"]["examples"][number]
+    make = sparse_plan if "above" in example["payload"] else statistics_plan
+    attributes = [
+        Attribute(name="carrier", categories=("AA", "UA")),
+        Attribute(name="hour", bounds=(0.0, 24.0), bins=24),
+        Attribute(name="origin", categories=("EWR", "JFK")),
+    ]
+    codec, batch = _published(example, JSON, make(attributes))
+    answers = share_answers([0.5] * len(batch.features))
+    (answer,) = outgoing(Commit(codec.encode(batch, answers), [], 1, b""), _SETTINGS)
+    assert (answer.topic, answer.correlation, answer.content_type) == ("vfr/replies/a", b"7f3a", JSON)
+    assert msgspec.json.decode(answer.body)["id"] == example["payload"]["id"]
+    assert "bound" not in msgspec.json.decode(answer.body)
 
 
 def test_operations_are_at_qos_1():

@@ -20,7 +20,7 @@ from oracle.planning.kinds import decode_plan
 from oracle.planning.statistics.model import StatisticsPlan
 from oracle.state.folder import read_plan
 from tests.experiments.analyst.analyst import Asked, drill_down
-from tests.experiments.analyst.counting import counts_epsilon, counts_error, last_within
+from tests.experiments.analyst.counting import epsilon_for, error_of, first_lost
 from tests.experiments.analyst.plot import Run, draw
 from tests.experiments.analyst.serving import Daemon, run
 from tests.experiments.analyst.table import FLIGHTS, Counts, flights, model_text, write_rows
@@ -57,7 +57,7 @@ def main() -> None:
     asked, seconds = _ask(plan, Daemon(folder, arguments.kafka), arguments.questions, folder, console)
     errors = np.array([abs(one.value - counts.share(one.where)) for one in asked])
     paid = np.array([one.paid for one in asked])
-    measured = Run(errors, paid, plan.alpha, plan.paid, counts_error(plan, len(asked)))
+    measured = Run(errors, paid, plan.alpha, plan.paid, error_of(plan, len(asked)))
     draw(
         measured,
         f"{len(asked):,} questions about {table.num_rows:,} flights, epsilon {plan.epsilon:g}",
@@ -108,9 +108,12 @@ def _summary(plan: StatisticsPlan, measured: Run, asked: list[Asked], seconds: f
         ("error", f"largest {errors.max():.2%}, mean {errors.mean():.3%}; promised {plan.alpha:.2%}"),
         ("verified", f"{sum(one.verified for one in asked):,}"),
         ("speed", f"{len(asked) / seconds:,.0f} questions a second, one group's parts at a time"),
-        ("a Gaussian count each", f"largest error {measured.counts_error:.2%} at the same epsilon and delta"),
-        ("", f"errors like those above would cost epsilon = {counts_epsilon(plan, len(asked), errors.max()):.2g}"),
-        ("", f"beyond {plan.alpha:.2%} after {last_within(plan):,} questions; here no question is the last"),
+        ("a Gaussian count each", f"errs by {measured.counts_error:.2%} at most, at the same epsilon, delta and beta"),
+        ("", f"to err by {errors.max():.2%} it costs epsilon = {epsilon_for(plan, len(asked), errors.max()):.2g}"),
+        (
+            "",
+            f"errs by more than {plan.alpha:.2%} from {first_lost(plan):,} questions on; here no question is the last",
+        ),
     ]
     for row in rows:
         table.add_row(*row)

@@ -24,7 +24,7 @@ class Run(NamedTuple):
         paid: int64[m], answers that were paid for, up to and with each.
         alpha: The promised error.
         most: K.
-        counts_error: Largest error that as many Gaussian counts would have, at the same epsilon and delta.
+        counts_error: What as many Gaussian counts would err by at most, at the same epsilon, delta and beta.
     """
 
     errors: NDArray[np.float64]
@@ -51,7 +51,7 @@ def draw(run: Run, title: str, path: Path) -> None:
         means = np.cumsum(run.errors) / numbers
         above.plot(numbers, 100.0 * means, color="black", linewidth=1.5, label="mean so far")
         above.axhline(100.0 * run.alpha, color=VERMILION, linestyle=_DASHES, label="promised of every answer")
-        label = "largest of as many Gaussian counts"
+        label = "as many Gaussian counts, at most"
         above.axhline(100.0 * run.counts_error, color=GREY, linestyle=_DOTS, linewidth=1.6, label=label)
         above.set_ylabel("error (percent of all rows)")
         above.set_ylim(0.0, 115.0 * max(run.alpha, float(run.errors.max()), run.counts_error))

@@ -105,7 +105,7 @@ class Daemon:
         if browser is None:
             return False
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,1400"]
-        flags += ["--timeout=6000", f"--screenshot={path}"]
+        flags += ["--virtual-time-budget=10000", f"--screenshot={path}"]
         subprocess.run([browser, *flags, self.page], check=False, capture_output=True, timeout=TIMEOUT)
         return path.exists()
 

@@ -32,7 +32,7 @@ from oracle.planning.kinds import decode_plan
 from oracle.state.blobs import decode_payload, encode_payload
 from oracle.state.format import decode, encode, peek
 from oracle.state.genesis import Genesis, read_genesis, write_genesis
-from oracle.state.header import HEADER_BYTES, Origin
+from oracle.state.header import Origin
 from oracle.state.keys import read_key_file
 from oracle.state.shard_id import ShardId
 from oracle.state.store import check_plan
@@ -205,7 +205,7 @@ def _try_header(rng: random.Random, _folder: Path) -> str:
         new = rng.choice(
             (None, Origin(ShardId(rng.choice((0, 1, 2)), 3), rng.choice((value.genesis, rng.randbytes(32)))))
         )
-    data = dataclasses.replace(header, **{field: new}).pack() + _snapshot()[HEADER_BYTES:]
+    data = dataclasses.replace(header, **{field: new}).pack() + _snapshot()[header.header_bytes :]
     if rng.random() < 0.3:
         data = data[: rng.randrange(len(data))]
 
