@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
@@ -67,15 +69,20 @@ def small_plan() -> BoxPlan:
 
 
 @cache
+_PAIR: Final = ("a", "b")
+"""The attributes of `paying_plan`, whose rows are its own."""
+
+
 def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot:
     """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive.
 
-    Of a table: of those that `tests.predictors.tables` draws.
+    Of a table: of those that `tests.predictors.tables` draws, or of two attributes `tests.support.tables`.
     """
     plan = plan or small_plan()
     trainer = new_trainer(plan, secret)
     if isinstance(plan, TablePlan):  # what it pays for stands in snapshots that are bound to a shard only
-        trainer.add(*random_rows(plan, 1))
+        rows, there = random_rows(plan, 1)
+        trainer.add(table_cells(plan) if len(plan.attributes) == len(_PAIR) else rows, there)
         return Snapshot.first(plan.digest, trainer.finish().export()).bound(ShardId(0, 1))
     rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
     trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
