@@ -36,6 +36,7 @@ from tests.predictors.tables import drawn_messages, random_rows
 from tests.predictors.texts import as_rows
 from tests.support.memory_bus import Abort, MemoryLog, MemorySink, MemorySource
 from tests.support.stores import MemoryStore
+from tests.support.tables import table_cells
 from tests.support.waiting import until
 
 __all__ = [
