@@ -142,13 +142,19 @@ def everything() -> Iterator[list[np.ndarray]]:
             yield [np.array([bool(bits >> cell & 1) for cell in range(5)]) for bits in (first, second)]
 
 
-@pytest.mark.parametrize(("alpha", "kind", "seed"), [(0.2, "one cell", 1), (0.2, "two cells", 2), (0.2, "four cells", 3)])
+@pytest.mark.parametrize(
+    ("alpha", "kind", "seed"), [(0.2, "one cell", 1), (0.2, "two cells", 2), (0.2, "four cells", 3)]
+)
 def test_an_adversary_who_knows_the_rows_finds_nothing(alpha: float, kind: str, seed: int) -> None:
     """Asked what errs most: each paid answer takes 2 gamma^2 off, the odometer keeps its bound, K is never reached."""
     plan = plan_of(alpha)
     generator = np.random.default_rng(seed)
     declared = np.array([5 * a + b for a in range(3) for b in range(4)])
-    chosen = {"one cell": declared[:1], "two cells": declared[[0, 7]], "four cells": declared[[2, 2, 2, 2, 6, 6, 9, 11]]}[kind]
+    chosen = {
+        "one cell": declared[:1],
+        "two cells": declared[[0, 7]],
+        "four cells": declared[[2, 2, 2, 2, 6, 6, 9, 11]],
+    }[kind]
     cells = generator.choice(chosen, plan.declared)
     data = np.bincount(cells, minlength=25).reshape(CELLS) / plan.declared
     predictor = trained(plan, cells, seed)
