@@ -94,7 +94,6 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     ),
     "paid answers not counted": (
         Catcher("game", "gumbel", "rarely above", 1.0, 4_000),
-        Catcher("game", "logistic", "rarely above", 1.0, 12_000),
         Catcher("game", "exponential", "rarely above", 1.0, 4_000),
     ),
     "one-sided noise on counts only": (Catcher("game", "exponential", "rarely above", 4.0, 12_000),),
