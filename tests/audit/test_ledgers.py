@@ -136,7 +136,7 @@ def test_every_predictor_agrees_with_its_ledger(predictor):
     shard = new_shard(plan)
     events: list[LedgerEvent] = []
     statements: list[tuple[Statement, int]] = []
-    deliveries = deliveries_of(bodies(plan.rounds))
+    deliveries = deliveries_of(bodies(plan.rounds, plan=plan))
     for start in range(0, len(deliveries), 30):
         facts: dict[str, Any] = {**public_fields(plan, shard.facts())}
         record = replace(initial_record(plan, 0), **facts)
@@ -230,7 +230,10 @@ def test_events_that_the_plan_cannot_have_are_found(every_round, foreign):
     assert "the ledger is of another plan" in problems(statement, [*events, foreign])
 
 
-@pytest.mark.parametrize(("predictor", "sides"), [("rectangles", 4), ("stumps", 1), ("classical", 0), ("bisection", 0)])
+@pytest.mark.parametrize(
+    ("predictor", "sides"),
+    [("rectangles", 4), ("stumps", 1), ("classical", 0), ("bisection", 0), ("statistics", 0), ("sparse-vector", 0)],
+)
 def test_a_side_that_the_plan_does_not_have_is_no_re_arm(predictor, sides):
     """The receipt cannot count one, though the numbers agree; the plan's own sides pass."""
     plan = example(predictor, rounds=60)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.planning.kinds import KINDS
+from oracle.planning.statistics.model import TablePlan
 from oracle.runtime.shard import Shard
 from oracle.state.format import decode, encode
 from tests.predictors.examples import example
@@ -33,7 +34,7 @@ _KINDS = pytest.mark.parametrize("predictor", KINDS)
 def test_replies_do_not_depend_on_the_batches(predictor):
     """Queries, tombstones and rejects in any batches: replies, ledger, mark and state are the same bytes."""
     plan = example(predictor)
-    deliveries = deliveries_of(mixed_bodies(_COUNT))
+    deliveries = deliveries_of(mixed_bodies(_COUNT, plan=plan))
     whole = new_shard(plan)
     expected = process_in_batches(whole, deliveries)
 
@@ -48,6 +49,9 @@ def test_replies_do_not_depend_on_the_batches(predictor):
     replies = [json.loads(reply) for reply in expected.replies]
     if plan.answers == "label":
         assert {reply.get("label") for reply in replies} == {0, 1, None}
+    elif isinstance(plan, TablePlan):
+        assert max(reply.get("paid", 0) for reply in replies) > plan.paid // 2
+        assert len({reply.get("value") for reply in replies}) > plan.paid // 2
     else:
         values = [reply.get("value") for reply in replies]
         assert None in values
@@ -58,7 +62,7 @@ def test_replies_do_not_depend_on_the_batches(predictor):
 def test_snapshots_restore_the_shard(predictor):
     """From any snapshot, encrypted and read back, the rest is answered as it was."""
     plan = example(predictor)
-    deliveries = deliveries_of(mixed_bodies(_COUNT))
+    deliveries = deliveries_of(mixed_bodies(_COUNT, plan=plan))
     expected = process_in_batches(new_shard(plan), deliveries)
     for point in (1, 17, 300, 555, 880):
         shard = new_shard(plan)
@@ -80,7 +84,7 @@ def _with_aborts(deliveries, positions):
 def test_crashes_change_no_answer(predictor):
     """A daemon that dies again and again: replies, ledger and mark are those of one that never did."""
     plan = example(predictor)
-    deliveries = deliveries_of(mixed_bodies(_COUNT))
+    deliveries = deliveries_of(mixed_bodies(_COUNT, plan=plan))
     expected = process_in_batches(new_shard(plan), deliveries)
     items = _with_aborts(deliveries, {1, 2, 150, 151, 333, 600, 899})
     log, store, crashes = MemoryLog(items), new_store(plan), 0
@@ -104,6 +108,6 @@ def test_snapshots_have_one_size(predictor):
     sizes = set()
     for seed in (1, 2, 3):
         shard = Shard(plan, first_snapshot(plan))
-        process_in_batches(shard, deliveries_of(mixed_bodies(500, seed)))
+        process_in_batches(shard, deliveries_of(mixed_bodies(500, seed, plan)))
         sizes.add(len(encode(shard.snapshot(), MASTER_KEY)))
     assert len(sizes) == 1

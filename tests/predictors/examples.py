@@ -4,7 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from oracle.planning.plan import Plan
-from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_plan, tiny_stumps_plan
+from tests.predictors.plans import (
+    feature,
+    tiny_bisection_plan,
+    tiny_classical_plan,
+    tiny_plan,
+    tiny_sparse_plan,
+    tiny_statistics_plan,
+    tiny_stumps_plan,
+)
 
 __all__ = ["EXAMPLES", "example"]
 
@@ -27,15 +35,26 @@ def _classical(points: Sequence[int], rounds: int) -> Plan:
     return tiny_classical_plan([feature("a"), feature("b")], rounds=as_long)
 
 
+def _statistics(points: Sequence[int], rounds: int) -> Plan:
+    as_long = _rectangles(points, rounds).rounds
+    return tiny_statistics_plan(as_long, paid=20, epsilon=8.0, margins=(8, 50))
+
+
+def _sparse_vector(points: Sequence[int], rounds: int) -> Plan:
+    return tiny_sparse_plan(_rectangles(points, rounds).rounds, paid=20, epsilon=8.0)
+
+
 EXAMPLES: Final[Mapping[str, Callable[[Sequence[int], int], Plan]]] = {
     "rectangles": _rectangles,
     "stumps": _stumps,
     "bisection": _bisection,
     "classical": _classical,
+    "statistics": _statistics,
+    "sparse-vector": _sparse_vector,
 }
 """For every kind, what makes its plan: features a and b with values about 0 to 1, one phase for each number of points,
-of some so many rounds; bisection, which has two phases only, and classical, which has one, last as long as all of
-them."""
+of some so many rounds; bisection, which has two phases only, and the others, which have one, last as long as all of
+them. Statistics and sparse vectors have the attributes of `tests.predictors.tables`."""
 
 
 def example(predictor: str, phases: int = 4, rounds: int = 250) -> Plan:

@@ -17,9 +17,21 @@ from oracle.planning.boxes.tight import plan_tight, side_names
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.model import Feature, Limits
 from oracle.planning.plan import BoxPlan, CheckPlan, InstancePlan, Phase, PhasePlan, ScalePlan, StopperPlan
+from oracle.planning.statistics.model import SparseVectorModel, SparseVectorPlan, StatisticsModel, StatisticsPlan
+from oracle.planning.statistics.tight import plan_sparse_vector, plan_statistics
 from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
+from tests.predictors.tables import TABLE
 
-__all__ = ["feature", "planned", "tiny_bisection_plan", "tiny_classical_plan", "tiny_plan", "tiny_stumps_plan"]
+__all__ = [
+    "feature",
+    "planned",
+    "tiny_bisection_plan",
+    "tiny_classical_plan",
+    "tiny_plan",
+    "tiny_sparse_plan",
+    "tiny_statistics_plan",
+    "tiny_stumps_plan",
+]
 
 
 def feature(name: str, sides: Literal["lower", "upper", "both", "none"] = "both") -> Feature:
@@ -220,3 +232,58 @@ def tiny_classical_plan(  # noqa: PLR0913 -- each is one thing that tests vary
         phases=(Phase(phase=1, rounds=rounds, delta=0.0),),
         memory_bytes=0,
     )
+
+
+@cache
+def tiny_statistics_plan(
+    rounds: int = 1000,
+    *,
+    paid: int | None = 6,
+    alpha: float = 0.2,
+    epsilon: float = 4.0,
+    margins: tuple[int, int] | None = None,
+) -> StatisticsPlan:
+    """Return a real plan about `TABLE`, with the fewest rows, whose phase ends early.
+
+    Args:
+        rounds: After which it ends.
+        paid: Answers that are paid for; None for as many as can be needed.
+        alpha: Error.
+        epsilon: For ever.
+        margins: First and last; others than the planner's keep no error, but much is paid for.
+    """
+    model = StatisticsModel(
+        name="tiny",
+        predictor="statistics",
+        epsilon=epsilon,
+        delta=1e-6,
+        alpha=alpha,
+        examples=1,
+        attributes=TABLE,
+        paid=paid,
+        rounds=1000,
+    )
+    plan = plan_statistics(model, lambda _step: None)
+    first, last = margins or (plan.first_margin, plan.margin)
+    phases = (Phase(phase=1, rounds=rounds, delta=plan.delta),)
+    return msgspec.structs.replace(plan, phases=phases, first_margin=first, margin=last)
+
+
+@cache
+def tiny_sparse_plan(
+    rounds: int = 1000, *, paid: int = 8, alpha: float = 0.2, epsilon: float = 4.0
+) -> SparseVectorPlan:
+    """Return a real plan of threshold questions about `TABLE`, with the fewest rows, whose phase ends early."""
+    model = SparseVectorModel(
+        name="tiny",
+        predictor="sparse-vector",
+        epsilon=epsilon,
+        delta=1e-6,
+        alpha=alpha,
+        examples=1,
+        attributes=TABLE,
+        paid=paid,
+        rounds=1000,
+    )
+    plan = plan_sparse_vector(model, lambda _step: None)
+    return msgspec.structs.replace(plan, phases=(Phase(phase=1, rounds=rounds, delta=plan.delta),))

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from oracle.errors import DataError
 from oracle.planning.plan import Plan
+from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.kinds import new_trainer
 from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.plans import feature, tiny_classical_plan, tiny_plan
 from tests.predictors.suite import assert_same_state
+from tests.predictors.tables import table_rows
 
 _FEATURES: Final = [feature("a"), feature("b")]
 _SECRET: Final = bytes(range(32))
@@ -29,17 +31,18 @@ PLANS: Final[Mapping[str, Callable[[], Plan]]] = {
 _TRAINERS = pytest.mark.parametrize("name", PLANS)
 
 
-def _rows(count: int) -> tuple[np.ndarray, np.ndarray]:
+def _rows(plan: Plan, count: int) -> tuple[np.ndarray, np.ndarray]:
     rows = np.random.default_rng(7).random((count, 2))
     rows[::9, 0] = 0.0
-    return rows, np.asarray((rows > 0.2).all(axis=1))
+    labels = np.asarray((rows > 0.2).all(axis=1))
+    return (table_rows(plan, rows) if isinstance(plan, TablePlan) else rows), labels
 
 
 @_TRAINERS
 def test_training_does_not_depend_on_the_batches(name: str) -> None:
     """The same rows in any batches, with more rows than are wanted, and with -0.0 for 0.0, make the same state."""
     plan = PLANS[name]()
-    rows, labels = _rows(plan.declared + 50)
+    rows, labels = _rows(plan, plan.declared + 50)
     whole = new_trainer(plan, _SECRET)
     whole.add(rows[: plan.declared], labels[: plan.declared])
     expected = whole.finish().export()
@@ -59,7 +62,7 @@ def test_training_does_not_depend_on_the_batches(name: str) -> None:
 def test_too_few_rows_are_refused(name: str) -> None:
     """The declared number of rows must come, whatever they hold; one more makes a predictor."""
     plan = PLANS[name]()
-    rows, labels = _rows(plan.declared)
+    rows, labels = _rows(plan, plan.declared)
     trainer = new_trainer(plan, _SECRET)
     trainer.add(rows[:-1], labels[:-1])
     assert trainer.missing == 1
@@ -74,9 +77,12 @@ def test_too_few_rows_are_refused(name: str) -> None:
 def test_rows_must_be_finite(name: str, value: float) -> None:
     """The column is named, the value is not; nothing of the batch was taken."""
     plan = PLANS[name]()
-    rows, labels = _rows(20)
+    rows, labels = _rows(plan, 20)
     rows[17, 1] = value
     trainer = new_trainer(plan, _SECRET)
-    with pytest.raises(DataError, match=r"data: column b: every value must be a finite number( from 0 to 1)?$"):
+    words = r"data: column b: every value must be a finite number( from 0 to 1)?$"
+    if isinstance(plan, TablePlan):
+        words = r"data: attribute b: every cell must be a whole number from 0 to 3$"
+    with pytest.raises(DataError, match=words):
         trainer.add(rows, labels)
     assert trainer.missing == plan.declared

@@ -85,9 +85,9 @@ def write_config(folder: Path, *, name: str = "c.toml", **tables: Mapping[str, o
     return path
 
 
-def write_log(folder: Path, count: int, seed: int = 1) -> Path:
+def write_log(folder: Path, count: int, seed: int = 1, plan: Plan | None = None) -> Path:
     """Write `q.jsonl` with queries, tombstones and rejects."""
-    lines = bodies(count, seed)
+    lines = bodies(count, seed, plan)
     lines[::9] = [b"null"] * len(lines[::9])
     lines[4::25] = [b'{"id":"bad","x":[1]}'] * len(lines[4::25])
     path = folder / "q.jsonl"

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
@@ -29,6 +31,7 @@ from oracle.state.format import Snapshot
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
 from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.tables import drawn_messages, random_rows
 from tests.predictors.texts import as_rows
 from tests.support.memory_bus import Abort, MemoryLog, MemorySink, MemorySource
 from tests.support.stores import MemoryStore
@@ -66,15 +69,23 @@ def small_plan() -> BoxPlan:
 
 
 @cache
+_PAIR: Final = ("a", "b")
+"""The attributes of `paying_plan`, whose rows are its own."""
+
+
 def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot:
-    """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive."""
+    """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive.
+
+    Of a table: of those that `tests.predictors.tables` draws, or of two attributes `tests.support.tables`.
+    """
     plan = plan or small_plan()
     trainer = new_trainer(plan, secret)
     if isinstance(plan, TablePlan):
-        trainer.add(table_cells(plan), np.ones(plan.declared, dtype=np.bool_))
-        return Snapshot.first(plan.digest, trainer.finish().export())
-    rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
-    trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
+        rows, there = random_rows(plan, 1)
+        trainer.add(table_cells(plan) if len(plan.attributes) == len(_PAIR) else rows, there)
+    else:
+        rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
+        trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
     return Snapshot.first(plan.digest, trainer.finish().export())
 
 
@@ -91,15 +102,17 @@ def new_store(plan: Plan | None = None) -> MemoryStore:
     return store
 
 
-def bodies(count: int, seed: int = 1) -> list[bytes]:
-    """Return JSON queries with ids q0, q1, ..., of which about a quarter lies near some side."""
+def bodies(count: int, seed: int = 1, plan: Plan | None = None) -> list[bytes]:
+    """Return JSON queries with ids q0, q1, ..., of which about a quarter lies near some side; or questions."""
+    if isinstance(plan, TablePlan):
+        return drawn_messages(plan, count, seed)
     rows = np.random.default_rng(seed).uniform(-0.1, 1.1, (count, 2)).tolist()
     return [json.dumps({"id": f"q{number}", "x": row}).encode() for number, row in enumerate(rows)]
 
 
-def mixed_bodies(count: int, seed: int = 1) -> list[bytes | None]:
+def mixed_bodies(count: int, seed: int = 1, plan: Plan | None = None) -> list[bytes | None]:
     """Return queries with rejects and tombstones among them."""
-    contents: list[bytes | None] = [*bodies(count, seed)]
+    contents: list[bytes | None] = [*bodies(count, seed, plan)]
     contents[::9] = [None] * len(contents[::9])
     contents[4::25] = [b"?"] * len(contents[4::25])
     return contents

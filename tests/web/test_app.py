@@ -202,7 +202,7 @@ async def test_status_of_every_kind(tmp_path, predictor):
     async with _site(tmp_path, plan=plan) as site:
         site.registry.shard(0)
         found = (await site.ask("/status")).json()
-    assert found["protects_queries"] == (predictor != "bisection")
+    assert found["protects_queries"] == plan.protects_queries
     assert found["released"] == (predictor == "classical")
     assert (found["delta_limit"] == 0.0) == (found["delta_spent"] == 0.0) == found["released"]
     assert (found["predictor"], found["alpha"], found["declared"]) == (predictor, plan.alpha, plan.declared)

@@ -1,0 +1,91 @@
+"""The suite over plans about a table."""
+
+from abc import abstractmethod
+
+import numpy as np
+
+from oracle.accounting.ledger import AnswerPaid
+from oracle.planning.statistics.model import TablePlan
+from oracle.predictors.base import Predictor, StateArrays
+from oracle.predictors.kinds import new_trainer, restore_predictor
+from tests.predictors.suite import SECRET, Calls, Features, PredictorSuite, Present, answer_in_batches
+from tests.predictors.tables import any_questions, drawn_questions, random_rows
+
+__all__ = ["TableSuite", "train_table"]
+
+
+def train_table(plan: TablePlan, rows: Features, there: Present, secret: bytes = SECRET) -> Predictor:
+    """Return a predictor of rows, some of which may be blanked."""
+    trainer = new_trainer(plan, secret)
+    trainer.add(rows, there)
+    return trainer.finish()
+
+
+class TableSuite(PredictorSuite):
+    """The suite over a plan about a table: numbers, one phase, nothing that is armed, and paid answers."""
+
+    @abstractmethod
+    def plan(self) -> TablePlan:
+        """Return the plan."""
+
+    def train(self, secret: bytes = SECRET, seed: int = 1) -> Predictor:
+        """Return a predictor of some table."""
+        return train_table(self.plan(), *random_rows(self.plan(), 1000 + seed), secret)
+
+    def restore(self, state: StateArrays) -> Predictor:
+        """Return a new predictor over an exported state."""
+        return restore_predictor(self.plan(), state)
+
+    def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
+        """Return questions, some of which are repeated, some rounds without one."""
+        return drawn_questions(self.plan(), rounds, 10 + seed)
+
+    def outside(self, rows: int) -> Features:
+        """Return different questions."""
+        return any_questions(self.plan(), rows, np.random.default_rng(999))
+
+    def test_work_does_not_depend_on_labels(self):
+        """Questions are not protected, but the rows are: calls tell nothing of them before the first paid answer."""
+        features, present = self.stream(100)
+        rows, there = random_rows(self.plan(), 1001)
+        fewer = there.copy()
+        fewer[7] = False
+        longest = 0
+        for secret in range(12):
+            key = bytes([secret] * 32)
+            free = min(self._free(left, key) for left in (there, fewer))
+            works = []
+            for left in (there, fewer):
+                predictor = train_table(self.plan(), rows, left, key)
+                with Calls() as calls:
+                    predictor.answer(features[:free], present[:free])
+                works.append(calls.made)
+            assert works[0] == works[1]
+            longest = max(longest, free)
+        assert longest > 1
+
+    def _free(self, there: Present, secret: bytes) -> int:
+        """Return how many rounds come before the first paid answer."""
+        predictor = train_table(self.plan(), random_rows(self.plan(), 1001)[0], there, secret)
+        answers = predictor.answer(*self.stream(100))
+        return min((event.round for event in answers.events if isinstance(event, AnswerPaid)), default=100)
+
+    def test_paid_answers_are_counted_once(self):
+        """Events count up to K and no further, in the order of rounds, wherever batches are cut or a state restored."""
+        features, present = self.whole()
+        for cuts in ((), range(1, len(features), 7)):
+            run = answer_in_batches(self.train(), features, present, cuts)
+            paid = [event for event in run.events if isinstance(event, AnswerPaid)]
+            assert [event.paid for event in paid] == list(range(1, len(paid) + 1))
+            assert 3 < len(paid) <= self.plan().paid
+            assert sorted(event.round for event in paid) == [event.round for event in paid]
+            assert all(present[event.round] for event in paid)
+
+    def test_every_answer_says_what_was_paid(self):
+        """`Answers.paid` of a round is how many events there were up to it."""
+        features, present = self.whole()
+        answers = self.train().answer(features, present)
+        rounds = [event.round for event in answers.events if isinstance(event, AnswerPaid)]
+        assert answers.paid is not None
+        counted = np.searchsorted(rounds, np.arange(len(features)), side="right")
+        assert answers.paid[present].tolist() == counted[present].tolist()

@@ -1,0 +1,77 @@
+"""Statistics, in both profiles, and sparse vectors under the suite of all predictors."""
+
+import msgspec
+import numpy as np
+
+from oracle.accounting.ledger import MarginalsReleased, PlanEnded
+from oracle.planning.statistics.model import NumericSparsePlan, SparseVectorPlan, StatisticsPlan
+from oracle.predictors.base import NO_LABEL
+from tests.predictors.plans import tiny_sparse_plan, tiny_statistics_plan
+from tests.predictors.statistics.suites import TableSuite
+from tests.predictors.suite import Run
+
+_ROUNDS = 500
+
+
+class TestStatistics(TableSuite):
+    """A start from marginals, and few paid answers, all of which are spent."""
+
+    counting = frozenset({"counters"})
+
+    def plan(self) -> StatisticsPlan:
+        """Return the plan."""
+        return tiny_statistics_plan(_ROUNDS, paid=12, margins=(5, 15))
+
+    def check_run(self, run: Run) -> None:
+        """Assert that there were many numbers, the start was told once, and all was spent."""
+        assert {NO_LABEL, 0} == set(run.labels)
+        assert len(set(run.values)) > 100
+        assert [value == "nan" for value in run.values] == [label == NO_LABEL for label in run.labels]
+        assert [isinstance(event, MarginalsReleased) for event in run.events] == [True] + [False] * 13 + [False]
+        assert isinstance(run.events[-1], PlanEnded)
+
+
+class TestCompleteStatistics(TestStatistics):
+    """A uniform start, and as many paid answers as can be needed."""
+
+    def plan(self) -> StatisticsPlan:
+        """Return the plan."""
+        return tiny_statistics_plan(_ROUNDS, paid=None, margins=(150, 200))
+
+    def check_run(self, run: Run) -> None:
+        """Assert that there were many numbers, and nothing was told of the start."""
+        assert {NO_LABEL, 0} == set(run.labels)
+        assert len(set(run.values)) > 100
+        assert not any(isinstance(event, MarginalsReleased) for event in run.events)
+        assert isinstance(run.events[-1], PlanEnded)
+
+
+class TestPaperStatistics(TestCompleteStatistics):
+    """The lecture's algorithm."""
+
+    def plan(self) -> StatisticsPlan:
+        """Return the plan."""
+        sizes = NumericSparsePlan(threshold=0.15, threshold_slope=0.4, slope=0.2, value_slope=0.3, rate=0.2)
+        return msgspec.structs.replace(
+            tiny_statistics_plan(_ROUNDS, paid=12),
+            profile="paper",
+            noise=msgspec.UNSET,
+            start=(),
+            start_slope=msgspec.UNSET,
+            paper=sizes,
+        )
+
+
+class TestSparseVector(TableSuite):
+    """Threshold questions."""
+
+    def plan(self) -> SparseVectorPlan:
+        """Return the plan."""
+        return tiny_sparse_plan(_ROUNDS, paid=12)
+
+    def check_run(self, run: Run) -> None:
+        """Assert that there were both answers, and a number beside each "above" only."""
+        assert {NO_LABEL, 0, 1} == set(run.labels)
+        assert [value != "nan" for value in run.values] == [label == 1 for label in run.labels]
+        assert isinstance(run.events[-1], PlanEnded)
+        assert np.count_nonzero(np.array(run.labels) == 1) == self.plan().paid
