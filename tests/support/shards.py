@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-
 from typing import Final
 
 import numpy as np
@@ -61,6 +60,9 @@ __all__ = [
 SECRET = bytes(range(32))
 MASTER_KEY = bytes(range(32, 64))
 
+_PAIR: Final = ["a", "b"]
+"""The attributes of `paying_plan`, whose rows are its own."""
+
 
 @cache
 def small_plan() -> BoxPlan:
@@ -69,10 +71,6 @@ def small_plan() -> BoxPlan:
 
 
 @cache
-_PAIR: Final = ("a", "b")
-"""The attributes of `paying_plan`, whose rows are its own."""
-
-
 def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot:
     """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive.
 
@@ -80,9 +78,10 @@ def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot
     """
     plan = plan or small_plan()
     trainer = new_trainer(plan, secret)
-    if isinstance(plan, TablePlan):
-        rows, there = random_rows(plan, 1)
-        trainer.add(table_cells(plan) if len(plan.attributes) == len(_PAIR) else rows, there)
+    if isinstance(plan, TablePlan) and [attribute.name for attribute in plan.attributes] == _PAIR:
+        trainer.add(table_cells(plan), np.ones(plan.declared, dtype=np.bool_))
+    elif isinstance(plan, TablePlan):
+        trainer.add(*random_rows(plan, 1))
     else:
         rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
         trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
