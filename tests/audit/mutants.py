@@ -28,6 +28,7 @@ from oracle.predictors.bisection import predictor, window
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.runtime.shard import Shard
 from tests.audit.mutants_of_noise import MUTANTS_OF_NOISE
+from tests.audit.mutants_of_tables import MUTANTS_OF_TABLES
 
 __all__ = ["MUTANTS", "planted"]
 
@@ -240,6 +241,7 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "bits of a quarter of the noise": _louder_bits,
     "a row weighs twice in the mean": _heavy_row,
     **MUTANTS_OF_NOISE,
+    **MUTANTS_OF_TABLES,
 }
 """What breaks it, by name."""
 
