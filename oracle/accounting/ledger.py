@@ -141,7 +141,7 @@ class ReplayForked(msgspec.Struct, frozen=True, tag_field="kind", tag="replay-fo
         number: 1 for the first run that was forked from this state or genesis file, then 2, ...
         epsilon: What every record that the snapshot may hold pays for this run, beyond all it paid before (nats).
         delta: The same, of delta.
-        delta_sum: Bound on the sum of that delta over all records that the snapshot may hold.
+        delta_sum: Bound on the sum of that delta over all records that the snapshot may hold; of a table, that of one.
     """
 
     round: int

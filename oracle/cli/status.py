@@ -77,7 +77,8 @@ def _tell_retired(retired: Retired, *, as_json: bool) -> None:
     typer.echo(f"{retired.model}: retired ({retired.retired}); its keys are erased, and it answers no more")
     for number, event in enumerate(retired.events):
         spent = f"epsilon {event.epsilon:g}, delta spent {event.delta_spent:.6g} of {event.delta_limit:g}"
-        typer.echo(f"shard {number}: {event.round:,} rounds, phase {event.phase}, {spent}")
+        paid = "" if isinstance(event.paid, msgspec.UnsetType) else f", {event.paid:,} answers paid"
+        typer.echo(f"shard {number}: {event.round:,} rounds, phase {event.phase}, {spent}{paid}")
 
 
 def _print_facts(console: Console, status: Status | ShardedStatus) -> None:
@@ -106,7 +107,7 @@ def _terms(status: Status | ShardedStatus) -> Iterator[Row]:
     )
     if status.predictor in _SPENT:
         yield "paid", f"answers that the data paid for; when none is left, {_SPENT[status.predictor]}"
-        yield "delta", "of each training row, for all answers for ever; `delta of forks` adds up what all rows pay"
+        yield "delta", "of each training row, for all answers for ever; `delta of forks` is what forks add to it"
     elif status.delta_limit:
         who = "record" if status.protects_queries else "training row"
         yield "delta", f"each {who} pays its own once; all that is spent, added up, stays below the limit for ever"

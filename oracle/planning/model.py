@@ -44,7 +44,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         body_bytes: Most bytes of a JSON message.
         batch_bytes: Most bytes of an Arrow message.
         id_bytes: Most bytes of an id, UTF-8.
-        rows: Most rows of one Arrow message.
+        rows: Most rows of one Arrow message; most cells of one question about a table (then 4,096 by default).
     """
 
     body_bytes: Annotated[int, Meta(ge=64, le=2**30)] = 65_536

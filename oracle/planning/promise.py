@@ -181,16 +181,14 @@ def _questions(plan: TablePlan) -> str:
 def _statistics(plan: StatisticsPlan) -> Promise:
     kind: Literal["theorem", "estimate", "nominal"] = "theorem" if plan.complete else "estimate"
     if plan.nominal:
-        kind, basis = "nominal", "Ziani's lecture (PrivateMW, Theorem 6), corrected (`planning.statistics.paper`)"
+        kind, basis = "nominal", "the lecture of Ziani (PrivateMW), corrected (PRIVACY.md, Theorem 25)"
         needs: tuple[str, ...] = ()
     elif plan.complete:
-        basis = (
-            "multiplicative weights: each paid answer takes 2 gamma^2 off the divergence (`planning.statistics.tight`)"
-        )
+        basis = "each paid answer takes more than 2 gamma^2 off what the divergence can be (PRIVACY.md, Theorem 24)"
         needs = (f"at most {UNDECLARED:.0%} of the rows have a value that is not declared, or none",)
     else:
         basis = (
-            f"proved until {plan.paid:,} answers are paid; experiments say that this is late (`make demo-statistics`)"
+            f"proved until {plan.paid:,} answers are paid (PRIVACY.md, Theorem 24); that this is late is an estimate"
         )
         needs = (
             f"fewer than {plan.paid:,} were paid before; after them they come from the hypothesis alone, and say so",
@@ -212,7 +210,7 @@ def _sparse_vector(plan: SparseVectorPlan) -> Promise:
         beyond="",
         missed=plan.beta,
         kind="theorem",
-        basis="the noise's tails (`planning.statistics.tight`): shares further from their threshold are told right",
+        basis="tails of the noise (PRIVACY.md, section 14): shares further from their threshold are told right",
         conditions=(
             _questions(plan),
             f'"above" was said fewer than {plan.paid:,} times; after them all it says is "budget-spent"',

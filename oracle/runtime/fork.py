@@ -48,10 +48,16 @@ class ForkCost(NamedTuple):
     Where the plan protects the training rows only, a fork is one whole life of the same mechanism too: at most as many
     bits, on noise of its own. So a row pays the plan's epsilon and delta_1 once more, and queries are no records.
 
+    Of a table, K goes on: the fork begins with what was learned from the answers paid so far, which is public, and pays
+    for as many as are left, each on fresh noise (one-sided noise on thresholds follows from the key too). That is at
+    most a whole life of the mechanism. K from the beginning would cost no more by this statement, but what the error
+    rests on (the divergence that is left, the room for released intervals, the rising margin) is that of one K. Where
+    none is left the rows are not touched any more: a fork is post-processing then, and costs nothing.
+
     Attributes:
         epsilon: In nats.
         delta: Of one record.
-        delta_sum: Bound on the sum of `delta` over all records that the snapshot may hold.
+        delta_sum: Bound on the sum of `delta` over all records that the snapshot may hold; of a table, `delta`.
     """
 
     epsilon: float
@@ -65,7 +71,7 @@ def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
     Raises:
         RefusedError: The plan's own epsilon is not proved, so nothing can be said about twice of it.
     """
-    if plan.released:
+    if plan.released or snapshot.paid == plan.paid_limit:
         return ForkCost(0.0, 0.0, 0.0)
     if plan.nominal:
         msg = f"plan.profile = {plan.profile!r}: its epsilon is nominal, so what another run costs cannot be stated"

@@ -1,4 +1,4 @@
-"""`python -m tests.golden`: make what stands in the newest `tests/golden/version-N`, where it is not there yet.
+"""`python -m tests.golden`: make what is not there yet in `tests/golden`, in the folder of the newest format version.
 
 What is there is never made again: it is what a Perpetua of then wrote. A new format version gets a new folder.
 """
@@ -13,8 +13,8 @@ def main() -> None:
     """Make what is missing, and say what was made."""
     for name, plan in plans().items():
         folder = version_folder(VERSION) / name
-        if folder.exists():
-            sys.stdout.write(f"there  {folder}\n")
+        if any((version_folder(version) / name).exists() for version in range(2, VERSION + 1)):
+            sys.stdout.write(f"there  {name}\n")
         else:
             make_golden(folder, plan)
             sys.stdout.write(f"made   {folder}\n")

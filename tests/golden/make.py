@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from connectors.local.jsonl import JsonlSink, JsonlSource
 from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
+from oracle.planning.statistics.model import TablePlan
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.folder import FolderStore
 from oracle.state.format import encode
@@ -41,6 +42,7 @@ from tests.predictors.plans import feature, tiny_plan
 from tests.predictors.test_paper import toy_plan
 from tests.predictors.texts import as_value, text
 from tests.support.shards import MASTER_KEY, first_snapshot
+from tests.support.tables import paying_plan, questions
 
 __all__ = ["COMMIT", "make_golden", "nonces", "plans", "serve", "version_folder"]
 
@@ -72,6 +74,8 @@ def plans() -> Mapping[str, Plan]:
         "stumps": _eventful(example("stumps"), 2),
         "bisection": example("bisection", rounds=_PHASE_ROUNDS),
         "classical": example("classical", rounds=_PHASE_ROUNDS),
+        "statistics": paying_plan("statistics"),
+        "sparse-vector": paying_plan("sparse-vector"),
     }
 
 
@@ -143,11 +147,16 @@ def _init(work: Path, plan: Plan) -> None:
 
 def _log(plan: Plan) -> list[bytes]:
     """Return lines with queries, about a quarter of them near some side, rounds without a query, and rejects."""
+    if isinstance(plan, TablePlan):
+        return _with_others(questions(plan.predictor, _LINES))
     rows = np.random.default_rng(7).uniform(-0.1, 1.1, (_LINES, len(plan.features))).round(4)
     if any(feature.kind != "number" for feature in plan.features):
         rows = rows.clip(0.0, 0.9999)
     values = [[as_value(*pair) for pair in zip(plan.features, row, strict=True)] for row in rows.tolist()]
-    lines = [json.dumps({"id": f"q{number}", "x": row}).encode() for number, row in enumerate(values)]
+    return _with_others([json.dumps({"id": f"q{number}", "x": row}).encode() for number, row in enumerate(values)])
+
+
+def _with_others(lines: list[bytes]) -> list[bytes]:
     lines[::9] = [b"null"] * len(lines[::9])
     lines[4::25] = [b'{"id":"bad","x":[1]}'] * len(lines[4::25])
     return [line + b"\n" for line in lines]

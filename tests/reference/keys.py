@@ -137,8 +137,8 @@ def _described(kind: type) -> dict[str, str]:
 def _section(kind: type) -> dict[str, str]:
     """Return what a class docstring says of its attributes.
 
-    >>> _section(Limits)["rows"]
-    'Most rows of one Arrow message.'
+    >>> _section(Limits)["id_bytes"]
+    'Most bytes of an id, UTF-8.'
     """
     _, _, section = cleandoc(kind.__doc__ or "").partition("\nAttributes:\n")
     entries = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, re.MULTILINE)

@@ -1,13 +1,15 @@
 import math
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
 
-from oracle.accounting.ledger import PhaseStarted, SideRearmed, decode
+from oracle.accounting.ledger import AnswerPaid, PhaseStarted, SideRearmed, decode
 from oracle.accounting.stopper import log_overflow
 from oracle.errors import CorruptSnapshotError, RefusedError
 from oracle.planning.guarantees import query_guarantee
+from oracle.planning.statistics.model import TablePlan
 from oracle.runtime.fork import fork_cost, fork_event, fork_snapshot
 from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
@@ -23,6 +25,7 @@ from tests.support.shards import (
     small_plan,
     state_of,
 )
+from tests.support.tables import paying_plan, questions
 
 _SALT = bytes(32)
 _OTHER = bytes([1]) * 32
@@ -207,3 +210,49 @@ def test_state_without_a_key_is_refused():
     snapshot = Snapshot(b"", 1, 0, 0, 1, 0, bytes(16), {})
     with pytest.raises(CorruptSnapshotError, match="no phase key"):
         fork_snapshot(snapshot, _SALT)
+
+
+def _of_table(predictor: str, answered: int) -> tuple[TablePlan, Snapshot]:
+    """Return a table's plan and a snapshot after so many questions."""
+    plan = paying_plan(predictor)
+    shard = new_shard(plan)
+    if answered:
+        shard.process(deliveries_of(questions(predictor, answered)))
+    return plan, shard.snapshot()
+
+
+def _forked(plan: TablePlan, snapshot: Snapshot, salt: bytes) -> tuple[list[AnswerPaid], list[bytes]]:
+    """Answer other questions from a fork; return the paid answers and the replies."""
+    shard = Shard(plan, fork_snapshot(snapshot, salt))
+    commit = shard.process(deliveries_of(questions(plan.predictor, 300, seed=5))).commit
+    events = [decode(event) for event in commit.ledger]
+    return [event for event in events if isinstance(event, AnswerPaid)], [reply.body for reply in commit.replies]
+
+
+@pytest.mark.parametrize("predictor", ["statistics", "sparse-vector"])
+def test_a_fork_of_a_table_goes_on_with_what_is_left_to_pay(predictor):
+    """It counts on from the snapshot's number and never beyond K; its rows pay a whole life once more at most."""
+    plan, snapshot = _of_table(predictor, {"statistics": 4, "sparse-vector": 40}[predictor])
+    assert 0 < snapshot.paid < plan.paid
+    cost = fork_cost(plan, snapshot)
+    assert (cost.epsilon, cost.delta) == (plan.epsilon, plan.phases[0].delta)
+    assert cost.delta <= cost.delta_sum <= cost.delta * (1 + 1e-12)
+    paid, replies = _forked(plan, snapshot, _SALT)
+    assert [event.paid for event in paid] == list(range(snapshot.paid + 1, plan.paid + 1))
+    others, other_replies = _forked(plan, snapshot, _OTHER)
+    assert {event.count for event in paid} != {event.count for event in others}, "the noise is each fork's own"
+    assert replies != other_replies
+
+
+@pytest.mark.parametrize("predictor", ["statistics", "sparse-vector"])
+def test_a_fork_of_a_table_that_has_paid_all_is_free(predictor):
+    """It touches no row: whatever its key, it gives the same answers, and they follow from what is public."""
+    plan, snapshot = _of_table(predictor, 400)
+    assert snapshot.paid == plan.paid
+    assert fork_cost(plan, snapshot) == (0.0, 0.0, 0.0)
+    paid, replies = _forked(plan, snapshot, _SALT)
+    assert paid == []
+    assert replies == _forked(plan, snapshot, _OTHER)[1]
+    cells = snapshot.arrays["cells"]
+    blank = replace(snapshot, arrays={**snapshot.arrays, "cells": np.full_like(cells, -1)})
+    assert replies == _forked(plan, blank, _SALT)[1]

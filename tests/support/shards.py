@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
@@ -33,6 +35,7 @@ from tests.predictors.tables import drawn_messages, random_rows
 from tests.predictors.texts import as_rows
 from tests.support.memory_bus import Abort, MemoryLog, MemorySink, MemorySource
 from tests.support.stores import MemoryStore
+from tests.support.tables import table_cells
 from tests.support.waiting import until
 
 __all__ = [
@@ -66,15 +69,20 @@ def small_plan() -> BoxPlan:
 
 
 @cache
+_PAIR: Final = ("a", "b")
+"""The attributes of `paying_plan`, whose rows are its own."""
+
+
 def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot:
     """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive.
 
-    Of a table: of those that `tests.predictors.tables` draws.
+    Of a table: of those that `tests.predictors.tables` draws, or of two attributes `tests.support.tables`.
     """
     plan = plan or small_plan()
     trainer = new_trainer(plan, secret)
     if isinstance(plan, TablePlan):
-        trainer.add(*random_rows(plan, 1))
+        rows, there = random_rows(plan, 1)
+        trainer.add(table_cells(plan) if len(plan.attributes) == len(_PAIR) else rows, there)
     else:
         rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
         trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))

@@ -1,22 +1,34 @@
 """Plans about small tables, answers made by hand, and a predictor that makes answers up, for what stands around one."""
 
+import json
 import zlib
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.planning.attributes import Attribute
 from oracle.planning.model import Limits
 from oracle.planning.plan import Phase, Plan
-from oracle.planning.statistics.model import NoisePlan, SparseVectorPlan, StatisticsPlan
+from oracle.planning.statistics.model import NoisePlan, SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.predictors.base import NO_LABEL, Answers, PublicFacts, StateArrays
 from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
 
-__all__ = ["ATTRIBUTES", "code_of", "made_up_shard", "share_answers", "sparse_plan", "statistics_plan"]
+__all__ = [
+    "ATTRIBUTES",
+    "code_of",
+    "made_up_shard",
+    "paying_plan",
+    "questions",
+    "share_answers",
+    "sparse_plan",
+    "statistics_plan",
+    "table_cells",
+]
 
 ATTRIBUTES = (
     Attribute(name="carrier", categories=("AA", "UA", "é")),
@@ -58,6 +70,49 @@ def statistics_plan(attributes: Sequence[Attribute] = ATTRIBUTES, **changes: Any
 def sparse_plan(attributes: Sequence[Attribute] = ATTRIBUTES, **changes: Any) -> SparseVectorPlan:
     """Return a plan of `sparse-vector` whose sizes are made up."""
     return SparseVectorPlan(predictor="sparse-vector", **_common(attributes, changes))
+
+
+_PAYING: Final = (
+    Attribute(name="a", categories=("x", "y")),
+    Attribute(name="b", bounds=(0.0, 8.0), bins=8),
+)
+
+
+def paying_plan(predictor: str, paid: int = 12) -> StatisticsPlan | SparseVectorPlan:
+    """Return a plan in form only, under which some `questions` about `table_cells` are paid for: all of `paid`."""
+    sizes: dict[str, Any] = {
+        "name": "tiny",
+        "alpha": 0.05,
+        "examples": 2000,
+        "declared": 2000,
+        "paid": paid,
+        "noise": NoisePlan(law="gumbel", slope=0.5, above=20, below=5),
+    }
+    if predictor == "sparse-vector":
+        return sparse_plan(_PAYING, **sizes)
+    plan = statistics_plan(_PAYING, **sizes, start=((0,), (1,)), start_slope=1.0)
+    return msgspec.structs.replace(plan, first_margin=25, margin=60)
+
+
+def table_cells(plan: TablePlan) -> NDArray[np.float64]:
+    """Return training rows, float64[n, A]: the first attribute decides in which half of its cells the second lies."""
+    generator = np.random.default_rng(1)
+    cells = np.array([generator.integers(0, size, plan.declared) for size in plan.layout.shape]).T
+    half = plan.layout.shape[1] // 2
+    cells[:, 1] = cells[:, 1] % half + np.where(cells[:, 0] == 0, 0, half)
+    return cells.astype(np.float64)
+
+
+def questions(predictor: str, count: int, seed: int = 1) -> list[bytes]:
+    """Return JSON questions about the table of `paying_plan`, of which a few come again."""
+    generator = np.random.default_rng(seed)
+    found = []
+    for number in range(count):
+        low, high = sorted(generator.choice(9, 2, replace=False).tolist())
+        where = {"a": [str(generator.choice(["x", "y"]))], "b": [float(low), float(high)]}
+        threshold = {"above": float(generator.integers(1, 10)) / 10} if predictor == "sparse-vector" else {}
+        found.append(json.dumps({"id": f"q{number}", "where": where, **threshold}).encode())
+    return found
 
 
 def share_answers(

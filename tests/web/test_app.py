@@ -161,6 +161,7 @@ async def test_status(tmp_path):
         plan, (record, _) = small_plan(), site.registry.telemetry.shards
     assert list(found) == [
         *["version", "model", "profile", "predictor", "alpha", "promise", "proved", "protects_queries", "released"],
+        "sums_delta",
         *[
             "now",
             "started",

@@ -20,7 +20,7 @@ from oracle.errors import InputError, PlanExhaustedError, RefusedError, SourceEr
 from oracle.mechanisms.keys import FORK_BYTES
 from oracle.planning.plan import Plan
 from oracle.predictors.base import phase_started
-from oracle.runtime.fork import fork_cost, fork_event, fork_snapshot
+from oracle.runtime.fork import ForkCost, fork_cost, fork_event, fork_snapshot
 from oracle.runtime.marks import Passed
 from oracle.runtime.shard import Shard
 from oracle.state.forks import forks_path, read_forks, record_fork
@@ -99,9 +99,16 @@ def stated_cost(plan: Plan, snapshot: Snapshot, origin: Path) -> str:
         f"{counted(forks, 'fork')} recorded in {forks_path(origin).name}: epsilon = "
         f"{plan.epsilon + (forks + 1) * cost.epsilon:g} by these "
         "(forks of a genesis file, of its state folder and of copies add up, each recorded beside its own origin); "
-        f"the sum of delta rises by up to {cost.delta_sum:.3g} for these records; the log's queries pay as the plan "
-        "says"
+        f"{_of_queries(plan, snapshot, cost)}"
     )
+
+
+def _of_queries(plan: Plan, snapshot: Snapshot, cost: ForkCost) -> str:
+    """Return the end of `stated_cost`."""
+    if plan.paid_limit is not None:
+        return f"questions pay nothing, and the rows pay for {plan.paid_limit - snapshot.paid:,} answers more at most"
+    rises = f"the sum of delta rises by up to {cost.delta_sum:.3g} for these records"
+    return f"{rises}; the log's queries pay as the plan says"
 
 
 def check_outputs(outputs: Outputs, log: Path) -> None:

@@ -1,5 +1,6 @@
 """What a hypothesis starts from: nothing, or noisy marginals of the rows."""
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -100,4 +101,6 @@ def _shares(counts: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
     falling = np.sort(counts.reshape(-1))[::-1].astype(np.float64)
     excess = (np.cumsum(falling) - rows) / np.arange(1, counts.size + 1)
     lowered = np.maximum(counts - excess[falling > excess][-1], 0.0)
-    return (lowered / lowered.sum() + _LEAST) / (1.0 + _LEAST * counts.size)
+    total = math.fsum(lowered.reshape(-1).tolist())  # exact: the same on every machine
+    shares: NDArray[np.float64] = (lowered / total + _LEAST) / (1.0 + _LEAST * counts.size)
+    return shares

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
 from connectors.columns import Deliveries, Replies, joined_replies
-from oracle.codec import batches
+from oracle.codec import decoded
 from oracle.codec.batches import BatchCodec
 from oracle.codec.json import runs as json_runs
 from oracle.codec.json.messages import JsonCodec
@@ -304,7 +304,7 @@ def test_a_shard_does_not_see_runs(monkeypatch):
     deliveries = [Delivery(number, body) for number, body in enumerate(contents, 1)]
     together, singly = new_shard(), new_shard()
     expected = process_in_batches(together, deliveries)
-    monkeypatch.setattr(batches, "_SHORTEST_RUN", 10**9)
+    monkeypatch.setattr(decoded, "_SHORTEST_RUN", 10**9)
     assert process_in_batches(singly, deliveries) == expected
     assert same_state(state_of(together), state_of(singly))
 

@@ -88,12 +88,10 @@ def _ask(
 
 def _line(count: int, status: Mapping[str, Any]) -> str:
     """Return what the page says of the budget."""
-    promise = status["promise"]
-    left = status["shards"][0].get("paid_left")
-    paid = "" if left is None else f"{left:,} paid answers left, "
+    left = status["paid_limit"] - status["shards"][0]["paid"]
     return (
-        f"  {count:,} answers; the page says: epsilon = {status['epsilon']:g}, "
-        f"delta = {status['delta_spent']:g} of {status['delta_limit']:g}, {paid}error at most {promise['bound']:.2%}"
+        f"  {count:,} answers; the page says: epsilon = {status['epsilon']:g}, delta = {status['delta_limit']:g}, "
+        f"paid answers left {left:,} of {status['paid_limit']:,}, error at most {status['promise']['bound']:.2%}"
     )
 
 

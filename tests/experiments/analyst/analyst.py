@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -12,9 +12,6 @@ from oracle.planning.attributes import Attribute
 from tests.experiments.analyst.table import Where
 
 __all__ = ["Asked", "drill_down", "message"]
-
-_DEEPEST: Final = 4
-"""Attributes of a conjunction, at most."""
 
 Ask = Callable[[Sequence[bytes]], Sequence[Mapping[str, Any]]]
 """Asks some questions, and waits for their answers."""
@@ -76,8 +73,7 @@ def drill_down(attributes: Sequence[Attribute], ask: Ask, questions: int) -> Ite
             value = answer["value"]
             expected = share * shares[part] if parent else (last - first) / declared[name]
             shares.setdefault(part, value)
-            if len(where) < _DEEPEST:
-                heapq.heappush(waiting, (-abs(value - expected), next(numbers), where, value))
+            heapq.heappush(waiting, (-abs(value - expected), next(numbers), where, value))
             yield Asked(where, value, answer["paid"], answer["verified"])
 
 

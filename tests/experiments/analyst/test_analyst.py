@@ -66,11 +66,11 @@ def _drilled(seed, questions=3_000):
 
 
 def test_questions_are_chosen_by_answers():
-    """So many, all different, up to four attributes; after others answers others are asked."""
+    """So many, all different, of up to all attributes; after other answers others are asked."""
     found, asked = _drilled(1)
     assert len(found) == len(asked) == 3_000
     assert len({frozenset(one.where.items()) for one in found}) == 3_000
-    assert {len(one.where) for one in found} == {1, 2, 3, 4}
+    assert {len(one.where) for one in found} >= {1, 2, 3, 4}
     one, other = ({frozenset(one.where.items()) for one in _drilled(seed)[0]} for seed in (1, 2))
     assert len(one & other) < 2_000
     again, _ = _drilled(1)
@@ -101,7 +101,7 @@ def test_gaussian_counts_cost_what_they_err():
     assert error_of(plan, first - 1) <= plan.alpha < error_of(plan, first)
 
 
-@pytest.mark.parametrize("bus", ["pipes", pytest.param("kafka", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("bus", ["pipes", "kafka"])
 def test_asked_through_the_commands(tmp_path, table, bus):
     """Made, served, and every answer within what is promised; the page is there meanwhile."""
     rows = table.select([one.name for one in _FEW])

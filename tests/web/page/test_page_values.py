@@ -175,6 +175,17 @@ def test_privacy_of_what_is_released(page):
     assert page.find("#progress-next").is_displayed()
 
 
+def test_delta_of_a_table_is_a_rows(page):
+    """There is no sum of it to show."""
+    page.open(document(protects_queries=False, sums_delta=False))
+    assert not page.find("#privacy-spent").is_displayed()
+    assert not page.find("#privacy-limit").is_displayed()
+    assert page.find("#privacy-delta").is_displayed()
+    assert "no question adds to it" in page.text("privacy-words")
+    page.show(document())
+    assert page.find("#privacy-spent").is_displayed()
+
+
 def test_promise(page):
     """It is printed whole: bound, whose error it is beyond, probability, kind, basis and every condition."""
     promise = document()["promise"]
@@ -186,6 +197,8 @@ def test_promise(page):
     )
     assert page.text("promise-basis") == f"How it is known: {promise['basis']}."
     assert page.texts("#promise-conditions li") == promise["conditions"]
+    page.show(document(promise={**promise, "on": "any question"}))
+    assert page.text("promise-unit").startswith("on any question, missed")
     page.show(document(promise={**promise, "beyond": "the best stump's", "missed": None, "kind": "theorem"}))
     assert page.text("promise-kind") == "a theorem"
     assert page.text("promise-bound") == "at most 0.0984 beyond the best stump's"
