@@ -48,14 +48,14 @@ def _of_the_question_alone(patch: Patch) -> None:
 
 
 def _uncounted(patch: Patch) -> None:
-    """Paid answers are counted from nothing after a restart."""
+    """Paid answers are counted from nothing after a restart, and what they told is forgotten."""
     for kind in (Statistics, SparseVector):
         real = kind.export
 
         def export(self: Any, real: Callable[[Any], Any] = real) -> Any:
             arrays = dict(real(self))
             counters = arrays["counters"].copy()
-            counters[3] = 0
+            counters[3:] = 0
             return arrays | {"counters": counters}
 
         patch.setattr(kind, "export", export)

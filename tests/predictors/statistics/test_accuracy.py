@@ -106,7 +106,8 @@ def test_nobody_finds_a_larger_error(name, seed):
 @pytest.mark.parametrize("name", _PLANS)
 def test_every_projection_lowers_the_divergence(name, monkeypatch):
     """Where the released intervals hold, no single move of the hypothesis takes it further from the rows."""
-    plan, table, moves = _PLANS[name](), None, []
+    plan, moves = _PLANS[name](), []
+    table = _Table(plan, 50)
     real = Hypothesis.move
 
     def move(self, masks, target):
