@@ -29,6 +29,7 @@ from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.runtime.shard import Shard
 from tests.audit.mutants_of_noise import MUTANTS_OF_NOISE
 from tests.audit.mutants_of_questions import MUTANTS_OF_QUESTIONS
+from tests.audit.mutants_of_tables import MUTANTS_OF_TABLES
 
 __all__ = ["MUTANTS", "planted"]
 
@@ -242,6 +243,7 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "a row weighs twice in the mean": _heavy_row,
     **MUTANTS_OF_NOISE,
     **MUTANTS_OF_QUESTIONS,
+    **MUTANTS_OF_TABLES,
 }
 """What breaks it, by name."""
 
