@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.pages import ROOT, comparable, read_blocks, run_blocks
 
-_QUICK_START = read_blocks(ROOT / "README.md", "Watch it in 16 lines")
+_QUICK_START = read_blocks(ROOT / "README.md", "Watch it in 15 lines")
 _PAGE = ROOT / "deploy" / "OPERATING.md"
 _OPERATING = read_blocks(_PAGE)
 _BLOCKS = [*_QUICK_START, *_OPERATING]

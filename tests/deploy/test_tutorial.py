@@ -9,7 +9,7 @@ from tests.support.pages import ROOT, comparable, read_blocks, run_blocks
 
 _PAGE = ROOT / "docs" / "tutorial.md"
 _TUTORIAL = read_blocks(_PAGE)
-_BLOCKS = [*read_blocks(ROOT / "README.md", "Watch it in 16 lines"), *_TUTORIAL]
+_BLOCKS = [*read_blocks(ROOT / "README.md", "Watch it in 15 lines"), *_TUTORIAL]
 
 
 @pytest.mark.slow
