@@ -27,6 +27,7 @@ from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.shard import Restore, Shard
 from oracle.state.format import Snapshot
+from oracle.state.shard_id import ShardId
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
 from tests.predictors.plans import feature, tiny_plan
@@ -60,14 +61,15 @@ __all__ = [
 SECRET = bytes(range(32))
 MASTER_KEY = bytes(range(32, 64))
 
-_PAIR: Final = ["a", "b"]
-"""The attributes of `paying_plan`, whose rows are its own."""
-
 
 @cache
 def small_plan() -> BoxPlan:
     """Return the plan: features a and b, three phases."""
     return tiny_plan([feature("a"), feature("b")])
+
+
+_PAIR: Final = ("a", "b")
+"""The attributes of `paying_plan`, whose rows are its own."""
 
 
 @cache
@@ -78,13 +80,12 @@ def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot
     """
     plan = plan or small_plan()
     trainer = new_trainer(plan, secret)
-    if isinstance(plan, TablePlan) and [attribute.name for attribute in plan.attributes] == _PAIR:
-        trainer.add(table_cells(plan), np.ones(plan.declared, dtype=np.bool_))
-    elif isinstance(plan, TablePlan):
-        trainer.add(*random_rows(plan, 1))
-    else:
-        rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
-        trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
+    if isinstance(plan, TablePlan):  # what it pays for stands in snapshots that are bound to a shard only
+        rows, there = random_rows(plan, 1)
+        trainer.add(table_cells(plan) if len(plan.attributes) == len(_PAIR) else rows, there)
+        return Snapshot.first(plan.digest, trainer.finish().export()).bound(ShardId(0, 1))
+    rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
+    trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
     return Snapshot.first(plan.digest, trainer.finish().export())
 
 
