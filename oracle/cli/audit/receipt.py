@@ -31,7 +31,7 @@ __all__ = ["check", "sign"]
 
 _CHECKED = (
     "the plan, by the accountant; epsilon, delta and length of each phase, and the sum and bound",
-    "of all deltas, against the plan; that the re-arms are not more than rounds and sides allow",
+    "of all deltas, against the plan; that {} are not more than rounds and plan allow",
 )
 _ROUNDS = "how many rounds of the current phase were answered"
 
@@ -205,7 +205,7 @@ def _report(statement: Statement, unknown: str | None, checks: Sequence[_Check],
     for problem in wrong:
         typer.echo(f"DOES NOT HOLD: {problem}")
     if not wrong:
-        _print("checked", *_CHECKED)
+        _print("checked", *(line.format(_things(statement)) for line in _CHECKED))
     for found in [done.found for done in checks if done.found and not done.wrong]:
         _print("checked", found)
     for left in [done.open for done in checks if done.open]:
@@ -220,8 +220,7 @@ def _print(name: str, *lines: str) -> None:
 def _check_ledger(statement: Statement, events: list[LedgerEvent] | None, *, answered: bool) -> _Check:
     """Compare with a ledger; `answered` says that a log was answered again and led to the same rounds and re-arms."""
     if events is None:
-        counted = "re-arms" if statement.paid is UNSET else "paid answers"
-        unknown = "forks" if answered else f"how many rounds were answered, {counted} and forks"
+        unknown = "forks" if answered else f"how many rounds were answered, {_things(statement)} and forks"
         return _Check(open=f"{unknown} (no ledger was given)")
     shown = answered or shows_rounds(statement, events)
     return _Check(
@@ -233,7 +232,11 @@ def _check_ledger(statement: Statement, events: list[LedgerEvent] | None, *, ans
 
 def _counted(statement: Statement) -> str:
     """Return what a run counts beside its rounds, in words."""
-    return "the number of re-arms" if statement.paid is UNSET else "the number of paid answers"
+    return f"the number of {_things(statement)}"
+
+
+def _things(statement: Statement) -> str:
+    return "re-arms" if statement.paid is UNSET else "paid answers"
 
 
 def _check_log(
@@ -249,6 +252,6 @@ def _check_log(
     wrong = against_log(statement, QueryLog(log, rows_per_message, partition), genesis, skipped)
     if statement.round == 0:
         return _Check(wrong, open="which log will be answered: no round was, so the receipt stands for none")
-    same = f"up to round {statement.round:,}, and leads to {_counted(statement)}"
+    same = f"up to round {statement.round:,}, and leads to {_counted(statement)} that the receipt says"
     found = f"the log is the one that was answered, {same}"
     return _Check(wrong, found=found, open="what is no part of the running tag: the queries' ids, rejected messages")
