@@ -105,6 +105,18 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     "marginals without noise": (Catcher("game", "statistics", "reader of marginals", 4.0, 1_000),),
     "a row counted twice": (Catcher("structure", "statistics", "one row moves a count by one"),),
     "rows 5 % too heavy in the mean": (Catcher("structure", "bisection, paper", "one row moves the mean by 1/n"),),
+    "a value with a free answer": (
+        Catcher("game", "gumbel", "rarely above", 1.0, 4_000),
+        Catcher("game", "logistic", "rarely above", 1.0, 4_000),
+    ),
+    "one draw for two questions": tuple(
+        Catcher("game", law, "rarely above", 4.0, 1_000) for law in ("gumbel", "logistic", "exponential")
+    ),
+    "paid answers not counted": (
+        Catcher("game", "gumbel", "rarely above", 1.0, 4_000),
+        Catcher("game", "exponential", "rarely above", 1.0, 4_000),
+    ),
+    "one-sided noise on counts only": (Catcher("game", "exponential", "rarely above", 4.0, 12_000),),
 }
 """By planted bug."""
 
@@ -118,8 +130,10 @@ def play(catcher: Catcher) -> Finding | Check:
             return run_timing(catcher.target, SEED, MISS, looks=(catcher.games,), turns=1)
     level = {"dynamic program": "between-thresholds"}.get(catcher.name, "predictor")
     level = "stopper" if "mediums held" in catcher.name else level
-    delta = 0.0 if level == "stopper" or catcher.target.startswith("classical") else 0.01
-    cell = Cell(level, catcher.target, catcher.name, catcher.epsilon, delta, catcher.games)  # type: ignore[arg-type]  # one of the three
+    level = "paid-questions" if catcher.name.startswith("rarely") else level
+    pure = level == "stopper" or catcher.target == "exponential" or catcher.target.startswith("classical")
+    delta = 0.0 if pure else 0.01
+    cell = Cell(level, catcher.target, catcher.name, catcher.epsilon, delta, catcher.games)  # type: ignore[arg-type]  # one of the four
     return run_cell(cell, SEED, MISS)
 
 

@@ -1,5 +1,7 @@
 """The games against what is shipped: no claim is refuted, and somebody comes near every kind of claim."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from oracle.audit.games import Game
 from oracle.audit.learners import LEARNERS, shadow_bits
 from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import between_policy, halting_law, stopper_shapes, worst_depth
+from oracle.audit.questions import QUESTIONERS, play_questions, questioner
+from oracle.audit.randomness import Randomness
 from oracle.errors import InputError
 from oracle.mechanisms.choice.edges import cut_candidates
 from oracle.mechanisms.grid import EDGES, number_at
@@ -33,6 +37,34 @@ def test_between_thresholds_stays_below_its_claim_and_comes_near(law, epsilon):
     """The exact worst strategy proves more than a quarter of the claim, and not more than all of it."""
     found = run_cell(Cell("between-thresholds", law, "dynamic program", epsilon, 0.01, 20_000), SEED, 1e-3)
     assert epsilon / NEAR < found.lowest <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 4.0])
+@pytest.mark.parametrize(("law", "strategy"), QUESTIONERS)
+def test_paid_questions_stay_below_their_claim_and_are_come_near(law, strategy, epsilon):
+    """They prove more than a quarter of the claim (an eighth of one without delta), and not more than all of it."""
+    delta = 0.0 if law == "exponential" else 0.01
+    found = run_cell(Cell("paid-questions", law, strategy, epsilon, delta, 12_000), SEED, 1e-3)
+    assert epsilon / (2.0 * NEAR if law == "exponential" else NEAR) < found.lowest <= epsilon
+
+
+@pytest.mark.parametrize("law", ["gumbel", "logistic", "exponential"])
+def test_the_loss_of_paid_questions_is_that_of_their_law(law):
+    """Its exponential has mean 1 in the world without the record, and falls by as much in the other."""
+    strategy = next(name for its, name in QUESTIONERS if its == law)
+    shape = questioner(law, strategy, 1.0, 0.0 if law == "exponential" else 0.01)
+    absent, present = (
+        play_questions(shape, 6_000, Randomness(SEED, f"{law}{world}"), present=bool(world))[:, 0] for world in (0, 1)
+    )
+    for ratios in (np.exp(absent), np.exp(-present)):
+        assert abs(ratios.mean() - 1.0) < 5.0 * ratios.std() / math.sqrt(len(ratios))
+    assert ratios.std() > 0.1
+
+
+def test_a_strategy_is_for_its_law():
+    """Gumbel noise is not asked between two thresholds."""
+    with pytest.raises(InputError, match="strategy"):
+        questioner("gumbel", "rarely not above", 1.0, 0.01)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
