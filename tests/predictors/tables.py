@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from oracle.planning.attributes import Attribute
 from oracle.planning.statistics.model import SparseVectorPlan, TablePlan
 
-__all__ = ["TABLE", "TABLES", "any_questions", "drawn_messages", "drawn_questions", "random_rows", "table_rows"]
+__all__ = [
+    "TABLE",
+    "TABLES",
+    "any_questions",
+    "drawn_message",
+    "drawn_messages",
+    "drawn_questions",
+    "random_rows",
+    "table_rows",
+]
 
 Floats = NDArray[np.float64]
 
@@ -98,16 +107,24 @@ def drawn_messages(plan: TablePlan, count: int, seed: int = 1, by: int = 0) -> l
         if number and generator.random() < _REPEATED:
             messages.append(messages[generator.integers(0, number)] | {"id": f"q{number}"})
             continue
-        where = {one.name: _asked(one, generator) for one in plan.attributes if generator.random() < 2.0 / 3.0}
-        more: dict[str, object] = (
-            {"above": round(generator.random() ** _HIGH, 3)} if isinstance(plan, SparseVectorPlan) else {}
-        )
+        message = drawn_message(plan, generator, f"q{number}")
         if by and number % by == 1:
             name = plan.attributes[generator.integers(0, len(plan.attributes))].name
+            where = message["where"]
+            assert isinstance(where, dict)
             where.pop(name, None)
-            more["by"] = [name]
-        messages.append({"id": f"q{number}", "where": where, **more})
+            message["by"] = [name]
+        messages.append(message)
     return [json.dumps(message).encode() for message in messages]
+
+
+def drawn_message(plan: TablePlan, generator: np.random.Generator, identifier: str) -> dict[str, object]:
+    """Return one question about some attributes; the next one is another, most likely."""
+    where = {one.name: _asked(one, generator) for one in plan.attributes if generator.random() < 2.0 / 3.0}
+    more: dict[str, object] = {}
+    if isinstance(plan, SparseVectorPlan):
+        more["above"] = round(generator.random() ** _HIGH, 3)
+    return {"id": identifier, "where": where, **more}
 
 
 def _asked(attribute: Attribute, generator: np.random.Generator) -> object:

@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from oracle.planning.plan import Plan
+from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.kinds import new_trainer
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.keys import create_key_file
 from oracle.state.shards import begin_shards, finish_shards, shard_name
+from tests.predictors.tables import random_rows
 
 __all__ = ["make_sharded_state", "shard_snapshot"]
 
@@ -19,9 +21,14 @@ _ROWS = 50_000
 
 @cache
 def shard_snapshot(plan: Plan, shard: int) -> Snapshot:
-    """Return a shard's first snapshot, of uniform rows and a box in their midst; no two share a row or a key."""
+    """Return a shard's first snapshot, of uniform rows and a box in their midst; no two share a row or a key.
+
+    Of a table: of `random_rows`.
+    """
     source = np.random.default_rng(shard + 1)
     trainer = new_trainer(plan, bytes([shard] * 32))
+    if isinstance(plan, TablePlan):
+        trainer.add(*random_rows(plan, shard + 1))
     while trainer.missing > 0:
         rows = source.random((min(trainer.missing, _ROWS), len(plan.features)))
         trainer.add(rows, np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))

@@ -23,6 +23,8 @@ _STORMS: Final = {
     "stumps": ("stumps", True),
     "bisection": ("bisection", False),
     "classical": ("classical", True),
+    "statistics": ("statistics", False),
+    "sparse-vector": ("sparse-vector", True),
 }
 """What answers, and whether each daemon has a state folder of its own."""
 

@@ -7,12 +7,23 @@ from functools import cache
 from typing import Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, JSON, Delivery
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.statistics.model import TablePlan
 from oracle.runtime.shard import Shard
-from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_plan, tiny_stumps_plan
+from tests.predictors.plans import (
+    feature,
+    tiny_bisection_plan,
+    tiny_classical_plan,
+    tiny_plan,
+    tiny_sparse_plan,
+    tiny_statistics_plan,
+    tiny_stumps_plan,
+)
+from tests.predictors.tables import drawn_message
 from tests.support.sharded import shard_snapshot
 from tests.support.shards import arrow_body
 
@@ -67,6 +78,10 @@ def chaos_plan(predictor: str = "rectangles") -> Plan:
             return tiny_bisection_plan(rounds // 2, rounds - rounds // 2)
         case "classical":
             return tiny_classical_plan(features, rounds=rounds)
+        case "statistics":
+            return tiny_statistics_plan(rounds, paid=100, epsilon=8.0, margins=(5, 40))
+        case "sparse-vector":
+            return tiny_sparse_plan(rounds, paid=400, epsilon=8.0)
         case "stumps":
             plan: BoxPlan = tiny_stumps_plan(features, points=points)
         case _:
@@ -76,13 +91,21 @@ def chaos_plan(predictor: str = "rectangles") -> Plan:
     return msgspec.structs.replace(plan, phases=tuple(phases))
 
 
-def queries(seed: int, partition: int) -> Iterator[Query]:
+def queries(seed: int, partition: int, predictor: str = "rectangles") -> Iterator[Query]:
     """Yield a partition's messages in order, for ever: queries, with Arrow messages, tombstones and rejects."""
     rng = random.Random(f"{seed} {partition}")  # noqa: S311  # features of queries, not noise
-    number = 0
+    plan, number = chaos_plan(predictor), 0
     while True:
-        yield _query(rng, partition, number)
+        yield _question(rng, plan, partition, number) if isinstance(plan, TablePlan) else _query(rng, partition, number)
         number += 1
+
+
+def _question(rng: random.Random, plan: TablePlan, partition: int, number: int) -> Query:
+    """Return a question about a table, a tombstone or a reject; all of them are JSON."""
+    message = drawn_message(plan, np.random.default_rng(rng.getrandbits(64)), f"{partition}-{number}")
+    kind = rng.random()
+    body = None if kind < 0.05 else b'{"id":"bad","x":[1]}' if kind < 0.10 else msgspec.json.encode(message)
+    return Query(b"%d" % number, body, JSON, 0 if 0.05 <= kind < 0.10 else 1)
 
 
 def _query(rng: random.Random, partition: int, number: int) -> Query:
@@ -105,7 +128,7 @@ def expected(seed: int, partition: int, count: int, predictor: str = "rectangles
     """Answer a partition's first messages in memory, in one run, from the first snapshot."""
     plan = chaos_plan(predictor)
     shard = Shard(plan, shard_snapshot(plan, partition))
-    log = [query for query, _ in zip(queries(seed, partition), range(count), strict=False)]
+    log = [query for query, _ in zip(queries(seed, partition, predictor), range(count), strict=False)]
     deliveries = [Delivery(n, query.body, query.content_type, (), query.key) for n, query in enumerate(log, 1)]
     result = Expected([], [], 0)
     for start in range(0, count, _BATCH):

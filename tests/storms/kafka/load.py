@@ -26,15 +26,18 @@ class Load:
         seed: Of the messages and of the bursts.
         rate: Messages a second, about.
         steps: How often `step` will be called: a part of the plan's rounds is kept for each.
+        predictor: What answers.
     """
 
-    def __init__(self, servers: str, topic: str, seed: int, rate: float, steps: int) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 -- each is one thing that storms vary
+        self, servers: str, topic: str, seed: int, rate: float, steps: int, predictor: str
+    ) -> None:
         self._topic = topic
         self._rng = random.Random(f"{seed} bursts")  # noqa: S311  # pauses, not noise
         self._rate = rate
-        self._logs = [queries(seed, partition) for partition in range(PARTITIONS)]
+        self._logs = [queries(seed, partition, predictor) for partition in range(PARTITIONS)]
         self._rounds = [0] * PARTITIONS
-        self._most = chaos_plan().rounds - _RESERVE
+        self._most = chaos_plan(predictor).rounds - _RESERVE
         self._steps, self._step = max(steps, 1), 1
         self._failed: list[str] = []
         self._over = threading.Event()

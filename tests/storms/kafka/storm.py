@@ -96,7 +96,8 @@ def storm(broker: Broker, folder: Path, settings: Settings, on_blow: Callable[[]
     model = _model(broker, folder, settings)
     slots = _slots(model, settings)
     row = Row(settings.name)
-    load = Load(broker.servers, model.queries, settings.seed, settings.rate, settings.kills + settings.restarts)
+    blows = settings.kills + settings.restarts
+    load = Load(broker.servers, model.queries, settings.seed, settings.rate, blows, settings.predictor)
     for slot in slots:
         slot.start()
     load.start()

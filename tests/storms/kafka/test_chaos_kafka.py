@@ -18,9 +18,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.mark.slow
-def test_no_kill_and_no_restart_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    """Daemons with folders of their own are killed and the broker is restarted: each query has its one answer."""
-    code = main(["--kills=4", "--restarts=1", "--only=own"])
+@pytest.mark.parametrize("storm_", ["own", "statistics", "sparse-vector"])
+def test_no_kill_and_no_restart_shows(capsys: pytest.CaptureFixture[str], storm_: str) -> None:
+    """Daemons are killed and the broker is restarted: each query has its one answer, and what was paid is told once."""
+    code = main(["--kills=4", "--restarts=1", f"--only={storm_}"])
     table = capsys.readouterr().out
     assert code == 0, table
     assert "Every query has one answer" in table

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+import numpy as np
 
+from oracle.planning.statistics.model import TablePlan
+from tests.predictors.tables import drawn_message
 from tests.support.mqtt import Asker, Heard, MqttModelUnderTest
 
 __all__ = ["Load"]
@@ -76,8 +79,7 @@ class Load:
         for number in range(self.count):
             client = rng.randrange(self.clients)
             correlation = b"%d" % number
-            point = [rng.uniform(-0.1, 1.1), rng.uniform(-0.1, 1.1)]
-            body = msgspec.json.encode({"id": f"q{number}", "x": point})
+            body = msgspec.json.encode(self._query(rng, number))
             self.asked[correlation] = body
             self._expected[client] += 1
             self.askers[client].ask(
@@ -90,3 +92,9 @@ class Load:
             )
             if number % 10 == 9:
                 time.sleep(rng.random() * 20 / self.rate)
+
+    def _query(self, rng: random.Random, number: int) -> dict[str, object]:
+        plan = self.model.plan
+        if isinstance(plan, TablePlan):
+            return drawn_message(plan, np.random.default_rng(rng.getrandbits(64)), f"q{number}")
+        return {"id": f"q{number}", "x": [rng.uniform(-0.1, 1.1), rng.uniform(-0.1, 1.1)]}
