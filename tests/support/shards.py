@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-
 from typing import Final
 
 import numpy as np
@@ -68,11 +67,11 @@ def small_plan() -> BoxPlan:
     return tiny_plan([feature("a"), feature("b")])
 
 
-@cache
 _PAIR: Final = ("a", "b")
 """The attributes of `paying_plan`, whose rows are its own."""
 
 
+@cache
 def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot:
     """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive.
 
