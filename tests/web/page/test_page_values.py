@@ -181,7 +181,7 @@ def test_delta_of_a_table_is_a_rows(page):
     assert not page.find("#privacy-spent").is_displayed()
     assert not page.find("#privacy-limit").is_displayed()
     assert page.find("#privacy-delta").is_displayed()
-    assert "no question adds to it" in page.text("privacy-words")
+    assert "however many questions are asked" in page.text("privacy-words")
     page.show(document())
     assert page.find("#privacy-spent").is_displayed()
 
