@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = ["CAPACITY", "Kept", "Repeats"]
 
-CAPACITY: Final = 1 << 16
+CAPACITY: Final = 1 << 14
 """Questions whose answers are kept; the oldest goes when another comes."""
 
 
@@ -29,7 +29,7 @@ class Kept:
 class Repeats:
     """Answers by the questions' hashes: first in, first out.
 
-    Of 2^40 questions one gets another one's answer with a chance of 2^-8: the hashes have 64 bits. Utility only.
+    Of 2^42 questions one gets another one's answer with a chance of 2^-8: the hashes have 64 bits. Utility only.
     """
 
     def __init__(self) -> None:
