@@ -20,6 +20,7 @@ import pytest
 import structlog
 
 from connectors.base import ARROW_STREAM, JSON
+from oracle.planning.statistics.model import TablePlan
 from oracle.runtime import pipeline
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.folder import FolderStore
@@ -32,6 +33,7 @@ from oracle.telemetry.metrics import Metrics
 from oracle.telemetry.registry import Registry
 from oracle.web.app import make_app
 from tests.leaks.mutants import MUTANTS
+from tests.leaks.questions import question_of
 from tests.leaks.sightings import PATHS, Sightings, masked, masked_rows
 from tests.leaks.spelling import as_values
 from tests.leaks.subjects import BAD, Message, leak_plan
@@ -104,6 +106,8 @@ class _Run:
     def __init__(self, pair: Pair, which: int, folder: Path, form: Form, clock: _Clock) -> None:
         self._world, self._pair, self._form, self._clock = pair.worlds[which], pair, form, clock
         self._plan = leak_plan(self._world.subject)
+        if isinstance(self._plan, TablePlan):
+            self._form = "json"  # they are asked in nothing else
         self._folder, self._state = folder, folder / "state"
         self._bus = MemoryLog(live=True)
         self._output = io.StringIO()
@@ -161,11 +165,18 @@ class _Run:
         """Send all at once: the daemon waits, and takes them as one batch."""
         if self._form == "json":
             for message in messages:
-                x = as_values(self._plan.features, message) if isinstance(message, tuple) else [0.5]
-                self._bus.append(None if message is None else json.dumps({"x": x}).encode(), JSON)
+                self._bus.append(None if message is None else self._body(message), JSON)
             return
         for start in range(0, len(messages), _ROWS):
             self._bus.append(arrow_body(table_of(self._world.subject, messages[start : start + _ROWS])), ARROW_STREAM)
+
+    def _body(self, message: Message) -> bytes:
+        """Return a query or a question as JSON, or what is neither."""
+        if isinstance(self._plan, TablePlan) and isinstance(message, tuple):
+            return question_of(self._plan, message)
+        return json.dumps(
+            {"x": as_values(self._plan.features, message) if isinstance(message, tuple) else [0.5]}
+        ).encode()
 
     async def _until_saved(self, serving: "asyncio.Task[int]", count: int) -> None:
         """Wait until the snapshot behind so many messages is told of in the log."""

@@ -10,6 +10,8 @@ What a *record* is, and what the transcript of a run is, differs (`worlds.py` ha
 * Classical. What was learned is a release; a query goes through nothing, so nothing at all may follow from it but its
   own answer, and nothing that is kept: behind the hidden query even the private state is the same. Of training rows the
   transcript is the labels.
+* Statistics and sparse vectors. A record is a training row; the transcript is all answers, and what the ledger says of
+  paid ones: public, like the questions. Marginals of a start differ by the row, so the plan here has none.
 * Bisection. A record is a training row, and the transcript is the values: functions of the queries and of the bits that
   were asked for. Queries are *not* protected: what one of them taught shows in later answers. But it may show nowhere
   else, so where the hidden query is one that is asked about, the answers from it on are left out, and all the rest must
@@ -35,6 +37,8 @@ from tests.predictors.plans import (
     tiny_bisection_plan,
     tiny_classical_plan,
     tiny_plan,
+    tiny_sparse_plan,
+    tiny_statistics_plan,
     tiny_stumps_plan,
 )
 
@@ -243,6 +247,26 @@ def _hide_from_bisection(kind: Kind, source: np.random.Generator) -> tuple[Messa
     return (1.0, 0.0), (other, along)
 
 
+# Tables
+
+
+def _about_a_table(source: np.random.Generator, count: int) -> Rows:
+    """Return what `questions.py` makes questions of."""
+    return source.random((count, 2))
+
+
+def _table(make_plan: Callable[[], Plan]) -> Subject:
+    return Subject(
+        make_plan=make_plan,
+        settings="",
+        label=lambda rows: np.ones(len(rows), dtype=np.bool_),
+        nearness=lambda rows, _labels: rows[:, 0],
+        ask=_about_a_table,
+        hide=_hide_from_box,  # of no use: questions are not hidden
+        kinds=("training row",),
+    )
+
+
 _ANY_QUERY: Final[tuple[Kind, ...]] = ("training row", "query", "presence", "label")
 _EVERYTHING: Final[tuple[Kind, ...]] = (*_ANY_QUERY, "everything")
 
@@ -293,5 +317,7 @@ SUBJECTS: Final[dict[str, Subject]] = {
     "bisection": _bisection(),
     "bisection, window": _bisection(warmup=40),
     "bisection, paper": _bisection("paper"),
+    "statistics": _table(lambda: tiny_statistics_plan(5000, paid=None, margins=(240, 300))),
+    "sparse vector": _table(lambda: tiny_sparse_plan(5000, paid=1)),
 }
 """Every subject by its name: a predictor, and a variant of it."""

@@ -59,6 +59,8 @@ _PRIVATE = {
     ("bisection", "query"): {"cost", "sums", "mean", "raw"},
     ("bisection", "presence"): set(),
     ("bisection", "label"): set(),
+    ("statistics", "training row"): {"cells"},
+    ("sparse vector", "training row"): {"cells"},
     ("bisection", "everything"): {"database", "cost", "sums", "mean", "raw", "asked", "bits"},
 }
 """What differs in the private state behind the first look; nothing where queries leave nothing behind."""
@@ -70,8 +72,13 @@ _EVENTS = {
     "stumps": (4, 2),
     "classical": (0, 0),
     "bisection": (0, 1),
+    "statistics": (0, 0),
+    "sparse vector": (0, 0),
 }
 """How often sides are armed afresh at least, and how many phases end."""
+
+_PAID = {"statistics": 8, "sparse vector": 1}
+"""How many answers are paid for."""
 
 
 def _parts(left, right):
@@ -95,6 +102,7 @@ def test_worlds_are_neighbours_with_one_transcript(subject, kind):
     rearms, phases = _EVENTS[subject]
     assert sum(what[0] == "re-arm" for what in events) >= rearms
     assert sum(what[0] == "phase ended" for what in events) == phases
+    assert sum(what[0] == "paid" for what in events) == _PAID.get(subject, 0)
     assert _parts(*(state_after(world, CHUNK) for world in pair.worlds)) == _PRIVATE[subject, kind]
     messages = list(zip(*(world.messages for world in pair.worlds), strict=True))
     differ = [at for at, (one, other) in enumerate(messages) if one != other]

@@ -15,12 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import PhaseEnded, SideRearmed
+from oracle.accounting.ledger import AnswerPaid, PhaseEnded, SideRearmed
+from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.base import Answers, Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer
+from tests.leaks.questions import rows_of_questions
 from tests.leaks.spelling import as_column, as_numbers
 from tests.leaks.subjects import BAD, SUBJECTS, Kind, Message, leak_plan
 from tests.leaks.tokens import Tokens
+from tests.predictors.tables import table_rows
 
 __all__ = ["CHUNK", "Pair", "World", "random_pair", "state_after", "table_of", "trained", "transcript"]
 
@@ -97,7 +100,8 @@ def trained(world: World) -> Predictor:
     """Return the world's predictor as `perpetua init` makes it under the key of `Tokens`."""
     plan = leak_plan(world.subject)
     trainer = new_trainer(plan, Tokens().token_bytes(32))
-    trainer.add(as_numbers(plan.features, world.rows), world.labels)
+    rows = table_rows(plan, world.rows) if isinstance(plan, TablePlan) else as_numbers(plan.features, world.rows)
+    trainer.add(rows, world.labels)
     return trainer.finish()
 
 
@@ -105,7 +109,10 @@ def answered(subject: str, predictor: Predictor, messages: Sequence[Message]) ->
     """Have messages answered that are all queries, or rounds with none."""
     present = np.array([message is not None for message in messages])
     features = np.array([message if isinstance(message, tuple) else (0.0, 0.0) for message in messages])
-    return predictor.answer(as_numbers(leak_plan(subject).features, features.reshape(-1, 2)), present)
+    plan, features = leak_plan(subject), features.reshape(-1, 2)
+    if isinstance(plan, TablePlan):
+        return predictor.answer(rows_of_questions(plan, features), present)
+    return predictor.answer(as_numbers(plan.features, features), present)
 
 
 def transcript(world: World, left_out: range) -> list[tuple[int, object]]:
@@ -119,6 +126,8 @@ def transcript(world: World, left_out: range) -> list[tuple[int, object]]:
     for event in answers.events:
         if isinstance(event, SideRearmed):
             shown.append((asked[event.round], ("re-arm", event.side)))
+        elif isinstance(event, AnswerPaid):
+            shown.append((asked[event.round], ("paid", event.paid, event.count, event.above)))
         elif isinstance(event, PhaseEnded):
             shown.append((asked[event.round - 1], ("phase ended", event.phase, event.rearms)))
     return sorted(shown, key=lambda entry: entry[0])

@@ -1,5 +1,9 @@
 """Statistics, in both profiles, and sparse vectors under the suite of all predictors."""
 
+import os
+import subprocess
+import sys
+
 import msgspec
 import numpy as np
 
@@ -75,3 +79,31 @@ class TestSparseVector(TableSuite):
         assert [value != "nan" for value in run.values] == [label == 1 for label in run.labels]
         assert isinstance(run.events[-1], PlanEnded)
         assert np.count_nonzero(np.array(run.labels) == 1) == self.plan().paid
+
+
+_THREADS = """
+import hashlib
+import numpy as np
+from tests.predictors.statistics.suites import train_table
+from tests.predictors.plans import tiny_statistics_plan
+from tests.predictors.tables import any_questions, random_rows
+plan = tiny_statistics_plan(4000, paid=None, margins=(200, 260))
+predictor = train_table(plan, *random_rows(plan, 7))
+answers = predictor.answer(any_questions(plan, 3000, np.random.default_rng(1)), np.ones(3000, dtype=np.bool_))
+state = predictor.export()
+print(hashlib.sha256(answers.values.tobytes() + b"".join(state[name].tobytes() for name in sorted(state))).hexdigest())
+"""
+
+
+def test_threads_change_no_bit():
+    """With one thread and with eight of whatever multiplies matrices: the same values, and the same state."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    seen = set()
+    for threads in ("1", "8"):
+        environment = os.environ | dict.fromkeys(names, threads)
+        found = subprocess.run(
+            [sys.executable, "-c", _THREADS], env=environment, capture_output=True, text=True, check=True
+        )
+        seen.add(found.stdout)
+    assert len(seen) == 1
+    assert len(seen.pop()) == 65
