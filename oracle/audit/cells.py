@@ -17,12 +17,13 @@ from oracle.audit.learners import LEARNERS
 from oracle.audit.mechanisms import play_between, play_stopper
 from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
+from oracle.audit.questions import QUESTIONERS, play_questions, questioner
 from oracle.audit.randomness import Randomness
 from oracle.mechanisms.thresholds.paid import BetweenThresholds
 from oracle.mechanisms.thresholds.stopper import Stopper
 from oracle.planning.plan import Plan
 
-__all__ = ["Cell", "all_cells", "between_views", "predictor_views", "run_cell", "stopper_views"]
+__all__ = ["Cell", "all_cells", "between_views", "predictor_views", "question_views", "run_cell", "stopper_views"]
 
 _DELTA: Final = 0.01
 _LEAST: Final = 64
@@ -53,14 +54,14 @@ class Cell:
 
     Attributes:
         level: What is attacked.
-        target: Its name; of BetweenThresholds, the noise's law.
+        target: Its name; of BetweenThresholds and of paid questions, the noise's law.
         adversary: Its name; of a Stopper, "count - rounds".
         epsilon: Claimed.
         delta: Claimed.
         games: Played in each world, in all.
     """
 
-    level: Literal["between-thresholds", "stopper", "predictor"]
+    level: Literal["between-thresholds", "paid-questions", "stopper", "predictor"]
     target: str
     adversary: str
     epsilon: float
@@ -78,6 +79,13 @@ def _between_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
     for law in ("logistic", "discrete-laplace"):
         for epsilon in epsilons:
             yield Cell("between-thresholds", law, "dynamic program", epsilon, _DELTA, games)
+
+
+def _question_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
+    """Yield attacks on paid questions, of each law."""
+    for law, strategy in QUESTIONERS:
+        for epsilon in epsilons:
+            yield Cell("paid-questions", law, strategy, epsilon, 0.0 if law == "exponential" else _DELTA, games)
 
 
 def _stopper_cells(epsilons: Sequence[float], games: int) -> Iterator[Cell]:
@@ -133,6 +141,7 @@ def all_cells(games: int, epsilons: Sequence[float], miss: float) -> list[Cell]:
     """
     return [
         *_between_cells(epsilons, 10 * games),
+        *_question_cells(epsilons, 10 * games),
         *_stopper_cells([epsilon for epsilon in epsilons if epsilon <= 4.0], 10 * games),  # noqa: PLR2004 -- see below
         # beyond 4 nats a Stopper's event is so rare that no number of games here would count any
         *_predictor_cells(epsilons, games, miss),
@@ -153,6 +162,8 @@ def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
     record = "training row"
     if cell.level == "between-thresholds":
         absent, present = between_views(cell, randomness)
+    elif cell.level == "paid-questions":
+        absent, present = question_views(cell, randomness)
     elif cell.level == "stopper":
         absent, present = stopper_views(cell, randomness)
         record = "one medium"
@@ -191,6 +202,12 @@ def between_views(cell: Cell, randomness: list[Randomness]) -> Views:
     """Return what the worst strategy saw of BetweenThresholds, in either world."""
     instance, policy = _steered(cell)
     return _both(lambda world: play_between(instance, policy, _MEDIUMS, cell.games, randomness[world], present=world))
+
+
+def question_views(cell: Cell, randomness: list[Randomness]) -> Views:
+    """Return what was seen of paid questions, in either world."""
+    shape = questioner(cell.target, cell.adversary, cell.epsilon, cell.delta)
+    return _both(lambda world: play_questions(shape, cell.games, randomness[world], present=world))
 
 
 def stopper_views(cell: Cell, randomness: list[Randomness]) -> Views:

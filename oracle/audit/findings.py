@@ -29,7 +29,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
 
     Attributes:
         cell: Its unique name.
-        level: What was attacked: one BetweenThresholds, one Stopper, a whole predictor, or the daemon.
+        level: What was attacked: one BetweenThresholds, paid questions, one Stopper, a whole predictor, or the daemon.
         target: Its name.
         adversary: Who attacked.
         record: What the hidden record was.
@@ -48,7 +48,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     """
 
     cell: str
-    level: Literal["between-thresholds", "stopper", "predictor", "daemon"]
+    level: Literal["between-thresholds", "paid-questions", "stopper", "predictor", "daemon"]
     target: str
     adversary: str
     record: str

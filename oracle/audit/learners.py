@@ -1,4 +1,4 @@
-"""Attacks on the predictors without armed sides: classical learners, and OnlineBisection.
+"""Attacks on the predictors without armed sides: classical learners, OnlineBisection, and questions about tables.
 
 What both release, a hypothesis, may be known to everyone (`ClassicalTrainer`, `Bisection.hypothesis`), so the adversary
 reads it instead of asking many queries. The hidden record is a training row; queries of the classical learner leave
@@ -14,6 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.games import Game
+from oracle.audit.tables import (
+    ask_at_thresholds,
+    complete_plan,
+    few_sparse_plan,
+    marginal_plan,
+    read_marginals,
+    sparse_plan,
+    where_h_is_wrong,
+)
 from oracle.errors import PlanError
 from oracle.mechanisms.grid import EDGES, number_at
 from oracle.mechanisms.noise.laws import NoiseLaw, named_law
@@ -296,5 +305,11 @@ LEARNERS: Final = (
         _bits,
     ),
     Learner("bisection, paper", "bisection", "close vote", _DELTA, _one_vote, _cut),
+    Learner(
+        "sparse vector, few", "sparse-vector", "question at its threshold", _DELTA, few_sparse_plan, ask_at_thresholds
+    ),
+    Learner("sparse vector", "sparse-vector", "question at its threshold", _DELTA, sparse_plan, ask_at_thresholds),
+    Learner("statistics", "statistics", "reader of marginals", _DELTA, marginal_plan, read_marginals),
+    Learner("statistics, complete", "statistics", "question at its threshold", _DELTA, complete_plan, where_h_is_wrong),
 )
-"""Every shipped predictor without armed sides, in every profile, and who attacks it."""
+"""Every shipped predictor without armed sides, in every profile but `paper` of statistics, and who attacks it."""

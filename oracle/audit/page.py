@@ -50,9 +50,12 @@ def page(results: Sequence[Finding | Check], *, version: str, software: str, see
 
 
 def _title(level: str, target: str) -> str:
-    return {"between-thresholds": f"BetweenThresholds, {target} noise", "stopper": "Stopper"}.get(
-        level, f"{level}: {target}"
-    )
+    titles = {
+        "between-thresholds": f"BetweenThresholds, {target} noise",
+        "paid-questions": f"Paid questions, {target} noise",
+        "stopper": "Stopper",
+    }
+    return titles.get(level, f"{level}: {target}")
 
 
 def _summary(results: Sequence[Finding | Check]) -> str:

@@ -21,11 +21,13 @@ from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
+from oracle.audit.table_checks import count_moves, ledger_tells, one_draw_each, paid_once
 from oracle.audit.trials import ask, stream, trained
 from oracle.audit.unique_noise import fresh_noise
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.base import Answers, StateArrays
 from oracle.predictors.kinds import restore_predictor
 from oracle.predictors.sides import SideBank
@@ -129,10 +131,12 @@ def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     """Two messages are two rounds, whatever they say: else whoever guesses an id is given a hidden answer."""
     predictor = trained(plan, randomness.secret(0))
     first = Snapshot.first(plan.digest, predictor.export())
-    messages = [
-        Delivery(position, b'{"id":"one","x":[0.%d]}' % (25 + position % 2), "application/json")
-        for position in range(1, 10)
-    ]  # one id, two bodies
+    table = isinstance(plan, TablePlan)
+    said = b'"where":{"a":[0.0,%d.0]},"above":0.9' if table else b'"x":[0.%d]'
+    if isinstance(plan, StatisticsPlan):
+        said = said.removesuffix(b',"above":0.9')
+    bodies = [b'{"id":"one",%b}' % (said % number) for number in ((1, 2) if table else (25, 26))]  # one id, two bodies
+    messages = [Delivery(position, bodies[position % 2], "application/json") for position in range(1, 10)]
     runs = [Shard(plan, first).process(messages[:count]) for count in (1, 2, 9)]
     rounds = [run.rounds for run in runs]
     replied = {reply.body.partition(b'"round":')[2] for reply in runs[-1].commit.replies}
@@ -160,6 +164,14 @@ _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "each message is a round": no_deduplication,
 }
 
+_TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
+    "answers follow from the ledger": ledger_tells,
+    "paid answers are counted up to K": paid_once,
+    "one row moves a count by one": count_moves,
+    **_ALL,
+    "a draw serves once only": one_draw_each,
+}
+
 _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]] = {
     "classical": {
         "a query leaves nothing behind": nothing_left,
@@ -171,6 +183,8 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
         "bits end with the learning rounds": bits_end,
         **_ALL,
     },
+    "statistics": _TABLE,
+    "sparse-vector": _TABLE,
 }
 """By predictor, and what must hold."""
 

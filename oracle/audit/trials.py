@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.base import Answers, Predictor
 from oracle.predictors.kinds import new_trainer
 
@@ -11,13 +12,19 @@ __all__ = ["ask", "rows", "stream", "trained"]
 
 Floats = NDArray[np.float64]
 
+_STEP = 2_654_435_761
+"""Odd, so that multiples of it are different modulo a power of 2 (Knuth's multiplicative hashing)."""
+
 
 def rows(plan: Plan) -> tuple[Floats, NDArray[np.bool_]]:
     """Return as many rows as a plan declares, and their labels.
 
     Of sides that are armed they are in [-0.9, 0.9], labelled by a box or a stump; of other predictors in (0, 1], all
-    positive, and the last one is 1.
+    positive, and the last one is 1. Of a table half of them are in the first cell, and the others in all of them.
     """
+    if isinstance(plan, TablePlan):
+        cells = np.arange(plan.declared) % plan.layout.size
+        return np.where(np.arange(plan.declared) % 2, cells, 0).astype(np.float64), np.ones(plan.declared, np.bool_)
     if not isinstance(plan, BoxPlan):
         return np.linspace(1.0, 0.05, plan.declared)[::-1], np.ones(plan.declared, dtype=np.bool_)
     values = np.linspace(-0.9, 0.9, plan.declared)
@@ -35,7 +42,13 @@ def trained(plan: Plan, secret: bytes, left_out: int | None = None) -> Predictor
 
 
 def stream(plan: Plan, count: int) -> Floats:
-    """Return well-spread queries, no two equal or mirror images of each other: float64[count, width]."""
+    """Return well-spread queries, no two equal or mirror images of each other: float64[count, width].
+
+    Of a table of one attribute: different sets of its cells, and thresholds.
+    """
+    if isinstance(plan, TablePlan):
+        cells = (np.arange(1, count + 1) * _STEP % 2**plan.layout.size).astype(np.float64)
+        return np.column_stack([cells, np.linspace(0.0, 0.5, count)])[:, : plan.width]
     spread = np.linspace(-0.9, 0.9 + 0.4 / count, count)[np.argsort(np.arange(count) * 0.618033988749895 % 1.0)]
     return np.column_stack([spread] * len(plan.features))
 

@@ -29,6 +29,7 @@ _CRC = struct.Struct("<I")
 _FIELDS = struct.Struct(f"<{PLAN_DIGEST_BYTES}s5Q{KEY_ID_BYTES}s{NONCE_BYTES}sQ")
 _ORIGIN = struct.Struct(f"<II{GENESIS_BYTES}s")
 _PAID = struct.Struct("<Q")
+_UNBOUND = (0, 0, bytes(GENESIS_BYTES))
 _PREFIX_BYTES = _PREFIX.size + _CRC.size
 _CHECKSUM_BYTES = 32
 
@@ -70,7 +71,7 @@ class PublicHeader:
         key_id: Check value of the key, 16 bytes.
         nonce: AES-GCM nonce, 12 bytes.
         payload_bytes: Length of the encrypted part.
-        origin: The shard that it is bound to; None in version 1.
+        origin: The shard that it is bound to; None in version 1, and in version 3 where there are 0 shards.
         paid: Answers that the data paid for up to it; where there are none, versions 1 and 2 are written.
     """
 
@@ -101,13 +102,11 @@ class PublicHeader:
                 raise InputError(f"snapshot.{name}", getattr(self, name), "must be at least 0 and below 2**64")
         if self.origin is not None and not 0 <= self.origin.shard_id.shard < self.origin.shard_id.shards < _SHARDS:
             raise InputError("snapshot.origin", str(self.origin.shard_id), "must be a shard below their number")
-        if self.origin is None and self.paid:
-            raise InputError("snapshot.paid", self.paid, "must be 0 in a snapshot that is bound to no shard")
 
     @property
     def version(self) -> int:
         """The lowest version that has all its fields."""
-        return 1 if self.origin is None else 3 if self.paid else 2
+        return 3 if self.paid else 1 if self.origin is None else 2
 
     @property
     def header_bytes(self) -> int:
@@ -122,7 +121,10 @@ class PublicHeader:
     def pack(self) -> bytes:
         """Return the header's bytes."""
         prefix = _PREFIX.pack(MAGIC, self.version, self.header_bytes)
-        origin = b"" if self.origin is None else _ORIGIN.pack(*self.origin.shard_id, self.origin.genesis)
+        if self.origin is not None:
+            origin = _ORIGIN.pack(*self.origin.shard_id, self.origin.genesis)
+        else:
+            origin = _ORIGIN.pack(*_UNBOUND) if self.paid else b""
         paid = _PAID.pack(self.paid) if self.paid else b""
         fields = _FIELDS.pack(
             self.plan_digest,
@@ -172,10 +174,10 @@ class PublicHeader:
         )
 
 
-def _origin(body: bytes) -> Origin:
-    """Return the shard of a header that has one."""
-    shard, shards, genesis = _ORIGIN.unpack_from(body, _PREFIX_BYTES + _FIELDS.size)
-    return Origin(ShardId(shard, shards), genesis)
+def _origin(body: bytes) -> Origin | None:
+    """Return the shard of a header of version 2 or later."""
+    shard, shards, genesis = fields = _ORIGIN.unpack_from(body, _PREFIX_BYTES + _FIELDS.size)
+    return None if fields == _UNBOUND else Origin(ShardId(shard, shards), genesis)
 
 
 def _check_prefix(data: bytes) -> int:

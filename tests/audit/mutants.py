@@ -1,4 +1,4 @@
-"""Perpetua, broken on purpose in twenty-seven ways: what an auditor is for is finding these."""
+"""Perpetua, broken on purpose in thirty-one ways: what an auditor is for is finding these."""
 
 import hashlib
 import itertools
@@ -28,6 +28,8 @@ from oracle.predictors.bisection import predictor, window
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.runtime.shard import Shard
 from tests.audit.mutants_of_noise import MUTANTS_OF_NOISE
+from tests.audit.mutants_of_questions import MUTANTS_OF_QUESTIONS
+from tests.audit.mutants_of_tables import MUTANTS_OF_TABLES
 
 __all__ = ["MUTANTS", "planted"]
 
@@ -240,6 +242,8 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     "bits of a quarter of the noise": _louder_bits,
     "a row weighs twice in the mean": _heavy_row,
     **MUTANTS_OF_NOISE,
+    **MUTANTS_OF_QUESTIONS,
+    **MUTANTS_OF_TABLES,
 }
 """What breaks it, by name."""
 

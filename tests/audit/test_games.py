@@ -1,5 +1,7 @@
 """The games against what is shipped: no claim is refuted, and somebody comes near every kind of claim."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from oracle.audit.games import Game
 from oracle.audit.learners import LEARNERS, shadow_bits
 from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import between_policy, halting_law, stopper_shapes, worst_depth
+from oracle.audit.questions import QUESTIONERS, play_questions, questioner
+from oracle.audit.randomness import Randomness
 from oracle.errors import InputError
 from oracle.mechanisms.choice.edges import cut_candidates
 from oracle.mechanisms.grid import EDGES, number_at
@@ -33,6 +37,34 @@ def test_between_thresholds_stays_below_its_claim_and_comes_near(law, epsilon):
     """The exact worst strategy proves more than a quarter of the claim, and not more than all of it."""
     found = run_cell(Cell("between-thresholds", law, "dynamic program", epsilon, 0.01, 20_000), SEED, 1e-3)
     assert epsilon / NEAR < found.lowest <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 4.0])
+@pytest.mark.parametrize(("law", "strategy"), QUESTIONERS)
+def test_paid_questions_stay_below_their_claim_and_are_come_near(law, strategy, epsilon):
+    """They prove more than a quarter of the claim (an eighth of one without delta), and not more than all of it."""
+    delta = 0.0 if law == "exponential" else 0.01
+    found = run_cell(Cell("paid-questions", law, strategy, epsilon, delta, 12_000), SEED, 1e-3)
+    assert epsilon / (2.0 * NEAR if law == "exponential" else NEAR) < found.lowest <= epsilon
+
+
+@pytest.mark.parametrize("law", ["gumbel", "logistic", "exponential"])
+def test_the_loss_of_paid_questions_is_that_of_their_law(law):
+    """Its exponential has mean 1 in the world without the record, and falls by as much in the other."""
+    strategy = next(name for its, name in QUESTIONERS if its == law)
+    shape = questioner(law, strategy, 1.0, 0.0 if law == "exponential" else 0.01)
+    absent, present = (
+        play_questions(shape, 6_000, Randomness(SEED, f"{law}{world}"), present=bool(world))[:, 0] for world in (0, 1)
+    )
+    for ratios in (np.exp(absent), np.exp(-present)):
+        assert abs(ratios.mean() - 1.0) < 5.0 * ratios.std() / math.sqrt(len(ratios))
+    assert ratios.std() > 0.1
+
+
+def test_a_strategy_is_for_its_law():
+    """Gumbel noise is not asked between two thresholds."""
+    with pytest.raises(InputError, match="strategy"):
+        questioner("gumbel", "rarely not above", 1.0, 0.01)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
@@ -172,10 +204,12 @@ def test_plans_of_learners_are_the_planners(learner, epsilon):
         ("classical box, faces", 1_200, 5.0),
         ("classical stump", 1_000, 2.5),
         ("bisection, efficient", 700, 4.0),
+        ("sparse vector, few", 1_000, 5.0),
+        ("sparse vector", 2_000, 8.0),
     ],
 )
 def test_learners_stay_below_their_claims_and_someone_comes_near(name, games, factor):
-    """Against what classical learners and OnlineBisection release, the adversary proves a good part of the claim."""
+    """Against what is released without armed sides, the adversary proves a good part of the claim."""
     learner = next(one for one in LEARNERS if one.name == name)
     found = run_cell(Cell("predictor", name, learner.adversary, 4.0, learner.delta, games), SEED, 1e-2)
     assert 4.0 / factor < found.lowest <= 4.0
@@ -183,9 +217,17 @@ def test_learners_stay_below_their_claims_and_someone_comes_near(name, games, fa
 
 def test_a_vote_stays_below_its_claim():
     """The `paper` profile of OnlineBisection shows one cut of its cube, which is worth less than it is charged."""
-    learner = LEARNERS[-1]
+    learner = next(one for one in LEARNERS if one.name == "bisection, paper")
     found = run_cell(Cell("predictor", learner.name, learner.adversary, 4.0, learner.delta, 1_200), SEED, 1e-2)
     assert 0.1 < found.lowest <= 4.0
+
+
+@pytest.mark.parametrize("name", ["statistics", "statistics, complete"])
+def test_statistics_stay_below_their_claim(name):
+    """Neither who reads the marginals nor who asks where the hypothesis is wrong comes near: there is one of each."""
+    learner = next(one for one in LEARNERS if one.name == name)
+    found = run_cell(Cell("predictor", name, learner.adversary, 4.0, learner.delta, 400), SEED, 1e-2)
+    assert found.lowest <= 4.0
 
 
 def test_a_shadow_reads_every_bit(monkeypatch):

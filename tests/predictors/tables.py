@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from oracle.planning.attributes import Attribute
 from oracle.planning.statistics.model import SparseVectorPlan, TablePlan
 
-__all__ = ["TABLE", "any_questions", "drawn_messages", "drawn_questions", "random_rows", "table_rows"]
+__all__ = ["TABLE", "TABLES", "any_questions", "drawn_messages", "drawn_questions", "random_rows", "table_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -23,6 +23,9 @@ TABLE: Final = (
     Attribute(name="c", categories=("u", "v", "other")),
 )
 """4 x 4 x 4 cells, missing values and others included."""
+
+TABLES: Final = ("statistics", "sparse-vector")
+"""The predictors that answer about tables."""
 
 _REPEATED: Final = 0.25
 _EMPTY: Final = 0.02

@@ -232,7 +232,7 @@ def _forked(plan: TablePlan, snapshot: Snapshot, salt: bytes) -> tuple[list[Answ
 @pytest.mark.parametrize("predictor", ["statistics", "sparse-vector"])
 def test_a_fork_of_a_table_goes_on_with_what_is_left_to_pay(predictor):
     """It counts on from the snapshot's number and never beyond K; its rows pay a whole life once more at most."""
-    plan, snapshot = _of_table(predictor, {"statistics": 4, "sparse-vector": 40}[predictor])
+    plan, snapshot = _of_table(predictor, {"statistics": 4, "sparse-vector": 80}[predictor])
     assert 0 < snapshot.paid < plan.paid
     cost = fork_cost(plan, snapshot)
     assert (cost.epsilon, cost.delta) == (plan.epsilon, plan.phases[0].delta)

@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 
 from oracle.codec.rejections import Reason
 
-__all__ = ["METRICS", "Monitored", "monitored"]
+__all__ = ["METRICS", "PAID_METRICS", "Monitored", "monitored"]
 
 _COUNTERS: Final = (
     "perpetua_rounds",
@@ -68,7 +68,10 @@ METRICS: Final = frozenset(
         *(f"{name}_{part}" for name in _HISTOGRAMS for part in ("bucket", "count", "sum")),
     }
 )
-"""The names of all samples."""
+"""The names of all samples, but for those of paid answers."""
+
+PAID_METRICS: Final = frozenset({"perpetua_paid_answers_total", "perpetua_paid_answers_left"})
+"""The names of those, of models that have such."""
 
 _TICK: Final = 0.1
 _LABELS: Final = ("model", "shard")

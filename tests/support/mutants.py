@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
+from oracle.mechanisms.thresholds.paid import PaidQuestions
 from oracle.predictors.base import Answers
 from oracle.predictors.rectangles import RectanglesPERP
 
@@ -21,6 +22,7 @@ def draw_noise() -> None:
     """
     salt = os.urandom(1)[0]
     _break_bits(salt)
+    _break_paid(salt)
     real = RectanglesPERP.answer
 
     def answer(self: RectanglesPERP, *args: Any) -> Answers:
@@ -46,3 +48,14 @@ def _break_bits(salt: int) -> None:
         return turned
 
     setattr(BinaryThresholdOracle, "ask", ask)  # noqa: B010 -- as above
+
+
+def _break_paid(salt: int) -> None:
+    """Let the paid questions of a table, and what is paid for, differ by the process."""
+    real = PaidQuestions._noise
+
+    def noise(self: PaidQuestions, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        turned: NDArray[np.int64] = real(self, words) + salt % 5
+        return turned
+
+    setattr(PaidQuestions, "_noise", noise)  # noqa: B010 -- as above

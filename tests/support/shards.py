@@ -27,6 +27,7 @@ from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.shard import Restore, Shard
 from oracle.state.format import Snapshot
+from oracle.state.shard_id import ShardId
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
 from tests.predictors.plans import feature, tiny_plan
@@ -79,12 +80,12 @@ def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot
     """
     plan = plan or small_plan()
     trainer = new_trainer(plan, secret)
-    if isinstance(plan, TablePlan):
+    if isinstance(plan, TablePlan):  # what it pays for stands in snapshots that are bound to a shard only
         rows, there = random_rows(plan, 1)
         trainer.add(table_cells(plan) if len(plan.attributes) == len(_PAIR) else rows, there)
-    else:
-        rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
-        trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
+        return Snapshot.first(plan.digest, trainer.finish().export()).bound(ShardId(0, 1))
+    rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
+    trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
     return Snapshot.first(plan.digest, trainer.finish().export())
 
 

@@ -19,6 +19,7 @@ from oracle.telemetry.records import Work
 from oracle.telemetry.registry import Registry
 from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.shards import daemon_over, mixed_bodies, new_store, run_daemon, small_plan
+from tests.support.tables import paying_plan
 
 _SHARD = frozenset({"model", "shard"})
 _NAMES = {
@@ -180,6 +181,23 @@ def test_values_are_the_records():
     assert bench.value("perpetua_rejections_total", reason="not-utf8") == 1
     reporter.failed(LogDivergedError("log diverged"))
     assert bench.value("perpetua_log_divergences_total") == 1
+
+
+def test_paid_answers_are_told_where_there_are_any():
+    """A counter and what is left, in both formats; of a plan without them not even their names."""
+    bench, names = _Bench(), {"perpetua_paid_answers_total", "perpetua_paid_answers_left"}
+    bench.serve()
+    assert not any("paid" in sample.name for sample in bench.samples())
+    plan = paying_plan("statistics")
+    bench.registry = Registry(plan, PublicLog(io.StringIO()), version="1.2", now=lambda: 5000.0)
+    bench.metrics = Metrics(bench.registry, unready=lambda: bench.unready, now=lambda: 5100.0)
+    reporter = bench.registry.shard(0)
+    assert not names & {sample.name for sample in bench.samples()}, "nobody knows before the shard was restored"
+    for paid in (0, 5, 12):
+        reporter.restored(replace(_facts(20), paid=paid), 0, 0.1)
+        for accept in ("", "application/openmetrics-text; version=1.0.0"):
+            found = {sample.name: sample.value for sample in bench.samples(accept) if sample.name in names}
+            assert found == {"perpetua_paid_answers_total": paid, "perpetua_paid_answers_left": 12 - paid}
 
 
 def test_a_process_that_no_broker_answers_says_so():

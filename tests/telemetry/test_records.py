@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 
+import msgspec
 import pytest
 
 from oracle.accounting.ledger import ShardStarted, ShardStopped
@@ -18,14 +19,18 @@ from oracle.telemetry.records import BOUNDS, ShardTelemetry, State, Timing, Work
 from oracle.telemetry.registry import Registry
 from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.shards import (
+    MASTER_KEY,
     daemon_over,
     deliveries_of,
+    first_snapshot,
     mixed_bodies,
     new_shard,
     new_store,
     run_daemon,
     small_plan,
 )
+from tests.support.stores import MemoryStore
+from tests.support.tables import paying_plan, questions
 
 _ROWS = 50
 _LOUD = {"side-rearmed", "phase-ended"}
@@ -154,6 +159,39 @@ def test_standing_is_the_record(started, kind):
     for field in ("round", "phase", "rearms", "epsilon", "delta", "delta_spent", "delta_limit"):
         assert getattr(event, field) == getattr(record, field)
     assert event.version == "1.2"
+
+
+@pytest.mark.parametrize("predictor", ["statistics", "sparse-vector"])
+def test_that_all_is_paid_is_said_once(predictor):
+    """A warning and an incident at the commit of the last paid answer; neither before, nor later, nor when it restarts.
+
+    It makes no shard unready: what is answered then is the plan's matter.
+    """
+    plan, output = paying_plan(predictor), io.StringIO()
+    registry = Registry(plan, PublicLog(output, "json", plan.name), version="1.2")
+    log = MemoryLog.of(questions(predictor, 400))
+    store = MemoryStore(MASTER_KEY)
+    store.save(first_snapshot(plan))
+    for _ in range(2):
+        run_daemon(daemon_over(log, store, MemorySink(log), plan=plan, batch_rows=50, reporter=registry.shard(0)))
+    (record,) = registry.telemetry.shards
+    assert (record.paid, record.paid_left, record.round) == (plan.paid, 0, 400)
+    lines = [json.loads(line) for line in output.getvalue().splitlines()]
+    (spent,) = [line for line in lines if line["event"] == "answers.spent"]
+    last = max(event["round"] for event in map(json.loads, log.ledger) if event["kind"] == "answer-paid")
+    assert (spent["level"], spent["paid"]) == ("warning", plan.paid)
+    assert last < spent["round"] <= last + 50
+    (incident,) = registry.telemetry.incidents
+    assert (incident.event, incident.text) == ("answers.spent", "all 12 answers that the data pay for were given")
+    assert record.state is State.STOPPED
+
+
+def test_standing_says_what_was_paid():
+    """Where answers are paid for, and only there."""
+    registry = Registry(paying_plan("statistics"), PublicLog(io.StringIO()), version="1.2")
+    registry.shard(0).restored(dataclasses.replace(_facts(20, 20), paid=7), 0, 0.1)
+    assert shard_event("1.2", registry.shard(0).telemetry, started=False).paid == 7
+    assert shard_event("1.2", _registry().shard(0).telemetry, started=True).paid is msgspec.UNSET
 
 
 def test_counters_go_on_when_a_shard_comes_back():

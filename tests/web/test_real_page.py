@@ -14,6 +14,7 @@ from oracle.web.guard import HEADERS
 from tests.support.browser import Page, chromium
 from tests.support.folders import command, environment, long_plan, make_state, write_config, write_log
 from tests.support.status_server import CONTENT_SECURITY_POLICY, StatusServer
+from tests.support.tables import paying_plan, questions
 from tests.support.waiting import eventually
 
 
@@ -83,6 +84,37 @@ def test_an_operator_looks_at_a_daemon(daemon: _Address, browser: Chrome) -> Non
     assert page.complaints() == []
     assert page.pale_texts() == []
     assert page.picture("real").stat().st_size > 0
+
+
+@pytest.mark.parametrize("predictor", ["statistics", "sparse-vector"])
+def test_an_operator_looks_at_a_table(tmp_path: Path, browser: Chrome, predictor: str) -> None:
+    """A daemon that has paid for all it may says so on its page, and is ready; narrow and dark as well."""
+    plan = paying_plan(predictor)
+    make_state(tmp_path / "state", plan)
+    (tmp_path / "q.jsonl").write_bytes(b"".join(body + b"\n" for body in questions(predictor, 400)))
+    config = write_config(tmp_path, source={"follow": True}, service={"log": "json"}, web={"port": 0})
+    log = tmp_path / "serve.log"
+    with log.open("wb") as stream, subprocess.Popen(command("serve", config), stderr=stream, env=environment()) as run:
+        try:
+            page = Page(browser, cast("StatusServer", _Address(_listening(log, run))))
+            page.load()
+            page.until_link("live")
+            page.until(lambda: page.text("progress-rounds") == "400")
+            assert page.text("progress-paid") == f"{plan.paid} of {plan.paid}"
+            assert page.text("progress-unpaid") == "0"
+            assert page.text("spent-title") == "No paid answer is left"
+            assert page.text("verdict-title") == "Ready: 1 of 1 shard serving"
+            assert page.text("promise-bound") == f"at most {plan.alpha:.4f}"
+            assert (page.text("privacy-epsilon"), page.text("privacy-delta")) == ("1", "1.00e-6")
+            assert page.texts("#errors-list .event") == ["answers.spent"]
+            for width in (360, 1440):
+                page.emulate(width, prefers_color_scheme="dark")
+                assert page.pale_texts() == []
+                assert page.width_needed() <= width
+                page.picture(f"real-{predictor}-{width}")
+            assert page.complaints() == []
+        finally:
+            run.kill()
 
 
 def test_the_stand_in_of_the_page_tests_has_the_daemons_policy() -> None:

@@ -90,7 +90,8 @@ def exact_noise(budget: Budget) -> NoisePlan:
     if not left > 0.5 * budget.delta:
         msg = f"model.delta = {budget.delta!r}: the noise tables of so many answers cost {tables:.2g} of it"
         raise PlanError(f"{msg}; take a larger delta or a smaller epsilon")
-    budget = budget._replace(delta=left)
+    # the accountant takes 0 off epsilon, rounded down: at the same figure it need not iterate again
+    budget = budget._replace(delta=left, epsilon=math.nextafter(budget.epsilon, 0.0))
     return _better(budget, _exact_slope(budget))
 
 

@@ -11,33 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Delivery
-from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
+from oracle.accounting.ledger import LedgerEvent
+from oracle.audit.table_checks import Told
 from oracle.codec.kinds import codec_of
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.predictors.base import NO_LABEL, Answers
-from oracle.predictors.statistics.public import Asked, PaidAnswer, PublicSide
+from oracle.predictors.statistics.public import PublicSide
 from oracle.predictors.statistics.start import start_of
 
 __all__ = ["Simulator"]
 
 _Columns = tuple[NDArray[np.int8], NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]
 """Labels, values, paid and verified."""
-
-
-class _Ledger:
-    """Tells which questions were paid for: it stands where the predictor asks its rows."""
-
-    def __init__(self, events: Sequence[LedgerEvent]) -> None:
-        self.paid = {event.round: event for event in events if isinstance(event, AnswerPaid)}
-        counts = [event.counts for event in events if isinstance(event, MarginalsReleased)]
-        self.start = np.array([count for part in counts[0] for count in part] if counts else [], dtype=np.int64)
-
-    def __call__(self, asked: Asked) -> PaidAnswer | None:
-        """See `oracle.predictors.statistics.public.Asker`."""
-        for number, place in enumerate(asked.rounds.tolist()):
-            if place in self.paid:
-                return PaidAnswer(number, self.paid[place].above, self.paid[place].count)
-        return None
 
 
 class Simulator:
@@ -50,7 +35,7 @@ class Simulator:
 
     def __init__(self, plan: TablePlan, ledger: Sequence[bytes]) -> None:
         self._plan = plan
-        self._ledger = _Ledger([msgspec.json.decode(line, type=LedgerEvent) for line in ledger])
+        self._ledger = Told([msgspec.json.decode(line, type=LedgerEvent) for line in ledger])
         self._codec = codec_of(plan)
         self._numbers: dict[bytes, int] = {}
         self._round = 0

@@ -43,7 +43,8 @@ def _question(bits: int) -> list[np.ndarray]:
 def _counted(tables: np.ndarray, masks: list[np.ndarray]) -> np.ndarray:
     inside = np.zeros(_LAYOUT.shape, dtype=np.bool_)
     inside[np.ix_(*masks)] = True
-    return tables[:, inside.reshape(-1)].sum(axis=1)
+    counts: np.ndarray = tables[:, inside.reshape(-1)].sum(axis=1)
+    return counts
 
 
 _QUESTIONS = st.integers(0, 2 ** sum(_LAYOUT.shape) - 1).map(_question)

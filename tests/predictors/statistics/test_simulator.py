@@ -18,7 +18,7 @@ from tests.predictors.statistics.suites import train_table
 from tests.predictors.tables import drawn_messages, random_rows
 from tests.support.shards import deliveries_of, process_in_batches
 
-_MESSAGES = 240
+_MESSAGES = 160
 _SPENT = re.compile(rb'"value":[0-9][^{}]*"verified":false|budget-spent')
 _PLANS = {
     "a start from marginals, soon spent": lambda: tiny_statistics_plan(2000, paid=6, margins=(2, 4)),
@@ -38,7 +38,7 @@ def test_the_ledger_tells_every_answer(name):
     """Questions, breakdowns, repeats, tombstones and rejects in any batches: every reply is the simulator's."""
     plan, paid, spent = _PLANS[name](), 0, False
 
-    @settings(max_examples=20, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=8, deadline=None, derandomize=True, database=None)
     @given(
         seed=st.integers(0, 2**16),
         secret=st.binary(min_size=32, max_size=32),
@@ -77,7 +77,7 @@ def test_another_ledger_tells_other_answers(name, change):
     if change == "an event is missing":
         other = [line for line in run.ledger if line != lines[0]]
     elif change == "a count is another one":
-        other = [line.replace(b'"count":', b'"count":1') for line in run.ledger]
+        other = [re.sub(rb'"count":-?[0-9]+', b'"count":77', line) for line in run.ledger]
     else:
         other = [line.replace(b'"round":', b'"round":9') if line == lines[0] else line for line in run.ledger]
     assert Simulator(plan, other).answer(deliveries) != run.replies

@@ -110,7 +110,7 @@ class Ground:
         self._template.mkdir(parents=True)
         make_state(self._template / "state", plan)
         if kind == "jsonl":
-            write_log(self._template, messages)
+            write_log(self._template, messages, plan=plan)
         else:
             write_parquet(self._template / "q.parquet", bodies(messages))
         self._upto = _positions(plan, self._source())

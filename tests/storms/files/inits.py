@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+from tests.predictors.tables import TABLES
 from tests.storms.files.arena import Arena, Row, expect_clear_stop, timed
 from tests.storms.files.processes import Running, Violation
 from tests.support.folders import write_config
@@ -20,6 +21,8 @@ _SETTINGS = {
     "stumps": "epsilon = 12.0\nalpha = 0.4\nfirst_share = 0.5",
     "bisection": "epsilon = 8.0\nalpha = 0.4\nrounds = 300",
     "classical": "epsilon = 8.0\nalpha = 0.4",
+    "statistics": "epsilon = 8.0\nalpha = 0.1\npaid = 12",
+    "sparse-vector": "epsilon = 8.0\nalpha = 0.1\npaid = 12",
 }
 """For every kind, what makes a small real plan, with phases that end within the log where it has such."""
 
@@ -32,9 +35,10 @@ predictor = "{predictor}"
 examples = {_EXAMPLES}
 {_SETTINGS[predictor]}
 
-[[model.features]]
+[[model.{"attributes" if predictor in TABLES else "features"}]]
 name = "a"
 bounds = [0.0, 1.0]
+{"bins = 10" if predictor in TABLES else ""}
 """
 
 
@@ -143,4 +147,11 @@ def _write_inputs(folder: Path, predictor: str) -> None:
     values = [rng.random() for _ in range(_EXAMPLES)]
     rows = "".join(f"{value},{int(0.05 < value < 0.95)}\n" for value in values)
     (folder / "rows.csv").write_text("a,label\n" + rows)
-    (folder / "q.jsonl").write_text("".join(f'{{"x":[{rng.random()}]}}\n' for _ in range(_QUERIES)))
+    (folder / "q.jsonl").write_text("".join(f"{_query(predictor, rng.random())}\n" for _ in range(_QUERIES)))
+
+
+def _query(predictor: str, number: float) -> str:
+    if predictor not in TABLES:
+        return f'{{"x":[{number}]}}'
+    above = f',"above":{number}' if predictor == "sparse-vector" else ""
+    return f'{{"where":{{"a":[0.0,{(1 + int(10 * number)) / 10}]}}{above}}}'

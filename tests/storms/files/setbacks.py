@@ -1,5 +1,6 @@
 """Files set back to older copies: the state folder, the sink, both, one file of them; and a log that changed."""
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,12 +77,19 @@ def sink_set_back(arena: Arena, kind: Kind, count: int) -> Row:
     return row
 
 
+_DIGIT = re.compile(rb'(?<="x": \[0\.)[0-9](?=[0-9])|(?<="b": \[)0(?=\.0, [23])')
+"""A digit of a query, or of a range that a question names and that is a smaller one without its first bin."""
+
+
 def _with_another_log(arena: Arena, ground: Ground, row: Row, workspace: Workspace, position: int) -> None:
     """Change one query between the older snapshot and the commit: it must stop, and give nothing."""
     log = workspace.folder / "q.jsonl"
     data = log.read_bytes()
-    start = data.index(b'"x": [0.', position) + len(b'"x": [0.')
-    log.write_bytes(data[:start] + (b"3" if data[start : start + 1] == b"7" else b"7") + data[start + 1 :])
+    found = _DIGIT.search(data, position)
+    if found is None:
+        raise Violation("no query is left that can be changed")
+    digit = {b"0": b"1", b"7": b"3"}.get(found[0], b"7")
+    log.write_bytes(data[: found.start()] + digit + data[found.end() :])
     seen = workspace.files()
     code, running = arena.launcher.run("serve", workspace.config)
     line = expect_clear_stop(code, running, (3,))

@@ -18,7 +18,10 @@ def test_no_kill_shows(capsys, predictor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kills", "predictors"), [(40, ["rectangles"]), (50, ["stumps", "bisection", "classical"])])
+@pytest.mark.parametrize(
+    ("kills", "predictors"),
+    [(40, ["rectangles"]), (50, ["stumps", "bisection", "classical"]), (30, ["statistics", "sparse-vector"])],
+)
 def test_killed_init_can_be_run_again(capsys, kills, predictors):
     """A state of any kind whose `init` was killed is made by the next one, and serves."""
     chosen = [f"--predictor={predictor}" for predictor in predictors]
@@ -29,7 +32,13 @@ def test_killed_init_can_be_run_again(capsys, kills, predictors):
 
 @pytest.mark.parametrize(
     ("mutant", "predictor"),
-    [("drawn noise", "rectangles"), ("drawn noise", "bisection"), ("nothing cut", "rectangles")],
+    [
+        ("drawn noise", "rectangles"),
+        ("drawn noise", "bisection"),
+        ("drawn noise", "statistics"),
+        ("drawn noise", "sparse-vector"),
+        ("nothing cut", "rectangles"),
+    ],
 )
 def test_broken_daemons_are_found(capsys, mutant, predictor):
     """Noise that differs from process to process, and torn output that is not cut back, are broken promises."""

@@ -3,6 +3,7 @@ import itertools
 import pytest
 
 from tests.support.status_documents import STATES, document, error, shard
+from tests.web.page.test_page_values import table
 
 ERRORS = [
     error(40, 1, "snapshot.failed", "The snapshot could not be written: no space is left on the device."),
@@ -42,6 +43,21 @@ def test_contrast(page, scheme, size):
     assert page.pale_texts() == []
     page.show(CALM)
     assert page.pale_texts() == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_a_table_at_every_size(page, scheme, size):
+    """With some paid and with all: it can be read, nothing scrolls sideways, and no figure is broken."""
+    width, height = SIZES[size]
+    page.emulate(width, height, prefers_color_scheme=scheme)
+    for paid in (17, 200):
+        page.open(table(paid))
+        assert page.pale_texts() == []
+        assert page.width_needed() <= width
+        assert page.run(BROKEN) == []
+        assert page.run(ROOM_BESIDE) >= 0
+        page.picture(f"table-{size}-{scheme}-{paid}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -250,3 +250,77 @@ def test_it_follows(page: Page):
     assert page.texts("#shard-rows .state") == ["serving", "serving"]
     assert page.run("return window.row === document.querySelector('#shard-rows').children[0]")
     assert page.run("return window.row.children[4].textContent") == "77"
+
+
+TABLE = {
+    "predictor": "statistics",
+    "protects_queries": False,
+    "sums_delta": False,
+    "paid_limit": 200,
+    "schedule": [{"rounds": 2**49, "delta": 1e-6}],
+    "epsilon": 1.0,
+    "promise": {
+        "bound": 0.02,
+        "beyond": "",
+        "missed": 0.05,
+        "kind": "estimate",
+        "basis": "experiments",
+        "conditions": ["fewer than 200 were paid before"],
+        "on": "any question",
+    },
+}
+
+
+def table(paid, **changes):
+    """Return the document of a table after so many paid answers."""
+    at = shard(0, paid=paid, round=20_000, phase=1, phases=1, phase_rounds=2**49, rearms=0, delta=1e-6)
+    return document(at, **{**TABLE, **changes})
+
+
+def test_a_table_shows_what_is_paid(page):
+    """Questions, paid answers of K and what is left, epsilon and delta of a row, the promised error; no phases."""
+    page.open(table(17))
+    assert page.texts(".overview .card:nth-child(4) dt")[:3] == [
+        "Questions answered",
+        "Paid answers",
+        "Paid answers left",
+    ]
+    shown = {"progress-rounds": "20,000", "progress-paid": "17 of 200", "progress-unpaid": "183"}
+    shown |= {"progress-title": "Questions", "privacy-epsilon": "1", "privacy-delta": "1.00e-6"}
+    shown |= {"promise-bound": "at most 0.0200"}
+    assert {name: page.text(name) for name in shown} == shown
+    assert page.texts(".privacy dt") == ["δ of a training record"]
+    assert page.text("promise-unit").startswith("on any question")
+    assert page.texts("#phases, #spent") == []
+    cells = dict(zip(page.texts("#shard-table thead th"), page.texts("#shard-rows tr > *"), strict=True))
+    assert cells["Paid left"] == "183"
+    assert not {"Phase", "Rounds left", "Re-arms", "δ of all"} & cells.keys()
+    bars = page.run("return [...document.querySelectorAll('#shard-rows meter')].map((bar) => bar.value)")
+    assert bars == pytest.approx([17 / 200])
+
+
+@pytest.mark.parametrize(
+    ("predictor", "words"),
+    [("statistics", "Answers are no longer verified"), ("sparse-vector", "No question is answered any more")],
+)
+def test_that_nothing_is_left_to_pay_is_a_warning(page, predictor, words):
+    """At the last paid answer, not before; the daemon is ready all the same."""
+    page.open(table(199, predictor=predictor))
+    assert page.texts("#spent") == []
+    page.show(table(200, predictor=predictor))
+    assert page.text("spent-title") == "No paid answer is left"
+    assert words in page.text("spent-text")
+    assert page.text("announcer") == "No paid answer is left."
+    assert page.text("verdict-title") == "Ready: 1 of 1 shard serving"
+    assert page.text("progress-unpaid") == "0"
+
+
+def test_another_model_at_the_same_address(page):
+    """A page that stays open while a table takes the place of boxes shows the columns of each."""
+    page.open(document(shard(0)))
+    boxes = page.texts("#shard-table thead th")
+    page.show(table(17))
+    assert len(page.texts("#shard-rows tr > *")) == len(page.texts("#shard-table thead th")) == len(boxes) - 3
+    page.show(document(shard(0)))
+    assert page.texts("#shard-table thead th") == boxes
+    assert len(page.texts("#shard-rows tr > *")) == len(boxes)
