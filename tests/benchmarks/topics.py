@@ -21,6 +21,7 @@ from tests.benchmarks import (
     noise,
     planner,
     recovery,
+    statistics,
     stumps,
     watching,
 )
@@ -36,6 +37,7 @@ TOPICS: Final[Mapping[str, Callable[[Settings], Iterator[Row]]]] = {
     "stumps": stumps.measure,
     "classical": classical.measure,
     "bisection": bisection.measure,
+    "statistics": statistics.measure,
     "recovery": recovery.measure,
     "planner": planner.measure,
     "bus": bus.measure,
