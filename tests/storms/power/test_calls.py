@@ -42,6 +42,8 @@ _OTHERS: Final = {
     "oracle/demo/bus.py": "the demonstration's files",
     "oracle/demo/data.py": "the demonstration's files",
     "oracle/demo/mqtt_bus.py": "the demonstration's files",
+    "connectors/local/asking.py": "a query, which its asker repeats if it is lost",
+    "oracle/cli/hypothesis/cube.py": "a hypothesis, written again by the same command",
     "oracle/cli/replay/kafka.py": "a temporary copy of answers",
     "oracle/state/space.py": "a trial of a folder, unlinked at once",
 }
