@@ -69,7 +69,11 @@ def _read(path):
 def test_cells(cli, state, tmp_path, kind):
     """There is a row for each cell, and sums over them are what the model answers."""
     out = tmp_path / f"cube.{kind}"
-    assert cli("hypothesis", state, "--out", out).code == 0
+    done = cli("hypothesis", state, "--out", out)
+    assert done.code == 0
+    told = json.loads(done.out)
+    assert told.keys() == {"model", "round", "paid", "paid_at_most", "moved"}
+    assert (told["moved"] > 0.0) == (told["paid"] > 0)
     table = _read(out)
     assert table.column_names == ["carrier", "hour_from", "hour_to", "day_from", "day_to", "share"]
     shares = np.array(table["share"]).reshape(_SHAPE)

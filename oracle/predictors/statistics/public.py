@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.planning.statistics.model import StatisticsPlan
+from oracle.predictors.statistics import repeats
 from oracle.predictors.statistics.hypothesis import Hypothesis
 from oracle.predictors.statistics.released import Interval, Released
 from oracle.predictors.statistics.repeats import Kept, Repeats
@@ -136,7 +137,7 @@ class PublicSide:
             values[start:stop] = [kept.value for kept in given]
             verified[start:stop] = [kept.verified for kept in given]
             paid[start:stop] = self.paid
-            size *= 2
+            size = min(2 * size, repeats.CAPACITY)  # so that none that is added here goes before it ends
             if bought is not None:
                 kept = self._pay(rows[stop], int(hashes[stop]), bought)
                 released.append(PaidAnswer(stop, bought.above, bought.count))
