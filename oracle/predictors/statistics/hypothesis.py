@@ -147,7 +147,5 @@ class Hypothesis(Sums):
 
 
 def _whole(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round weights up to whole numbers, none below 1, in place."""
-    np.ceil(weights, out=weights)
-    np.maximum(weights, 1.0, out=weights)
-    return weights
+    """Round weights, all of them above 0, up to whole numbers, in place."""
+    return np.ceil(weights, out=weights)
