@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oracle.errors import InputError
 from oracle.planning.plan import Plan
+from oracle.planning.statistics.model import TablePlan
 
 __all__ = ["BATCH", "as_features"]
 
@@ -31,4 +32,19 @@ def as_features(plan: Plan, name: str, values: ArrayLike) -> NDArray[np.float64]
         raise InputError(f"{name}: shape", features.shape, f"must be (n, {plan.width})")
     if not np.isfinite(features).all():
         raise InputError(name, "...", "every value must be a finite number")
+    if isinstance(plan, TablePlan):
+        _check_questions(plan, name, features)
     return np.ascontiguousarray(features + 0.0)
+
+
+def _check_questions(plan: TablePlan, name: str, rows: NDArray[np.float64]) -> None:
+    """Refuse rows that no question has.
+
+    Raises:
+        InputError: One is.
+    """
+    words = rows[:, : plan.layout.width]
+    if not plan.layout.holds(words):
+        raise InputError(name, "...", "must be rows of plan.layout.row")
+    if not ((rows[:, words.shape[1] :] >= 0.0) & (rows[:, words.shape[1] :] <= 1.0)).all():
+        raise InputError(name, "...", "thresholds must be shares of the rows, from 0 to 1")

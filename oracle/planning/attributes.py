@@ -177,6 +177,16 @@ class Layout:
             parts.append(bits.reshape(words, WORD) @ _POWERS)  # sums of powers of 2 below 2^52: exact
         return np.concatenate(parts)
 
+    def holds(self, rows: NDArray[np.float64]) -> bool:
+        """Return whether all of float64[n, width] are rows of questions: whole numbers, of existing cells only."""
+        most = np.concatenate(
+            [
+                np.ldexp(1.0, np.minimum(cells - WORD * np.arange(words), WORD)) - 1.0
+                for cells, words in zip(self.shape, self.words, strict=True)
+            ]
+        )
+        return bool(((rows >= 0.0) & (rows <= most) & (rows == np.floor(rows))).all())
+
     def masks(self, rows: NDArray[np.float64]) -> list[NDArray[np.bool_]]:
         """Return bool[n, cells] of each attribute: what questions ask for.
 

@@ -248,7 +248,7 @@ class StatisticsPlan(TablePlan, frozen=True, kw_only=True):
 
     Attributes:
         gap: gamma, the least true gap of an answer that is paid for at the last margin, as a share of the rows.
-        complete: True if K cannot be passed, so that the promise has no end (but for beta).
+        complete: True if K cannot be passed by the questions that the error is promised for (but for beta).
         first_margin: Rows beyond what the hypothesis expects from which on the first answer is paid.
         margin: The same, of the last answer; T = alpha n - D, rounded down, so that alpha is kept.
         start: Which attributes' marginals the hypothesis starts from; none where it starts uniform.

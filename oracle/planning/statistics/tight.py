@@ -17,6 +17,7 @@ from msgspec import UNSET
 
 from oracle.accounting.accountant import delta_at
 from oracle.errors import PlanError
+from oracle.mechanisms.addresses import MAX_SIDES
 from oracle.planning.attributes import Attribute, Layout
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
@@ -61,6 +62,9 @@ _FIRST_MARGIN: Final = 0.3
 
 _MOST_MARGINAL_CELLS: Final = 1 << 16
 """Cells of all pairs that a hypothesis starts from: they are one message of the ledger."""
+
+_MOST_UPDATES: Final = 1 << 31
+"""Weights that one round of fitting all of them updates: a few seconds."""
 
 _MOVES: Final = 64
 """Moves of the hypothesis for each paid answer that rounding is allowed for; each takes X 2^-52 of divergence."""
@@ -214,7 +218,8 @@ def start_marginals(shape: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """
     pairs = sorted(combinations(range(len(shape)), 2), key=lambda pair: (shape[pair[0]] * shape[pair[1]], pair))
     sizes = accumulate(shape[first] * shape[second] for first, second in pairs)
-    chosen = [pair for pair, size in zip(pairs, sizes, strict=True) if size <= _MOST_MARGINAL_CELLS]
+    most = _MOST_UPDATES // math.prod(shape)
+    chosen = [pair for pair, size in zip(pairs[:most], sizes, strict=False) if size <= _MOST_MARGINAL_CELLS]
     covered = {attribute for pair in chosen for attribute in pair}
     return (*chosen, *((attribute,) for attribute in range(len(shape)) if attribute not in covered))
 
@@ -320,8 +325,10 @@ def verify_statistics(plan: StatisticsPlan) -> None:
 def _verify_start(plan: StatisticsPlan) -> None:
     """Refuse noisy marginals of other attributes, or where the start is uniform; what they cost is in the event."""
     started, places = plan.start_slope is not UNSET, set(range(len(plan.attributes)))
-    if started == plan.complete or started != bool(plan.start) or not all(places.issuperset(one) for one in plan.start):
-        msg = "plan.start: must be marginals of the attributes, with start_slope, exactly where K is declared"
+    sound = len(set(plan.start)) == len(plan.start) <= MAX_SIDES  # each has noise of a side of its own
+    sound = sound and all(one and places.issuperset(one) and len(set(one)) == len(one) for one in plan.start)
+    if started == plan.complete or started != bool(plan.start) or not sound:
+        msg = "plan.start: must be different marginals of the attributes, with start_slope, where K is declared only"
         raise PlanError(msg)
 
 

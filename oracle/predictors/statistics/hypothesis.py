@@ -67,8 +67,8 @@ class Hypothesis(Sums):
         return self.over(masks) / self._total
 
     def share(self, masks: Masks) -> float:
-        """Return its answer to one question, without keeping anything: `masks` are bool[cells] of each attribute."""
-        return self._one(tuple(range(len(masks))), masks) / self._total
+        """Return its answer to one question: `masks` are bool[cells] of each attribute."""
+        return float(self.over([mask[None] for mask in masks])[0]) / self._total
 
     def move(self, masks: Masks, target: float) -> float:
         """Move the share of a question's cells to another one: the I-projection onto all that have it.
@@ -82,7 +82,7 @@ class Hypothesis(Sums):
         Returns:
             KL(new || old) of the move (nats), but for the rounding of weights; 0 where no weight can move.
         """
-        inside = self._one(tuple(range(len(masks))), masks)
+        inside = float(self.over([mask[None] for mask in masks])[0])
         outside = self._total - inside
         if not (inside > 0.0 and outside > 0.0 and 0.0 < target < 1.0):
             return 0.0
@@ -98,15 +98,22 @@ class Hypothesis(Sums):
             within: Above 0.
             beyond: Above 0.
         """
-        inside = self._one(tuple(range(len(masks))), masks)
+        inside = float(self.over([mask[None] for mask in masks])[0])
         whole = _TOTAL / (within * inside + beyond * (self._total - inside))
         self._scale(masks, within * whole, beyond * whole)
 
     def _scale(self, masks: Masks, within: float, beyond: float) -> None:
-        chosen = np.ix_(*map(np.flatnonzero, masks))
-        scaled = self._weights[chosen] * within
-        self._weights *= beyond
-        self._weights[chosen] = scaled
+        asked = [not mask.all() for mask in masks]
+        box = np.ones((), dtype=np.bool_)
+        for mask, named in zip(masks, asked, strict=True):
+            box = box[..., None] & mask if named else box[..., None]
+        self._multiply(np.where(box, within, beyond), asked)
+
+    def _multiply(self, factors: NDArray[np.float64], named: Sequence[bool]) -> None:
+        """Multiply all weights by factors that depend on some attributes only; the others' axes have length 1."""
+        runs = _runs(self._shape, named)
+        weights = self._weights.reshape([cells for cells, _ in runs])  # a view: numpy is fast with few axes
+        weights *= factors.reshape([cells if kept else 1 for cells, kept in runs])
         self._round()
 
     def fit(self, about: tuple[int, ...], wanted: NDArray[np.float64], part: float) -> None:
@@ -119,10 +126,7 @@ class Hypothesis(Sums):
         """
         found = self._summed(about)
         factors = ((1.0 - part) * found + part * _TOTAL * wanted) / found
-        self._weights *= factors.reshape(
-            [cells if attribute in about else 1 for attribute, cells in enumerate(self._shape)]
-        )
-        self._round()
+        self._multiply(factors, [attribute in about for attribute in range(len(self._shape))])
 
     def spread(self, uniform: float) -> None:
         """Mix with the uniform distribution over all cells, of which it gets a share."""
@@ -136,14 +140,28 @@ class Hypothesis(Sums):
         self._kept.clear()
 
     def _summed(self, about: tuple[int, ...]) -> NDArray[np.float64]:
-        others = tuple(attribute for attribute in range(len(self._shape)) if attribute not in about)
-        return np.ascontiguousarray(self._weights.sum(axis=others))
+        runs = _runs(self._shape, [attribute in about for attribute in range(len(self._shape))])
+        weights = self._weights.reshape([cells for cells, _ in runs])
+        others = tuple(axis for axis, (_, kept) in enumerate(runs) if not kept)
+        sums: NDArray[np.float64] = weights.sum(axis=others)
+        return sums.reshape([self._shape[attribute] for attribute in about])
 
     def _one(self, about: tuple[int, ...], masks: Masks) -> float:
-        chosen: list[NDArray[np.intp]] = [np.arange(cells) for cells in self._shape]
+        weights = self._weights
         for attribute, mask in zip(about, masks, strict=True):
-            chosen[attribute] = np.flatnonzero(mask)
-        return float(self._weights[np.ix_(*chosen)].sum())
+            weights = weights.compress(mask, axis=attribute)
+        return float(weights.sum())
+
+
+def _runs(shape: Sequence[int], named: Sequence[bool]) -> list[tuple[int, bool]]:
+    """Return the axes of a table with neighbours joined that are alike: how many cells each has, and which kind."""
+    runs: list[tuple[int, bool]] = []
+    for cells, kind in zip(shape, named, strict=True):
+        if runs and runs[-1][1] == kind:
+            runs[-1] = (runs[-1][0] * cells, kind)
+        else:
+            runs.append((cells, kind))
+    return runs
 
 
 def _whole(weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,7 +4,6 @@ Its constants are the corrected ones of PRIVACY.md, section 14. Laplace noise is
 noise of profiles `paper` is; no theorem with explicit constants covers that, so its epsilon is nominal.
 """
 
-from dataclasses import replace
 from typing import Final, Self
 
 import mpmath
@@ -13,15 +12,13 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent
-from oracle.errors import CorruptSnapshotError, PlanError
+from oracle.errors import PlanError
 from oracle.mechanisms.addresses import Purpose
-from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise.tables import sample
 from oracle.planning.statistics.model import NumericSparsePlan, StatisticsPlan
-from oracle.predictors.base import Answers, StateArrays
-from oracle.predictors.phased import PhasedPredictor
+from oracle.predictors.base import StateArrays
+from oracle.predictors.statistics.base import TablePredictor
 from oracle.predictors.statistics.hypothesis import Hypothesis
-from oracle.predictors.statistics.sums import Rows
 
 __all__ = ["PaperStatistics"]
 
@@ -30,7 +27,7 @@ _SIDES: Final = np.arange(3, dtype=np.uint64)
 """Sides of a noise address: is there more than expected, is there less, and the value."""
 
 
-class PaperStatistics(PhasedPredictor[StatisticsPlan]):
+class PaperStatistics(TablePredictor[StatisticsPlan]):
     """One shard of profile `paper` (see `oracle.predictors.base.Predictor` for the contract).
 
     Made by `StatisticsTrainer.finish` or by `restore`.
@@ -38,11 +35,9 @@ class PaperStatistics(PhasedPredictor[StatisticsPlan]):
 
     def begin(self, cells: NDArray[np.int64], hypothesis: Hypothesis, paid: int) -> None:
         """Take the rows in: int64[declared], each row's cell, -1 where it is blanked."""
-        self._cells = np.sort(cells)
-        self._rows = Rows(self._plan.layout.shape, cells)
+        self._take(cells)
         self._hypothesis = hypothesis
         self._paid = paid
-        self._notes: list[tuple[NDArray[np.int64], NDArray[np.bool_]]] = []
 
     @property
     def _sizes(self) -> NumericSparsePlan:
@@ -60,15 +55,6 @@ class PaperStatistics(PhasedPredictor[StatisticsPlan]):
         """Return x^t: float64 of the table's shape, summing to 1."""
         return self._hypothesis.weights / self._hypothesis.total
 
-    def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
-        """Answer a batch in arrival order (see `Predictor.answer`)."""
-        self._notes = []
-        answers = super().answer(features, present)
-        notes, self._notes = self._notes, []
-        paid = np.concatenate([note for note, _ in notes]) if notes else np.empty(0, dtype=np.int64)
-        verified = np.concatenate([note for _, note in notes]) if notes else np.empty(0, dtype=np.bool_)
-        return replace(answers, paid=paid, verified=verified)
-
     def _answered(
         self,
         features: NDArray[np.float64],
@@ -78,7 +64,7 @@ class PaperStatistics(PhasedPredictor[StatisticsPlan]):
         events: list[LedgerEvent],
     ) -> NDArray[np.float64]:
         values = np.full(len(features), np.nan)
-        paid = np.full(len(features), self._paid, dtype=np.int64)
+        before, bought = self._paid, np.zeros(len(features), dtype=np.bool_)
         verified = np.zeros(len(features), dtype=np.bool_)
         asked = np.flatnonzero(present)
         start, size = 0, _FEW
@@ -90,9 +76,9 @@ class PaperStatistics(PhasedPredictor[StatisticsPlan]):
             if free < len(part):
                 row = int(part[free])
                 values[row] = self._numeric(features[row], rounds[row : row + 1], hashes[row : row + 1], events, row)
-                verified[row], paid[row:] = True, self._paid
+                verified[row] = bought[row] = True
                 start, size = start + 1, _FEW
-        self._notes.append((paid, verified))
+        self._tell(before, bought, verified)
         return values
 
     def _free(
@@ -171,13 +157,7 @@ class PaperStatistics(PhasedPredictor[StatisticsPlan]):
         Raises:
             CorruptSnapshotError: It is not of the plan's sizes.
         """
-        rounds, phase, phase_round, paid = (int(value) for value in arrays["counters"])
-        layout = plan.layout
-        if len(arrays["cells"]) != plan.declared or len(arrays["weights"]) != layout.size:
-            msg = "snapshot: it has not the rows or the cells of its plan"
-            raise CorruptSnapshotError(msg)
-        predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase)
-        predictor._round, predictor._phase_round = rounds, phase_round
-        weights = np.array(arrays["weights"], dtype=np.float64).reshape(layout.shape)
-        predictor.begin(np.array(arrays["cells"], dtype=np.int64), Hypothesis(weights), paid)
+        predictor, cells, paid = cls._reopened(plan, arrays)
+        weights = np.array(arrays["weights"], dtype=np.float64).reshape(plan.layout.shape)
+        predictor.begin(cells, Hypothesis(weights), paid)
         return predictor

@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Purpose
-from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.thresholds.paid import PAID
 from oracle.planning.statistics.model import StatisticsPlan
 from oracle.predictors.base import Answers, StateArrays
-from oracle.predictors.phased import PhasedPredictor
+from oracle.predictors.statistics.base import TablePredictor
 from oracle.predictors.statistics.hypothesis import Hypothesis
 from oracle.predictors.statistics.paid import paid_questions, threshold_offset
-from oracle.predictors.statistics.public import Asked, Block, PaidAnswer, PublicSide
+from oracle.predictors.statistics.public import Asked, PaidAnswer, PublicSide
 from oracle.predictors.statistics.released import Interval
 from oracle.predictors.statistics.repeats import Repeats
 from oracle.predictors.statistics.start import split_marginals
-from oracle.predictors.statistics.sums import Rows
 
 __all__ = ["Statistics"]
 
@@ -33,7 +31,7 @@ _SIDES: Final = np.array([_ABOVE, _BELOW], dtype=np.uint64)
 """Sides of a noise address: is there more than expected, is there less."""
 
 
-class Statistics(PhasedPredictor[StatisticsPlan]):
+class Statistics(TablePredictor[StatisticsPlan]):
     """One shard's answers about a table (see `oracle.predictors.base.Predictor` for the contract).
 
     Formal guarantees:
@@ -54,13 +52,11 @@ class Statistics(PhasedPredictor[StatisticsPlan]):
             hypothesis: What to start from; changed by and by.
             start: int64, what `noisy_marginals` released.
         """
-        self._cells = np.sort(cells)
-        self._rows = Rows(self._plan.layout.shape, cells)
+        self._take(cells)
         self._start = start
         self._public = PublicSide(self._plan, hypothesis)
         self._questions = paid_questions(self._plan)
         self._offset = threshold_offset(self._questions, self._addresses)
-        self._given: list[Block] = []
 
     def hypothesis(self) -> NDArray[np.float64]:
         """Return h: float64 of the table's shape, summing to 1. It may be given away."""
@@ -78,13 +74,9 @@ class Statistics(PhasedPredictor[StatisticsPlan]):
 
     def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
         """Answer a batch in arrival order (see `Predictor.answer`)."""
-        self._given = []
         started = self._started() if self._round == 0 and len(features) else []
         answers = super().answer(features, present)
-        blocks, self._given = self._given, []
-        paid = np.concatenate([block.paid for block in blocks]) if blocks else np.empty(0, dtype=np.int64)
-        verified = np.concatenate([block.verified for block in blocks]) if blocks else np.empty(0, dtype=np.bool_)
-        return replace(answers, paid=paid, verified=verified, events=[*started, *answers.events])
+        return replace(answers, events=[*started, *answers.events])
 
     def _started(self) -> list[LedgerEvent]:
         """Return what is public of the start."""
@@ -108,12 +100,12 @@ class Statistics(PhasedPredictor[StatisticsPlan]):
         values[asked] = block.values
         verified = np.zeros(len(features), dtype=np.bool_)
         verified[asked] = block.verified
-        bought = np.zeros(len(features), dtype=np.int64)
+        bought = np.zeros(len(features), dtype=np.bool_)
         for number, paid in enumerate(block.released, before + 1):
             row = int(asked[paid.number])
-            bought[row] = 1
+            bought[row] = True
             events.append(AnswerPaid(round=self._round + row, paid=number, count=paid.count, above=paid.above))
-        self._given.append(Block(values, verified, before + np.cumsum(bought), ()))
+        self._tell(before, bought, verified)
         return values
 
     def _ask(self, asked: Asked) -> PaidAnswer | None:
@@ -159,20 +151,21 @@ class Statistics(PhasedPredictor[StatisticsPlan]):
         Raises:
             CorruptSnapshotError: It is not of the plan's sizes.
         """
-        rounds, phase, phase_round, paid, released = (int(value) for value in arrays["counters"])
-        layout = plan.layout
-        if len(arrays["cells"]) != plan.declared or len(arrays["weights"]) != layout.size:
-            msg = "snapshot: it has not the rows or the cells of its plan"
-            raise CorruptSnapshotError(msg)
-        predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase)
-        predictor._round, predictor._phase_round = rounds, phase_round
-        weights = np.array(arrays["weights"], dtype=np.float64).reshape(layout.shape)
+        predictor, cells, paid = cls._reopened(plan, arrays)
+        weights = np.array(arrays["weights"], dtype=np.float64).reshape(plan.layout.shape)
         start = np.array(arrays["start"], dtype=np.int64)
-        cells = np.array(arrays["cells"], dtype=np.int64)
         predictor.begin(cells, Hypothesis(weights), start)
-        public = predictor._public
+        predictor._take_back(arrays, paid)  # noqa: SLF001 -- of this class
+        return predictor
+
+    def _take_back(self, arrays: StateArrays, paid: int) -> None:
+        """Take back what was learned from paid answers, and what was answered last."""
+        released = int(arrays["counters"][4])
+        if released > paid:
+            msg = "snapshot: more was released than was paid for"
+            raise CorruptSnapshotError(msg)
+        public = self._public
         public.paid, public.moved = paid, float(arrays["moved"][0])
         for row, (low, high) in zip(arrays["released"][:released], arrays["released_bounds"][:released], strict=True):
             public.released.add(np.asarray(row, dtype=np.float64), Interval(float(low), float(high)))
         public.repeats = Repeats.restore(arrays)
-        return predictor

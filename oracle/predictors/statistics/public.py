@@ -23,6 +23,9 @@ __all__ = ["Asked", "Asker", "Block", "PaidAnswer", "PublicSide"]
 _FEW: Final = 64
 """Questions that are looked at together behind a paid answer, and before none was; then twice as many each time."""
 
+_MOVES: Final = 63
+"""Projections behind each paid answer at most; with its own it is what the bound on K charges for rounding."""
+
 _SLACK: Final = 0.05
 """How far outside an interval a hypothesis may be, as a part of its width. Utility only."""
 
@@ -76,7 +79,7 @@ class Block:
 
     Attributes:
         values: float64[n], shares.
-        verified: bool[n], whether they keep the plan's promise.
+        verified: bool[n], whether they keep the plan's promise, which is made for its first `questions`.
         paid: int64[n], paid answers so far, that of the round included.
         released: What was paid for, in order; `number` is the question's.
     """
@@ -139,7 +142,7 @@ class PublicSide:
             paid[start:stop] = self.paid
             size = min(2 * size, repeats.CAPACITY)  # so that none that is added here goes before it ends
             if bought is not None:
-                kept = self._pay(rows[stop], int(hashes[stop]), bought)
+                kept = self._pay(rows[stop], int(rounds[stop]), int(hashes[stop]), bought)
                 released.append(PaidAnswer(stop, bought.above, bought.count))
                 values[stop], verified[stop], paid[stop] = kept.value, kept.verified, self.paid
                 stop, size = stop + 1, _FEW
@@ -185,7 +188,7 @@ class PublicSide:
                 bought = PaidAnswer(int(doubtful[bought.number]), bought.above, bought.count)
         stop = len(rows) if bought is None else bought.number
         values = self._within(shares[:stop], bounds[:stop], certain[:stop])
-        verified = certain[:stop] | (not spent)
+        verified = (certain[:stop] | (not spent)) & (rounds[:stop] < self._plan.questions)
         return list(map(Kept, values.tolist(), verified.tolist())), bought
 
     def _within(
@@ -197,7 +200,7 @@ class PublicSide:
         alpha = self._plan.alpha
         return np.where(certain, np.clip(values, high - alpha, low + alpha), values)
 
-    def _pay(self, row: NDArray[np.float64], question: int, bought: PaidAnswer) -> Kept:
+    def _pay(self, row: NDArray[np.float64], number: int, question: int, bought: PaidAnswer) -> Kept:
         """Learn from a paid answer; return the answer to its question."""
         self.paid += 1
         masks = [mask[0] for mask in self._layout.masks(row[None])]
@@ -208,8 +211,9 @@ class PublicSide:
         self._project()
         bounds = np.array([[found.low, found.high]])
         share = np.array([self.hypothesis.share(masks)])
-        kept = Kept(float(self._within(share, bounds, np.array([True]))[0]), verified=True)
-        self.repeats.add(question, kept.value, verified=True)
+        value = float(self._within(share, bounds, np.array([True]))[0])
+        kept = Kept(value, verified=number < self._plan.questions)
+        self.repeats.add(question, kept.value, verified=kept.verified)
         return kept
 
     def _interval(self, bought: PaidAnswer) -> Interval:
@@ -226,14 +230,17 @@ class PublicSide:
 
     def _project(self) -> None:
         """Project the hypothesis on what was released, where it is outside: cyclic I-projections."""
+        moves = 0
         for _ in range(_PASSES):
             rows = self.released.questions[: len(self.released)]
             shares = self.hypothesis.shares(self._layout.masks(rows)) * self._rows
             bounds = self.released.bounds[: len(self.released)]
             slack = _SLACK * (self._plan.paid_noise.above + self._plan.paid_noise.below)
             outside = np.flatnonzero((shares < bounds[:, 0] - slack) | (shares > bounds[:, 1] + slack))
-            if not len(outside):
+            if not len(outside) or moves == _MOVES:
                 return
+            outside = outside[: _MOVES - moves]
+            moves += len(outside)
             for number in outside:
                 self._correct(rows[number], bounds[number])
 

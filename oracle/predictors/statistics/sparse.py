@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent
-from oracle.errors import CorruptSnapshotError
 from oracle.mechanisms.addresses import Purpose
-from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.thresholds.paid import CLOSED, PAID
 from oracle.planning.statistics.model import SparseVectorPlan
 from oracle.predictors.base import Answers, StateArrays
-from oracle.predictors.phased import PhasedPredictor
+from oracle.predictors.statistics.base import TablePredictor
 from oracle.predictors.statistics.paid import paid_questions, threshold_offset
-from oracle.predictors.statistics.sums import Rows
 from oracle.predictors.statistics.trainer import TableTrainer
 
 __all__ = ["SparseVector", "SparseVectorTrainer"]
@@ -26,7 +23,7 @@ __all__ = ["SparseVector", "SparseVectorTrainer"]
 _FIRST = np.zeros(1, dtype=np.uint64)
 
 
-class SparseVector(PhasedPredictor[SparseVectorPlan]):
+class SparseVector(TablePredictor[SparseVectorPlan]):
     """One shard's threshold questions (see `oracle.predictors.base.Predictor` for the contract).
 
     Formal guarantees:
@@ -45,13 +42,11 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
             cells: int64[declared], each row's cell; -1 where it is blanked.
             paid: Answers that were paid for.
         """
-        self._cells = np.sort(cells)
-        self._rows = Rows(self._plan.layout.shape, cells)
+        self._take(cells)
         self._paid = paid
         self._centre = (self._plan.paid_noise.above - self._plan.paid_noise.below) // 2
         self._questions = paid_questions(self._plan)
         self._offset = threshold_offset(self._questions, self._addresses)
-        self._notes: list[tuple[NDArray[np.int8], NDArray[np.int64]]] = []
 
     @property
     def paid(self) -> int:
@@ -60,13 +55,9 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
 
     def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
         """Answer a batch in arrival order (see `Predictor.answer`): 1 for above."""
-        self._notes = []
         answers = super().answer(features, present)
-        notes, self._notes = self._notes, []
-        outcomes = np.concatenate([note for note, _ in notes]) if notes else np.empty(0, dtype=np.int8)
-        paid = np.concatenate([note for _, note in notes]) if notes else np.empty(0, dtype=np.int64)
-        labels = np.where(present, (outcomes == PAID).astype(np.int8), answers.labels)
-        return replace(answers, labels=labels, paid=paid, verified=present & (outcomes != CLOSED))
+        assert answers.values is not None  # noqa: S101 -- see `TablePlan.answers`
+        return replace(answers, labels=np.where(present, ~np.isnan(answers.values), answers.labels).astype(np.int8))
 
     def _answered(
         self,
@@ -77,7 +68,6 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
         events: list[LedgerEvent],
     ) -> NDArray[np.float64]:
         outcomes, values = np.full(len(features), CLOSED, dtype=np.int8), np.full(len(features), np.nan)
-        bought = np.zeros(len(features), dtype=np.int64)
         before = self._paid
         asked = np.flatnonzero(present)
         if len(asked):
@@ -88,12 +78,11 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
             given = self._questions.ask(counts, thresholds, words, spent=before, offset=self._offset)
             outcomes[asked] = given.outcomes
             paid = given.outcomes == PAID
-            bought[asked] = paid
             values[asked[paid]] = np.clip((given.values[paid] - self._centre) / self._plan.declared, 0.0, 1.0)
             for number, (row, count) in enumerate(zip(asked[paid], given.values[paid], strict=True), before + 1):
                 events.append(AnswerPaid(round=self._round + int(row), paid=number, count=int(count), above=True))
             self._paid = given.spent
-        self._notes.append((outcomes, before + np.cumsum(bought)))
+        self._tell(before, outcomes == PAID, outcomes != CLOSED)
         return values
 
     def export(self) -> StateArrays:
@@ -110,13 +99,8 @@ class SparseVector(PhasedPredictor[SparseVectorPlan]):
         Raises:
             CorruptSnapshotError: It is not of the plan's sizes.
         """
-        rounds, phase, phase_round, paid = (int(value) for value in arrays["counters"])
-        if len(arrays["cells"]) != plan.declared:
-            msg = "snapshot: it has not the rows of its plan"
-            raise CorruptSnapshotError(msg)
-        predictor = cls(plan, PhaseKey(arrays["key"].tobytes()), phase=phase)
-        predictor._round, predictor._phase_round = rounds, phase_round
-        predictor.begin(np.array(arrays["cells"], dtype=np.int64), paid)
+        predictor, cells, paid = cls._reopened(plan, arrays)
+        predictor.begin(cells, paid)
         return predictor
 
 

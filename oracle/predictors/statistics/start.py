@@ -21,9 +21,9 @@ _SPREAD: Final = 0.01
 _TRACE: Final = 0.0005
 """The same, of a start from marginals."""
 
-_ROUNDS: Final = 20
-_DAMPED: Final = 10
-"""Rounds of iterative proportional fitting; the last ones go a part of the way, as noisy marginals disagree."""
+_ROUNDS: Final = 30
+_WORK: Final = 1 << 33
+"""Rounds of iterative proportional fitting: fewer where they would update more weights than this."""
 
 _LEAST: Final = 1e-9
 """Share that every cell of a marginal has, so that none is lost."""
@@ -81,9 +81,14 @@ def start_of(plan: StatisticsPlan, counts: NDArray[np.int64]) -> Hypothesis:
 
 
 def _fit(hypothesis: Hypothesis, marginals: Sequence[tuple[int, ...]], shares: Sequence[NDArray[np.float64]]) -> None:
-    """Fit a hypothesis to marginals: iterative proportional fitting, damped towards the end."""
-    for number in range(_ROUNDS + _DAMPED):
-        part = 1.0 / max(number - _ROUNDS + 2, 1)
+    """Fit a hypothesis to marginals: iterative proportional fitting.
+
+    The last third of the rounds goes a part of the way, 1/2, 1/3 and so on, as noisy marginals disagree.
+    """
+    rounds = max(min(_ROUNDS, _WORK // (len(marginals) * hypothesis.weights.size)), _ROUNDS // 5)
+    whole = rounds - rounds // 3
+    for number in range(rounds):
+        part = 1.0 / max(number - whole + 2, 1)
         for about, wanted in zip(marginals, shares, strict=True):
             hypothesis.fit(about, wanted, part)
 
