@@ -4,8 +4,8 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn, Self
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, NoReturn, Self
 
 import msgspec
 import numpy as np
@@ -36,6 +36,9 @@ __all__ = ["Results", "TrainedPredictor", "load", "open_state"]
 
 Results = NDArray[np.int8] | NDArray[np.float64]
 """Answers: labels, or numbers."""
+
+
+_ANY: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 class TrainedPredictor:
@@ -110,7 +113,9 @@ class TrainedPredictor:
         self._whole = True
         return values if valued else labels
 
-    def ask(self, where: Mapping[str, object], *, by: Sequence[str] = (), above: float | None = None) -> dict[str, Any]:
+    def ask(
+        self, where: Mapping[str, object] = _ANY, *, by: Sequence[str] = (), above: float | None = None
+    ) -> dict[str, Any]:
         """Ask a question about a table, as a JSON message would (`oracle.codec.json.questions`).
 
         Args:

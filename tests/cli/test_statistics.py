@@ -87,7 +87,7 @@ def test_from_rows_to_answers(cli, model, rows, tmp_path):
     state = tmp_path / "state"
     made = cli("init", model(), "--data", data, "--state", state, "--keep-genesis", tmp_path / "genesis")
     assert made.code == 0, made.err
-    assert "s: epsilon = 4, delta = 1e-06 of each row, for ever; both of the training rows" in made.out
+    assert "s: epsilon = 4, delta = 1e-06 of each training row, for ever (questions are public)" in made.out
     plan = decode_plan((state / "plan.json").read_bytes())
     assert isinstance(plan, TablePlan)
     assert plan.declared == _ROWS

@@ -39,9 +39,9 @@ def run(
     """Write what a bisection or a statistics model answers by, as of its newest snapshot.
 
     Of bisection: the vector w, one weight a feature, as JSON. Of statistics: the share of each cell of the table, to a
-    file; with --sample, rows drawn by these shares, each number uniformly in its bin; and as JSON how far paid answers
-    have moved it (KL, in nats). Both are functions of what the answers have made public, so they cost the training rows
-    nothing beyond the plan. They protect no query.
+    file; with --sample, rows drawn by these shares, each number uniformly in its bin. Printed as JSON: how many answers
+    were paid, and of a start that was uniform how far they have moved it (KL, in nats). Both are functions of what the
+    answers have made public, so they cost the training rows nothing beyond the plan. They protect no query.
     """
     refuse_sharded(state)
     with FolderStore.open(state, read_key_file(key or state / "key")) as store:
@@ -86,7 +86,7 @@ def _print_odometer(plan: StatisticsPlan, snapshot: "Snapshot") -> None:
     """Print how far the hypothesis has moved: never further than the rows were from its start (Theorem 24c)."""
     moved = snapshot.arrays.get("moved")
     document = {"model": plan.name, "round": snapshot.round, "paid": snapshot.paid, "paid_at_most": plan.paid}
-    print_json(document if moved is None else {**document, "moved": float(f"{float(moved[0]):.6g}")})
+    print_json(document if not plan.complete or moved is None else {**document, "moved": round(float(moved[0]), 6)})
 
 
 def _print_weights(plan: BisectionPlan, snapshot: "Snapshot") -> None:

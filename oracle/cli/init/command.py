@@ -168,9 +168,11 @@ def _train(plan: Plan, rows: Rows, check: StartCheck) -> Snapshot:
 
 def _say_what_was_made(model: Model, plan: Plan, shards: int, targets: Targets) -> None:
     nominal = "; both nominal: no proof bounds them" if plan.nominal else ""
-    nominal += "" if plan.protects_queries else "; both of the training rows: queries are not protected"
-    each = f"delta = {plan.delta:g} of each row, for ever" if isinstance(plan, TablePlan) else ""
-    whole = f"{each or f'sum of delta <= {0.0 if plan.released else model.delta:g}'}{nominal}"
+    whole = f"sum of delta <= {0.0 if plan.released else model.delta:g}{nominal}"
+    if isinstance(plan, TablePlan):
+        whole = f"delta = {plan.delta:g} of each training row, for ever (questions are public){nominal}"
+    elif not plan.protects_queries:
+        whole += "; both of the training rows: queries are not protected"
     typer.echo(f"{plan.name}: epsilon = {plan.epsilon:g}, {whole}, {model.examples:,} examples")
     bound = plan.person
     if isinstance(bound, PersonBound):

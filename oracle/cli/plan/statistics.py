@@ -46,7 +46,8 @@ def sparse_rows(plan: SparseVectorPlan) -> Iterator[Row]:
 
 def _table_rows(plan: TablePlan) -> Iterator[Row]:
     yield "", "questions and answers are public; what is protected is each training row"
-    yield "answers", "numbers: shares of the rows"
+    shares = isinstance(plan, StatisticsPlan)
+    yield "answers", "numbers: shares of the rows" if shares else '"above", with the share of the rows, or "below"'
     yield "table", f"{_cells(plan.layout)}; a question names cells of any attributes"
     yield "questions", f"the error is promised for the first {plan.questions:,}; privacy holds for any number"
 

@@ -74,6 +74,7 @@ class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gamma: Annotated[float, Meta(ge=1.0, le=1.0, extra_json_schema={"unit": "share of queries", "bound": _HONEST})] = (
         1.0
     )
+    delta: Annotated[float, Meta(ge=1e-18, le=0.1, extra_json_schema={"unit": "probability"})] = 1e-6
     examples: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "rows"})]
     attributes: _Attributes
     rounds: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "questions"})] = 1_000_000

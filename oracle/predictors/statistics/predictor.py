@@ -54,7 +54,7 @@ class Statistics(TablePredictor[StatisticsPlan]):
         """
         self._take(cells)
         self._start = start
-        self._public = PublicSide(self._plan, hypothesis)
+        self._public = PublicSide(self._plan, hypothesis, start)
         self._questions = paid_questions(self._plan)
         self._offset = threshold_offset(self._questions, self._addresses)
 

@@ -16,6 +16,7 @@ from oracle.predictors.statistics import repeats
 from oracle.predictors.statistics.hypothesis import Hypothesis
 from oracle.predictors.statistics.released import Interval, Released
 from oracle.predictors.statistics.repeats import Kept, Repeats
+from oracle.predictors.statistics.start import Marginals
 from oracle.predictors.statistics.sums import Masks
 
 __all__ = ["Asked", "Asker", "Block", "PaidAnswer", "PublicSide"]
@@ -97,18 +98,21 @@ class PublicSide:
         * `answer` is a function of the plan, the hypothesis that it started from, the questions and the paid answers.
         * *Batch-blind*: how questions are cut into calls makes no difference.
         * If each interval that is released holds, every paid answer lowers KL(data || hypothesis) by at least
-          2 `gap`^2, and no other step raises it (PRIVACY.md, Theorem 24).
+          2 `gap`^2, and where it started uniform no other step raises it (PRIVACY.md, Theorem 24).
 
     Args:
         plan: The plan.
         hypothesis: What to start from.
+        start: int64, the noisy marginals that were released before; empty for a uniform start. What is learned later
+            must agree with them still.
     """
 
-    def __init__(self, plan: StatisticsPlan, hypothesis: Hypothesis) -> None:
+    def __init__(self, plan: StatisticsPlan, hypothesis: Hypothesis, start: NDArray[np.int64]) -> None:
         self._plan = plan
         self._layout = plan.layout
         self._rows = float(plan.declared)
         self.hypothesis = hypothesis
+        self._marginals = Marginals(plan, start)
         self.released = Released(self._layout, plan.declared, plan.paid)
         self.repeats = Repeats()
         self.paid = 0
@@ -229,9 +233,10 @@ class PublicSide:
         return min(max(share, half), 1.0 - half)
 
     def _project(self) -> None:
-        """Project the hypothesis on what was released, where it is outside: cyclic I-projections."""
+        """Project the hypothesis on what was released, where it is outside: cyclic I-projections, and marginals."""
         moves = 0
-        for _ in range(_PASSES):
+        for _ in range(self._marginals.passes(_PASSES)):
+            self._marginals.fit(self.hypothesis)
             rows = self.released.questions[: len(self.released)]
             shares = self.hypothesis.shares(self._layout.masks(rows)) * self._rows
             bounds = self.released.bounds[: len(self.released)]

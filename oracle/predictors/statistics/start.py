@@ -1,7 +1,6 @@
 """What a hypothesis starts from: nothing, or noisy marginals of the rows."""
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ from oracle.mechanisms.noise.tables import sample
 from oracle.planning.statistics.model import StatisticsPlan
 from oracle.predictors.statistics.hypothesis import Hypothesis
 
-__all__ = ["noisy_marginals", "split_marginals", "start_of"]
+__all__ = ["Marginals", "noisy_marginals", "split_marginals", "start_of"]
 
 _SPREAD: Final = 0.01
 """Share of a start that knows nothing which lies on all cells alike, those of other and missing values too."""
@@ -58,10 +57,45 @@ def noisy_marginals(plan: StatisticsPlan, cells: NDArray[np.int64], addresses: A
 
 
 def split_marginals(plan: StatisticsPlan, counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return the counts of each marginal of a plan, in its attributes' shape."""
+    """Return the counts of each marginal of a plan, in its attributes' shape; none where none were released."""
+    if not len(counts):
+        return []
     shapes = [[plan.layout.shape[attribute] for attribute in about] for about in plan.start]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     return [part.reshape(shape) for part, shape in zip(np.split(counts, ends[:-1]), shapes, strict=True)]
+
+
+class Marginals:
+    """The noisy marginals that were released, to which a hypothesis is fitted. Public.
+
+    Args:
+        plan: The plan.
+        counts: int64, as of `noisy_marginals`.
+    """
+
+    def __init__(self, plan: StatisticsPlan, counts: NDArray[np.int64]) -> None:
+        shares = [_shares(part, plan.declared) for part in split_marginals(plan, counts)]
+        self._wanted = list(zip(plan.start, shares, strict=False))
+        self._updates = max(len(shares) * plan.layout.size, 1)
+
+    def start(self, hypothesis: Hypothesis) -> None:
+        """Fit a hypothesis from the beginning: iterative proportional fitting.
+
+        The last third of the rounds goes a part of the way, 1/2, 1/3 and so on, as noisy marginals disagree.
+        """
+        rounds = max(min(_ROUNDS, _WORK // self._updates), _ROUNDS // 5)
+        whole = rounds - rounds // 3
+        for number in range(rounds):
+            self.fit(hypothesis, 1.0 / max(number - whole + 2, 1))
+
+    def fit(self, hypothesis: Hypothesis, part: float = 1.0) -> None:
+        """Fit a hypothesis once to each of them, or a part of the way."""
+        for about, wanted in self._wanted:
+            hypothesis.fit(about, wanted, part)
+
+    def passes(self, most: int) -> int:
+        """Return how many fits a paid answer may take, from 1 to `most`: fewer for large tables."""
+        return max(min(most, (_WORK >> 4) // self._updates), 1)
 
 
 def start_of(plan: StatisticsPlan, counts: NDArray[np.int64]) -> Hypothesis:
@@ -75,22 +109,9 @@ def start_of(plan: StatisticsPlan, counts: NDArray[np.int64]) -> Hypothesis:
         declared = [_declared(attribute.cells, attribute.declared) for attribute in plan.attributes]
         return Hypothesis.product(declared, _SPREAD)
     hypothesis = Hypothesis.uniform(plan.layout.shape)
-    _fit(hypothesis, plan.start, [_shares(part, plan.declared) for part in split_marginals(plan, counts)])
+    Marginals(plan, counts).start(hypothesis)
     hypothesis.spread(_TRACE)
     return hypothesis
-
-
-def _fit(hypothesis: Hypothesis, marginals: Sequence[tuple[int, ...]], shares: Sequence[NDArray[np.float64]]) -> None:
-    """Fit a hypothesis to marginals: iterative proportional fitting.
-
-    The last third of the rounds goes a part of the way, 1/2, 1/3 and so on, as noisy marginals disagree.
-    """
-    rounds = max(min(_ROUNDS, _WORK // (len(marginals) * hypothesis.weights.size)), _ROUNDS // 5)
-    whole = rounds - rounds // 3
-    for number in range(rounds):
-        part = 1.0 / max(number - whole + 2, 1)
-        for about, wanted in zip(marginals, shares, strict=True):
-            hypothesis.fit(about, wanted, part)
 
 
 def _declared(cells: int, declared: int) -> NDArray[np.float64]:

@@ -41,7 +41,7 @@ class Simulator:
         self._round = 0
         self._paid = 0
         if isinstance(plan, StatisticsPlan):
-            self._public = PublicSide(plan, start_of(plan, self._ledger.start))
+            self._public = PublicSide(plan, start_of(plan, self._ledger.start), self._ledger.start)
 
     def answer(self, deliveries: Sequence[Delivery]) -> list[bytes]:
         """Return the replies to some messages, in order."""

@@ -93,7 +93,7 @@ def test_nobody_finds_a_larger_error(name, seed):
         if answers.verified[0]:
             assert abs(answers.values[0] - table.shares(questions[chosen : chosen + 1])[0]) <= plan.alpha
         now = table.divergence()
-        assert now <= before + 1e-9
+        assert now <= before + 1e-9 or not plan.complete  # fitted to noisy marginals again, it may rise
         if answers.paid[0] > paid and plan.complete:
             assert now <= before - 2.0 * plan.gap**2 * (1.0 - 1e-6)
         before, paid = now, int(answers.paid[0])
