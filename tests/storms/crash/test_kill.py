@@ -106,7 +106,7 @@ def _case(tmp_path: Path, kind: str, plan: Plan, count: int = _COUNT) -> tuple[P
     plain.mkdir()
     genesis = make_state(plain / "state", plan)
     if kind == "jsonl":
-        write_log(plain, count)
+        write_log(plain, count, plan=plan)
     else:
         write_parquet(plain / "q.parquet", bodies(count))
     shutil.copytree(plain, chain)
