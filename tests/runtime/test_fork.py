@@ -214,7 +214,7 @@ def test_state_without_a_key_is_refused():
 
 def _of_table(predictor: str, answered: int) -> tuple[TablePlan, Snapshot]:
     """Return a table's plan and a snapshot after so many questions."""
-    plan = paying_plan(predictor)
+    plan = paying_plan(predictor, 8)
     shard = new_shard(plan)
     if answered:
         shard.process(deliveries_of(questions(predictor, answered)))

@@ -167,7 +167,7 @@ def test_that_all_is_paid_is_said_once(predictor):
 
     It makes no shard unready: what is answered then is the plan's matter.
     """
-    plan, output = paying_plan(predictor), io.StringIO()
+    plan, output = paying_plan(predictor, 8), io.StringIO()
     registry = Registry(plan, PublicLog(output, "json", plan.name), version="1.2")
     log = MemoryLog.of(questions(predictor, 400))
     store = MemoryStore(MASTER_KEY)
@@ -182,7 +182,7 @@ def test_that_all_is_paid_is_said_once(predictor):
     assert (spent["level"], spent["paid"]) == ("warning", plan.paid)
     assert last < spent["round"] <= last + 50
     (incident,) = registry.telemetry.incidents
-    assert (incident.event, incident.text) == ("answers.spent", "all 12 answers that the data pay for were given")
+    assert (incident.event, incident.text) == ("answers.spent", "all 8 answers that the data pay for were given")
     assert record.state is State.STOPPED
 
 

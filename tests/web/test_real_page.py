@@ -89,7 +89,7 @@ def test_an_operator_looks_at_a_daemon(daemon: _Address, browser: Chrome) -> Non
 @pytest.mark.parametrize("predictor", ["statistics", "sparse-vector"])
 def test_an_operator_looks_at_a_table(tmp_path: Path, browser: Chrome, predictor: str) -> None:
     """A daemon that has paid for all it may says so on its page, and is ready; narrow and dark as well."""
-    plan = paying_plan(predictor)
+    plan = paying_plan(predictor, 8)
     make_state(tmp_path / "state", plan)
     (tmp_path / "q.jsonl").write_bytes(b"".join(body + b"\n" for body in questions(predictor, 400)))
     config = write_config(tmp_path, source={"follow": True}, service={"log": "json"}, web={"port": 0})
