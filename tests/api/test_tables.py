@@ -134,7 +134,8 @@ def test_a_threshold_is_asked_for_by_above():
     found = predictor.ask({}, above=0.5)
     assert found["above"]
     assert found["value"] == pytest.approx(1.0, abs=0.1)
-    assert predictor.ask({}, above=0.5)["error"] == "budget-spent"
+    assert predictor.ask({}, above=0.4)["value"] == found["value"]
+    assert predictor.ask({"carrier": ["UA"]}, above=0.1)["error"] == "budget-spent"
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def plan_sparse_vector(model: SparseVectorModel, _progress: Callable[[int], None
     least = _sparse_rows(noise, model.alpha)
     rows = max(model.examples, least)
     plan = SparseVectorPlan(
-        **_common(model, noise, model.paid, least), memory_bytes=sparse_bytes(model.attributes, rows)
+        **_common(model, noise, model.paid, least), memory_bytes=sparse_bytes(model.attributes, rows, model.paid)
     )
     verify_sparse_vector(plan)
     return plan
