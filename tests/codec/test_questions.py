@@ -205,13 +205,13 @@ def _encode(plan, messages, answers):
 
 
 def test_answers_of_statistics():
-    """They are exact to the byte: numbers are the shortest text that reads as them, and a tombstone has no value."""
+    """They are exact to the byte: numbers are the shortest text that reads as them; no error where none is promised."""
     messages = [{"id": "1", "where": {"carrier": ["AA"]}}, {"id": 2, "where": {}}, None]
     answers = share_answers([0.1, 1e-07, np.nan], paid=[17, 18, 18], verified=[True, False, False], first_round=998)
     assert _encode(_PLAN, messages, answers) == [
         b'{"id":"1","value":0.1,"error":0.02,"paid":17,"verified":true,"model":"s","round":998}',
-        b'{"id":2,"value":1e-7,"error":0.02,"paid":18,"verified":false,"model":"s","round":999}',
-        b'{"id":null,"value":null,"error":0.02,"paid":18,"verified":false,"model":"s","round":1000}',
+        b'{"id":2,"value":1e-7,"error":null,"paid":18,"verified":false,"model":"s","round":999}',
+        b'{"id":null,"value":null,"error":null,"paid":18,"verified":false,"model":"s","round":1000}',
     ]
 
 
@@ -233,6 +233,28 @@ def test_answers_of_sparse_vectors():
     ]
 
 
+def test_behind_the_first_questions_nothing_is_promised():
+    """The error of a sparse vector's value is null from there on, and that of a breakdown which reaches beyond."""
+    messages = [{"id": str(number), "where": {}, "above": 0.05} for number in range(3)]
+    answers = share_answers([0.5] * 3, labels=[1] * 3, first_round=_SPARSE.questions - 2)
+    told = [json.loads(body) for body in _encode(_SPARSE, messages, answers)]
+    assert [one["error"] for one in told] == [0.02, 0.02, None]
+    for first, error in ((_SPARSE.questions - 3, 0.02), (_SPARSE.questions - 2, None)):
+        answers = share_answers([0.5] * 3, labels=[1] * 3, first_round=first)
+        (body,) = _encode(_SPARSE, [{"where": {"hour": [0, 3]}, "by": ["hour"], "above": 0.1}], answers)
+        assert json.loads(body)["error"] == error
+
+
+@pytest.mark.parametrize("verified", [[True] * 3, [True, False, True], [False] * 3])
+def test_a_breakdowns_error_is_of_all_its_values(verified):
+    """It is null where one of them is not verified."""
+    answers = share_answers([0.5] * 3, verified=verified)
+    (body,) = _encode(_PLAN, [{"where": {"hour": [0, 3]}, "by": ["hour"]}], answers)
+    told = json.loads(body)
+    assert told["error"] == (0.02 if all(verified) else None)
+    assert [value["verified"] for value in told["values"]] == verified
+
+
 def test_breakdowns():
     """`by` asks for each cell that `where` allows, the last attribute's fastest, a round each, in one answer."""
     message = {
@@ -250,7 +272,7 @@ def test_breakdowns():
     answers = share_answers([1.0, 0.25, 0.5, 1.0], paid=[1, 1, 2, 2], verified=[True, True, False, True], first_round=5)
     _, body, last = QuestionCodec(_PLAN).encode(batch, answers)
     assert body.body == (
-        b'{"id":"b","model":"s","round":6,"error":0.02,"paid":2,"values":['
+        b'{"id":"b","model":"s","round":6,"error":null,"paid":2,"values":['
         b'{"day":["2013-01-26","2013-01-31"],"carrier":"UA","value":0.25,"verified":true},'
         b'{"day":["2013-01-26","2013-01-31"],"carrier":null,"value":0.5,"verified":false}]}'
     )
