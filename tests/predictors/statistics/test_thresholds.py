@@ -37,7 +37,7 @@ def _ask(predictor: SparseVector, *rows: np.ndarray) -> Answers:
 
 def _values(answers: Answers) -> list[float]:
     assert answers.values is not None
-    return answers.values.tolist()
+    return list(answers.values)
 
 
 def _asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
