@@ -72,8 +72,8 @@ class Answers:
         values: float64[n], finite, NaN where the round had no query; None unless `Plan.answers` says "value".
         paid: int64[n], of questions about a table: paid answers so far, those of the round included; else None.
         verified: bool[n], of questions about a table: whether `values` keep the plan's promise; else None. For a
-            sparse vector: whether the question was answered at all, by `labels`, 1 for above, with a value where it
-            was paid and NaN where not.
+            sparse vector: whether the question was answered at all, by `labels`, 1 for above, with a value, and NaN
+            where not.
     """
 
     labels: NDArray[np.int8]

@@ -141,10 +141,7 @@ class Hypothesis(Sums):
 
     def _summed(self, about: tuple[int, ...]) -> NDArray[np.float64]:
         runs = _runs(self._shape, [attribute in about for attribute in range(len(self._shape))])
-        weights = self._weights.reshape([cells for cells, _ in runs])
-        others = tuple(axis for axis, (_, kept) in enumerate(runs) if not kept)
-        sums: NDArray[np.float64] = weights.sum(axis=others)
-        return sums.reshape([self._shape[attribute] for attribute in about])
+        return _kept(self._weights, runs).reshape([self._shape[attribute] for attribute in about])
 
     def _one(self, about: tuple[int, ...], masks: Masks) -> float:
         weights = self._weights
@@ -162,6 +159,21 @@ def _runs(shape: Sequence[int], named: Sequence[bool]) -> list[tuple[int, bool]]
         else:
             runs.append((cells, kind))
     return runs
+
+
+def _kept(weights: NDArray[np.float64], runs: Sequence[tuple[int, bool]]) -> NDArray[np.float64]:
+    """Sum a table over the axes that are not kept: as products with ones, which BLAS does many times faster.
+
+    What comes first and last of them goes first, as whole rows and columns; only then what lies in between.
+    """
+    sums, sizes = weights, [cells for cells, _ in runs]
+    dropped = [axis for axis, (_, kept) in enumerate(runs) if not kept]
+    for axis in sorted(dropped, key=lambda axis: (axis > 0, axis < len(runs) - 1, -axis)):
+        before, cells, behind = math.prod(sizes[:axis]), sizes[axis], math.prod(sizes[axis + 1 :])
+        ones = np.ones(cells)
+        sums = sums.reshape(before, cells) @ ones if behind == 1 else ones @ sums.reshape(before, cells, behind)
+        sizes[axis] = 1
+    return sums
 
 
 def _whole(weights: NDArray[np.float64]) -> NDArray[np.float64]:
