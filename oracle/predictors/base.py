@@ -1,7 +1,7 @@
 """The contract of a predictor: a pure, synchronous function of state, batch and keyed noise."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
@@ -149,9 +149,13 @@ class Trainer(ABC, Generic[PlanT, PredictorT_co]):
     Args:
         plan: The plan.
         secret: 32 uniformly random bytes: the genesis key, from which every phase key is ratcheted.
+
+    Attributes:
+        progress: Told by `finish`, where this takes long, which part of its work is done.
     """
 
     def __init__(self, plan: PlanT, secret: bytes) -> None:
+        self.progress: Callable[[float], None] = lambda _part: None
         self._plan = plan
         self._key = PhaseKey(secret)
         self._addresses = Addresses(self._key, plan.width)
