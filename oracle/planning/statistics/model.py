@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from oracle.errors import InputError, PlanError
+from oracle.mechanisms.noise.tables import tail_reach
 from oracle.mechanisms.thresholds.paid import PaidLaw
 from oracle.planning.attributes import WORD, Attribute, Layout, check_attributes
 from oracle.planning.features import NAME_LIMIT, Feature
@@ -24,6 +25,7 @@ __all__ = [
     "TableModel",
     "TablePlan",
     "check_table_model",
+    "noise_bytes",
     "sparse_bytes",
     "statistics_bytes",
 ]
@@ -310,6 +312,11 @@ def check_table_model(model: TableModel) -> None:
     check_attributes(model.attributes)
     if isinstance(model, StatisticsModel) and model.profile == "paper" and model.paid is not None:
         raise InputError("model.paid", model.paid, 'must be left out for profile = "paper", whose constants say it')
+
+
+def noise_bytes(noise: NoisePlan) -> int:
+    """Return the bytes of the noise's table: two words for each edge, and as many again while it is made."""
+    return 2 * 16 * 2 * tail_reach(noise.slope)
 
 
 def sparse_bytes(attributes: tuple[Attribute, ...], rows: int, paid: int) -> int:

@@ -31,6 +31,7 @@ from oracle.planning.statistics.model import (
     StatisticsPlan,
     TableModel,
     TablePlan,
+    noise_bytes,
     sparse_bytes,
     statistics_bytes,
 )
@@ -199,9 +200,8 @@ def plan_sparse_vector(model: SparseVectorModel, _progress: Callable[[int], None
     noise = exact_noise(_budget(model, model.paid))
     least = _sparse_rows(noise, model.alpha)
     rows = max(model.examples, least)
-    plan = SparseVectorPlan(
-        **_common(model, noise, model.paid, least), memory_bytes=sparse_bytes(model.attributes, rows, model.paid)
-    )
+    memory = sparse_bytes(model.attributes, rows, model.paid) + noise_bytes(noise)
+    plan = SparseVectorPlan(**_common(model, noise, model.paid, least), memory_bytes=memory)
     verify_sparse_vector(plan)
     return plan
 
@@ -238,7 +238,7 @@ def _statistics_plan(
     first, last = _margins(model, noise, rows, complete=start is None)
     return StatisticsPlan(
         **_common(model, noise, paid, least),
-        memory_bytes=statistics_bytes(model.attributes, rows, paid),
+        memory_bytes=statistics_bytes(model.attributes, rows, paid) + noise_bytes(noise),
         gap=_gap(model, noise, rows),
         complete=start is None,
         first_margin=first,
