@@ -1,5 +1,7 @@
 """What declaring `paid` would take: fewer rows than as many paid answers as can ever be needed."""
 
+from contextlib import suppress
+
 from msgspec.structs import replace
 
 from oracle.errors import PlanError
@@ -28,10 +30,8 @@ def most_paid(model: StatisticsModel) -> tuple[int, int]:
     Where the rows buy all that can be needed, it is half as many rows as these take.
     """
     rows = model.examples
-    try:
+    with suppress(PlanError):  # more are needed than any plan has
         rows = min(rows, quick_examples_of_statistics(model) // 2)
-    except PlanError:  # more than any plan has
-        pass
     low, high = 1, MOST_PAID + 1
     while high - low > 1:
         middle = (low + high) // 2

@@ -61,7 +61,7 @@ def test_what_rows_buy():
 
 @pytest.mark.parametrize("rows", [3_000, 8_000, 60_000, 10**7])
 def test_what_declaring_paid_takes(rows):
-    """In one line: as many answers as the rows buy, or half of those that the bound takes, and no more; it has a plan."""
+    """In one line: as many answers as the rows buy, or half of those that the bound takes; it has a plan."""
     model = table_model(examples=rows, attributes=ONE_SCALE)
     assert isinstance(model, StatisticsModel)
     paid, needed = most_paid(model)
@@ -125,7 +125,14 @@ _DAYS = {"name": "d", "type": "date", "bins": 365}
         ),
         ({**_DAYS, "bounds": ["2013-01-01", "x"]}, "[0].bounds = '...': must be two dates, as YYYY-MM-DD; write"),
         ({**_DAYS, "bounds": ["2014-01-01", "2013-01-01"]}, "[0].bounds = '...': must be two dates, the earlier one"),
-        ({**_DAYS, "bounds": ["2013-01-01", "2013-12-31"]}, "[0].bins = 365: must divide the 364 days between"),
+        (
+            {**_DAYS, "bounds": ["2013-01-01", "2013-12-31"]},
+            "[0].bins = 365: must divide the 364 days between the bounds: 364",
+        ),
+        (
+            {**_DAYS, "bins": 50, "bounds": ["2013-01-01", "2014-01-01"]},
+            "[0].bins = 50: must divide the 365 days between the bounds: 5 or 73",
+        ),
         (
             {"name": "d", "type": "nmber", "bounds": [0.0, 1.0], "bins": 2},
             "[0].type = 'nmber': must be one of number, date",
