@@ -87,7 +87,7 @@ async def _end_on_kafka(config: Config, snapshots: Sequence[Snapshot], events: S
     from connectors.kafka.group import listed, members  # noqa: PLC0415
     from connectors.kafka.sink import KafkaSink  # noqa: PLC0415
     from oracle.hosting.kafka import check_topics, open_model  # noqa: PLC0415
-    from oracle.telemetry.library_logs import hear_client  # noqa: PLC0415
+    from oracle.telemetry.client_logs import hear_client  # noqa: PLC0415
 
     hear_client(logging.NullHandler())
     model = await check_topics(open_model(config), tolerant=True)
