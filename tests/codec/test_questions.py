@@ -96,7 +96,10 @@ _REJECTED = [
     (b'{"id":7,"where":5}', "wrong-type", "where", _OBJECT),
     (b'{"id":7,"where":null}', "wrong-type", "where", _OBJECT),
     (b'{"id":7}', "missing-feature", "where", f"{_OBJECT}, or by"),
-    (b'{"id":7,"where":{"nobody":["AA"]}}', "unknown-feature", "where", _NAMES),
+    (b'{"id":7,"where":{"nobody":["AA"]}}', "unknown-feature", "where.nobody", _NAMES),
+    (b'{"id":7,"where":{"hour":[6,9],"":1}}', "unknown-feature", "where.", _NAMES),
+    (b'{"id":7,"where":{"%b":1}}' % (b"x" * 65), "unknown-feature", f"where.{'x' * 64}...", _NAMES),
+    (b'{"id":7,"where":{"a\\u0007\\u202e\\"\xc3\xa9":1}}', "unknown-feature", r'where.a\x07\u202e"\xe9', _NAMES),
     (b'{"id":7,"where":{"carrier":["AA","ZZ"]}}', "outside-domain", "where.carrier[1]", f"one of {_CARRIERS}"),
     (b'{"id":7,"where":{"carrier":"ZZ"}}', "outside-domain", "where.carrier", f"one of {_CARRIERS}"),
     (b'{"id":7,"where":{"carrier":[5]}}', "wrong-type", "where.carrier[0]", f"one of {_CARRIERS}"),
@@ -206,13 +209,13 @@ def _encode(plan, messages, answers):
 
 
 def test_answers_of_statistics():
-    """They are exact to the byte: numbers are the shortest text that reads as them, and a tombstone has no value."""
+    """They are exact to the byte: numbers are the shortest text that reads as them; no error where none is promised."""
     messages = [{"id": "1", "where": {"carrier": ["AA"]}}, {"id": 2, "where": {}}, None]
     answers = share_answers([0.1, 1e-07, np.nan], paid=[17, 18, 18], verified=[True, False, False], first_round=998)
     assert _encode(_PLAN, messages, answers) == [
         b'{"id":"1","value":0.1,"error":0.02,"paid":17,"verified":true,"model":"s","round":998}',
-        b'{"id":2,"value":1e-7,"error":0.02,"paid":18,"verified":false,"model":"s","round":999}',
-        b'{"id":null,"value":null,"error":0.02,"paid":18,"verified":false,"model":"s","round":1000}',
+        b'{"id":2,"value":1e-7,"error":null,"paid":18,"verified":false,"model":"s","round":999}',
+        b'{"id":null,"value":null,"error":null,"paid":18,"verified":false,"model":"s","round":1000}',
     ]
 
 
@@ -234,6 +237,28 @@ def test_answers_of_sparse_vectors():
     ]
 
 
+def test_behind_the_first_questions_nothing_is_promised():
+    """The error of a sparse vector's value is null from there on, and that of a breakdown which reaches beyond."""
+    messages = [{"id": str(number), "where": {}, "above": 0.05} for number in range(3)]
+    answers = share_answers([0.5] * 3, labels=[1] * 3, first_round=_SPARSE.questions - 2)
+    told = [json.loads(body) for body in _encode(_SPARSE, messages, answers)]
+    assert [one["error"] for one in told] == [0.02, 0.02, None]
+    for first, error in ((_SPARSE.questions - 3, 0.02), (_SPARSE.questions - 2, None)):
+        answers = share_answers([0.5] * 3, labels=[1] * 3, first_round=first)
+        (body,) = _encode(_SPARSE, [{"where": {"hour": [0, 3]}, "by": ["hour"], "above": 0.1}], answers)
+        assert json.loads(body)["error"] == error
+
+
+@pytest.mark.parametrize("verified", [[True] * 3, [True, False, True], [False] * 3])
+def test_a_breakdowns_error_is_of_all_its_values(verified):
+    """It is null where one of them is not verified."""
+    answers = share_answers([0.5] * 3, verified=verified)
+    (body,) = _encode(_PLAN, [{"where": {"hour": [0, 3]}, "by": ["hour"]}], answers)
+    told = json.loads(body)
+    assert told["error"] == (0.02 if all(verified) else None)
+    assert [value["verified"] for value in told["values"]] == verified
+
+
 def test_breakdowns():
     """`by` asks for each cell that `where` allows, the last attribute's fastest, a round each, in one answer."""
     message = {
@@ -253,7 +278,7 @@ def test_breakdowns():
     answers = share_answers([1.0, 0.25, 0.5, 1.0], paid=[1, 1, 2, 2], verified=[True, True, False, True], first_round=5)
     _, body, last = QuestionCodec(_PLAN).encode(batch, answers).bodies
     assert body == (
-        b'{"id":"b","model":"s","round":6,"error":0.02,"paid":2,"values":['
+        b'{"id":"b","model":"s","round":6,"error":null,"paid":2,"values":['
         b'{"day":["2013-01-26","2013-01-31"],"carrier":"UA","value":0.25,"verified":true},'
         b'{"day":["2013-01-26","2013-01-31"],"carrier":null,"value":0.5,"verified":false}]}'
     )
