@@ -16,7 +16,7 @@ snapshot is never ahead of the commits.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from connectors.base import Commit, Deliveries, Replies, Sink, Source
 from oracle.accounting.ledger import LedgerEvent, encode
@@ -36,6 +36,9 @@ from oracle.telemetry.records import ShardTelemetry
 from oracle.telemetry.reporter import Reporter
 
 __all__ = ["Announce", "Daemon", "DaemonSettings"]
+
+_PATIENCE: Final = 1.0
+"""Seconds that a batch of paid answers may take, before others get theirs (`Pipeline`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +220,7 @@ class Daemon:
             self._reporter,
             on_progress=self._on_progress,
             batch_rows=self._settings.batch_rows,
+            patience=None if self._plan.paid_limit is None else _PATIENCE,
             stopping=self._stopping,
             refresh_seconds=None if self._announce is None else self._settings.snapshot_seconds,
             clock=self._clock,

@@ -31,6 +31,9 @@ __all__ = ["Answered", "OutcomeQueue", "Pipeline"]
 _IDLE: Final = 0.2
 """Seconds to wait for a first delivery before looking at the clock and the signals again."""
 
+_FEW: Final = 256
+"""Deliveries of a first batch whose answers may each take long."""
+
 _MOST_BATCHES: Final = 3
 _MOST_ROUNDS: Final = 1 << 17
 """Of all batches that wait for a commit; from then on no other joins them. An answer takes some 50 bytes."""
@@ -99,6 +102,8 @@ class Pipeline:
         reporter: Told of all that happens.
         on_progress: Called with the position after every commit.
         batch_rows: Most deliveries of a batch.
+        patience: Seconds that a batch may take, where how long answers take tells nothing private: one that takes
+            longer is followed by smaller ones, and the first is small. None for batches as large as they may be.
         stopping: Set when no other batch is to be answered.
         refresh_seconds: After so long without a commit the position is committed again; None for never. A bus keeps
             with it how far the source has looked.
@@ -115,6 +120,7 @@ class Pipeline:
         *,
         on_progress: Callable[[int], None],
         batch_rows: int,
+        patience: float | None,
         stopping: asyncio.Event,
         refresh_seconds: float | None,
         clock: Callable[[], float],
@@ -125,7 +131,8 @@ class Pipeline:
         self._checkpoints = checkpoints
         self._reporter = reporter
         self._on_progress = on_progress
-        self._batch_rows = batch_rows
+        self._batch_rows = self._next_rows = batch_rows
+        self._patience = patience
         self._stopping = stopping
         self._refresh_seconds = refresh_seconds
         self._clock = clock
@@ -144,10 +151,12 @@ class Pipeline:
         Raises:
             PerpetuaError: See `Source.fetch`, `Shard.process`, `Sink.commit`, `Checkpoints.write`.
         """
+        few = self._batch_rows if self._patience is None else min(_FEW, self._batch_rows)
+        self._next_rows = first_rows or few
         try:
             async with asyncio.TaskGroup() as stages:
                 others = (
-                    stages.create_task(self._decode(fetched, first_rows or self._batch_rows)),
+                    stages.create_task(self._decode(fetched)),
                     stages.create_task(self._commit()),
                 )
                 try:
@@ -165,7 +174,7 @@ class Pipeline:
             return exhausted
         raise failure
 
-    async def _decode(self, fetched: Deliveries, rows: int) -> None:
+    async def _decode(self, fetched: Deliveries) -> None:
         """Fetch and decode, one batch ahead of the one that is being answered."""
         try:
             while True:
@@ -176,9 +185,10 @@ class Pipeline:
                 if not fetched:
                     await self._hand_over(_Notice.IDLE)
                     continue
+                rows = self._next_rows
+                self._next_rows = min(2 * rows, self._batch_rows)
                 batch = await asyncio.to_thread(self._shard.decode_leading, fetched.part(0, rows))
                 fetched = fetched.part(len(batch.deliveries))
-                rows = min(2 * rows, self._batch_rows)
                 await self._hand_over(batch)
         except Exception as exc:  # noqa: BLE001 -- raised by the answer stage, behind the batches before it
             await self._batches.put(exc)
@@ -235,6 +245,8 @@ class Pipeline:
         rearms = shard.facts().rearms
         self._reporter.begun()
         outcome, seconds = await asyncio.to_thread(answer)
+        if self._patience is not None and seconds > self._patience:
+            self._next_rows = max(min(self._next_rows, len(batch.deliveries)) // 2, 1)
         if shard.facts().rearms == rearms and not outcome.phase_ended:
             self._reporter.took(Work.ANSWER, seconds)
         return outcome

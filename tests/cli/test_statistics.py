@@ -113,6 +113,24 @@ def test_from_rows_to_answers(cli, model, rows, tmp_path):
     assert status["round"] == len(_QUESTIONS)
 
 
+def test_misspelt_categories_are_said(cli, model, rows, tmp_path):
+    """By the noisy marginals, where a model has them: an attribute with many rows that are none of its categories."""
+    data, _, _ = rows
+    file = model(paid=20)
+    fitting = cli("init", file, "--data", data, "--state", tmp_path / "state")
+    assert fitting.code == 0, fitting.err
+    assert "are none of its categories" not in fitting.out, "half a percent are not many"
+    for name, paid in (("misspelt", 20), ("unknown", None)):
+        settings = {} if paid is None else {"paid": paid}
+        file = model(**settings)
+        file.write_text(file.read_text().replace('"UA"', '"ua"'))
+        made = cli("init", file, "--data", data, "--state", tmp_path / name)
+        assert made.code == 0, made.err
+        said = [line for line in made.out.splitlines() if "are none of its categories" in line]
+        assert len(said) == (paid is not None), "without marginals nothing is known"
+        assert all(line.startswith("attribute carrier: about 6") for line in said), said
+
+
 def test_a_sparse_vector_tells_what_is_above(cli, model, rows, tmp_path):
     """Right far from the threshold, and no more often above than was declared."""
     data, _, _ = rows
