@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from connectors.base import Commit
+from connectors.base import Commit, Replies
 from oracle.codec import cuts
 from oracle.errors import MessageError, StorageError
 from oracle.predictors.base import PublicFacts
@@ -91,7 +91,7 @@ async def test_what_a_batch_leaves_of_what_was_fetched_comes_next(monkeypatch):
 
 
 def _answered(rounds):
-    return Answered(Outcome(Commit([], [], 1, b""), rounds, (), phase_ended=False), PublicFacts(1, 1, 1, 100, 0))
+    return Answered(Outcome(Commit(Replies(), [], 1, b""), rounds, (), phase_ended=False), PublicFacts(1, 1, 1, 100, 0))
 
 
 @pytest.mark.parametrize(("rounds", "most"), [(1, 3), (1 << 16, 2), (1 << 17, 1), (1 << 20, 1)])
@@ -152,7 +152,7 @@ async def _sizes(monkeypatch, plan, messages, **settings):
     with monkeypatch.context() as patch:
         patch.setattr(Shard, "process", process)
         await daemon_over(log, new_store(plan), MemorySink(log), plan=plan, **settings).run()
-    return sizes, [reply.body for commit in log.commits for reply in commit.replies]
+    return sizes, [body for commit in log.commits for body in commit.replies.bodies]
 
 
 async def test_batches_of_paid_answers_are_as_large_as_time_allows(monkeypatch):
