@@ -18,6 +18,7 @@ from oracle.predictors.kinds import restore_predictor
 from oracle.predictors.statistics.public import Asked, PaidAnswer, PublicSide
 from oracle.predictors.statistics.start import start_of
 from oracle.predictors.statistics.sums import Rows
+from oracle.predictors.statistics.thresholds import PublicThresholds, ThresholdQuestions
 
 __all__ = ["Told", "count_moves", "ledger_tells", "one_draw_each", "paid_once"]
 
@@ -56,7 +57,9 @@ def ledger_tells(plan: Plan, randomness: Randomness) -> Seen:
         questions = _repeated(stream(plan, _QUESTIONS))
         answers = ask(trained(plan, randomness.secret(number)), questions)
         told = Told(answers.events)
-        expected = _sparse(plan, told) if isinstance(plan, SparseVectorPlan) else _shares(plan, questions, told)
+        expected = (
+            _sparse(plan, questions, told) if isinstance(plan, SparseVectorPlan) else _shares(plan, questions, told)
+        )
         paid += len(told.paid)
         if answers.values is None or not np.array_equal(answers.values, expected, equal_nan=True):
             return False, "an answer is not what a simulator says who sees questions and paid answers only"
@@ -77,15 +80,22 @@ def _shares(plan: Plan, questions: NDArray[np.float64], told: Told) -> NDArray[n
     if not isinstance(plan, StatisticsPlan):
         raise PlanError("audit: the plan is not one of statistics")
     public = PublicSide(plan, start_of(plan, told.start), told.start)
-    hashes = np.unique(questions, axis=0, return_inverse=True)[1].reshape(-1).astype(np.uint64)
-    return public.answer(questions, np.arange(len(questions), dtype=np.uint64), hashes, told).values
+    return public.answer(questions, _rounds(questions), _numbers(questions), told).values
 
 
-def _sparse(plan: SparseVectorPlan, told: Told) -> NDArray[np.float64]:
-    values = np.full(_QUESTIONS, np.nan)
-    for place, event in told.paid.items():
-        values[place] = min(max((event.count - plan.shift) / plan.declared, 0.0), 1.0)
-    return values
+def _sparse(plan: SparseVectorPlan, questions: NDArray[np.float64], told: Told) -> NDArray[np.float64]:
+    numbers = _numbers(questions[:, :-1])
+    asked = ThresholdQuestions(questions, _rounds(questions), numbers, numbers)
+    return PublicThresholds(plan).answer(asked, told).values
+
+
+def _rounds(questions: NDArray[np.float64]) -> NDArray[np.uint64]:
+    return np.arange(len(questions), dtype=np.uint64)
+
+
+def _numbers(questions: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return a number for each question, the same for equal ones only."""
+    return np.unique(questions, axis=0, return_inverse=True)[1].reshape(-1).astype(np.uint64)
 
 
 def paid_once(plan: Plan, randomness: Randomness) -> Seen:
@@ -110,7 +120,8 @@ def paid_once(plan: Plan, randomness: Randomness) -> Seen:
 def one_draw_each(plan: Plan, randomness: Randomness) -> Seen:
     """Every question has draws of its own, of 128 bits, also one that comes again: else its noise is seen twice.
 
-    Questions are asked one by one, so that none is looked at again behind a paid one of its batch.
+    Questions are asked one by one, so that none is looked at again behind a paid one of its batch, and all that was
+    kept of free ones is forgotten in between, as it is where many others came.
     """
     drawn = []
     for number in range(4):
@@ -119,6 +130,7 @@ def one_draw_each(plan: Plan, randomness: Randomness) -> Seen:
             predictor = trained(plan, randomness.secret(number))
             for row in questions:
                 ask(predictor, row[None])
+                predictor = restore_predictor(plan, {**predictor.export(), "repeated_added": np.zeros(1, np.int64)})
         drawn += words
     return spread_bits(drawn)
 

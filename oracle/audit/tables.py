@@ -5,7 +5,9 @@ beyond the hidden row's count.
 """
 
 import math
+from collections.abc import Iterable
 from functools import cache
+from itertools import combinations, islice
 from typing import Any, Final
 
 import numpy as np
@@ -91,10 +93,10 @@ def _train(game: Game[Any], known: int) -> None:
     game.train(cells, np.ones(game.plan.declared, dtype=np.bool_), challenge=game.plan.declared - 1)
 
 
-def _first_cell(plan: TablePlan, more: int = 0) -> Floats:
-    """Return the question for the first cell, and for so many of those that no row is in."""
+def _cells(plan: TablePlan, more: Iterable[int] = ()) -> Floats:
+    """Return the question for the first cell, and for some of those that no row is in."""
     mask = np.zeros(plan.layout.shape[0], dtype=np.bool_)
-    mask[[0, *range(2, 2 + more)]] = True
+    mask[[0, *more]] = True
     return plan.layout.row([mask])
 
 
@@ -113,13 +115,18 @@ def _view(plan: TablePlan, known: int, paid: list[AnswerPaid], free: int) -> Flo
 
 
 def ask_at_thresholds(game: Game[SparseVectorPlan]) -> Floats:
-    """Ask for one cell again and again, at a threshold that lies just above its count without the hidden row."""
+    """Ask for one cell again and again, at a threshold that lies just above its count without the hidden row.
+
+    Half of the empty cells come with it, other ones each time: so no question is known, or follows from another one.
+    """
     plan = game.plan
     known = plan.declared // 2
     _train(game, known)
     wanted = known + round(_BEYOND / plan.paid_noise.slope) - plan.shift
-    row = np.append(_first_cell(plan), min(max(wanted / plan.declared, 0.0), 1.0))
-    answers = game.predictor.answer(np.tile(row, (_ASKED, 1)), np.ones(_ASKED, dtype=np.bool_))
+    empty = range(2, _BINS)
+    rows = [_cells(plan, some) for some in islice(combinations(empty, len(empty) // 2), _ASKED)]
+    thresholds = np.full(_ASKED, min(max(wanted / plan.declared, 0.0), 1.0))
+    answers = game.predictor.answer(np.column_stack([rows, thresholds]), np.ones(_ASKED, dtype=np.bool_))
     paid = [event for event in answers.events if isinstance(event, AnswerPaid)]
     free = (paid[-1].round + 1 if len(paid) == plan.paid else _ASKED) - len(paid)
     return _view(plan, known, paid, free)
@@ -134,7 +141,7 @@ def where_h_is_wrong(game: Game[StatisticsPlan]) -> Floats:
     if not isinstance(predictor, Statistics):
         raise PlanError("audit: the plan is not one of statistics")
     paid: list[AnswerPaid] = []
-    rows = np.array([_first_cell(plan, more) for more in range(_BINS - 2)])
+    rows = np.array([_cells(plan, range(2, 2 + more)) for more in range(_BINS - 2)])
     asked: set[int] = set()
     for _ in range(len(rows)):
         masks = plan.layout.masks(rows)
@@ -152,6 +159,6 @@ def read_marginals(game: Game[StatisticsPlan]) -> Floats:
     """Read the noisy count of the hidden row's cell that the hypothesis starts from."""
     known = game.plan.declared // 2
     _train(game, known)
-    answers = game.predictor.answer(_first_cell(game.plan)[None], np.ones(1, dtype=np.bool_))
+    answers = game.predictor.answer(_cells(game.plan)[None], np.ones(1, dtype=np.bool_))
     counts = [event.counts for event in answers.events if isinstance(event, MarginalsReleased)]
     return np.array([float(counts[0][0][0] - known)])

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from oracle.cli.progress import Progress
+from oracle.planning.statistics.model import TablePlan
 from tests.leaks import inside, outside
 from tests.leaks.sightings import Difference, Sightings, compare
-from tests.leaks.subjects import SUBJECTS, Kind
+from tests.leaks.subjects import SUBJECTS, Kind, leak_plan
 from tests.leaks.worlds import CHUNK, Pair, random_pair, state_after, transcript
 
 __all__ = ["main"]
@@ -23,12 +24,14 @@ _LEAST: Final = CHUNK
 _EVERY: Final = 10
 """Of so many pairs of a predictor and a kind one is run as processes too."""
 
+_LINES: Final = "processes, JSONL"
+
 _CHOICES: Final = [(name, kind) for name, subject in SUBJECTS.items() for kind in subject.kinds]
 
 _WAYS: Final[dict[str, Callable[[Pair, int, Path], Sightings]]] = {
     "inside, JSON": lambda pair, which, folder: inside.sight(pair, which, folder, form="json"),
     "inside, Arrow": lambda pair, which, folder: inside.sight(pair, which, folder, form="arrow"),
-    "processes, JSONL": lambda pair, which, folder: outside.sight(pair, which, folder, files="jsonl"),
+    _LINES: lambda pair, which, folder: outside.sight(pair, which, folder, files="jsonl"),
     "processes, Parquet": lambda pair, which, folder: outside.sight(pair, which, folder, files="parquet"),
 }
 
@@ -91,7 +94,9 @@ def _runs(choices: Sequence[tuple[str, Kind]], pairs: int, first: int) -> Iterat
         (subject, kind), seed = choices[place], first + number
         yield here[turn % len(here)], subject, kind, seed
         way = there[turn // _EVERY % len(there)]
-        if turn % _EVERY == 0 and (kind, way) != ("presence", "processes, JSONL"):  # there a length differs, in public
+        if isinstance(leak_plan(subject), TablePlan):
+            way = _LINES  # they are asked in nothing else
+        if turn % _EVERY == 0 and (kind, way) != ("presence", _LINES):  # there a length differs, in public
             yield way, subject, kind, seed
 
 

@@ -19,6 +19,8 @@ from oracle.cli.init import command as init
 from oracle.cli.main import main
 from oracle.cli.serve import web
 from oracle.planning.kinds import decode_plan
+from oracle.planning.statistics.model import TablePlan
+from tests.leaks.coupling import Apart, couple
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.tokens import Tokens
 
@@ -35,6 +37,7 @@ class Order:
         out: File for its standard output.
         err: File for its standard error.
         plan: What `init` plans, as `Plan.encode` writes it.
+        apart: Where a table's row stands in the other world, and in this one, to which its noise is fitted.
         mutant: How it is broken; None for the real one.
     """
 
@@ -43,6 +46,7 @@ class Order:
     out: Path
     err: Path
     plan: bytes
+    apart: Apart | None
     mutant: str | None
 
 
@@ -57,10 +61,13 @@ def run(order: Order) -> None:
         del os.environ[name]
     os.environ |= {"COLUMNS": "200", "NO_COLOR": "1"}
     patch = pytest.MonkeyPatch()
+    plan = decode_plan(order.plan)
     patch.setattr(secrets, "token_bytes", Tokens().token_bytes)
-    patch.setattr(init, "plan_shards", lambda *_: decode_plan(order.plan))
+    patch.setattr(init, "plan_shards", lambda *_: plan)
     patch.setattr(progress, "_QUIET", math.inf)
     patch.setattr(web, "_SHOWN_SECONDS", 0.1)  # a diverged log would be shown for long
+    if order.apart is not None and isinstance(plan, TablePlan):
+        couple(patch, plan, order.apart)
     if order.mutant is not None:
         MUTANTS[order.mutant].break_it(patch)
     sys.argv = ["perpetua", *order.arguments]

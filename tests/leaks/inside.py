@@ -32,13 +32,14 @@ from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Metrics
 from oracle.telemetry.registry import Registry
 from oracle.web.app import make_app
+from tests.leaks.coupling import couple
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.questions import question_of
 from tests.leaks.sightings import PATHS, Sightings, masked, masked_rows
 from tests.leaks.spelling import as_values
-from tests.leaks.subjects import BAD, Message, leak_plan
+from tests.leaks.subjects import Message, leak_plan
 from tests.leaks.tokens import Tokens
-from tests.leaks.worlds import CHUNK, Pair, table_of, trained
+from tests.leaks.worlds import CHUNK, Pair, rounds_of, table_of, trained
 from tests.support.memory_bus import MemoryLog, MemorySink, MemorySource
 from tests.support.shards import arrow_body
 from tests.support.waiting import TIMEOUT
@@ -66,6 +67,10 @@ def sight(pair: Pair, which: int, folder: Path, *, form: Form = "json", mutant: 
         patch.setattr(secrets, "token_bytes", Tokens().token_bytes)
         patch.setattr(structlog.processors, "TimeStamper", lambda **_: clock.stamp)
         patch.setattr(pipeline, "time", SimpleNamespace(perf_counter=clock))
+        world = pair.worlds[which]
+        plan = leak_plan(world.subject)
+        if world.apart is not None and isinstance(plan, TablePlan):
+            couple(patch, plan, world.apart)
         if mutant is not None:
             MUTANTS[mutant].break_it(patch)
         run = _Run(pair, which, folder, form, clock)
@@ -180,7 +185,7 @@ class _Run:
 
     async def _until_saved(self, serving: "asyncio.Task[int]", count: int) -> None:
         """Wait until the snapshot behind so many messages is told of in the log."""
-        rounds = sum(message != BAD for message in self._world.messages[:count])
+        rounds = rounds_of(self._world, count)
         deadline = time.monotonic() + TIMEOUT
         while not any(
             (line["event"], line.get("round")) == ("snapshot.written", rounds)

@@ -28,6 +28,7 @@ __all__ = [
     "in_channels",
     "in_status",
     "log_reason",
+    "of_state",
     "on_answers",
     "on_commit",
     "ones",
@@ -97,6 +98,13 @@ def asked(patch: Patch) -> Callable[[], float]:
     sums = [0.0]
     on_answers(patch, lambda _shard, batch, _answers: sums.append(float(np.round(batch.features.sum(), 6))))
     return lambda: sums[-1]
+
+
+def of_state(patch: Patch, read: Callable[[Any], float]) -> Callable[[], float]:
+    """Return what tells a number that is read from the served predictor's state, as it is now."""
+    shards: list[Shard] = []
+    on_answers(patch, lambda shard, _batch, _answers: shards.append(shard))
+    return lambda: float(np.round(sum(read(shard._predictor.export()) for shard in shards[-1:]), 9))
 
 
 def after(patch: Patch, owner: Any, name: str, do: Callable[..., object]) -> None:

@@ -44,6 +44,7 @@ from tests.leaks.levers import (
     padded,
 )
 from tests.leaks.mutants_of_others import MUTANTS_OF_OTHERS, metric_by_label
+from tests.leaks.mutants_of_tables import MUTANTS_OF_TABLES
 from tests.support.shards import arrow_body
 
 __all__ = ["MUTANTS"]
@@ -254,5 +255,6 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "labels on standard output": Mutant(_printed_label, "label", in_channels("stdout"), files="jsonl once"),
     "training rows on standard output": Mutant(_printed_set, "training row", in_channels("init"), files="jsonl once"),
     **MUTANTS_OF_OTHERS,
+    **MUTANTS_OF_TABLES,
 }
 """Every leak by what it is."""

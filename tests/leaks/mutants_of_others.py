@@ -23,7 +23,7 @@ from tests.leaks.levers import (
     in_channels,
     in_status,
     log_reason,
-    on_answers,
+    of_state,
     on_commit,
     ones,
     padded,
@@ -37,19 +37,12 @@ def metric_by_label(patch: Patch) -> None:
     gauge(patch, "perpetua_answers_of_one", ones(patch))
 
 
-def _of_state(patch: Patch, read: Callable[[Any], float]) -> Callable[[], float]:
-    """Return what tells a number that is read from the served predictor's state, as it is now."""
-    shards: list[Any] = []
-    on_answers(patch, lambda shard, _batch, _answers: shards.append(shard))
-    return lambda: float(np.round(sum(read(shard._predictor.export()) for shard in shards[-1:]), 9))
-
-
 def _gauge_of(read: Callable[[Any], float], patch: Patch) -> None:
-    gauge(patch, "perpetua_leak", _of_state(patch, read))
+    gauge(patch, "perpetua_leak", of_state(patch, read))
 
 
 def _log_of(read: Callable[[Any], float], patch: Patch) -> None:
-    log_reason(patch, _of_state(patch, read))
+    log_reason(patch, of_state(patch, read))
 
 
 def _trimmed_keys(state: Any) -> int:
@@ -101,7 +94,7 @@ def _threshold_logged(patch: Patch) -> None:
 
 
 def _cost_in_status(patch: Patch) -> None:
-    in_status(patch, "spent", _of_state(patch, lambda state: state["cost"].sum()))
+    in_status(patch, "spent", of_state(patch, lambda state: state["cost"].sum()))
 
 
 def _unpadded_value(patch: Patch) -> None:

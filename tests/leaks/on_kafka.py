@@ -8,10 +8,10 @@ from typing import Final
 
 import httpx
 
-from tests.leaks.outside import init_in, line_of, rounds_of, see_pages, serving_in
+from tests.leaks.outside import init_in, line_of, see_pages, serving_in
 from tests.leaks.sightings import Sightings, masked
 from tests.leaks.subjects import leak_plan
-from tests.leaks.worlds import CHUNK, Pair
+from tests.leaks.worlds import CHUNK, Pair, rounds_of
 from tests.support.broker import Broker
 from tests.support.kafka import KafkaModelUnderTest, wait_until
 from tests.support.waiting import TIMEOUT
@@ -59,7 +59,7 @@ class _Run:
             config.read_text().replace(f"{self._folder}/", "").replace("snapshot_rounds = 500", "snapshot_rounds = 1")
         )
         config.write_text(text)
-        with serving_in(self._folder, config.name, self._model.plan.encode(), self.seen):
+        with serving_in(self._folder, config.name, self._world, self.seen):
             self._stream()
         lines = self._err.read_text().splitlines()
         self.seen.log("\n".join(line for line in lines if f'"event": "{_CLIENT}"' not in line))

@@ -59,7 +59,7 @@ class _Run:
             state=f"snapshot_rounds = {CHUNK // 4}\nsnapshot_seconds = 3600", extra="[web]\nport = 0\n"
         )
         config.write_text(config.read_text().replace(f"{self._folder}/", ""))
-        with serving_in(self._folder, config.name, self._model.plan.encode(), self.seen):
+        with serving_in(self._folder, config.name, self._world, self.seen):
             self._stream()
         said = (self._folder / "serve.err").read_text()
         self.seen.log(said.replace(self._model.broker.server, "the broker"))

@@ -19,15 +19,17 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from oracle.planning.statistics.model import TablePlan
 from tests.leaks import child
+from tests.leaks.questions import as_cells, as_labels, question_of
 from tests.leaks.sightings import PATHS, Sightings, masked_rows
 from tests.leaks.spelling import as_column, as_values
-from tests.leaks.subjects import BAD, leak_plan, model_file
-from tests.leaks.worlds import CHUNK, Pair, World, table_of
+from tests.leaks.subjects import leak_plan, model_file
+from tests.leaks.worlds import CHUNK, Pair, World, rounds_of, table_of
 from tests.support.folders import write_config
 from tests.support.waiting import TIMEOUT
 
-__all__ = ["KEPT_SECONDS", "Files", "init_in", "line_of", "rounds_of", "see_pages", "serving_in", "sight"]
+__all__ = ["KEPT_SECONDS", "Files", "init_in", "line_of", "see_pages", "serving_in", "sight"]
 
 KEPT_SECONDS: Final = 1.05
 """For a second the metrics that were asked for last are given again."""
@@ -66,6 +68,7 @@ def sight(pair: Pair, which: int, folder: Path, *, files: Files = "jsonl", mutan
         run.serve_lines()
     if files == "jsonl":
         run.restart()
+        run.ask_around()
         run.fail()
     run.command("status", "out/state", "--json", channel="status command")
     return run.seen
@@ -91,7 +94,9 @@ class _Run:
         said = self._said / str(self._processes)
         self._err, self._printed = said.with_suffix(".err"), said.with_suffix(".out")
         plan = leak_plan(self._world.subject).encode()
-        order = child.Order(tuple(arguments), self._folder, self._printed, self._err, plan, self._mutant)
+        order = child.Order(
+            tuple(arguments), self._folder, self._printed, self._err, plan, self._world.apart, self._mutant
+        )
         process = _CONTEXT.Process(target=child.run, args=(order,))
         process.start()
         return process
@@ -184,6 +189,24 @@ class _Run:
         self._end(process, "restart")
         self._see_all()
 
+    def ask_around(self) -> None:
+        """Run the commands that say something of a table's state, and one that must be refused."""
+        plan = leak_plan(self._world.subject)
+        if not isinstance(plan, TablePlan):
+            return
+        self.command("check", "c.toml", channel="check")
+        self.command("verify", "q.jsonl", "--from", "early", "--answers", "out/out.jsonl", channel="verify")
+        self.command("audit", "sign", "out/state", channel="receipt")
+        self.command("budget", "rows.budget.jsonl", channel="budget")
+        self.command("init", "model.toml", "--data", "rows.parquet", "--state", "out/state", channel="init again")
+        if plan.predictor == "statistics":
+            self.command("hypothesis", "out/state", "--out", "out/cube.csv", channel="hypothesis")
+            self.command("hypothesis", "out/state", "--out", "out/rows.csv", "--sample", "40", channel="hypothesis")
+            for name in ("cube", "rows"):
+                self.seen.add("hypothesis", (self._out / f"{name}.csv").read_bytes())
+        self.seen.add("budget", (self._folder / "rows.budget.jsonl").read_bytes())
+        self.seen.files(self._out)
+
     def fail(self) -> None:
         """Serve from an early snapshot a log in which one answered query, not the hidden one, is another now."""
         self._set_back()
@@ -241,9 +264,10 @@ def see_pages(seen: Sightings, url: str) -> None:
             seen.page(path, answer.status_code, answer.headers.multi_items(), answer.content)
 
 
-def _start_in(folder: Path, said: str, plan: bytes, *arguments: str) -> BaseProcess:
+def _start_in(folder: Path, said: str, world: World, *arguments: str) -> BaseProcess:
     """Start a command of an unbroken Perpetua in a folder; what it says is in files there that begin with `said`."""
-    order = child.Order(arguments, folder, folder / f"{said}.out", folder / f"{said}.err", plan, None)
+    plan = leak_plan(world.subject).encode()
+    order = child.Order(arguments, folder, folder / f"{said}.out", folder / f"{said}.err", plan, world.apart, None)
     process = _CONTEXT.Process(target=child.run, args=(order,))
     process.start()
     return process
@@ -253,16 +277,15 @@ def init_in(folder: Path, world: World) -> None:
     """Make a world's state in a folder, with an unbroken Perpetua."""
     (folder / "model.toml").write_text(model_file(world.subject))
     _write_rows(folder / "rows.parquet", world)
-    plan = leak_plan(world.subject).encode()
-    init = _start_in(folder, "init", plan, "init", "model.toml", "--data", "rows.parquet", "--state", "state")
+    init = _start_in(folder, "init", world, "init", "model.toml", "--data", "rows.parquet", "--state", "state")
     init.join(TIMEOUT)
     assert init.exitcode == 0, (folder / "init.err").read_text()
 
 
 @contextlib.contextmanager
-def serving_in(folder: Path, config: str, plan: bytes, seen: Sightings) -> Iterator[None]:
+def serving_in(folder: Path, config: str, world: World, seen: Sightings) -> Iterator[None]:
     """Serve a configuration in a folder until the context is left; what is said is in `serve.out` and `serve.err`."""
-    process = _start_in(folder, "serve", plan, "serve", config)
+    process = _start_in(folder, "serve", world, "serve", config)
     try:
         yield
         process.terminate()
@@ -275,23 +298,26 @@ def serving_in(folder: Path, config: str, plan: bytes, seen: Sightings) -> Itera
 
 def _write_rows(path: Path, world: World) -> None:
     """Write the training rows."""
-    features = zip(leak_plan(world.subject).features, world.rows.T.tolist(), strict=True)
+    plan = leak_plan(world.subject)
+    if isinstance(plan, TablePlan):
+        cells = zip(plan.attributes, as_cells(plan, world.rows).T, strict=True)
+        pq.write_table(pa.table({attribute.name: as_labels(attribute, column) for attribute, column in cells}), path)
+        return
+    features = zip(plan.features, world.rows.T.tolist(), strict=True)
     columns = {feature.name: as_column(feature, column) for feature, column in features}
     pq.write_table(pa.table({**columns, "label": world.labels}), path)
 
 
-def rounds_of(world: World, count: int) -> int:
-    """Return how many rounds so many messages take."""
-    return sum(message != BAD for message in world.messages[:count])
-
-
 def line_of(world: World, number: int) -> bytes:
     """Return a message as a line of a fixed length: how long messages are is public."""
-    message = world.messages[number]
+    message, plan = world.messages[number], leak_plan(world.subject)
     if message is None:
         return _NULL
-    x = as_values(leak_plan(world.subject).features, message) if isinstance(message, tuple) else [0.5]
-    text = json.dumps({"id": f"m{number:05d}", "x": x}, separators=(",", ":")).encode()
+    if isinstance(plan, TablePlan) and isinstance(message, tuple):
+        text = question_of(plan, message)
+    else:
+        x = as_values(plan.features, message) if isinstance(message, tuple) else [0.5]
+        text = json.dumps({"id": f"m{number:05d}", "x": x}, separators=(",", ":")).encode()
     assert len(text) < _LINE
     return text.ljust(_LINE - 1) + b"\n"
 

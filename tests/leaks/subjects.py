@@ -11,7 +11,7 @@ What a *record* is, and what the transcript of a run is, differs (`worlds.py` ha
   own answer, and nothing that is kept: behind the hidden query even the private state is the same. Of training rows the
   transcript is the labels.
 * Statistics and sparse vectors. A record is a training row; the transcript is all answers, and what the ledger says of
-  paid ones: public, like the questions. Marginals of a start differ by the row, so the plan here has none.
+  paid ones and of marginals: public, like the questions. `coupling.py` makes them the same in both worlds.
 * Bisection. A record is a training row, and the transcript is the values: functions of the queries and of the bits that
   were asked for. Queries are *not* protected: what one of them taught shows in later answers. But it may show nowhere
   else, so where the hidden query is one that is asked about, the answers from it on are left out, and all the rest must
@@ -21,6 +21,7 @@ Of the last two nothing but answers follows from anything private: no phase, no 
 nothing in common but the kinds of their messages ("everything" differs) must look the same, if no answer is looked at.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,8 +31,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.planning.attributes import Attribute
 from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
+from oracle.planning.statistics.model import TablePlan
 from tests.predictors.plans import (
     feature,
     tiny_bisection_plan,
@@ -97,11 +100,21 @@ def leak_plan(subject: str) -> Plan:
 def model_file(subject: str) -> str:
     """Return the subject's model file; the plan is `leak_plan` all the same."""
     plan = leak_plan(subject)
-    predictor, features = plan.predictor, "".join(map(_in_file, plan.features))
+    inputs = "".join(map(_in_file, plan.features))
+    if isinstance(plan, TablePlan):
+        inputs = 'data = "rows"\ndata_epsilon = 20.0\nalpha = 0.2\n' + "".join(map(_attribute, plan.attributes))
     return (
-        f'[model]\nname = "tiny"\npredictor = "{predictor}"\nepsilon = 8.0\nexamples = {_EXAMPLES}\n'
-        f"{SUBJECTS[subject].settings}{features}"
+        f'[model]\nname = "tiny"\npredictor = "{plan.predictor}"\nepsilon = 8.0\nexamples = {plan.declared}\n'
+        f"{SUBJECTS[subject].settings}{inputs}"
     )
+
+
+def _attribute(one: Attribute) -> str:
+    if one.kind == "category":
+        more = f"categories = {json.dumps(one.categories)}"
+    else:
+        more = f"bounds = [{one.edges[0]}, {one.edges[-1]}]\nbins = {one.declared}"
+    return f'[[model.attributes]]\nname = "{one.name}"\n{more}\n'
 
 
 def _in_file(one: Feature) -> str:
@@ -255,10 +268,10 @@ def _about_a_table(source: np.random.Generator, count: int) -> Rows:
     return source.random((count, 2))
 
 
-def _table(make_plan: Callable[[], Plan]) -> Subject:
+def _table(make_plan: Callable[[], Plan], settings: str = "") -> Subject:
     return Subject(
         make_plan=make_plan,
-        settings="",
+        settings=settings,
         label=lambda rows: np.ones(len(rows), dtype=np.bool_),
         nearness=lambda rows, _labels: rows[:, 0],
         ask=_about_a_table,
@@ -318,6 +331,13 @@ SUBJECTS: Final[dict[str, Subject]] = {
     "bisection, window": _bisection(warmup=40),
     "bisection, paper": _bisection("paper"),
     "statistics": _table(lambda: tiny_statistics_plan(5000, paid=None, margins=(240, 300))),
-    "sparse vector": _table(lambda: tiny_sparse_plan(5000, paid=1)),
+    "statistics, spent": _table(
+        lambda: tiny_statistics_plan(5000, paid=12, epsilon=8.0, margins=(4, 12)), "paid = 12\n"
+    ),
+    "statistics, marginals": _table(
+        lambda: tiny_statistics_plan(5000, paid=20, epsilon=8.0, margins=(2, 16)), "paid = 20\n"
+    ),
+    "sparse vector": _table(lambda: tiny_sparse_plan(5000, paid=40), "paid = 40\n"),
+    "sparse vector, spent": _table(lambda: tiny_sparse_plan(5000, paid=4), "paid = 4\n"),
 }
 """Every subject by its name: a predictor, and a variant of it."""

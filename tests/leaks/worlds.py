@@ -4,7 +4,7 @@ A *record* is one training row or one query (PRIVACY.md, Definition 1). The tran
 bounds and the leak test therefore leaves out: the answer of every round but the hidden one's own, the rounds in which a
 side was armed afresh, and the phases' ends. Two worlds whose transcripts part are cut, both, right before the first
 message at which they do; what is left of them has one transcript, so whatever else differs is a leak. What that means
-for each predictor, `subjects.py` says.
+for each predictor, `subjects.py` says; what brings two tables to one transcript, `coupling.py`.
 """
 
 import dataclasses
@@ -13,19 +13,30 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import AnswerPaid, PhaseEnded, SideRearmed
+from oracle.accounting.ledger import AnswerPaid, MarginalsReleased, PhaseEnded, SideRearmed
 from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.base import Answers, Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer
-from tests.leaks.questions import rows_of_questions
+from tests.leaks.coupling import Apart, couple
+from tests.leaks.questions import as_cells, questions_in
 from tests.leaks.spelling import as_column, as_numbers
 from tests.leaks.subjects import BAD, SUBJECTS, Kind, Message, leak_plan
 from tests.leaks.tokens import Tokens
-from tests.predictors.tables import table_rows
 
-__all__ = ["CHUNK", "Pair", "World", "random_pair", "state_after", "table_of", "trained", "transcript"]
+__all__ = [
+    "CHUNK",
+    "Pair",
+    "World",
+    "random_pair",
+    "rounds_of",
+    "state_after",
+    "table_of",
+    "trained",
+    "transcript",
+]
 
 CHUNK = 64
 """Messages between two looks."""
@@ -42,12 +53,14 @@ class World:
         rows: float64[n, 2], the training rows.
         labels: bool[n].
         messages: Queries, rounds with no query (None) and `BAD` ones.
+        apart: Of a table's second world, where the row that differs stands in the first one, and here.
     """
 
     subject: str
     rows: NDArray[np.float64]
     labels: NDArray[np.bool_]
     messages: tuple[Message, ...]
+    apart: Apart | None = None
 
     def cut(self, count: int) -> "World":
         """Return the world whose stream ends after so many messages."""
@@ -100,25 +113,52 @@ def trained(world: World) -> Predictor:
     """Return the world's predictor as `perpetua init` makes it under the key of `Tokens`."""
     plan = leak_plan(world.subject)
     trainer = new_trainer(plan, Tokens().token_bytes(32))
-    rows = table_rows(plan, world.rows) if isinstance(plan, TablePlan) else as_numbers(plan.features, world.rows)
+    rows = as_cells(plan, world.rows) if isinstance(plan, TablePlan) else as_numbers(plan.features, world.rows)
     trainer.add(rows, world.labels)
     return trainer.finish()
 
 
-def answered(subject: str, predictor: Predictor, messages: Sequence[Message]) -> Answers:
-    """Have messages answered that are all queries, or rounds with none."""
-    present = np.array([message is not None for message in messages])
-    features = np.array([message if isinstance(message, tuple) else (0.0, 0.0) for message in messages])
-    plan, features = leak_plan(subject), features.reshape(-1, 2)
+def _queries(subject: str, message: Message) -> NDArray[np.float64]:
+    """Return what a predictor takes of a message: float64[rounds, D], NaN in a round with no query."""
+    plan = leak_plan(subject)
+    if message == BAD:
+        return np.empty((0, plan.width))
+    if not isinstance(message, tuple):
+        return np.full((1, plan.width), np.nan)
     if isinstance(plan, TablePlan):
-        return predictor.answer(rows_of_questions(plan, features), present)
-    return predictor.answer(as_numbers(plan.features, features), present)
+        return questions_in(plan, message)
+    return as_numbers(plan.features, np.array([message]))
+
+
+def rounds_of(world: World, count: int) -> int:
+    """Return how many rounds so many messages take."""
+    return sum(len(_queries(world.subject, message)) for message in world.messages[:count])
+
+
+def answered(world: World, count: int) -> tuple[Predictor, Answers | None]:
+    """Return a world's predictor behind so many messages, and its answers, if there are any."""
+    queries = [_queries(world.subject, message) for message in world.messages[:count]]
+    with pytest.MonkeyPatch.context() as patch:
+        if world.apart is not None:
+            plan = leak_plan(world.subject)
+            assert isinstance(plan, TablePlan)
+            couple(patch, plan, world.apart)
+        predictor = trained(world)
+        if not sum(map(len, queries)):
+            return predictor, None
+        features = np.concatenate(queries)
+        present = ~np.isnan(features[:, 0])
+        return predictor, predictor.answer(np.where(present[:, None], features, 0.0), present)
 
 
 def transcript(world: World, left_out: range) -> list[tuple[int, object]]:
     """Return what the guarantee bounds, as (message, what happened there), in order."""
-    asked = [number for number, message in enumerate(world.messages) if message != BAD]
-    answers = answered(world.subject, trained(world), [world.messages[number] for number in asked])
+    asked = [
+        number for number, message in enumerate(world.messages) for _ in range(len(_queries(world.subject, message)))
+    ]
+    answers = answered(world, len(world.messages))[1]
+    if answers is None:
+        return []
     outcomes: list[object] = list(map(int, answers.labels))
     if answers.values is not None:
         outcomes = list(map(str, answers.values))
@@ -128,6 +168,8 @@ def transcript(world: World, left_out: range) -> list[tuple[int, object]]:
             shown.append((asked[event.round], ("re-arm", event.side)))
         elif isinstance(event, AnswerPaid):
             shown.append((asked[event.round], ("paid", event.paid, event.count, event.above)))
+        elif isinstance(event, MarginalsReleased):
+            shown.append((asked[event.round], ("marginals", event.counts)))
         elif isinstance(event, PhaseEnded):
             shown.append((asked[event.round - 1], ("phase ended", event.phase, event.rearms)))
     return sorted(shown, key=lambda entry: entry[0])
@@ -135,11 +177,7 @@ def transcript(world: World, left_out: range) -> list[tuple[int, object]]:
 
 def state_after(world: World, count: int) -> StateArrays:
     """Return the private state behind so many messages."""
-    predictor = trained(world)
-    messages = [message for message in world.messages[:count] if message != BAD]
-    if messages:
-        answered(world.subject, predictor, messages)
-    return predictor.export()
+    return answered(world, count)[0].export()
 
 
 def _common(pair: Pair) -> int:
@@ -191,5 +229,10 @@ def _blanked(world: World, source: np.random.Generator) -> World:
     nearness = SUBJECTS[world.subject].nearness(world.rows, world.labels)
     row = int(source.choice(np.argsort(nearness)[-40:]))
     rows, labels = world.rows.copy(), world.labels.copy()
+    plan = leak_plan(world.subject)
+    if isinstance(plan, TablePlan):  # all its rows are there, so it is one whose values are all missing
+        rows[row] = np.nan
+        here, there = (tuple(map(int, as_cells(plan, numbers)[row])) for numbers in (world.rows, rows))
+        return dataclasses.replace(world, rows=rows, apart=(here, there))
     rows[row], labels[row] = 0.0, False
     return dataclasses.replace(world, rows=rows, labels=labels)

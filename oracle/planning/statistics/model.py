@@ -312,9 +312,16 @@ def check_table_model(model: TableModel) -> None:
         raise InputError("model.paid", model.paid, 'must be left out for profile = "paper", whose constants say it')
 
 
-def sparse_bytes(attributes: tuple[Attribute, ...], rows: int) -> int:
-    """Return the bytes of rows: the cell of each as one number, and its place along each attribute."""
-    return rows * (8 + 4 * len(attributes))
+def sparse_bytes(attributes: tuple[Attribute, ...], rows: int, paid: int) -> int:
+    """Return the bytes of rows, each its cell as one number and its place along each attribute, and of answers.
+
+    Args:
+        attributes: Of the table.
+        rows: n.
+        paid: K; of each paid answer its question and its interval are kept.
+    """
+    each = 8 * Layout.of(attributes).width
+    return rows * (8 + 4 * len(attributes)) + paid * (each + 24) + 16 * _REPEATS
 
 
 def statistics_bytes(attributes: tuple[Attribute, ...], rows: int, paid: int) -> int:
@@ -325,5 +332,4 @@ def statistics_bytes(attributes: tuple[Attribute, ...], rows: int, paid: int) ->
         rows: n.
         paid: K.
     """
-    layout = Layout.of(attributes)
-    return sparse_bytes(attributes, rows) + 8 * layout.size + paid * (8 * layout.width + 24) + 16 * _REPEATS
+    return sparse_bytes(attributes, rows, paid) + 8 * Layout.of(attributes).size

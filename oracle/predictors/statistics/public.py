@@ -40,7 +40,7 @@ class Asked:
 
     Attributes:
         masks: What they ask for.
-        expected: float64[n], rows that the hypothesis expects.
+        expected: float64[n], rows that the hypothesis expects; of a sparse vector, that are the threshold.
         rounds: uint64[n], their rounds.
         hashes: uint64[n], their hashes.
     """

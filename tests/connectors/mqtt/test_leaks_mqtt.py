@@ -9,9 +9,10 @@ from tests.leaks.worlds import CHUNK
 
 
 @pytest.mark.slow
-def test_nothing_shows_on_mqtt(tmp_path):
-    """Two neighbouring worlds, in which one query differs, publish, journal and say the same, up to times."""
-    pair = equal_pair("rectangles", "query").cut(2 * CHUNK)
+@pytest.mark.parametrize(("subject", "kind"), [("rectangles", "query"), ("sparse vector, spent", "training row")])
+def test_nothing_shows_on_mqtt(subject, kind, tmp_path):
+    """Two neighbouring worlds, in which one record differs, publish, journal and say the same, up to times."""
+    pair = equal_pair(subject, kind).cut(2 * CHUNK)
     seen = [on_mqtt.sight(pair, which, tmp_path / str(which)) for which in (0, 1)]
     assert compare(*seen) == []
     assert len(seen[0].channels["answers"]) == 2 * CHUNK
