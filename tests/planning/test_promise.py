@@ -63,4 +63,4 @@ def test_one_side_shares_with_none():
 def test_it_can_be_read_as_json():
     """Every field of it, for somebody else to look at."""
     found = json.loads(msgspec.json.encode(_promise("stumps")[0]))
-    assert set(found) == {"bound", "beyond", "missed", "kind", "basis", "conditions", "on"}
+    assert set(found) == {"bound", "beyond", "missed", "kind", "basis", "conditions", "on", "questions"}
