@@ -121,17 +121,19 @@ def one_draw_each(plan: Plan, randomness: Randomness) -> Seen:
     """Every question has draws of its own, of 128 bits, also one that comes again: else its noise is seen twice.
 
     Questions are asked one by one, so that none is looked at again behind a paid one of its batch, and all that was
-    kept of free ones is forgotten in between, as it is where many others came.
+    kept of free ones is forgotten in between, as it is where many others came. Of thresholds, none is reached.
     """
     drawn = []
     for number in range(4):
         questions = np.repeat(stream(plan, _QUESTIONS // 4), 4, axis=0)
-        with recorded() as words:
-            predictor = trained(plan, randomness.secret(number))
-            for row in questions:
+        if isinstance(plan, SparseVectorPlan):
+            questions[:, -1] = 1.0
+        predictor = trained(plan, randomness.secret(number))
+        for row in questions:
+            with recorded() as words:
                 ask(predictor, row[None])
-                predictor = restore_predictor(plan, {**predictor.export(), "repeated_added": np.zeros(1, np.int64)})
-        drawn += words
+            drawn += words
+            predictor = restore_predictor(plan, {**predictor.export(), "repeated_added": np.zeros(1, np.int64)})
     return spread_bits(drawn)
 
 

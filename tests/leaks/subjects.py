@@ -338,6 +338,6 @@ SUBJECTS: Final[dict[str, Subject]] = {
         lambda: tiny_statistics_plan(5000, paid=20, epsilon=8.0, margins=(2, 16)), "paid = 20\n"
     ),
     "sparse vector": _table(lambda: tiny_sparse_plan(5000, paid=40), "paid = 40\n"),
-    "sparse vector, spent": _table(lambda: tiny_sparse_plan(5000, paid=4), "paid = 4\n"),
+    "sparse vector, spent": _table(lambda: tiny_sparse_plan(5000, paid=2), "paid = 2\n"),
 }
 """Every subject by its name: a predictor, and a variant of it."""

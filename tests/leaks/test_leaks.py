@@ -86,8 +86,8 @@ _PAID = {
     "statistics": 4,
     "statistics, spent": 12,
     "statistics, marginals": 20,
-    "sparse vector": 12,
-    "sparse vector, spent": 4,
+    "sparse vector": 4,
+    "sparse vector, spent": 2,
 }
 """How many answers are paid for; where all are that there may be, questions come behind them."""
 
