@@ -29,6 +29,7 @@ from oracle.accounting.events import (
     ThresholdBitsEvent,
 )
 from oracle.accounting.paid_questions import NO_UPPER, above_log_delta, one_sided_price, table_distance
+from oracle.accounting.race import between_log_delta, race_log_delta
 from oracle.accounting.stopper import log_overflow
 from oracle.accounting.threshold_bits import bits_log_delta
 from oracle.errors import InputError, RefusedError
@@ -75,7 +76,7 @@ def delta_at(event: Event, epsilon: float) -> float:  # noqa: C901 -- one for ea
 
     Formal guarantees:
         * The result is at least the true delta (PRIVACY.md, Theorem 4, Theorem 5, Theorem 7, Theorem 12 and Theorem 17
-          to Theorem 20; basic composition with pure events, Theorem 8).
+          to Theorem 20, and Theorem 26; basic composition with pure events, Theorem 8).
         * It is at most 1, and never rises with epsilon but by rounding.
 
     Args:
@@ -123,7 +124,7 @@ def _between(event: BetweenThresholdsEvent, epsilon: float, rho: float = 0.0) ->
     if epsilon == 0.0:
         return 1.0
     if event.law == "logistic":
-        log_delta = logistic_log_delta(event.scale, event.gap, event.mediums, epsilon, rho=rho)
+        log_delta = between_log_delta(event.scale, event.gap, event.mediums, epsilon, rho=rho)
         known = event.points >= event.gap > 0 and event.scale * event.gap >= TABLE_GAP
         if known and event.scale * (event.points + 1) <= TABLE_REACH:
             return math.exp(min(log_delta + event.rounds * table_slack(event.scale), 0.0))
@@ -136,7 +137,7 @@ def _between(event: BetweenThresholdsEvent, epsilon: float, rho: float = 0.0) ->
 
 
 def _paid(event: PaidQuestionsEvent, epsilon: float, before: _Before = ()) -> float:
-    """Return the delta of paid questions after these releases: PRIVACY.md, Theorem 17 to Theorem 22."""
+    """Return the delta of paid questions after these releases: PRIVACY.md, Theorem 17 to Theorem 22, and Theorem 26."""
     if event.law == "exponential":
         return _tables(event, epsilon) + (0.0 if epsilon >= _pure(event) else 1.0)
     if event.gap is not None and event.law != "logistic":
@@ -146,6 +147,7 @@ def _paid(event: PaidQuestionsEvent, epsilon: float, before: _Before = ()) -> fl
         return 1.0
     gap = NO_UPPER if event.gap is None else event.gap
     log_delta = logistic_log_delta(event.slope, gap, event.paid, epsilon, rho=_rho(before))
+    log_delta = min(log_delta, race_log_delta(event.slope, gap, event.paid, epsilon, rho=_rho(before)))
     start = before[0] if before else None
     if event.gap is None and len(before) <= 1 and not isinstance(start, EdgesEvent):
         log_delta = min(log_delta, above_log_delta(event.slope, event.paid, epsilon, exact=True, start=start))
@@ -185,7 +187,7 @@ def _composed(event: Composed, epsilon: float) -> float:
     """Pure events take their epsilon off; then one event may trade, and the others add their delta plainly.
 
     Where the one that trades is a BetweenThresholds with logistic noise, or paid questions, edges and noisy counts that
-    were released before may go by their rho instead: whatever they were, the supermartingale of Theorem 5, 17 or 18
+    were released before may go by their rho instead: whatever they were, the supermartingale of Theorem 5, 17, 18 or 26
     goes on from there. Both bounds hold, so the smaller one does.
     """
     leaves = _flat(event)

@@ -17,6 +17,7 @@ from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Law
 __all__ = [
     "TABLE_GAP",
     "TABLE_REACH",
+    "best_order",
     "kappa",
     "laplace_log_delta",
     "log_answer_law",
@@ -99,6 +100,15 @@ def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, 
     Returns:
         log delta, at most 0, rounded up; 0 where the theorem gives nothing.
     """
+    theta = best_order(scale, gap, mediums, epsilon, rho)
+    price = kappa(theta, scale, gap)
+    if not math.isfinite(price):
+        return 0.0
+    return min(_log_delta(theta, price, mediums, epsilon, rho) + _SAFE, 0.0)
+
+
+def best_order(scale: float, gap: int, mediums: int, epsilon: float, rho: float = 0.0) -> float:
+    """Return about the best theta of `logistic_log_delta`, by golden section."""
     low, high = (math.log(theta) for theta in _theta_range(scale, mediums, epsilon, rho))
 
     def objective(log_theta: float) -> float:
@@ -117,11 +127,7 @@ def logistic_log_delta(scale: float, gap: int, mediums: int, epsilon: float, *, 
             low, left, at_left = left, right, at_right
             right = low + _GOLDEN * (high - low)
             at_right = objective(right)
-    theta = math.exp((low + high) / 2.0)
-    price = kappa(theta, scale, gap)
-    if not math.isfinite(price):
-        return 0.0
-    return min(_log_delta(theta, price, mediums, epsilon, rho) + _SAFE, 0.0)
+    return math.exp((low + high) / 2.0)
 
 
 def logistic_fits(  # noqa: PLR0913, PLR0917 -- the numbers of one theorem

@@ -1,4 +1,4 @@
-"""What paid questions cost: PRIVACY.md, Theorem 17 to Theorem 20.
+"""What paid questions cost: PRIVACY.md, Theorem 17 to Theorem 20, and Theorem 26.
 
 Questions are integer functions of the data that one record moves by at most 1, either way, and another way at each
 question. Free answers cost nothing; after K paid ones the data are not touched again. Logarithms of delta are rounded
@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from oracle.accounting.between_thresholds import logistic_log_delta
 from oracle.accounting.events import NoisyCountEvent
+from oracle.accounting.race import race_log_delta
 from oracle.accounting.value_iteration import worst_log_delta
 from oracle.errors import InputError
 from oracle.mechanisms.noise.tables import EDGE_DISTANCE, tail_reach
@@ -74,11 +75,17 @@ def above_log_delta(
         slope: e (nats), above 0.
         paid: K, at least 1.
         epsilon: eps (nats), above 0.
-        exact: Whether to take the least of Theorem 17 and Theorem 20; for K up to 2,048.
+        exact: Whether to take the least of Theorem 17 and of Theorem 20, or Theorem 26 for K above 2,048.
         start: Counts that were released before: PRIVACY.md, Theorem 22.
     """
-    moment = logistic_log_delta(slope, NO_UPPER, paid, epsilon, rho=0.0 if start is None else start.rho)
-    return min(moment, _worst(slope, paid, epsilon, start)) if exact and paid <= _MOST_EXACT else moment
+    rho = 0.0 if start is None else start.rho
+    moment = logistic_log_delta(slope, NO_UPPER, paid, epsilon, rho=rho)
+    if not exact:
+        return moment
+    many = paid > _MOST_EXACT
+    return min(
+        moment, race_log_delta(slope, NO_UPPER, paid, epsilon, rho=rho) if many else _worst(slope, paid, epsilon, start)
+    )
 
 
 @lru_cache(maxsize=256)
@@ -102,7 +109,7 @@ def noise_slope(  # noqa: PLR0913 -- the guarantee, and what it is for
         epsilon: eps (nats), above 0.
         delta: Above 0 and below 1.
         gap_nats: e g of the narrowest zone of questions "between" (logistic noise; Theorem 18); infinite for "above".
-        exact: For "above" only: by Theorem 20 where it gives more; for K up to 2,048.
+        exact: By Theorem 26 where it gives more, and for "above" and K up to 2,048 by Theorem 20.
         start: Counts that were released before.
 
     Raises:
@@ -116,7 +123,8 @@ def noise_slope(  # noqa: PLR0913 -- the guarantee, and what it is for
 
     def fits(slope: float) -> bool:
         gap = math.floor(gap_nats / slope) if math.isfinite(gap_nats) else NO_UPPER
-        return logistic_log_delta(slope, gap, paid, epsilon, rho=rho) <= limit
+        moment = logistic_log_delta(slope, gap, paid, epsilon, rho=rho)
+        return moment <= limit or (exact and race_log_delta(slope, gap, paid, epsilon, rho=rho) <= limit)
 
     least = 1e-3 * epsilon / paid  # of which K cost about 5e-7 eps^2/K of zCDP: any delta that a float can be
     if rho and not fits(least):

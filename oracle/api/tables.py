@@ -1,6 +1,7 @@
 """Rows of a table, as a program has them: columns of any kind, or cells."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ def as_cells(attributes: Sequence[Attribute], rows: Any) -> NDArray[np.float64]:
         InputError: A column is missing or of another length, or the numbers are none of cells.
         DataError: A column holds what it should not.
     """
+    if isinstance(rows, str | bytes | PathLike):
+        raise InputError("rows", "...", "must be rows, no path: read the file, such as by pandas.read_csv")
     if isinstance(rows, np.ndarray | list | tuple):
         return _checked(attributes, rows)
     columns = [read_cells(attribute, _column(rows, attribute.source)) for attribute in attributes]
@@ -42,6 +45,8 @@ def _column(rows: Any, name: str) -> pa.Array:  # noqa: ANN401 -- as above
         column = rows[name]
     except LookupError as exc:
         raise InputError(where, None, "must be a column") from exc
+    except TypeError as exc:  # it has none
+        raise InputError("rows", "...", "must be columns by their names, or numbers of cells") from exc
     try:
         found = pa.chunked_array(column) if hasattr(column, "__arrow_c_stream__") else pa.array(column)
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found

@@ -10,13 +10,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import Delivery
+from connectors.base import Deliveries, Delivery
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.codec.kinds import codec_of
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.predictors.base import NO_LABEL, Answers
 from oracle.predictors.statistics.public import Asked, Asker, PaidAnswer, PublicSide
 from oracle.predictors.statistics.start import start_of
+from oracle.predictors.statistics.thresholds import PublicThresholds, ThresholdQuestions
 
 __all__ = ["Simulator", "Told"]
 
@@ -51,7 +52,7 @@ class Simulator:
     Args:
         plan: Of `statistics` in its tight profile, or of `sparse-vector`.
         told: What the ledger says.
-        ask: What is asked instead of `told`, which is given its answers; of a sparse vector one question at a time.
+        ask: What is asked instead of `told`, and gives its answers.
     """
 
     def __init__(self, plan: TablePlan, told: Told, ask: Asker | None = None) -> None:
@@ -61,13 +62,14 @@ class Simulator:
         self._codec = codec_of(plan)
         self._numbers: dict[bytes, int] = {}
         self._round = 0
-        self._paid = 0
         if isinstance(plan, StatisticsPlan):
             self._public = PublicSide(plan, start_of(plan, told.start), told.start)
+        elif isinstance(plan, SparseVectorPlan):
+            self._thresholds = PublicThresholds(plan)
 
     def answer(self, deliveries: Sequence[Delivery]) -> list[bytes]:
         """Return the replies to some messages, in order."""
-        batch = self._codec.decode(deliveries)
+        batch = self._codec.decode(Deliveries.of(deliveries))
         labels, values, paid, verified = (
             self._statistics(batch.features, batch.present)
             if isinstance(self._plan, StatisticsPlan)
@@ -77,38 +79,34 @@ class Simulator:
         tag = np.zeros(2, dtype=np.uint64)
         answers = Answers(labels, self._round, phases, tag, [], values, paid, verified)
         self._round += len(labels)
-        return [reply.body for reply in self._codec.encode(batch, answers)]
+        return list(self._codec.encode(batch, answers).bodies)
 
     def _statistics(self, rows: NDArray[np.float64], present: NDArray[np.bool_]) -> _Columns:
-        asked = np.flatnonzero(present)
-        hashes = [self._numbers.setdefault(rows[row].tobytes(), len(self._numbers)) for row in asked]
         before = self._public.paid
-        rounds = (self._round + asked).astype(np.uint64)
-        block = self._public.answer(rows[asked], rounds, np.array(hashes, dtype=np.uint64), self._ask)
+        asked, rounds, hashes = self._numbered(rows, present)
+        block = self._public.answer(rows[asked], rounds, hashes, self._ask)
         values, verified = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=np.bool_)
         values[asked], verified[asked] = block.values, block.verified
-        bought = [self._round + row in self._told.paid for row in range(len(rows))]
-        labels = np.where(present, np.int8(0), np.int8(NO_LABEL))
-        return labels, values, before + np.cumsum(bought, dtype=np.int64), verified
+        return np.where(present, np.int8(0), np.int8(NO_LABEL)), values, self._paid(before, len(rows)), verified
 
     def _sparse(self, rows: NDArray[np.float64], present: NDArray[np.bool_]) -> _Columns:
-        if not isinstance(self._plan, SparseVectorPlan):
-            raise TypeError
-        labels = np.where(present, np.int8(0), np.int8(NO_LABEL))
-        values, verified = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=np.bool_)
-        paid = np.zeros(len(rows), dtype=np.int64)
-        for row in range(len(rows)):
-            verified[row] = present[row] and self._paid < self._plan.paid
-            bought = self._ask(self._threshold(rows, row)) if verified[row] else None
-            if bought is not None:
-                self._paid += 1
-                share = (bought.count - self._plan.shift) / self._plan.declared
-                labels[row], values[row] = 1, min(max(share, 0.0), 1.0)
-            paid[row] = self._paid
-        return labels, values, paid, verified
+        before = self._thresholds.paid
+        asked, rounds, hashes = self._numbered(rows[:, :-1], present)
+        questions = ThresholdQuestions(rows[asked], rounds, hashes, hashes)
+        given = self._thresholds.answer(questions, self._ask)
+        values, answered = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=np.bool_)
+        values[asked], answered[asked] = given.values, given.answered
+        labels = np.where(present, ~np.isnan(values), np.int8(NO_LABEL)).astype(np.int8)
+        return labels, values, self._paid(before, len(rows)), answered
 
-    def _threshold(self, rows: NDArray[np.float64], row: int) -> Asked:
-        """Return one question of a sparse vector; what is expected is its threshold."""
-        asked = rows[row : row + 1]
-        rounds = np.array([self._round + row], dtype=np.uint64)
-        return Asked(self._plan.layout.masks(asked[:, :-1]), asked[:, -1] * self._plan.declared, rounds, rounds)
+    def _numbered(
+        self, rows: NDArray[np.float64], present: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.intp], NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return which rows ask, their rounds, and numbers for hashes."""
+        asked = np.flatnonzero(present)
+        hashes = [self._numbers.setdefault(rows[row].tobytes(), len(self._numbers)) for row in asked]
+        return asked, (self._round + asked).astype(np.uint64), np.array(hashes, dtype=np.uint64)
+
+    def _paid(self, before: int, count: int) -> NDArray[np.int64]:
+        bought = [self._round + row in self._told.paid for row in range(count)]
+        return before + np.cumsum(bought, dtype=np.int64)

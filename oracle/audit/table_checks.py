@@ -112,7 +112,8 @@ def _used() -> Iterator[list[NDArray[np.uint64]]]:
 def one_draw_each(plan: Plan, randomness: Randomness) -> Seen:
     """Every use of noise has draws of its own, of 128 bits: of each side, cell and question, also one that comes again.
 
-    Messages are sent one by one, so that none is looked at again behind a paid one of its batch.
+    Messages are sent one by one, so that none is looked at again behind a paid one of its batch, and earlier answers
+    are forgotten in between, as they are where many other questions came.
     """
     if not isinstance(plan, TablePlan):
         return False, "the plan is not one of a table"

@@ -6,6 +6,7 @@ snapshots, of which some are older than the last answer, so that what lies betwe
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -13,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import JSON, Delivery
+from connectors.base import Deliveries, Delivery
 from oracle.audit.randomness import Draws, Randomness
 from oracle.planning.attributes import Attribute
 from oracle.planning.kinds import decode_plan
@@ -73,18 +74,26 @@ class Served:
 
     def send(self, bodies: Sequence[bytes | None]) -> list[bytes]:
         """Have one batch of messages answered, and return the replies."""
-        given = [Delivery(position, body, JSON) for position, body in enumerate(bodies, self._position + 1)]
-        commit = self._shard.process(given).commit
-        replies = [reply.body for reply in commit.replies]
+        given = [Delivery(position, body) for position, body in enumerate(bodies, self._position + 1)]
+        commit = self._shard.process(self._shard.decode(Deliveries.of(given))).commit
+        replies = list(commit.replies.bodies)
         self._behind += given
         self._position += len(given)
         self.replies += replies
         self.ledger += commit.ledger
         return replies
 
-    def checkpoint(self) -> None:
-        """Write a snapshot; the next restart is from it."""
-        self._kept, self._behind = encode(self._shard.snapshot(), _MASTER_KEY), []
+    def checkpoint(self, *, forget: bool = False) -> None:
+        """Write a snapshot, from which the next restart is.
+
+        Args:
+            forget: Whether the answers to earlier questions are not in it, as if many others had come behind them.
+        """
+        snapshot = self._shard.snapshot()
+        if forget:
+            nothing = {"repeated_added": np.zeros(1, dtype=np.int64)}
+            snapshot = replace(snapshot, arrays={**snapshot.arrays, **nothing})
+        self._kept, self._behind = encode(snapshot, _MASTER_KEY), []
 
     def restart(self) -> None:
         """Go on from the last snapshot, and answer again what came behind it.
@@ -95,7 +104,7 @@ class Served:
         mark = self._shard.mark
         self._shard = self._restored()
         if self._behind:
-            self._shard.repeat(self._behind)
+            self._shard.repeat(self._shard.decode(Deliveries.of(self._behind)))
         self._shard.check(mark)
 
     def kept(self) -> Snapshot:
@@ -119,7 +128,7 @@ def play(plan: TablePlan, randomness: Randomness, number: int, questions: int, *
         randomness: Of the predictor's key, and of what is asked.
         number: Of the run.
         questions: How many messages.
-        alone: Whether each is one question in a batch of its own, and none is answered again.
+        alone: Whether each is one question in a batch of its own, and earlier ones are forgotten.
     """
     served_plan = decode_plan(plan.encode())
     if not isinstance(served_plan, TablePlan):
@@ -132,14 +141,13 @@ def play(plan: TablePlan, randomness: Randomness, number: int, questions: int, *
     served = Served(served_plan, trainer.finish())
     bodies = _messages(plan, draws, questions, by=0.0 if alone else _BY)
     cuts = [0, *(1 + cut for cut in draws.some(_BATCHES, questions - 1)), questions]
-    for turn, (start, stop) in enumerate(pairwise(cuts)):
-        for first in range(start, stop, 1 if alone else stop - start):
-            served.send(bodies[first : first + 1] if alone else bodies[start:stop])
+    for turn, (start, stop) in enumerate(pairwise(range(questions + 1) if alone else cuts)):
+        served.send(bodies[start:stop])
         if alone or turn % 2 == 0:
-            served.checkpoint()
-        if turn % 3:
+            served.checkpoint(forget=alone)
+        if alone or turn % 3:
             served.restart()
-    deliveries = [Delivery(position, body, JSON) for position, body in enumerate(bodies, 1)]
+    deliveries = [Delivery(position, body) for position, body in enumerate(bodies, 1)]
     return Run(served_plan, cells, deliveries, served.replies, served.ledger)
 
 

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Sequence
 from functools import cache
+from itertools import combinations, islice
 from typing import Any, Final
 
 import msgspec
@@ -134,15 +135,20 @@ def _view(plan: TablePlan, known: int, paid: list[AnswerPaid], free: int) -> Flo
 
 
 def ask_at_thresholds(game: Game[SparseVectorPlan]) -> Floats:
-    """Ask for one cell again and again, at a threshold that lies just above its count without the hidden row."""
+    """Ask for one cell again and again, at a threshold that lies just above its count without the hidden row.
+
+    Half of the empty cells come with it, other ones each time: so no question is known, or follows from another one.
+    """
     plan = game.plan
     known = plan.declared // 2
     served = _train(game, known)
     wanted = known + round(_BEYOND / plan.paid_noise.slope) - plan.shift
-    question = _question([0], above=min(max(wanted / plan.declared, 0.0), 1.0))
-    served.send([question] * (_ASKED // 2))
+    empty, above = range(2, _CATEGORIES), min(max(wanted / plan.declared, 0.0), 1.0)
+    some = islice(combinations(empty, len(empty) // 2), _ASKED)
+    questions = [_question([0, *cells], above=above) for cells in some]
+    served.send(questions[: _ASKED // 2])
     served.restart()
-    served.send([question] * (_ASKED - _ASKED // 2))
+    served.send(questions[_ASKED // 2 :])
     paid = _events(served, AnswerPaid)
     free = (paid[-1].round + 1 if len(paid) == plan.paid else _ASKED) - len(paid)
     return _view(plan, known, paid, free)

@@ -39,7 +39,7 @@ _NAMES: Final = {
 
 _SPENT: Final = {
     "statistics": "answers come from what was learned, with no promise (`verified` is false)",
-    "sparse-vector": "no question is answered any more (`budget-spent`)",
+    "sparse-vector": "only what follows from them is answered (else `budget-spent`)",
 }
 """What happens when no paid answer is left."""
 
@@ -91,9 +91,18 @@ def _print_facts(console: Console, status: Status | ShardedStatus) -> None:
         table.add_row(_heading(status.predictor, name), _fact(status.predictor, name, value) + nominal)
     console.print(table)
     console.print()
-    print_rows(console, promise_rows(status.promise))
+    print_rows(console, promise_rows(status.promise, _over(status)))
     console.print()
     print_rows(console, _terms(status))
+
+
+def _over(status: Status | ShardedStatus) -> str | None:
+    """Return why nothing new is promised; None where it is (only a shard of its own has paid answers)."""
+    if isinstance(status, ShardedStatus):
+        return None
+    return status.promise.over(
+        status.round, None if isinstance(status.paid_left, msgspec.UnsetType) else status.paid_left
+    )
 
 
 def _terms(status: Status | ShardedStatus) -> Iterator[Row]:

@@ -15,6 +15,7 @@ from oracle.errors import InputError, RefusedError
 from oracle.planning.model import Model
 from oracle.planning.planner import searches
 from oracle.planning.schemas import bound_in_words, range_of, schema_of
+from oracle.planning.statistics.declared import declared_in_words
 from oracle.planning.suggest import Offer, lines_of, nearest, offer_of
 
 __all__ = ["refused_with_offers", "run"]
@@ -51,13 +52,17 @@ def run(
     console.print(_table(model, offers))
     for sentence in _in_words(model, offers):
         console.print(sentence)
+    fewer = declared_in_words(model)
+    if fewer:
+        console.print(fewer)
     console.print(f"\n{_NOTES}")
 
 
 def refused_with_offers(refusal: RefusedError, model: Model) -> RefusedError:
     """Return a refusal that ends with the best three of what the declared rows buy instead."""
     best = nearest([offer_of(line) for line in lines_of(model, near=True)])
-    lines = "".join(f"\n  {_line(model, offer)}" for offer in best)
+    fewer = declared_in_words(model)
+    lines = "".join(f"\n  {line}" for line in (*(_line(model, offer) for offer in best), *([fewer] if fewer else [])))
     return RefusedError(f"{refusal}\n{model.examples:,} rows buy (`perpetua suggest` shows more):{lines}")
 
 

@@ -6,6 +6,7 @@ A question is a product predicate: of each attribute a set of cells, held as a r
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -247,6 +248,19 @@ def _check_domain(where: str, attribute: Attribute) -> None:
     if not (all(low < high for low, high in pairwise(edges)) and all(map(math.isfinite, edges))):
         bound = "two dates, the earlier one first" if attribute.kind == "date" else BOUNDS
         raise InputError(f"{where}.bounds", "...", f"must be {bound}, far enough apart for the bins")
-    days = edges[-1] - edges[0]
+    days = round(edges[-1] - edges[0])
     if attribute.kind == "date" and days % attribute.declared:
-        raise InputError(f"{where}.bins", attribute.bins, f"must divide the {days:.0f} days between the bounds")
+        near = " or ".join(f"{bins:,}" for bins in _divisors_near(days, attribute.declared))
+        raise InputError(f"{where}.bins", attribute.bins, f"must divide the {days:,} days between the bounds: {near}")
+
+
+def _divisors_near(number: int, wanted: int) -> list[int]:
+    """Return the next divisors of a number below and above another one: the only one where there are not both.
+
+    >>> _divisors_near(364, 50), _divisors_near(364, 400)
+    ([28, 52], [364])
+    """
+    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
+    divisors = sorted({*small, *(number // divisor for divisor in small)})
+    place = bisect_left(divisors, wanted)
+    return divisors[max(place - 1, 0) : place + 1]

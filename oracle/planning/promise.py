@@ -27,6 +27,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
         basis: The proof or the experiment, in words.
         conditions: What must be true of data and stream. Where one is not, the error may be anything.
         on: What the bound is for.
+        questions: How many questions of a shard it is made for, the first ones; None for all.
     """
 
     bound: float
@@ -36,6 +37,20 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     basis: str
     conditions: tuple[str, ...]
     on: str = "honest queries"
+    questions: int | None = None
+
+    def over(self, rounds: int, paid_left: int | None) -> str | None:
+        """Return why nothing new is promised; None where it is.
+
+        Args:
+            rounds: Of a shard, answered so far.
+            paid_left: How many answers its data still pay for; None where they pay for none.
+        """
+        if paid_left == 0:
+            return "all paid answers are spent, and what does not follow from them is not verified"
+        if self.questions is not None and rounds >= self.questions:
+            return f"it was for the first {self.questions:,} questions"
+        return None
 
 
 _SAME: tuple[str, ...] = ("the training rows are independent draws, and honest queries are drawn as they are",)
@@ -201,6 +216,7 @@ def _statistics(plan: StatisticsPlan) -> Promise:
         basis=basis,
         conditions=(_questions(plan), *needs),
         on="any question",
+        questions=plan.questions,
     )
 
 
@@ -216,4 +232,5 @@ def _sparse_vector(plan: SparseVectorPlan) -> Promise:
             f'"above" was said fewer than {plan.paid:,} times; after them all it says is "budget-spent"',
         ),
         on="any question",
+        questions=plan.questions,
     )

@@ -1,7 +1,7 @@
 """The contract of a predictor: a pure, synchronous function of state, batch and keyed noise."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
@@ -72,8 +72,8 @@ class Answers:
         values: float64[n], finite, NaN where the round had no query; None unless `Plan.answers` says "value".
         paid: int64[n], of questions about a table: paid answers so far, those of the round included; else None.
         verified: bool[n], of questions about a table: whether `values` keep the plan's promise; else None. For a
-            sparse vector: whether the question was answered at all, by `labels`, 1 for above, with a value where it
-            was paid and NaN where not.
+            sparse vector: whether the question was answered at all, by `labels`, 1 for above, with a value, and NaN
+            where not.
     """
 
     labels: NDArray[np.int8]
@@ -149,9 +149,13 @@ class Trainer(ABC, Generic[PlanT, PredictorT_co]):
     Args:
         plan: The plan.
         secret: 32 uniformly random bytes: the genesis key, from which every phase key is ratcheted.
+
+    Attributes:
+        progress: Told by `finish`, where this takes long, which part of its work is done.
     """
 
     def __init__(self, plan: PlanT, secret: bytes) -> None:
+        self.progress: Callable[[float], None] = lambda _part: None
         self._plan = plan
         self._key = PhaseKey(secret)
         self._addresses = Addresses(self._key, plan.width)

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from connectors.base import Commit, Delivery, Sink, Source
-from connectors.columns import joined_commit
+from connectors.base import Commit, Deliveries, Replies, Sink, Source
 from oracle.codec.decoded import DecodedBatch
 from oracle.errors import PlanExhaustedError
 from oracle.predictors.base import PublicFacts
@@ -31,6 +30,9 @@ __all__ = ["Answered", "OutcomeQueue", "Pipeline"]
 
 _IDLE: Final = 0.2
 """Seconds to wait for a first delivery before looking at the clock and the signals again."""
+
+_FEW: Final = 256
+"""Deliveries of a first batch whose answers may each take long."""
 
 _MOST_BATCHES: Final = 3
 _MOST_ROUNDS: Final = 1 << 17
@@ -100,6 +102,8 @@ class Pipeline:
         reporter: Told of all that happens.
         on_progress: Called with the position after every commit.
         batch_rows: Most deliveries of a batch.
+        patience: Seconds that a batch may take, where how long answers take tells nothing private: one that takes
+            longer is followed by smaller ones, and the first is small. None for batches as large as they may be.
         stopping: Set when no other batch is to be answered.
         refresh_seconds: After so long without a commit the position is committed again; None for never. A bus keeps
             with it how far the source has looked.
@@ -116,6 +120,7 @@ class Pipeline:
         *,
         on_progress: Callable[[int], None],
         batch_rows: int,
+        patience: float | None,
         stopping: asyncio.Event,
         refresh_seconds: float | None,
         clock: Callable[[], float],
@@ -126,7 +131,8 @@ class Pipeline:
         self._checkpoints = checkpoints
         self._reporter = reporter
         self._on_progress = on_progress
-        self._batch_rows = batch_rows
+        self._batch_rows = self._next_rows = batch_rows
+        self._patience = patience
         self._stopping = stopping
         self._refresh_seconds = refresh_seconds
         self._clock = clock
@@ -135,7 +141,7 @@ class Pipeline:
         self._committed_at = clock()
         self._settled = shard.position
 
-    async def run(self, fetched: Sequence[Delivery] = (), first_rows: int | None = None) -> bool:
+    async def run(self, fetched: Deliveries, first_rows: int | None = None) -> bool:
         """Serve until the stream ends, a stop is asked for, or the plan has ended; return whether the plan has.
 
         Args:
@@ -145,10 +151,12 @@ class Pipeline:
         Raises:
             PerpetuaError: See `Source.fetch`, `Shard.process`, `Sink.commit`, `Checkpoints.write`.
         """
+        few = self._batch_rows if self._patience is None else min(_FEW, self._batch_rows)
+        self._next_rows = first_rows or few
         try:
             async with asyncio.TaskGroup() as stages:
                 others = (
-                    stages.create_task(self._decode(fetched, first_rows or self._batch_rows)),
+                    stages.create_task(self._decode(fetched)),
                     stages.create_task(self._commit()),
                 )
                 try:
@@ -166,7 +174,7 @@ class Pipeline:
             return exhausted
         raise failure
 
-    async def _decode(self, fetched: Sequence[Delivery], rows: int) -> None:
+    async def _decode(self, fetched: Deliveries) -> None:
         """Fetch and decode, one batch ahead of the one that is being answered."""
         try:
             while True:
@@ -177,9 +185,10 @@ class Pipeline:
                 if not fetched:
                     await self._hand_over(_Notice.IDLE)
                     continue
-                batch = await asyncio.to_thread(self._shard.decode_leading, fetched[:rows])
-                fetched = fetched[len(batch.deliveries) :]
-                rows = min(2 * rows, self._batch_rows)
+                rows = self._next_rows
+                self._next_rows = min(2 * rows, self._batch_rows)
+                batch = await asyncio.to_thread(self._shard.decode_leading, fetched.part(0, rows))
+                fetched = fetched.part(len(batch.deliveries))
                 await self._hand_over(batch)
         except Exception as exc:  # noqa: BLE001 -- raised by the answer stage, behind the batches before it
             await self._batches.put(exc)
@@ -236,6 +245,8 @@ class Pipeline:
         rearms = shard.facts().rearms
         self._reporter.begun()
         outcome, seconds = await asyncio.to_thread(answer)
+        if self._patience is not None and seconds > self._patience:
+            self._next_rows = max(min(self._next_rows, len(batch.deliveries)) // 2, 1)
         if shard.facts().rearms == rearms and not outcome.phase_ended:
             self._reporter.took(Work.ANSWER, seconds)
         return outcome
@@ -247,7 +258,7 @@ class Pipeline:
         await self._settle(stages)
         seconds = self._refresh_seconds
         if notice is _Notice.IDLE and seconds is not None and self._clock() - self._committed_at >= seconds:
-            await self._sink.commit(Commit([], [], self._shard.position, self._shard.mark.pack()))
+            await self._sink.commit(Commit(Replies(), [], self._shard.position, self._shard.mark.pack()))
             self._committed_at = self._clock()
 
     async def _settle(self, stages: asyncio.TaskGroup) -> None:
@@ -267,7 +278,7 @@ class Pipeline:
         while True:
             together = await self._outcomes.get_all()
             started = time.perf_counter()
-            await self._sink.commit(joined_commit([one.outcome.commit for one in together]))
+            await self._sink.commit(Commit.joined([one.outcome.commit for one in together]))
             self._report(together, time.perf_counter() - started)
             for _ in together:
                 self._outcomes.task_done()

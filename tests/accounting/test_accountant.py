@@ -12,7 +12,6 @@ from oracle.accounting.between_thresholds import (
     TABLE_REACH,
     laplace_log_delta,
     log_answer_law,
-    logistic_log_delta,
     table_slack,
 )
 from oracle.accounting.events import (
@@ -29,7 +28,8 @@ from oracle.accounting.events import (
     StopperEvent,
     StopperOverflowEvent,
 )
-from oracle.accounting.paid_questions import above_log_delta, table_distance
+from oracle.accounting.paid_questions import NO_UPPER, above_log_delta, table_distance
+from oracle.accounting.race import between_log_delta, race_log_delta
 from oracle.accounting.stopper import log_overflow
 from oracle.accounting.value_iteration import worst_log_delta
 from oracle.errors import InputError
@@ -85,7 +85,7 @@ def test_delta_never_rises_with_epsilon(event: Event) -> None:
 def test_leaves_are_the_theorems() -> None:
     """Each leaf is read by its own theorem, rounded up."""
     for event, exact in (
-        (BETWEEN, math.exp(logistic_log_delta(0.05, 60, 300, 4.0))),
+        (BETWEEN, math.exp(between_log_delta(0.05, 60, 300, 4.0))),
         (LAPLACE, math.exp(laplace_log_delta(0.05, 60, 300, 4.0))),
         (StopperOverflowEvent(0.4, 100, 140, 3), 3.0 * math.exp(log_overflow(0.4, 100, 140))),
         (NOISE, (1.0 + math.exp(0.4)) * 2.0**-38),
@@ -175,13 +175,13 @@ START = NoisyCountEvent(0.02, counts=5)
 
 
 def test_paid_questions_are_their_theorems() -> None:
-    """Above, between and one-sided: Theorem 20, 18 and 19."""
+    """Above, between and one-sided: Theorem 20, 26 and 19."""
     zone = PaidQuestionsEvent("logistic", 0.02, 50, gap=100)
     once = PaidQuestionsEvent("exponential", 0.1, 4, threshold_slope=0.2)
     for event, exact in (
         (PAID, math.exp(worst_log_delta(0.02, 50, 1.0))),
-        (zone, math.exp(logistic_log_delta(0.02, 100, 50, 1.0))),
-        (replace(PAID, paid=4000, slope=0.002), math.exp(above_log_delta(0.002, 4000, 1.0))),
+        (zone, math.exp(race_log_delta(0.02, 100, 50, 1.0))),
+        (replace(PAID, paid=4000, slope=0.002), math.exp(above_log_delta(0.002, 4000, 1.0, exact=True))),
     ):
         assert exact <= delta_at(event, 1.0) <= exact * (1.0 + 1e-10)
     assert delta_at(zone, 1.0) > delta_at(replace(PAID, law="logistic"), 1.0)
@@ -208,8 +208,8 @@ def test_a_start_goes_by_the_value_or_its_moment() -> None:
     assert delta_at(Composed((START, PAID)), 1.0) == pytest.approx(by_value, rel=1e-9)
     assert delta_at(PAID, 1.0) < by_value < delta_at(PAID, 0.9)
     zone = PaidQuestionsEvent("logistic", 0.02, 50, gap=100)
-    zone_by_moment = math.exp(logistic_log_delta(0.02, 100, 50, 1.0, rho=START.rho))
-    assert delta_at(Composed((START, zone)), 1.0) == pytest.approx(min(zone_by_moment, delta_at(zone, 0.9)), rel=1e-6)
+    zone_by_rho = math.exp(race_log_delta(0.02, 100, 50, 1.0, rho=START.rho))
+    assert delta_at(Composed((START, zone)), 1.0) == pytest.approx(min(zone_by_rho, delta_at(zone, 0.9)), rel=1e-6)
     pure = PaidQuestionsEvent("exponential", 0.1, 4, threshold_slope=0.1)
     assert [delta_at(Composed((START, pure)), epsilon) for epsilon in (0.99, 1.01)] == [1.0, 0.0]
 
@@ -220,8 +220,8 @@ def test_several_counts_are_as_many_events() -> None:
     assert [delta_at(several, epsilon) for epsilon in (0.29, 0.31)] == [1.0, 0.0]
     assert [delta_at(NoisyCountEvent(0.1, 3), epsilon) for epsilon in (0.29, 0.31)] == [1.0, 0.0]
     one_by_one = Composed((*(NoisyCountEvent(0.02),) * 5, PAID))
-    by_moment = math.exp(above_log_delta(0.02, 50, 1.0, start=START))
-    assert delta_at(one_by_one, 1.0) == pytest.approx(min(by_moment, delta_at(PAID, 0.9)), rel=1e-9)
+    by_rho = math.exp(race_log_delta(0.02, NO_UPPER, 50, 1.0, rho=START.rho))
+    assert delta_at(one_by_one, 1.0) == pytest.approx(min(by_rho, delta_at(PAID, 0.9)), rel=1e-6)
 
 
 def test_what_no_theorem_covers_is_refused() -> None:

@@ -1,6 +1,7 @@
 """Rows of a table and questions about it, in Python."""
 
 import datetime as dt
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,10 @@ def test_columns_of_any_kind_are_the_same_cells(rows):
         ([[0.5, 0.0]], InputError, "every cell of 'carrier' must be"),
         ([[0.0]], InputError, r"rows: shape = \(1, 1\): must be \(n, 2\)"),
         ([["secret77"]], InputError, "must be numbers of cells, or columns by their names"),
+        ("secret77.csv", InputError, "rows = '...': must be rows, no path: read the file"),
+        (Path("secret77.csv"), InputError, "must be rows, no path"),
+        (77, InputError, "must be columns by their names, or numbers of cells"),
+        (None, InputError, "must be columns by their names, or numbers of cells"),
     ],
 )
 def test_what_is_no_table_is_refused(rows, error, message):
@@ -134,13 +139,14 @@ def test_a_threshold_is_asked_for_by_above():
     found = predictor.ask({}, above=0.5)
     assert found["above"]
     assert found["value"] == pytest.approx(1.0, abs=0.1)
-    assert predictor.ask({}, above=0.5)["error"] == "budget-spent"
+    assert predictor.ask({}, above=0.4)["value"] == found["value"]
+    assert predictor.ask({"carrier": ["UA"]}, above=0.1)["error"] == "budget-spent"
 
 
 @pytest.mark.parametrize(
     ("question", "field"),
     [
-        ({"where": {"carriers": ["AA"]}}, "where = '...': must be the model's attributes"),
+        ({"where": {"carriers": ["AA"]}}, "where.carriers = '...': must be the model's attributes"),
         ({"where": {"carrier": ["secret77"]}}, r"where.carrier\[0\] = '...': must be one of"),
         ({"where": {"hour": [6.5, 9]}}, r"where.hour = '...': must be a range \[from, to\) on bin edges"),
         ({"where": {"hour": {6, 9}}, "by": "x"}, "by"),

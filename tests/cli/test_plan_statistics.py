@@ -96,6 +96,14 @@ def test_too_few_rows_are_refused_with_what_they_buy(cli, table):
         assert why in result.err
         assert f"{changes['examples']:,} rows buy" in result.err
         assert "statistics: epsilon " in result.err
+        assert ("declared takes about" in result.err) == ("paid" not in changes)
+
+
+def test_what_declaring_paid_takes_is_said(cli, table):
+    """By `plan` and `suggest` of a model without it, and of no other."""
+    for command in ("plan", "suggest"):
+        assert "declared takes about" in cli(command, table(alpha=0.2)).out
+        assert "declared takes about" not in cli(command, table(alpha=0.02, paid=200)).out
 
 
 def test_suggest_offers_no_other_predictor(cli, table):

@@ -87,6 +87,7 @@ def test_status_says_what_is_paid_and_what_is_left(cli, run, tmp_path):
     told = {" ".join(line.split()) for line in lines}
     assert {f"paid answers {paid}", f"paid left {_PAID[run] - paid}", "questions so far 100", "delta 1e-06"} <= told
     assert "error promised 0.1" in told
+    assert any("nothing new is promised: all paid answers are spent" in line for line in told) == (paid == _PAID[run])
     assert not any(line.startswith(("phase", "rearms", "delta spent", "delta limit")) for line in lines)
 
 

@@ -6,7 +6,8 @@ import math
 import msgspec
 import pytest
 
-from oracle.accounting.between_thresholds import kappa, laplace_log_delta, logistic_log_delta
+from oracle.accounting.between_thresholds import kappa, laplace_log_delta
+from oracle.accounting.race import between_log_delta, race_log_delta
 from oracle.accounting.stopper import log_overflow
 from oracle.errors import PlanError
 from oracle.planning.boxes.harvest import trials_for
@@ -31,7 +32,7 @@ FIGURES = [
 def instance_delta(phase: PhasePlan, instance: InstancePlan) -> float:
     """Return the delta of sitting in an instance, from the theorems themselves."""
     noise = 2.0**-128 * (1.0 + math.exp(phase.stopper.epsilon)) * instance.instances * phase.rounds
-    between = logistic_log_delta(instance.scale, instance.high - instance.low, instance.mediums, instance.epsilon)
+    between = between_log_delta(instance.scale, instance.high - instance.low, instance.mediums, instance.epsilon)
     overflow = log_overflow(phase.stopper.epsilon, phase.stopper.threshold, phase.stopper.cap)
     return math.exp(between) + instance.instances * math.exp(overflow) + noise
 
@@ -105,6 +106,7 @@ def test_a_plan_is_the_same_every_time(planned: Planner) -> None:
     model = model_of(*FIGURES[2])
     once = planned(model)
     kappa.cache_clear()
+    race_log_delta.cache_clear()
     log_overflow.cache_clear()
     assert plan_tight(model).encode() == once.encode()
 
@@ -158,7 +160,7 @@ def test_verify_sees_the_stopper_and_the_sums(planned: Planner) -> None:
     """A larger eps_S, a smaller cap, a smaller delta_noise and one more declared example are found out."""
     plan = planned(model_of(*FIGURES[2]))
     phase = plan.phases[1]
-    for fields in ({"epsilon": phase.stopper.epsilon * 1.05}, {"cap": phase.stopper.cap - 4}):
+    for fields in ({"epsilon": phase.stopper.epsilon * 1.05}, {"cap": phase.stopper.cap - 8}):
         stopper = msgspec.structs.replace(phase.stopper, **fields)
         with pytest.raises(PlanError, match="the accountant proves"):
             verify(with_phase(plan, 1, msgspec.structs.replace(phase, stopper=stopper)))
@@ -211,7 +213,7 @@ def test_a_sized_phase_meets_its_deltas_under_either_law(law: str) -> None:
         for name in {law, "logistic"}
     }
     sized = sizes[law]
-    bound = logistic_log_delta if law == "logistic" else laplace_log_delta
+    bound = between_log_delta if law == "logistic" else laplace_log_delta
     for instance in (sized.start, sized.rearmed):
         assert bound(instance.scale, instance.high - instance.low, sized.cap, instance.epsilon) <= math.log(1e-8)
     assert sized.rearmed.epsilon + sized.stopper_epsilon == pytest.approx(4.0, rel=1e-12)

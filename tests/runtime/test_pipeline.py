@@ -4,16 +4,18 @@ import asyncio
 
 import pytest
 
-from connectors.base import Commit
+from connectors.base import Commit, Replies
 from oracle.codec import cuts
 from oracle.errors import MessageError, StorageError
 from oracle.predictors.base import PublicFacts
 from oracle.predictors.kinds import restore_predictor
+from oracle.runtime import daemon
 from oracle.runtime.pipeline import Answered, OutcomeQueue
-from oracle.runtime.shard import Outcome
+from oracle.runtime.shard import Outcome, Shard
 from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.poisoned import FAILING, body, restore_poisoned
-from tests.support.shards import bodies, daemon_over, new_store
+from tests.support.shards import bodies, daemon_over, new_store, small_plan
+from tests.support.tables import paying_plan, questions
 from tests.support.waiting import until
 
 _ROWS = 16
@@ -89,7 +91,7 @@ async def test_what_a_batch_leaves_of_what_was_fetched_comes_next(monkeypatch):
 
 
 def _answered(rounds):
-    return Answered(Outcome(Commit([], [], 1, b""), rounds, (), phase_ended=False), PublicFacts(1, 1, 1, 100, 0))
+    return Answered(Outcome(Commit(Replies(), [], 1, b""), rounds, (), phase_ended=False), PublicFacts(1, 1, 1, 100, 0))
 
 
 @pytest.mark.parametrize(("rounds", "most"), [(1, 3), (1 << 16, 2), (1 << 17, 1), (1 << 20, 1)])
@@ -135,3 +137,41 @@ async def test_one_message_a_batch_is_durable_before_the_next_is_answered():
     sink.open_to_all.set()
     await task
     assert sink.begun == [1, 2, 3, 4]
+
+
+async def _sizes(monkeypatch, plan, messages, **settings):
+    """Return how many messages each batch had, and all replies."""
+    sizes = []
+    real = Shard.process
+
+    def process(self, batch):
+        sizes.append(len(batch.deliveries))
+        return real(self, batch)
+
+    log = MemoryLog.of(messages)
+    with monkeypatch.context() as patch:
+        patch.setattr(Shard, "process", process)
+        await daemon_over(log, new_store(plan), MemorySink(log), plan=plan, **settings).run()
+    return sizes, [body for commit in log.commits for body in commit.replies.bodies]
+
+
+async def test_batches_of_paid_answers_are_as_large_as_time_allows(monkeypatch):
+    """The first is small, each has at most twice as many, and half as many behind a slow one; answers are alike."""
+    plan, messages = paying_plan("statistics"), questions("statistics", 3_000)
+    monkeypatch.setattr(daemon, "_PATIENCE", 1e9)
+    quick, answers = await _sizes(monkeypatch, plan, messages, batch_rows=1024)
+    assert quick == [256, 512, 256, 1024, 952], "no batch is of two fetches"
+    monkeypatch.setattr(daemon, "_PATIENCE", 0.0)
+    slow, others = await _sizes(monkeypatch, plan, messages, batch_rows=1024)
+    assert sum(slow) == len(messages)
+    assert slow[0] == 256
+    assert max(slow) <= 512, "one is decoded before it is known how long the first takes"
+    assert min(slow) < 8
+    assert others == answers
+
+
+async def test_batches_of_private_queries_do_not_depend_on_time(monkeypatch):
+    """How long they take may tell of the rows."""
+    monkeypatch.setattr(daemon, "_PATIENCE", 0.0)
+    sizes, _ = await _sizes(monkeypatch, small_plan(), bodies(300), batch_rows=64)
+    assert sizes == [64, 64, 64, 64, 44]

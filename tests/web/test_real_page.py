@@ -104,7 +104,8 @@ def test_an_operator_looks_at_a_table(tmp_path: Path, browser: Chrome, predictor
             assert page.text("progress-unpaid") == "0"
             assert page.text("spent-title") == "No paid answer is left"
             assert page.text("verdict-title") == "Ready: 1 of 1 shard serving"
-            assert page.text("promise-bound") == f"at most {plan.alpha:.4f}"
+            assert page.text("promise-bound") == f"before: at most {plan.alpha:.4f}"
+            assert page.text("promise-over").startswith("Nothing new is promised: all paid answers are spent.")
             assert (page.text("privacy-epsilon"), page.text("privacy-delta")) == ("1", "1.00e-6")
             assert page.texts("#errors-list .event") == ["answers.spent"]
             for width in (360, 1440):

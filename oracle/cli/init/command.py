@@ -2,7 +2,7 @@
 
 import secrets
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
@@ -35,11 +35,14 @@ from oracle.planning.plan import Plan
 from oracle.planning.sharding import plan_shards, shard_model
 from oracle.planning.statistics.model import TableModel, TablePlan
 from oracle.predictors.kinds import new_trainer, points_beyond
+from oracle.predictors.statistics.predictor import Statistics
 from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot
 from oracle.state.shards import discard_unfinished
 
 __all__ = ["run"]
+
+_PERCENT: Final = 100
 
 
 def run(  # noqa: PLR0913, PLR0917 -- the command's options
@@ -159,11 +162,23 @@ def _train(plan: Plan, rows: Rows, check: StartCheck) -> Snapshot:
             progress.at(plan.declared - trainer.missing)
             if trainer.missing <= 0:
                 break
-    predictor = trainer.finish()
+    with Progress("fitting", _PERCENT, "percent") as progress:
+        trainer.progress = lambda part: progress.at(int(_PERCENT * part))
+        predictor = trainer.finish()
     if plan.answers == "label":
         both.check()
+    if isinstance(predictor, Statistics):
+        _say_what_is_other(predictor)
     check.confirm(0, points_beyond(trainer))
     return Snapshot.first(plan.digest, predictor.export())
+
+
+def _say_what_is_other(predictor: Statistics) -> None:
+    """Say where a category may be misspelt; the counts are noisy, and the ledger begins with them."""
+    for name, share in predictor.others():
+        typer.echo(
+            f"attribute {name}: about {share:.1%} of the rows are none of its categories; are these spelt alike?"
+        )
 
 
 def _say_what_was_made(model: Model, plan: Plan, shards: int, targets: Targets) -> None:

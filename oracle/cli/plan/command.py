@@ -34,6 +34,7 @@ from oracle.planning.planner import as_classical, as_paper, plan_sufficient
 from oracle.planning.promise import promise_of
 from oracle.planning.serving import serving
 from oracle.planning.sharding import refuse_small_parts, shard_model
+from oracle.planning.statistics.declared import declared_in_words
 
 __all__ = ["PAGES", "Page", "run"]
 
@@ -126,7 +127,7 @@ def _show(model: Model, part: Model, shards: int, *, compare: str | None, as_jso
         if shards > 1:
             parts = f"{shards}, each as follows; a record is in one of them only, and delta sums to "
             print_rows(console, [("shards", f"{parts}at most {model.delta:g} over all")])
-        _print(console, plan, part.examples, classical)
+        _print(console, plan, part, classical)
         if paper is not None:
             _print_comparison(console, plan, paper)
     refuse_small_parts(model, shards, plan)
@@ -153,13 +154,15 @@ def _json(plan: Plan, paper: Plan | None, classical: Plan | None) -> bytes:
     return data
 
 
-def _print(console: Console, plan: Plan, declared: int, classical: Plan | None) -> None:
+def _print(console: Console, plan: Plan, model: Model, classical: Plan | None) -> None:
+    declared, fewer = model.examples, declared_in_words(model)
     enough = plan.declared == declared
     page = PAGES[plan.predictor]
     rows = (
         ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
         *_types(plan.features),
         ("examples", f"{plan.examples if enough else plan.declared:,} wanted, {declared:,} declared"),
+        *([("", fewer)] if fewer else []),
         ("privacy", _privacy(plan)),
         *([("honest share", f"at least {plan.gamma:g} of the stream")] if _is_of_the_stream(plan) else []),
         *page.rows(plan),

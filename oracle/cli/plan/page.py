@@ -20,8 +20,10 @@ def mebibytes(count: int) -> str:
     return f"{count / 2**20:.1f} MiB"
 
 
-def promise_rows(promise: Promise) -> Iterator[Row]:
-    """Yield a promise whole: the bound, how it is known, and what it rests on."""
+def promise_rows(promise: Promise, over: str | None = None) -> Iterator[Row]:
+    """Yield a promise whole: the bound, how it is known, and what it rests on; first, why it is `over`, if it is."""
+    if over is not None:
+        yield "promise", f"nothing new is promised: {over}; of answers before:"
     beyond = f" beyond {promise.beyond}" if promise.beyond else ""
     missed = "" if promise.missed is None else f", missed with probability {promise.missed:g} at most"
     yield "error", f"at most {promise.bound:.4f}{beyond} on {promise.on}{missed}"

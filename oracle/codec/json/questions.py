@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from oracle.codec.json.bodies import BAD_ID, Identifier, JsonBodies
 from oracle.codec.json.domains import Domain, Given, domains_of, shown
 from oracle.codec.rejections import Reason, Rejection
+from oracle.planning.features import NAME_LIMIT
 from oracle.planning.serving import most_rows
 from oracle.planning.statistics.model import SparseVectorPlan, TablePlan
 
@@ -206,7 +207,7 @@ class QuestionReader(JsonBodies):
         for name, raw in where.items():
             domain = self._domains.get(name)
             if domain is None:
-                return Rejection(Reason.UNKNOWN_FEATURE, "where", self._names)
+                return Rejection(Reason.UNKNOWN_FEATURE, f"where.{_named(name)}", self._names)
             field = f"where.{name}"
             try:
                 given = self._value_decoder.decode(raw)
@@ -239,3 +240,9 @@ class QuestionReader(JsonBodies):
             if name in by[:index]:
                 return Rejection(Reason.OUTSIDE_DOMAIN, f"by[{index}]", "each attribute once")
         return None
+
+
+def _named(name: str) -> str:
+    """Return a name that there is not, as it may be shown anywhere: no longer than one may be, and printable."""
+    short = name if len(name) <= NAME_LIMIT else f"{name[:NAME_LIMIT]}..."
+    return short if short.isprintable() else ascii(short)[1:-1]

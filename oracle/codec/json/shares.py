@@ -2,8 +2,10 @@
 
     {"id":"q1","value":0.1234,"error":0.02,"paid":17,"verified":true,"model":"s","round":0}
     {"id":"q2","model":"s","round":1,"error":0.02,"paid":18,"values":[{"origin":"EWR","value":0.1,"verified":true},...]}
+    {"id":"q6","value":0.1234,"error":null,"paid":20,"verified":false,"model":"s","round":9}
 
-Of a sparse vector, where `error` is of the value:
+`error` is what the plan promises of each value beside it: `null` where that is not promised (any more).
+Of a sparse vector:
 
     {"id":"q3","above":false,"paid":3,"model":"v","round":0}
     {"id":"q4","above":true,"value":0.061,"error":0.02,"paid":4,"model":"v","round":1}
@@ -55,7 +57,9 @@ class ShareWriter:
 
     def __init__(self, plan: TablePlan) -> None:
         self._sparse = isinstance(plan, SparseVectorPlan)
-        self._error = b'"error":%b' % msgspec.json.encode(plan.alpha)
+        self._promised = plan.questions
+        self._errors = (b'"error":null', b'"error":%b' % msgspec.json.encode(plan.alpha))
+        self._between = tuple(b",%b,%b" % (error, b'"paid":') for error in self._errors)
         self._model = b'"model":%b,"round":' % msgspec.json.encode(plan.name)
 
     def singles(self, identifiers: Sequence[Identifier], answers: Answers) -> list[bytes]:
@@ -85,19 +89,28 @@ class ShareWriter:
         """Return what stands between ids and models, in columns."""
         paid = _numbers(answers.paid)
         if self._sparse:
-            return [self._above(answers), repeat(b',"paid":'), paid]
-        between = repeat(b",%b,%b" % (self._error, b'"paid":'))
+            return [self._above_alone(answers), repeat(b',"paid":'), paid]
+        between = map(self._between.__getitem__, _given(answers.verified))
         return [repeat(b'"value":'), _numbers(answers.values), between, paid, _verified(answers)]
 
     def _above(self, answers: Answers) -> list[bytes]:
+        """Return outcomes, with values where there are any."""
         rows = zip(answers.labels.tolist(), _numbers(answers.values), _given(answers.verified), strict=True)
         return [
             _SPENT
             if label != NO_LABEL and not answered
             else _ABOVE[label]
             if value == b"null"
-            else b'%b,"value":%b,%b' % (_ABOVE[label], value, self._error)
+            else b'%b,"value":%b' % (_ABOVE[label], value)
             for label, value, answered in rows
+        ]
+
+    def _above_alone(self, answers: Answers) -> list[bytes]:
+        """Return the same with the error of each value, which is promised of the first questions."""
+        promised = self._promised - answers.first_round
+        return [
+            b"%b,%b" % (text, self._errors[number < promised]) if b'"value":' in text else text
+            for number, text in enumerate(self._above(answers))
         ]
 
     def broken_down(self, message: Breakdown, answers: Answers) -> bytes:
@@ -112,14 +125,20 @@ class ShareWriter:
             msgspec.json.encode(message.id),
             self._model,
             answers.first_round,
-            self._error,
+            self._errors[self._all_promised(answers)],
             _numbers(answers.paid)[-1],
             b",".join(b"{%b,%b}" % item for item in zip(names, self._cells(answers), strict=True)),
         )
 
+    def _all_promised(self, answers: Answers) -> bool:
+        """Return whether the error is promised of all values: whoever reads it alone is not misled."""
+        if self._sparse:
+            return answers.first_round + len(answers.labels) <= self._promised
+        return all(_given(answers.verified))
+
     def _cells(self, answers: Answers) -> Iterable[bytes]:
         if self._sparse:
-            return (text.removesuffix(b"," + self._error) for text in self._above(answers))
+            return self._above(answers)
         return map(b'"value":%b%b'.__mod__, zip(_numbers(answers.values), _verified(answers), strict=True))
 
 

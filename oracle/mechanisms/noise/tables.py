@@ -13,9 +13,11 @@ draw Z = max{z : C(z) <= U}, so Z < z exactly if U < C(z). The first 64 bits dec
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import repeat
 from typing import Final, Literal
 
 import mpmath
@@ -113,40 +115,41 @@ def edges(law: IntegerLaw, scale: float, first: int, last: int) -> Edges:
     if not SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
         raise InputError("noise scale", scale, f"must be from {SMALLEST_SCALE:g} to {_LARGEST_SCALE:g}")
     values = _gumbel(scale, first, last) if law == "gumbel" else _mirrored(law, scale, first, last)
-    packed = np.frombuffer(b"".join(value.to_bytes(16, "little") for value in values), dtype="<u8").reshape(-1, 2)
+    words = bytearray()
+    for value in values:  # one by one: as numbers, all of them would take several times as much
+        words += value.to_bytes(16, "little")
+    packed = np.frombuffer(words, dtype="<u8").reshape(-1, 2)
     table = Edges(first, packed[:, 1].copy(), packed[:, 0].copy())
     table.high.setflags(write=False)
     table.low.setflags(write=False)
     return table
 
 
-def _mirrored(law: Law, scale: float, first: int, last: int) -> list[int]:
-    """Return C(first), ..., C(last) of a law that mirrors itself."""
+def _mirrored(law: Law, scale: float, first: int, last: int) -> Iterator[int]:
+    """Yield C(first), ..., C(last) of a law that mirrors itself."""
     reach = min(max(abs(first), abs(last)) + 1, tail_reach(scale))
     upper = _upper_tail(law, scale, reach)
     mirror = 0 if law == "laplace" else 1
-    values = []
     for z in range(first, last + 1):
         # P(Z < z) = 1 - P(Z >= z), and by symmetry = P(Z >= 1 - z); of Laplace's law, = P(Z >= -z)
         weight = z if z >= 1 else mirror - z
         tail = upper[weight] if weight < len(upper) else 0
-        values.append(min((1 << PRECISION) - tail, _TOP) if z >= 1 else tail)
-    return values
+        yield min((1 << PRECISION) - tail, _TOP) if z >= 1 else tail
 
 
-def _gumbel(scale: float, first: int, last: int) -> list[int]:
-    """Return C(first), ..., C(last) of the Gumbel law: 2^128 exp(-t) with t = exp(-e z), rounded."""
+def _gumbel(scale: float, first: int, last: int) -> Iterator[int]:
+    """Yield C(first), ..., C(last) of the Gumbel law: 2^128 exp(-t) with t = exp(-e z), rounded."""
     start = max(first, -math.ceil(math.log(_FRACTION) / scale))  # below it t > 256, so C is 0
     stop = min(last, tail_reach(scale))  # above it t < 2^-130, so C is all ones
-    values = [0] * min(start - first, last - first + 1)
+    yield from repeat(0, min(start - first, last - first + 1))
     with mpmath.workprec(_FRACTION + 64):
         ratio = int(mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(scale)), _FRACTION)))
         power = int(mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(scale) * start), _FRACTION)))
         for _ in range(start, stop + 1):
             below = mpmath.exp(mpmath.ldexp(-power, -_FRACTION))
-            values.append(min(int(mpmath.nint(mpmath.ldexp(below, PRECISION))), _TOP))
+            yield min(int(mpmath.nint(mpmath.ldexp(below, PRECISION))), _TOP)
             power = (power * ratio) >> _FRACTION
-    return values + [_TOP] * (last - first + 1 - len(values))
+    yield from repeat(_TOP, last - max(stop, start - 1))
 
 
 def _upper_tail(law: Law, scale: float, reach: int) -> list[int]:

@@ -61,6 +61,7 @@ class Task:
         released: Nats that a training record pays for what was released before phase 1; its instance has the rest.
         rho: Of what else was released before: it shares the same nats with the instance.
         reserve: Points that each side of phase 1 is to hold beyond those it needs.
+        quick: Whether scales are found by Theorem 5 alone: while shares are searched for.
     """
 
     model: BoxModel
@@ -69,6 +70,7 @@ class Task:
     released: float = 0.0
     rho: float = 0.0
     reserve: int = 0
+    quick: bool = False
 
     @property
     def start_instances(self) -> int:
@@ -122,6 +124,7 @@ def _size(task: Task, shares: Shares, phase: int, rounds: int, delta: float) -> 
         start_instances=task.start_instances,
         start_epsilon=task.model.epsilon - (task.released if phase == 1 else 0.0),
         start_rho=task.rho if phase == 1 else 0.0,
+        quick=task.quick,
     )
 
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from oracle.errors import InputError, PlanError
+from oracle.mechanisms.noise.tables import tail_reach
 from oracle.mechanisms.thresholds.paid import PaidLaw
 from oracle.planning.attributes import WORD, Attribute, Layout, check_attributes
 from oracle.planning.features import NAME_LIMIT, Feature
@@ -24,6 +25,7 @@ __all__ = [
     "TableModel",
     "TablePlan",
     "check_table_model",
+    "noise_bytes",
     "sparse_bytes",
     "statistics_bytes",
 ]
@@ -312,9 +314,21 @@ def check_table_model(model: TableModel) -> None:
         raise InputError("model.paid", model.paid, 'must be left out for profile = "paper", whose constants say it')
 
 
-def sparse_bytes(attributes: tuple[Attribute, ...], rows: int) -> int:
-    """Return the bytes of rows: the cell of each as one number, and its place along each attribute."""
-    return rows * (8 + 4 * len(attributes))
+def noise_bytes(noise: NoisePlan) -> int:
+    """Return the bytes of the noise's table: two words for each edge, and as many again while it is made."""
+    return 2 * 16 * 2 * tail_reach(noise.slope)
+
+
+def sparse_bytes(attributes: tuple[Attribute, ...], rows: int, paid: int) -> int:
+    """Return the bytes of rows, each its cell as one number and its place along each attribute, and of answers.
+
+    Args:
+        attributes: Of the table.
+        rows: n.
+        paid: K; of each paid answer its question and its interval are kept.
+    """
+    each = 8 * Layout.of(attributes).width
+    return rows * (8 + 4 * len(attributes)) + paid * (each + 24) + 16 * _REPEATS
 
 
 def statistics_bytes(attributes: tuple[Attribute, ...], rows: int, paid: int) -> int:
@@ -325,5 +339,4 @@ def statistics_bytes(attributes: tuple[Attribute, ...], rows: int, paid: int) ->
         rows: n.
         paid: K.
     """
-    layout = Layout.of(attributes)
-    return sparse_bytes(attributes, rows) + 8 * layout.size + paid * (8 * layout.width + 24) + 16 * _REPEATS
+    return sparse_bytes(attributes, rows, paid) + 8 * Layout.of(attributes).size

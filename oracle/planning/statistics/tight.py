@@ -31,12 +31,14 @@ from oracle.planning.statistics.model import (
     StatisticsPlan,
     TableModel,
     TablePlan,
+    noise_bytes,
     sparse_bytes,
     statistics_bytes,
 )
 from oracle.planning.statistics.noise import ROUNDS, Budget, exact_noise, quick_noise, start_of, windows
 
 __all__ = [
+    "MOST_PAID",
     "divergence",
     "paid_bound",
     "plan_sparse_vector",
@@ -49,7 +51,7 @@ __all__ = [
 ]
 
 _MOST_ROWS: Final = 2**40
-_MOST_PAID: Final = 2**20
+MOST_PAID: Final = 2**20
 
 _LEAST_GAP: Final = 0.25
 """gamma / alpha where K is declared: with less, paid answers teach little."""
@@ -157,9 +159,9 @@ def _tried(model: StatisticsModel) -> list[tuple[float, int, NoisePlan]]:
     start, cells = divergence(model.attributes), Layout.of(model.attributes).size
     gaps = [share * model.alpha for share in _GAPS]
     bounds = [(gap, paid_bound(start, cells, gap)) for gap in gaps]
-    tried = [(gap, paid, quick_noise(_budget(model, paid))) for gap, paid in bounds if paid <= _MOST_PAID]
+    tried = [(gap, paid, quick_noise(_budget(model, paid))) for gap, paid in bounds if paid <= MOST_PAID]
     if not tried:
-        msg = f"model.alpha = {model.alpha!r}: more than {_MOST_PAID:,} answers may have to be paid; declare `paid`"
+        msg = f"model.alpha = {model.alpha!r}: more than {MOST_PAID:,} answers may have to be paid; declare `paid`"
         raise PlanError(msg)
     return tried
 
@@ -198,9 +200,8 @@ def plan_sparse_vector(model: SparseVectorModel, _progress: Callable[[int], None
     noise = exact_noise(_budget(model, model.paid))
     least = _sparse_rows(noise, model.alpha)
     rows = max(model.examples, least)
-    plan = SparseVectorPlan(
-        **_common(model, noise, model.paid, least), memory_bytes=sparse_bytes(model.attributes, rows)
-    )
+    memory = sparse_bytes(model.attributes, rows, model.paid) + noise_bytes(noise)
+    plan = SparseVectorPlan(**_common(model, noise, model.paid, least), memory_bytes=memory)
     verify_sparse_vector(plan)
     return plan
 
@@ -237,7 +238,7 @@ def _statistics_plan(
     first, last = _margins(model, noise, rows, complete=start is None)
     return StatisticsPlan(
         **_common(model, noise, paid, least),
-        memory_bytes=statistics_bytes(model.attributes, rows, paid),
+        memory_bytes=statistics_bytes(model.attributes, rows, paid) + noise_bytes(noise),
         gap=_gap(model, noise, rows),
         complete=start is None,
         first_margin=first,

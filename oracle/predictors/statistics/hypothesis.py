@@ -18,6 +18,8 @@ from oracle.predictors.statistics.sums import Masks, Sums
 __all__ = ["Hypothesis"]
 
 _TOTAL: Final = 2.0**52
+_BLOCK: Final = 1 << 16
+"""Weights that are multiplied at a time."""
 
 
 class Hypothesis(Sums):
@@ -113,8 +115,8 @@ class Hypothesis(Sums):
         """Multiply all weights by factors that depend on some attributes only; the others' axes have length 1."""
         runs = _runs(self._shape, named)
         weights = self._weights.reshape([cells for cells, _ in runs])  # a view: numpy is fast with few axes
-        weights *= factors.reshape([cells if kept else 1 for cells, kept in runs])
-        self._round()
+        self._total = _scaled(weights, factors.reshape([cells if kept else 1 for cells, kept in runs]))
+        self._kept.clear()
 
     def fit(self, about: tuple[int, ...], wanted: NDArray[np.float64], part: float) -> None:
         """Scale all cells so that a marginal becomes another one, or goes a part of the way.
@@ -128,23 +130,30 @@ class Hypothesis(Sums):
         factors = ((1.0 - part) * found + part * _TOTAL * wanted) / found
         self._multiply(factors, [attribute in about for attribute in range(len(self._shape))])
 
+    def mend(self, about: tuple[int, ...], wanted: NDArray[np.float64], slack: float) -> None:
+        """Scale cells so that no share of a marginal is further than `slack` from what it is to be.
+
+        Args:
+            about: Its attributes, in order.
+            wanted: float64 of these attributes' shape, above 0, summing to 1.
+            slack: Share of the rows.
+        """
+        found = self._summed(about)
+        goal = np.clip(found, (wanted - slack) * _TOTAL, (wanted + slack) * _TOTAL)
+        if not np.array_equal(goal, found):
+            goal *= _TOTAL / math.fsum(goal.reshape(-1).tolist())  # exact: the same on every machine
+            self._multiply(goal / found, [attribute in about for attribute in range(len(self._shape))])
+
     def spread(self, uniform: float) -> None:
         """Mix with the uniform distribution over all cells, of which it gets a share."""
         self._weights *= 1.0 - uniform
         self._weights += uniform * _TOTAL / self._weights.size
-        self._round()
-
-    def _round(self) -> None:
-        _whole(self._weights)
-        self._total = float(self._weights.sum())
+        self._total = float(_whole(self._weights).sum())
         self._kept.clear()
 
     def _summed(self, about: tuple[int, ...]) -> NDArray[np.float64]:
         runs = _runs(self._shape, [attribute in about for attribute in range(len(self._shape))])
-        weights = self._weights.reshape([cells for cells, _ in runs])
-        others = tuple(axis for axis, (_, kept) in enumerate(runs) if not kept)
-        sums: NDArray[np.float64] = weights.sum(axis=others)
-        return sums.reshape([self._shape[attribute] for attribute in about])
+        return _kept(self._weights, runs).reshape([self._shape[attribute] for attribute in about])
 
     def _one(self, about: tuple[int, ...], masks: Masks) -> float:
         weights = self._weights
@@ -162,6 +171,36 @@ def _runs(shape: Sequence[int], named: Sequence[bool]) -> list[tuple[int, bool]]
         else:
             runs.append((cells, kind))
     return runs
+
+
+def _scaled(weights: NDArray[np.float64], factors: NDArray[np.float64]) -> float:
+    """Multiply weights by factors, round them in place, and return their sum; block by block, as caches are small."""
+    step = max(_BLOCK * len(weights) // weights.size, 1)
+    total = 0.0
+    for start in range(0, len(weights), step):
+        part = weights[start : start + step]
+        by = factors if len(factors) == 1 else factors[start : start + step]
+        if part.size > _BLOCK and part.ndim > 1:
+            total += _scaled(part[0], by[0])
+            continue
+        part *= by
+        total += float(_whole(part).sum())
+    return total
+
+
+def _kept(weights: NDArray[np.float64], runs: Sequence[tuple[int, bool]]) -> NDArray[np.float64]:
+    """Sum a table over the axes that are not kept: as products with ones, which BLAS does many times faster.
+
+    What comes first and last of them goes first, as whole rows and columns; only then what lies in between.
+    """
+    sums, sizes = weights, [cells for cells, _ in runs]
+    dropped = [axis for axis, (_, kept) in enumerate(runs) if not kept]
+    for axis in sorted(dropped, key=lambda axis: (axis > 0, axis < len(runs) - 1, -axis)):
+        before, cells, behind = math.prod(sizes[:axis]), sizes[axis], math.prod(sizes[axis + 1 :])
+        ones = np.ones(cells)
+        sums = sums.reshape(before, cells) @ ones if behind == 1 else ones @ sums.reshape(before, cells, behind)
+        sizes[axis] = 1
+    return sums
 
 
 def _whole(weights: NDArray[np.float64]) -> NDArray[np.float64]:

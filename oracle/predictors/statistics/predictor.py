@@ -21,7 +21,7 @@ from oracle.predictors.statistics.paid import paid_questions, threshold_offset
 from oracle.predictors.statistics.public import Asked, PaidAnswer, PublicSide
 from oracle.predictors.statistics.released import Interval
 from oracle.predictors.statistics.repeats import Repeats
-from oracle.predictors.statistics.start import split_marginals
+from oracle.predictors.statistics.start import others, split_marginals
 
 __all__ = ["Statistics"]
 
@@ -61,6 +61,10 @@ class Statistics(TablePredictor[StatisticsPlan]):
     def hypothesis(self) -> NDArray[np.float64]:
         """Return h: float64 of the table's shape, summing to 1. It may be given away."""
         return self._public.hypothesis.weights / self._public.hypothesis.total
+
+    def others(self) -> list[tuple[str, float]]:
+        """Return which attributes have many rows of no declared category, and their share: public."""
+        return others(self._plan, self._start)
 
     @property
     def paid(self) -> int:

@@ -40,7 +40,7 @@ class Asked:
 
     Attributes:
         masks: What they ask for.
-        expected: float64[n], rows that the hypothesis expects.
+        expected: float64[n], rows that the hypothesis expects; of a sparse vector, that are the threshold.
         rounds: uint64[n], their rounds.
         hashes: uint64[n], their hashes.
     """
@@ -236,7 +236,7 @@ class PublicSide:
         """Project the hypothesis on what was released, where it is outside: cyclic I-projections, and marginals."""
         moves = 0
         for _ in range(self._marginals.passes(_PASSES)):
-            self._marginals.fit(self.hypothesis)
+            self._marginals.mend(self.hypothesis)
             rows = self.released.questions[: len(self.released)]
             shares = self.hypothesis.shares(self._layout.masks(rows)) * self._rows
             bounds = self.released.bounds[: len(self.released)]

@@ -18,7 +18,7 @@ class Kept:
     """An answer that was given before.
 
     Attributes:
-        value: The share.
+        value: The share; of a sparse vector, the least threshold that a share is below.
         verified: Whether it keeps the plan's promise.
     """
 
@@ -53,7 +53,7 @@ class Repeats:
         return Kept(float(self._values[place]), bool(self._verified[place]))
 
     def add(self, question: int, value: float, *, verified: bool) -> None:
-        """Keep the answer to a question that `find` does not find, instead of the oldest."""
+        """Keep the answer to a question, instead of the oldest; it is found from now on, whatever was before."""
         place = self._added % CAPACITY
         oldest = int(self._hashes[place])
         if self._numbers.get(oldest) == self._added - CAPACITY:

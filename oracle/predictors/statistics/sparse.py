@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent
 from oracle.mechanisms.addresses import Purpose
-from oracle.mechanisms.thresholds.paid import CLOSED, PAID
+from oracle.mechanisms.thresholds.paid import PAID
 from oracle.planning.statistics.model import SparseVectorPlan
 from oracle.predictors.base import Answers, StateArrays
 from oracle.predictors.statistics.base import TablePredictor
 from oracle.predictors.statistics.paid import paid_questions, threshold_offset
+from oracle.predictors.statistics.public import Asked, PaidAnswer
+from oracle.predictors.statistics.thresholds import PublicThresholds, ThresholdQuestions
 from oracle.predictors.statistics.trainer import TableTrainer
 
 __all__ = ["SparseVector", "SparseVectorTrainer"]
@@ -31,27 +33,22 @@ class SparseVector(TablePredictor[SparseVectorPlan]):
           chooses the questions by them (PRIVACY.md, Theorem 17 and Theorem 19). *Nothing for questions.*
         * But for beta, over the first `questions` of them: no "above" where the share is `alpha` or more below the
           threshold, no "below" where it is as far above, and each value is within `alpha`.
+        * What follows from answers is not asked again, and costs nothing: `PublicThresholds`.
 
     Made by `SparseVectorTrainer.finish` or by `restore`.
     """
 
-    def begin(self, cells: NDArray[np.int64], paid: int) -> None:
-        """Take the rows in.
-
-        Args:
-            cells: int64[declared], each row's cell; -1 where it is blanked.
-            paid: Answers that were paid for.
-        """
+    def begin(self, cells: NDArray[np.int64]) -> None:
+        """Take the rows in: int64[declared], each row's cell; -1 where it is blanked."""
         self._take(cells)
-        self._paid = paid
-        self._centre = (self._plan.paid_noise.above - self._plan.paid_noise.below) // 2
+        self._public = PublicThresholds(self._plan)
         self._questions = paid_questions(self._plan)
         self._offset = threshold_offset(self._questions, self._addresses)
 
     @property
     def paid(self) -> int:
         """Answers that the data paid for so far."""
-        return self._paid
+        return self._public.paid
 
     def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
         """Answer a batch in arrival order (see `Predictor.answer`): 1 for above."""
@@ -67,29 +64,41 @@ class SparseVector(TablePredictor[SparseVectorPlan]):
         hashes: NDArray[np.uint64],
         events: list[LedgerEvent],
     ) -> NDArray[np.float64]:
-        outcomes, values = np.full(len(features), CLOSED, dtype=np.int8), np.full(len(features), np.nan)
-        before = self._paid
         asked = np.flatnonzero(present)
-        if len(asked):
-            rows = features[asked]
-            counts = self._rows.over(self._plan.layout.masks(rows[:, :-1])).astype(np.int64)
-            thresholds = np.ceil(rows[:, -1] * self._plan.declared).astype(np.int64) + self._centre
-            words = self._addresses.words(Purpose.QUESTION, rounds[asked], _FIRST, hashes[asked])[0]
-            given = self._questions.ask(counts, thresholds, words, spent=before, offset=self._offset)
-            outcomes[asked] = given.outcomes
-            paid = given.outcomes == PAID
-            values[asked[paid]] = np.clip((given.values[paid] - self._centre) / self._plan.declared, 0.0, 1.0)
-            for number, (row, count) in enumerate(zip(asked[paid], given.values[paid], strict=True), before + 1):
-                events.append(AnswerPaid(round=self._round + int(row), paid=number, count=int(count), above=True))
-            self._paid = given.spent
-        self._tell(before, outcomes == PAID, outcomes != CLOSED)
+        before, rows = self._public.paid, features[asked]
+        questions = ThresholdQuestions(rows, rounds[asked], hashes[asked], self._cells_of(rows))
+        given = self._public.answer(questions, self._ask)
+        values, answered = np.full(len(features), np.nan), np.zeros(len(features), dtype=np.bool_)
+        values[asked], answered[asked] = given.values, given.answered
+        bought = np.zeros(len(features), dtype=np.bool_)
+        for number, paid in enumerate(given.released, before + 1):
+            row = int(asked[paid.number])
+            bought[row] = True
+            events.append(AnswerPaid(round=self._round + row, paid=number, count=paid.count, above=True))
+        self._tell(before, bought, answered)
         return values
+
+    def _cells_of(self, rows: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """Return keyed hashes of what questions ask for, whatever their thresholds: uint64[n]."""
+        cells = rows.copy()
+        cells[:, -1] = 0.0
+        return self._addresses.hashes(cells, np.ones(len(cells), dtype=np.bool_))
+
+    def _ask(self, asked: Asked) -> PaidAnswer | None:
+        """Ask the rows."""
+        counts = self._rows.over(asked.masks).astype(np.int64)
+        thresholds = np.ceil(asked.expected).astype(np.int64) + self._plan.shift
+        words = self._addresses.words(Purpose.QUESTION, asked.rounds, _FIRST, asked.hashes)[0]
+        given = self._questions.ask(counts, thresholds, words, spent=self._public.paid, offset=self._offset)
+        paid = np.flatnonzero(given.outcomes == PAID)
+        return PaidAnswer(int(paid[0]), above=True, count=int(given.values[paid[0]])) if len(paid) else None
 
     def export(self) -> StateArrays:
         """Return the whole state as arrays whose shapes depend on the plan only."""
         return {
-            **self._header(self._round, self._phase, self._phase_round, self._paid),
+            **self._header(self._round, self._phase, self._phase_round, self._public.paid),
             "cells": self._cells.copy(),
+            **self._public.export(),
         }
 
     @classmethod
@@ -100,7 +109,8 @@ class SparseVector(TablePredictor[SparseVectorPlan]):
             CorruptSnapshotError: It is not of the plan's sizes.
         """
         predictor, cells, paid = cls._reopened(plan, arrays)
-        predictor.begin(cells, paid)
+        predictor.begin(cells)
+        predictor._public.take_back(arrays, paid)  # noqa: SLF001 -- of this class
         return predictor
 
 
@@ -110,5 +120,5 @@ class SparseVectorTrainer(TableTrainer[SparseVectorPlan, SparseVector]):
     def _make(self) -> SparseVector:
         cells = self._all_cells()
         predictor = SparseVector(self._plan, self._key.ratchet(), phase=1)
-        predictor.begin(cells, 0)
+        predictor.begin(cells)
         return predictor

@@ -1,6 +1,7 @@
 """What a hypothesis starts from: nothing, or noisy marginals of the rows."""
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -9,10 +10,10 @@ from numpy.typing import NDArray
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.noise.tables import sample
-from oracle.planning.statistics.model import StatisticsPlan
+from oracle.planning.statistics.model import UNDECLARED, StatisticsPlan
 from oracle.predictors.statistics.hypothesis import Hypothesis
 
-__all__ = ["Marginals", "noisy_marginals", "split_marginals", "start_of"]
+__all__ = ["Marginals", "noisy_marginals", "others", "split_marginals", "start_of"]
 
 _SPREAD: Final = 0.01
 """Share of a start that knows nothing which lies on all cells alike, those of other and missing values too."""
@@ -23,6 +24,9 @@ _TRACE: Final = 0.0005
 _ROUNDS: Final = 30
 _WORK: Final = 1 << 33
 """Rounds of iterative proportional fitting: fewer where they would update more weights than this."""
+
+_EXPLAINED: Final = 4.0
+"""Nats of a marginal's noise that explain a difference."""
 
 _LEAST: Final = 1e-9
 """Share that every cell of a marginal has, so that none is lost."""
@@ -65,6 +69,29 @@ def split_marginals(plan: StatisticsPlan, counts: NDArray[np.int64]) -> list[NDA
     return [part.reshape(shape) for part, shape in zip(np.split(counts, ends[:-1]), shapes, strict=True)]
 
 
+def others(plan: StatisticsPlan, counts: NDArray[np.int64]) -> list[tuple[str, float]]:
+    """Return which attributes have many rows of no declared category, and their share: by what was released alone.
+
+    Many is more than a uniform start allows for, by four standard deviations of the noise.
+
+    Args:
+        plan: The plan.
+        counts: int64, as of `noisy_marginals`.
+    """
+    found = []
+    parts = list(zip(plan.start, split_marginals(plan, counts), strict=False))
+    for number, attribute in enumerate(plan.attributes):
+        among = [(about, part) for about, part in parts if number in about]
+        if attribute.other is None or not among or plan.start_slope is UNSET:
+            continue
+        about, part = min(among, key=lambda one: one[1].size)
+        cells = np.take(part, attribute.other, axis=about.index(number))
+        noise = math.sqrt(2.0 * cells.size) / plan.start_slope  # a little more than the deviation
+        if int(cells.sum()) > UNDECLARED * plan.declared + 4.0 * noise:
+            found.append((attribute.name, min(int(cells.sum()) / plan.declared, 1.0)))
+    return found
+
+
 class Marginals:
     """The noisy marginals that were released, to which a hypothesis is fitted. Public.
 
@@ -76,40 +103,53 @@ class Marginals:
     def __init__(self, plan: StatisticsPlan, counts: NDArray[np.int64]) -> None:
         shares = [_shares(part, plan.declared) for part in split_marginals(plan, counts)]
         self._wanted = list(zip(plan.start, shares, strict=False))
+        self._slack = 0.0 if plan.start_slope is UNSET else _EXPLAINED / (plan.start_slope * plan.declared)
         self._updates = max(len(shares) * plan.layout.size, 1)
 
-    def start(self, hypothesis: Hypothesis) -> None:
+    def start(self, hypothesis: Hypothesis, progress: Callable[[float], None]) -> None:
         """Fit a hypothesis from the beginning: iterative proportional fitting.
 
         The last third of the rounds goes a part of the way, 1/2, 1/3 and so on, as noisy marginals disagree.
+
+        Args:
+            hypothesis: Changed.
+            progress: Told now and then which part of the work is done.
         """
         rounds = max(min(_ROUNDS, _WORK // self._updates), _ROUNDS // 5)
         whole = rounds - rounds // 3
         for number in range(rounds):
-            self.fit(hypothesis, 1.0 / max(number - whole + 2, 1))
+            for about, wanted in self._wanted:
+                hypothesis.fit(about, wanted, 1.0 / max(number - whole + 2, 1))
+            progress((number + 1) / rounds)
 
-    def fit(self, hypothesis: Hypothesis, part: float = 1.0) -> None:
-        """Fit a hypothesis once to each of them, or a part of the way."""
+    def mend(self, hypothesis: Hypothesis) -> None:
+        """Fit a hypothesis to each of them once, as far as it is further away than noise explains.
+
+        What noise explains stays: to follow it would undo what the start has averaged out of it.
+        """
         for about, wanted in self._wanted:
-            hypothesis.fit(about, wanted, part)
+            hypothesis.mend(about, wanted, self._slack)
 
     def passes(self, most: int) -> int:
         """Return how many fits a paid answer may take, from 1 to `most`: fewer for large tables."""
         return max(min(most, (_WORK >> 4) // self._updates), 1)
 
 
-def start_of(plan: StatisticsPlan, counts: NDArray[np.int64]) -> Hypothesis:
+def start_of(
+    plan: StatisticsPlan, counts: NDArray[np.int64], progress: Callable[[float], None] = lambda _part: None
+) -> Hypothesis:
     """Return the hypothesis that a run starts from: a function of the plan and of what was released.
 
     Args:
         plan: The plan.
         counts: int64, as of `noisy_marginals`.
+        progress: Told now and then which part of the work is done.
     """
     if not len(counts):
         declared = [_declared(attribute.cells, attribute.declared) for attribute in plan.attributes]
         return Hypothesis.product(declared, _SPREAD)
     hypothesis = Hypothesis.uniform(plan.layout.shape)
-    Marginals(plan, counts).start(hypothesis)
+    Marginals(plan, counts).start(hypothesis, progress)
     hypothesis.spread(_TRACE)
     return hypothesis
 

@@ -60,7 +60,7 @@ class StatisticsTrainer(TableTrainer[StatisticsPlan, Predictor]):
             return paper
         start = noisy_marginals(self._plan, cells, self._addresses)
         predictor = Statistics(self._plan, self._key.ratchet(), phase=1)
-        predictor.begin(cells, start_of(self._plan, start), start)
+        predictor.begin(cells, start_of(self._plan, start, self.progress), start)
         return predictor
 
 

@@ -162,6 +162,7 @@ const KINDS = { theorem: "a theorem", estimate: "an estimate", nominal: "nominal
 const pays = (status) => (status.paid_limit ?? null) !== null;
 const paid = (status) => sum(status.shards.map((shard) => shard.paid));
 const unpaid = (status) => Math.max(0, status.paid_limit * status.shards.length - paid(status));
+const behind = ({ promise, shards }) => (promise.questions ?? null) !== null && shards.length > 0 && shards.every((shard) => shard.round >= promise.questions);
 const spent = (status) => pays(status) && status.shards.length > 0 && unpaid(status) === 0;
 
 function showKind(status) {
@@ -169,13 +170,13 @@ function showKind(status) {
   for (const line of document.querySelectorAll(".paying")) line.hidden = !pays(status);
   by("spent").hidden = !spent(status);
   put(by("spent-text"), status.predictor === "sparse-vector"
-    ? "No question is answered any more. New answers need a new model, whose budget the rows pay beside this one’s."
+    ? "Only what follows from earlier answers is answered any more. New answers need a new model, whose budget the rows pay beside this one’s."
     : "Answers are no longer verified: those that earlier paid answers do not settle come from what was learned, and the promised error does not hold for them.");
 }
 
 function showHead(status) {
   put(by("model"), status.model);
-  put(by("facts"), `version ${status.version} · ${status.predictor}, ${status.profile} profile · error at most ${status.promise.bound.toFixed(4)}, ${KINDS[status.promise.kind] ?? ""} · alpha ${exact(status.alpha)} · up ${duration(status.now - status.started)}`);
+  put(by("facts"), `version ${status.version} · ${status.predictor}, ${status.profile} profile · ${over(status) ? "no new error is promised" : `error at most ${status.promise.bound.toFixed(4)}, ${KINDS[status.promise.kind] ?? ""}`} · alpha ${exact(status.alpha)} · up ${duration(status.now - status.started)}`);
 }
 
 function showVerdict(status) {
@@ -242,13 +243,22 @@ function privacyInWords(status) {
 
 // ---- The plan
 
+/** Why nothing new is promised; "" where it is. */
+function over(status) {
+  if (spent(status)) return "Nothing new is promised: all paid answers are spent. Only what follows from earlier answers is still as good as below.";
+  return behind(status) ? `Nothing new is promised: it was for the first ${count(status.promise.questions)} questions. What was verified before stays as good as below.` : "";
+}
+
 function showPromise(status) {
   const { promise } = status;
   const beyond = promise.beyond ? ` beyond ${promise.beyond}` : "";
   const missed = promise.missed === null ? "" : `, missed with probability ${exact(promise.missed)} at most`;
-  put(by("promise-kind"), KINDS[promise.kind] ?? promise.kind);
-  set(by("promise-kind"), "data-proved", promise.kind === "theorem");
-  put(by("promise-bound"), `at most ${promise.bound.toFixed(4)}${beyond}`);
+  const ended = over(status);
+  put(by("promise-kind"), ended ? "over" : KINDS[promise.kind] ?? promise.kind);
+  set(by("promise-kind"), "data-proved", promise.kind === "theorem" && !ended);
+  put(by("promise-over"), ended);
+  by("promise-over").hidden = !ended;
+  put(by("promise-bound"), `${ended ? "before: " : ""}at most ${promise.bound.toFixed(4)}${beyond}`);
   put(by("promise-unit"), `on ${promise.on ?? "honest queries"}${missed}; asked of the plan: alpha = ${exact(status.alpha)}`);
   put(by("promise-basis"), `How it is known: ${promise.basis}.`);
   keep(by("promise-conditions"), promise.conditions, (text) => text, () => make("li"), (item, text) => put(item, text));

@@ -10,14 +10,16 @@ from typing import Final
 
 from rich.console import Console
 
+from oracle.planning.statistics.counts import gaussian_deviation
 from oracle.planning.statistics.model import StatisticsPlan
 from tests.experiments.promises.report import PAGE
-from tests.experiments.statistics.counts import least_scale, opendp_scale
-from tests.experiments.statistics.methods import Outcome, aim, counts, mwem_of, one_way, ours, uniform
+from tests.experiments.statistics.counts import opendp_scale
+from tests.experiments.statistics.methods import Outcome, aim, counts, mwem_of, one_way, ours, turbo_of, uniform
 from tests.experiments.statistics.ours import DELTA, EPSILON, planned
 from tests.experiments.statistics.questions import Questions, draw
 from tests.experiments.statistics.report import BEGIN, END, crossings, markdown
 from tests.experiments.statistics.tables import TABLES, Table
+from tests.experiments.statistics.turbo import CHEAPEST, FORMS
 
 _SEED: Final = 2026
 """Of the questions; the start and its constants were chosen with those of seed 777."""
@@ -33,6 +35,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=5, help="runs of Perpetua")
     parser.add_argument("--starts", action="store_true", help="run Perpetua from other starts too (many minutes)")
     parser.add_argument("--rounds", type=int, nargs="*", default=[50, 100], help="of MWEM; none leaves it out")
+    parser.add_argument("--turbo", nargs="*", default=list(FORMS), choices=list(FORMS), help="forms of Turbo")
     parser.add_argument("--megabytes", type=float, default=80.0, help="of AIM's model; 0 leaves it out")
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds that AIM may take")
     parser.add_argument("--page", action="store_true", help="write docs/evidence.md")
@@ -56,7 +59,7 @@ def _section(table: Table, questions: Questions, chosen: argparse.Namespace) -> 
     first = outcomes[0]
     scales = {
         "OpenDP's accounting": opendp_scale(EPSILON, DELTA),
-        "the least noise there is": least_scale(EPSILON, DELTA),
+        "the least noise there is": gaussian_deviation(EPSILON, DELTA),
     }
     return f"{markdown(table, plan, outcomes)}\n" + "\n".join(crossings(plan, first, scales)) + "\n"
 
@@ -72,6 +75,8 @@ def _outcomes(
     yield counts(table, questions, scale)
     for rounds in chosen.rounds:
         yield mwem_of(table, questions, scale, rounds)
+    for form in chosen.turbo:
+        yield turbo_of(table, questions, plan.alpha, form, beyond=form == CHEAPEST)
     found = aim(table, questions, (chosen.megabytes, chosen.limit), _FOLDER) if chosen.megabytes else None
     if found is not None:
         yield found

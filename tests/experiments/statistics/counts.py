@@ -6,11 +6,9 @@ import warnings
 import numpy as np
 import opendp.prelude as dp
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtri
-from scipy.stats import norm
 
-__all__ = ["crossover", "expected_largest", "expected_mean", "least_scale", "noise", "opendp_scale"]
+__all__ = ["crossover", "expected_largest", "expected_mean", "noise", "opendp_scale"]
 
 
 def _gaussian(scale: float) -> dp.Measurement:
@@ -27,16 +25,6 @@ def opendp_scale(epsilon: float, delta: float) -> float:
         return dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(_gaussian(scale)), delta)
 
     return float(dp.binary_search_param(at, 1.0, (epsilon, delta)))
-
-
-def least_scale(epsilon: float, delta: float) -> float:
-    """Return the least one there is: Balle and Wang (2018), Theorem 8."""
-
-    def above(scale: float) -> float:
-        low, high = 0.5 / scale - epsilon * scale, -0.5 / scale - epsilon * scale
-        return float(norm.cdf(low) - math.exp(epsilon) * norm.cdf(high)) - delta
-
-    return float(brentq(above, 1e-2 / epsilon, 1e2 / epsilon))
 
 
 def noise(scale: float, count: int) -> NDArray[np.int64]:

@@ -21,9 +21,10 @@ from tests.experiments.statistics.mwem import mwem
 from tests.experiments.statistics.ours import DELTA, EPSILON, answered
 from tests.experiments.statistics.questions import Questions, counted, shares
 from tests.experiments.statistics.tables import Table
+from tests.experiments.statistics.turbo import FORMS, Served, Turbo, serve
 from tests.support.folders import environment
 
-__all__ = ["PEERS", "Outcome", "aim", "counts", "mwem_of", "one_way", "ours", "uniform"]
+__all__ = ["PEERS", "Outcome", "aim", "counts", "mwem_of", "one_way", "ours", "turbo_of", "uniform"]
 
 PEERS: Final = Path("build/statistics/peers/bin/python")
 """Has what `requirements.txt` says; `make statistics` puts it there."""
@@ -39,6 +40,7 @@ class Outcome:
         errors: float64[k], absolute errors.
         paid: Paid answers; None where there are none.
         seconds: Of the processor (of the clock for `aim`).
+        note: What else there is to say.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Outcome:
     errors: NDArray[np.float64]
     paid: int | None
     seconds: float
+    note: str = ""
 
     @property
     def largest(self) -> float:
@@ -96,6 +99,38 @@ def mwem_of(table: Table, questions: Questions, scale: float, rounds: int) -> Ou
     return Outcome(f"MWEM, {rounds} rounds", "all questions", errors, rounds, time.process_time() - begun)
 
 
+def turbo_of(table: Table, questions: Questions, alpha: float, form: str, *, beyond: bool) -> Outcome:
+    """Run a form of Turbo; its histogram answers what its budget does not allow.
+
+    Args:
+        table: The table.
+        questions: What is asked.
+        alpha: The error to keep to, a share of the rows.
+        form: One of FORMS.
+        beyond: See what it would take to answer all, too.
+    """
+    begun = time.process_time()
+    served = serve(Turbo(table, questions, FORMS[form], alpha, 1), EPSILON, DELTA, beyond=beyond)
+    errors = np.abs(served.values - shares(counted(table), questions))
+    seconds = time.process_time() - begun
+    note = _served(served, errors, len(table.cells))
+    return Outcome(f"Turbo, {form}", "nothing", errors, served.spent.paid, seconds, note)
+
+
+def _served(served: Served, errors: NDArray[np.float64], rows: int) -> str:
+    first = errors[: served.within]
+    budget = (
+        f"{served.within:,} answers within its budget (largest error {first.max():.2%}, mean {first.mean():.3%}), "
+        f"{served.spent.paid:,} of them paid and {served.spent.resets:,} sparse vectors begun"
+    )
+    if served.total is None:
+        return f"{budget}."
+    return (
+        f"{budget}; all answers would cost epsilon = {served.total.epsilon(DELTA):.2f}, or want "
+        f"{served.total.noise_for(EPSILON, DELTA) * rows:,.0f} rows ({served.total.paid:,} paid)."
+    )
+
+
 def aim(table: Table, questions: Questions, limits: tuple[float, float], folder: Path) -> Outcome | None:
     """Run AIM, once: what it found is kept. None where it takes too long, or is not installed.
 
@@ -106,14 +141,13 @@ def aim(table: Table, questions: Questions, limits: tuple[float, float], folder:
         folder: Where `aim-NAME.npz` is kept.
     """
     target = folder / f"aim-{table.name.split()[0]}.npz"
-    begun = time.monotonic()
     if not target.exists() and not _fit_aim(table, limits, target):
         return None
     found = dict(np.load(target))
     sets = [about for size in (1, 2, 3) for about in itertools.combinations(range(len(table.attributes)), size)]
     marginals = {about: found["-".join(map(str, about))] for about in sets}
     errors = np.abs(shares(marginals.__getitem__, questions) - shares(counted(table), questions))
-    return Outcome("AIM (smartnoise-synth)", "all marginals of three", errors, None, time.monotonic() - begun)
+    return Outcome("AIM (smartnoise-synth)", "all marginals of three", errors, None, float(found["seconds"]))
 
 
 def _fit_aim(table: Table, limits: tuple[float, float], target: Path) -> bool:

@@ -6,6 +6,7 @@ each round the hypothesis is projected once on every answer so far (I-projection
 the paper's steps. The last hypothesis answers.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from tests.experiments.statistics.questions import Questions, counted, shares
 from tests.experiments.statistics.tables import Table
 
-__all__ = ["mwem"]
+__all__ = ["Cube", "mwem", "within"]
 
 
 def mwem(table: Table, questions: Questions, rho: float, rounds: int, seed: int) -> NDArray[np.float64]:
@@ -31,7 +32,7 @@ def mwem(table: Table, questions: Questions, rho: float, rounds: int, seed: int)
     generator = np.random.default_rng(seed)
     rows = len(table.cells)
     truth = shares(counted(table), questions) * rows
-    cube = _Cube(table.layout.shape)
+    cube = Cube(table.layout.shape)
     choosing, scale = math.sqrt(4.0 * rho / rounds), math.sqrt(rounds / rho)
     measured: list[tuple[list[NDArray[np.bool_]], float]] = []
     for _ in range(rounds):
@@ -44,7 +45,7 @@ def mwem(table: Table, questions: Questions, rho: float, rounds: int, seed: int)
     return shares(cube.marginal, questions)
 
 
-class _Cube:
+class Cube:
     """A distribution over all cells, uniform at first."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -55,12 +56,25 @@ class _Cube:
         others = tuple(axis for axis in range(self._weights.ndim) if axis not in about)
         return np.asarray(self._weights.sum(axis=others))
 
+    def share(self, masks: Sequence[NDArray[np.bool_]]) -> float:
+        """Return a question's share."""
+        left = self._weights
+        for mask in masks:
+            left = mask.astype(np.float64) @ left.reshape(len(mask), -1)
+        return float(left[0])
+
     def move(self, masks: Sequence[NDArray[np.bool_]], share: float) -> None:
         """Project on all distributions that give a question this share, or the nearest possible one."""
-        about = tuple(axis for axis, mask in enumerate(masks) if not mask.all())
-        within = np.ones((), dtype=np.bool_)
-        for axis in about:
-            within = np.logical_and.outer(within, masks[axis])
-        inside, wanted = float(self.marginal(about)[within].sum()), min(max(share, 1e-6), 1.0 - 1e-6)
-        factors = np.where(within, wanted / inside, (1.0 - wanted) / (1.0 - inside))
-        self._weights *= factors.reshape([len(mask) if axis in about else 1 for axis, mask in enumerate(masks)])
+        inside, wanted = self.share(masks), min(max(share, 1e-6), 1.0 - 1e-6)
+        self.scale(masks, wanted / inside, (1.0 - wanted) / (1.0 - inside))
+
+    def scale(self, masks: Sequence[NDArray[np.bool_]], inside: float, outside: float) -> None:
+        """Multiply the weights of the cells that a question asks for, and those of all others."""
+        self._weights *= np.where(within(masks), inside, outside)
+
+
+def within(masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Return the cells of a question: bool of as many axes as attributes, those that do not matter of length 1."""
+    sides = ([-1 if other == axis else 1 for other in range(len(masks))] for axis in range(len(masks)))
+    parts = [mask.reshape(side) for mask, side in zip(masks, sides, strict=True) if not mask.all()]
+    return functools.reduce(np.logical_and, parts, np.ones([1] * len(masks), dtype=np.bool_))

@@ -29,7 +29,8 @@ def markdown(table: Table, plan: StatisticsPlan, outcomes: Sequence[Outcome]) ->
     )
     lines = [title, "", _line(_HEADS), _line(["---", "---", *["---:"] * 3, "---", "---:"])]
     lines += [_line(_cells(plan, name, [one for one in outcomes if one.name == name])) for name in _names(outcomes)]
-    return "\n".join(lines) + "\n"
+    notes = [f"- {one.name}: {one.note}" for one in outcomes if one.note]
+    return "\n".join([*lines, "", *notes] if notes else lines) + "\n"
 
 
 def _names(outcomes: Sequence[Outcome]) -> list[str]:

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from oracle.planning.attributes import Attribute
+from oracle.planning.statistics.counts import gaussian_deviation
 from tests.experiments.statistics.counts import (
     crossover,
     expected_largest,
     expected_mean,
-    least_scale,
     noise,
     opendp_scale,
 )
@@ -69,7 +69,7 @@ def test_shares_are_those_of_the_rows():
 def test_gaussian_counts_err_as_expected():
     """OpenDP's noise has the mean and largest error that the formulas say, and its scale is no less than the least."""
     scale = opendp_scale(1.0, 1e-6)
-    assert 1.0 <= scale / least_scale(1.0, 1e-6) < 1.1
+    assert 1.0 <= scale / gaussian_deviation(1.0, 1e-6) < 1.1
     drawn = np.abs(noise(scale, 20_000)) / 1000
     counts = np.array([20_000])
     assert drawn.mean() == pytest.approx(expected_mean(scale, counts, 1000)[0], rel=0.03)

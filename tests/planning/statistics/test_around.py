@@ -11,6 +11,8 @@ from oracle.planning.planner import as_classical, plan_sufficient, quick_example
 from oracle.planning.promise import promise_of
 from oracle.planning.serving import most_rows, serving
 from oracle.planning.sharding import plan_shards
+from oracle.planning.statistics.declared import declared_in_words, most_paid
+from oracle.planning.statistics.model import StatisticsModel
 from oracle.planning.suggest import lines_of, nearest, offer_of
 from tests.planning.statistics.conftest import ONE_SCALE, TablePlanner, table_model
 
@@ -57,6 +59,29 @@ def test_what_rows_buy():
     assert as_classical(model) is None
 
 
+@pytest.mark.parametrize("rows", [3_000, 8_000, 60_000, 10**7])
+def test_what_declaring_paid_takes(rows):
+    """In one line: as many answers as the rows buy, or half of those that the bound takes; it has a plan."""
+    model = table_model(examples=rows, attributes=ONE_SCALE)
+    assert isinstance(model, StatisticsModel)
+    paid, needed = most_paid(model)
+    assert declared_in_words(model) == (
+        f"`paid = {paid}` declared takes about {needed:,} rows; that so many last is then an estimate"
+    )
+    declared = msgspec.structs.replace(model, paid=paid)
+    assert plan_sufficient(declared).declared <= max(needed, rows)
+    assert needed <= max(min(rows, quick_examples(model) // 2), quick_examples(msgspec.structs.replace(model, paid=1)))
+    more = quick_examples(msgspec.structs.replace(model, paid=paid + 1))
+    assert more > min(rows, quick_examples(model) // 2)
+    assert declared_in_words(declared) is None
+
+
+def test_nothing_is_said_of_what_has_no_bound_to_declare_away():
+    """Sparse vectors declare it always, and the lecture's profile never."""
+    assert declared_in_words(table_model(predictor="sparse-vector", paid=5)) is None
+    assert declared_in_words(table_model(profile="paper")) is None
+
+
 def test_memory_is_bounded(table_plan: TablePlanner):
     """By the cells, the rows and the largest message; a short question makes a long row."""
     small = table_plan()
@@ -100,7 +125,14 @@ _DAYS = {"name": "d", "type": "date", "bins": 365}
         ),
         ({**_DAYS, "bounds": ["2013-01-01", "x"]}, "[0].bounds = '...': must be two dates, as YYYY-MM-DD; write"),
         ({**_DAYS, "bounds": ["2014-01-01", "2013-01-01"]}, "[0].bounds = '...': must be two dates, the earlier one"),
-        ({**_DAYS, "bounds": ["2013-01-01", "2013-12-31"]}, "[0].bins = 365: must divide the 364 days between"),
+        (
+            {**_DAYS, "bounds": ["2013-01-01", "2013-12-31"]},
+            "[0].bins = 365: must divide the 364 days between the bounds: 364",
+        ),
+        (
+            {**_DAYS, "bins": 50, "bounds": ["2013-01-01", "2014-01-01"]},
+            "[0].bins = 50: must divide the 365 days between the bounds: 5 or 73",
+        ),
         (
             {"name": "d", "type": "nmber", "bounds": [0.0, 1.0], "bins": 2},
             "[0].type = 'nmber': must be one of number, date",

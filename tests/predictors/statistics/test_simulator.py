@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracle.audit import simulator
 from oracle.audit.simulator import Simulator, Told
 from oracle.planning.statistics.model import TablePlan
-from oracle.predictors.statistics import hypothesis, public, released, repeats
+from oracle.predictors.statistics import hypothesis, public, released, repeats, thresholds
 from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
 from tests.predictors.plans import tiny_sparse_plan, tiny_statistics_plan
@@ -85,5 +85,5 @@ def test_another_ledger_tells_other_answers(name, change):
 
 def test_the_public_side_reads_no_row_and_no_key():
     """What the simulator is made of imports nothing that has rows, keys or noise."""
-    for module in (simulator, public, hypothesis, released, repeats):
+    for module in (simulator, public, hypothesis, released, repeats, thresholds):
         assert not {"Rows", "PhaseKey", "Addresses", "PaidQuestions", "paid_questions", "sample"} & set(vars(module))

@@ -1,3 +1,5 @@
+from typing import Any, Final
+
 import pytest
 
 from tests.support.browser import Page
@@ -252,7 +254,7 @@ def test_it_follows(page: Page):
     assert page.run("return window.row.children[4].textContent") == "77"
 
 
-TABLE = {
+TABLE: Final[dict[str, Any]] = {
     "predictor": "statistics",
     "protects_queries": False,
     "sums_delta": False,
@@ -267,6 +269,7 @@ TABLE = {
         "basis": "experiments",
         "conditions": ["fewer than 200 were paid before"],
         "on": "any question",
+        "questions": 20_001,
     },
 }
 
@@ -301,7 +304,7 @@ def test_a_table_shows_what_is_paid(page):
 
 @pytest.mark.parametrize(
     ("predictor", "words"),
-    [("statistics", "Answers are no longer verified"), ("sparse-vector", "No question is answered any more")],
+    [("statistics", "Answers are no longer verified"), ("sparse-vector", "Only what follows from earlier answers")],
 )
 def test_that_nothing_is_left_to_pay_is_a_warning(page, predictor, words):
     """At the last paid answer, not before; the daemon is ready all the same."""
@@ -313,6 +316,26 @@ def test_that_nothing_is_left_to_pay_is_a_warning(page, predictor, words):
     assert page.text("announcer") == "No paid answer is left."
     assert page.text("verdict-title") == "Ready: 1 of 1 shard serving"
     assert page.text("progress-unpaid") == "0"
+
+
+def test_the_promise_is_over(page):
+    """Once all is spent, or behind the last question that it was made for, nothing new is promised."""
+    promise = dict(TABLE["promise"], questions=20_000)
+    page.open(table(199))
+    assert page.texts("#promise-over") == []
+    assert page.text("promise-bound") == "at most 0.0200"
+    for at, why in (
+        (table(200), "all paid answers are spent"),
+        (table(5, promise=promise), "the first 20,000 questions"),
+    ):
+        page.show(at)
+        assert page.text("promise-over").startswith("Nothing new is promised: ")
+        assert why in page.text("promise-over")
+        assert page.text("promise-bound") == "before: at most 0.0200"
+        assert page.text("promise-kind") == "over"
+        assert "no new error is promised" in page.text("facts")
+    page.show(table(199))
+    assert page.texts("#promise-over") == []
 
 
 def test_another_model_at_the_same_address(page):
