@@ -62,13 +62,13 @@ class Game(Generic[PlanT]):
         Where it is not there, it is blanked as a row labelled 0, or, for a learner that looks at these too, left out.
 
         Args:
-            values: float64[n], at most as many as the plan declares.
+            values: float64[n], or of a table float64[n, A], at most as many as the plan declares.
             labels: bool[n].
             challenge: The row that is the record; None if it will be a query.
         """
         filler = self.plan.declared - len(values)
         rows, marks, plan = (
-            np.append(np.zeros(filler), values),
+            np.concatenate([np.zeros((filler, *values.shape[1:])), values]),
             np.append(np.zeros(filler, np.bool_), labels),
             self.plan,
         )
@@ -82,7 +82,7 @@ class Game(Generic[PlanT]):
                 rows, marks = rows[:-1], marks[:-1]
                 plan = msgspec.structs.replace(plan, declared=plan.declared - 1)
         trainer = new_trainer(plan, self._secret)
-        trainer.add(rows[:, None], marks)
+        trainer.add(rows.reshape(len(rows), -1), marks)
         self._predictor = trainer.finish()
         self.margin = points_beyond(trainer)
 

@@ -20,6 +20,7 @@ from oracle.audit.tables import (
     few_sparse_plan,
     marginal_plan,
     read_marginals,
+    several_plan,
     sparse_plan,
     where_h_is_wrong,
 )
@@ -310,6 +311,7 @@ LEARNERS: Final = (
     ),
     Learner("sparse vector", "sparse-vector", "question at its threshold", _DELTA, sparse_plan, ask_at_thresholds),
     Learner("statistics", "statistics", "reader of marginals", _DELTA, marginal_plan, read_marginals),
+    Learner("statistics, three attributes", "statistics", "reader of marginals", _DELTA, several_plan, read_marginals),
     Learner("statistics, complete", "statistics", "question at its threshold", _DELTA, complete_plan, where_h_is_wrong),
 )
 """Every shipped predictor without armed sides, in every profile but `paper` of statistics, and who attacks it."""

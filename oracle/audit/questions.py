@@ -16,7 +16,7 @@ from oracle.audit.randomness import Randomness
 from oracle.errors import InputError
 from oracle.mechanisms.thresholds.paid import HIGH, LOW, PAID, Answers, PaidLaw, PaidQuestions
 
-__all__ = ["QUESTIONERS", "Questioner", "play_questions", "questioner"]
+__all__ = ["QUESTIONERS", "Questioner", "log_below", "play_questions", "questioner"]
 
 _PAID: Final = 6
 _RARE: Final = 1_200
@@ -146,7 +146,7 @@ class _Law:
         """Return ln P(LOW), ln P(HIGH) by kind of question and offset."""
         lows, highs, moves = (column[:, None] for column in self._kinds.T)
         counts = moves * present - self._offsets[None, :]
-        low = _log_below(self._law, self._slope, lows - counts)
+        low = log_below(self._law, self._slope, lows - counts)
         high = _log_above(self._slope, highs + 1 - counts)
         return np.stack([low, high])
 
@@ -168,7 +168,7 @@ class _Law:
         return most + math.log(float(np.exp(total - most).sum())) if math.isfinite(most) else -math.inf
 
 
-def _log_below(law: PaidLaw, slope: float, z: Ints) -> Floats:
+def log_below(law: PaidLaw, slope: float, z: Ints) -> Floats:
     """Return ln P(Z < z)."""
     with np.errstate(divide="ignore", over="ignore"):
         if law == "gumbel":
@@ -190,6 +190,6 @@ def _log_mass(law: PaidLaw, slope: float, z: Ints) -> Floats:
     if law == "logistic":  # P(Z >= z) = x/(1 + x), x = exp(-e (z - 1/2)); the difference to z + 1, in full
         near, far = np.logaddexp(0.0, slope * (z - 0.5)), np.logaddexp(0.0, -slope * (z + 0.5))
         return np.asarray(math.log(-math.expm1(-slope)) - near - far)
-    less, more = _log_below(law, slope, z), _log_below(law, slope, z + 1)
+    less, more = log_below(law, slope, z), log_below(law, slope, z + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(np.isfinite(more), more + np.log(-np.expm1(less - more)), -np.inf)

@@ -1,140 +1,126 @@
-"""Checks of what the proofs for questions about a table assume (see `oracle.audit.structure`)."""
+"""Checks of what the proofs for questions about a table assume (see `oracle.audit.structure`), on whole runs.
 
-from collections.abc import Sequence
-from typing import Final
+Runs go from messages to replies and a ledger, over snapshots and restarts (`oracle.audit.table_runs`), by the plan that
+stands in the state.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
-from oracle.audit.randomness import Randomness
-from oracle.audit.trials import ask, rows, stream, trained
-from oracle.audit.unique_noise import recorded, spread_bits
-from oracle.errors import PlanError
+from oracle.accounting.ledger import AnswerPaid, LedgerEvent
+from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.simulator import Simulator, Told
+from oracle.audit.table_laws import judge
+from oracle.audit.table_runs import Run, eager, play
+from oracle.audit.trials import rows, stream
+from oracle.audit.unique_noise import spread_bits
+from oracle.errors import DataError
+from oracle.mechanisms.thresholds.paid import PaidQuestions
 from oracle.planning.plan import Plan
-from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
-from oracle.predictors.kinds import restore_predictor
-from oracle.predictors.statistics.public import Asked, PaidAnswer, PublicSide
-from oracle.predictors.statistics.start import start_of
+from oracle.planning.statistics.model import TablePlan
+from oracle.predictors.statistics import start
 from oracle.predictors.statistics.sums import Rows
-from oracle.predictors.statistics.thresholds import PublicThresholds, ThresholdQuestions
 
-__all__ = ["Told", "count_moves", "ledger_tells", "one_draw_each", "paid_once"]
+__all__ = ["count_moves", "judged", "ledger_tells", "one_draw_each", "paid_once"]
 
 Seen = tuple[bool, str]
 
-_QUESTIONS: Final = 120
-_RESTARTS: Final = 7
+_MESSAGES: Final = 120
+_FEW: Final = 6
+_RUNS, _PAID = 48, 960
+"""Runs in which all laws are looked at, and more of plans that pay for little: for so many answers at most."""
 
 
-class Told:
-    """Asks the ledger instead of the rows: an `Asker` of whoever sees what is public, and nothing else.
-
-    Args:
-        events: Of the ledger.
-    """
-
-    def __init__(self, events: Sequence[LedgerEvent]) -> None:
-        self.paid = {event.round: event for event in events if isinstance(event, AnswerPaid)}
-        counts = [event.counts for event in events if isinstance(event, MarginalsReleased)]
-        self.start = np.array([count for part in counts[0] for count in part] if counts else [], dtype=np.int64)
-
-    def __call__(self, asked: Asked) -> PaidAnswer | None:
-        """Return the first of some questions that was paid for."""
-        for number, place in enumerate(asked.rounds.tolist()):
-            if place in self.paid:
-                return PaidAnswer(number, self.paid[place].above, self.paid[place].count)
-        return None
+def _runs(plan: Plan, randomness: Randomness, count: int) -> list[Run]:
+    """Play runs, every second one of a plan that pays for more."""
+    if not isinstance(plan, TablePlan):
+        return []
+    plans = (eager(plan), plan)
+    return [play(plans[number % 2], randomness, number, _MESSAGES) for number in range(count)]
 
 
 def ledger_tells(plan: Plan, randomness: Randomness) -> Seen:
-    """Every answer follows from the questions and the ledger: else it tells something that nobody has paid for."""
-    if not isinstance(plan, TablePlan):
-        return False, "the plan is not one of a table"
-    plan, paid = _eager(plan), 0
-    for number in range(4):
-        questions = _repeated(stream(plan, _QUESTIONS))
-        answers = ask(trained(plan, randomness.secret(number)), questions)
-        told = Told(answers.events)
-        expected = (
-            _sparse(plan, questions, told) if isinstance(plan, SparseVectorPlan) else _shares(plan, questions, told)
-        )
-        paid += len(told.paid)
-        if answers.values is None or not np.array_equal(answers.values, expected, equal_nan=True):
-            return False, "an answer is not what a simulator says who sees questions and paid answers only"
-    return paid > 0, f"{4 * _QUESTIONS} answers follow from questions and {paid} paid answers"
-
-
-def _eager(plan: TablePlan) -> TablePlan:
-    """Return a plan by which much is paid for; its errors are larger, and its privacy is the same."""
-    return msgspec.structs.replace(plan, first_margin=1, margin=1) if isinstance(plan, StatisticsPlan) else plan
-
-
-def _repeated(questions: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the questions with the first ones again at the end."""
-    return np.concatenate([questions[: -len(questions) // 4], questions[: len(questions) // 4]])[: len(questions)]
-
-
-def _shares(plan: Plan, questions: NDArray[np.float64], told: Told) -> NDArray[np.float64]:
-    if not isinstance(plan, StatisticsPlan):
-        raise PlanError("audit: the plan is not one of statistics")
-    public = PublicSide(plan, start_of(plan, told.start), told.start)
-    return public.answer(questions, _rounds(questions), _numbers(questions), told).values
-
-
-def _sparse(plan: SparseVectorPlan, questions: NDArray[np.float64], told: Told) -> NDArray[np.float64]:
-    numbers = _numbers(questions[:, :-1])
-    asked = ThresholdQuestions(questions, _rounds(questions), numbers, numbers)
-    return PublicThresholds(plan).answer(asked, told).values
-
-
-def _rounds(questions: NDArray[np.float64]) -> NDArray[np.uint64]:
-    return np.arange(len(questions), dtype=np.uint64)
-
-
-def _numbers(questions: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return a number for each question, the same for equal ones only."""
-    return np.unique(questions, axis=0, return_inverse=True)[1].reshape(-1).astype(np.uint64)
+    """Every reply follows from the messages and the ledger: else it tells something that nobody has paid for."""
+    paid = replies = 0
+    for run in _runs(plan, randomness, _FEW):
+        told = Told(run.ledger)
+        if Simulator(run.plan, told).answer(run.deliveries) != run.replies:
+            return False, "a reply is not what a simulator says who sees messages and the ledger only"
+        paid, replies = paid + len(told.paid), replies + len(run.replies)
+    return paid > 0, f"{replies} replies follow byte for byte from messages and {paid} paid answers"
 
 
 def paid_once(plan: Plan, randomness: Randomness) -> Seen:
     """Paid answers are numbered 1 to K at most, also if the state is restored in between: else K is no limit."""
-    if not isinstance(plan, TablePlan):
-        return False, "the plan is not one of a table"
-    plan, most = _eager(plan), 0
-    for number in range(4):
-        predictor = trained(plan, randomness.secret(number))
-        parts = []
-        for questions in np.array_split(stream(plan, _QUESTIONS), _RESTARTS):
-            parts.append(ask(predictor, questions))
-            predictor = restore_predictor(plan, predictor.export())
-        paid = [event.paid for part in parts for event in part.events if isinstance(event, AnswerPaid)]
-        counted = int(np.concatenate([part.paid for part in parts if part.paid is not None])[-1])
-        if paid != list(range(1, len(paid) + 1)) or len(paid) > plan.paid or counted != len(paid):
-            return False, f"with {_RESTARTS} restarts the paid answers of {plan.paid} are numbered {paid}"
+    most = 0
+    for run in _runs(plan, randomness, _FEW):
+        events = [msgspec.json.decode(line, type=LedgerEvent) for line in run.ledger]
+        paid = [event.paid for event in events if isinstance(event, AnswerPaid)]
+        if paid != list(range(1, len(paid) + 1)) or len(paid) > run.plan.paid:
+            return False, f"with restarts the paid answers of {run.plan.paid} are numbered {paid}"
         most = max(most, len(paid))
-    return most > 0, f"with {_RESTARTS} restarts up to {most} of {plan.paid} answers were paid, each counted once"
+    return most > 0, f"with restarts up to {most} of {run.plan.paid} answers were paid, each counted once"
+
+
+def judged(plan: Plan, randomness: Randomness) -> Seen:
+    """What the ledger says has the noise and the thresholds of the plan: else its claim is of something else."""
+    count = _RUNS + _PAID // (plan.paid if isinstance(plan, TablePlan) else 1)
+    try:
+        bets = judge(_runs(plan, randomness, count), Draws(randomness, count))
+    except DataError as exc:
+        return False, str(exc)
+    part, name = bets.most()
+    says = f"no bet on {bets.outcomes} outcomes gained much" if part < 1.0 else f"bets gained on {name}"
+    return part < 1.0, f"{says} (in nats, {100.0 * max(part, 0.0):.0f} % of what would refute)"
+
+
+@contextmanager
+def _used() -> Iterator[list[NDArray[np.uint64]]]:
+    """Record all bits that make noise, where they are used: uint64[n, 2] each time."""
+    words: list[NDArray[np.uint64]] = []
+    offsets: set[bytes] = set()
+    ask, offset, sample = PaidQuestions.ask, PaidQuestions.offset, start.__dict__["sample"]
+
+    def asked(self: PaidQuestions, counts: Any, lows: Any, drawn: Any, **rest: Any) -> Any:  # noqa: ANN401 -- as of `ask`
+        words.append(drawn.reshape(-1, 2).copy())
+        return ask(self, counts, lows, drawn, **rest)
+
+    def shifted(self: PaidQuestions, drawn: Any) -> int:  # noqa: ANN401 -- as of `offset`
+        if self.threshold_slope is not None and drawn.tobytes() not in offsets:  # after a restart it is the same
+            offsets.add(drawn.tobytes())
+            words.append(drawn.reshape(-1, 2).copy())
+        return offset(self, drawn)
+
+    def sampled(law: Any, scale: float, drawn: Any) -> Any:  # noqa: ANN401 -- as of `sample`
+        words.append(drawn.reshape(-1, 2).copy())
+        return sample(law, scale, drawn)
+
+    PaidQuestions.ask, PaidQuestions.offset = asked, shifted  # type: ignore[method-assign, assignment]  # for as long as this lasts
+    start.__dict__["sample"] = sampled
+    try:
+        yield words
+    finally:
+        PaidQuestions.ask, PaidQuestions.offset = ask, offset  # type: ignore[method-assign]
+        start.__dict__["sample"] = sample
 
 
 def one_draw_each(plan: Plan, randomness: Randomness) -> Seen:
-    """Every question has draws of its own, of 128 bits, also one that comes again: else its noise is seen twice.
+    """Every use of noise has draws of its own, of 128 bits: of each side, cell and question, also one that comes again.
 
-    Questions are asked one by one, so that none is looked at again behind a paid one of its batch, and all that was
-    kept of free ones is forgotten in between, as it is where many others came. Of thresholds, none is reached.
+    Messages are sent one by one, so that none is looked at again behind a paid one of its batch, and earlier answers
+    are forgotten in between, as they are where many other questions came.
     """
-    drawn = []
-    for number in range(4):
-        questions = np.repeat(stream(plan, _QUESTIONS // 4), 4, axis=0)
-        if isinstance(plan, SparseVectorPlan):
-            questions[:, -1] = 1.0
-        predictor = trained(plan, randomness.secret(number))
-        for row in questions:
-            with recorded() as words:
-                ask(predictor, row[None])
-            drawn += words
-            predictor = restore_predictor(plan, {**predictor.export(), "repeated_added": np.zeros(1, np.int64)})
-    return spread_bits(drawn)
+    if not isinstance(plan, TablePlan):
+        return False, "the plan is not one of a table"
+    with _used() as words:
+        for number in range(_FEW):
+            play(eager(plan), randomness, number, _MESSAGES // 2, alone=True)
+    return spread_bits(words)
 
 
 def count_moves(plan: Plan, randomness: Randomness) -> Seen:  # noqa: ARG001 -- nothing here is random
@@ -142,8 +128,8 @@ def count_moves(plan: Plan, randomness: Randomness) -> Seen:  # noqa: ARG001 -- 
     if not isinstance(plan, TablePlan):
         return False, "the plan is not one of a table"
     layout = plan.layout
-    cells = rows(plan)[0].astype(np.int64)
-    masks = layout.masks(stream(plan, _QUESTIONS)[:, : layout.width])
+    cells = np.ravel_multi_index(tuple(rows(plan)[0].astype(np.int64).T), layout.shape).astype(np.int64)
+    masks = layout.masks(stream(plan, _MESSAGES)[:, : layout.width])
     whole, most = Rows(layout.shape, cells).over(masks), 0.0
     for row in range(0, len(cells), max(len(cells) // 16, 1)):
         fewer = cells.copy()

@@ -17,14 +17,15 @@ _STEP = 2_654_435_761
 
 
 def rows(plan: Plan) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return as many rows as a plan declares, and their labels.
+    """Return as many rows as a plan declares, of a table float64[n, A], else float64[n], and their labels.
 
     Of sides that are armed they are in [-0.9, 0.9], labelled by a box or a stump; of other predictors in (0, 1], all
     positive, and the last one is 1. Of a table half of them are in the first cell, and the others in all of them.
     """
     if isinstance(plan, TablePlan):
-        cells = np.arange(plan.declared) % plan.layout.size
-        return np.where(np.arange(plan.declared) % 2, cells, 0).astype(np.float64), np.ones(plan.declared, np.bool_)
+        numbers = np.arange(plan.declared)
+        cells = np.unravel_index(np.where(numbers % 2, numbers % plan.layout.size, 0), plan.layout.shape)
+        return np.stack(cells, axis=1).astype(np.float64), np.ones(plan.declared, np.bool_)
     if not isinstance(plan, BoxPlan):
         return np.linspace(1.0, 0.05, plan.declared)[::-1], np.ones(plan.declared, dtype=np.bool_)
     values = np.linspace(-0.9, 0.9, plan.declared)
@@ -37,18 +38,21 @@ def trained(plan: Plan, secret: bytes, left_out: int | None = None) -> Predictor
     if left_out is not None:
         labels[left_out] = False
     trainer = new_trainer(plan, secret)
-    trainer.add(values[:, None], labels)
+    trainer.add(values.reshape(len(values), -1), labels)
     return trainer.finish()
 
 
 def stream(plan: Plan, count: int) -> Floats:
     """Return well-spread queries, no two equal or mirror images of each other: float64[count, width].
 
-    Of a table of one attribute: different sets of its cells, and thresholds.
+    Of a table of a few attributes of few cells: different sets of cells of each, and thresholds.
     """
     if isinstance(plan, TablePlan):
-        cells = (np.arange(1, count + 1) * _STEP % 2**plan.layout.size).astype(np.float64)
-        return np.column_stack([cells, np.linspace(0.0, 0.5, count)])[:, : plan.width]
+        numbers, columns = np.arange(1, count + 1) * _STEP % 2 ** sum(plan.layout.shape), []
+        for cells in plan.layout.shape:
+            columns.append((numbers % 2**cells).astype(np.float64))
+            numbers >>= cells
+        return np.column_stack([*columns, np.linspace(0.0, 0.5, count)])[:, : plan.width]
     spread = np.linspace(-0.9, 0.9 + 0.4 / count, count)[np.argsort(np.arange(count) * 0.618033988749895 % 1.0)]
     return np.column_stack([spread] * len(plan.features))
 

@@ -104,6 +104,42 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     ),
     "marginals without noise": (Catcher("game", "statistics", "reader of marginals", 4.0, 1_000),),
     "a row counted twice": (Catcher("structure", "statistics", "one row moves a count by one"),),
+    "one marginal without noise": (
+        Catcher("structure", "statistics, three attributes", "what is released has the plan's noise"),
+        Catcher("game", "statistics, three attributes", "reader of marginals", 4.0, 1_000),
+    ),
+    "one draw for all marginals": (
+        Catcher("structure", "statistics, three attributes", "what is released has the plan's noise"),
+        Catcher("structure", "statistics, three attributes", "a draw serves once only"),
+    ),
+    "thresholds that follow the rows": (
+        Catcher("structure", "statistics, complete", "what is released has the plan's noise"),
+    ),
+    "noise of twice the slope": (Catcher("structure", "sparse vector", "what is released has the plan's noise"),),
+    "values with the noise of marginals": (
+        Catcher("structure", "statistics, three attributes", "what is released has the plan's noise"),
+    ),
+    "K one more after a restart": (
+        Catcher("structure", "statistics", "paid answers are counted up to K"),
+        Catcher("structure", "sparse vector", "paid answers are counted up to K"),
+    ),
+    "one draw above and below": (Catcher("structure", "statistics, complete", "a draw serves once only"),),
+    "noise the other way round": (
+        Catcher("structure", "statistics, complete", "what is released has the plan's noise"),
+    ),
+    "a hypothesis fitted to true marginals": (
+        Catcher("structure", "statistics, three attributes", "answers follow from the ledger"),
+    ),
+    "repeats answered from the rows": (Catcher("structure", "statistics, complete", "answers follow from the ledger"),),
+    "rows answer when K is spent": (Catcher("structure", "statistics", "answers follow from the ledger"),),
+    "verified by the rows": (Catcher("structure", "statistics, complete", "answers follow from the ledger"),),
+    "another noise after a restart": (
+        Catcher("structure", "statistics, three attributes", "answers follow from the ledger"),
+        Catcher("structure", "sparse vector", "answers follow from the ledger"),
+    ),
+    "one-sided thresholds without noise": (
+        Catcher("structure", "sparse vector, few", "what is released has the plan's noise"),
+    ),
     "rows 5 % too heavy in the mean": (Catcher("structure", "bisection, paper", "one row moves the mean by 1/n"),),
     "a value with a free answer": (
         Catcher("game", "gumbel", "rarely above", 1.0, 4_000),

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracle.audit import simulator
+from oracle.audit.simulator import Simulator, Told
 from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.statistics import hypothesis, public, released, repeats, thresholds
 from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
 from tests.predictors.plans import tiny_sparse_plan, tiny_statistics_plan
-from tests.predictors.statistics import simulator
-from tests.predictors.statistics.simulator import Simulator
 from tests.predictors.statistics.suites import train_table
 from tests.predictors.tables import drawn_messages, random_rows
 from tests.support.shards import deliveries_of, process_in_batches
@@ -54,7 +54,7 @@ def test_the_ledger_tells_every_answer(name):
         contents[3::17] = [b'{"where":{"a":["nobody"]}}'] * len(contents[3::17])
         deliveries = deliveries_of(contents)
         run = process_in_batches(_shard(plan, seed, secret), deliveries, batches[0])
-        told_by = Simulator(plan, run.ledger)
+        told_by = Simulator(plan, Told(run.ledger))
         bounds = sorted({0, *batches[1], len(deliveries)})
         told = [told_by.answer(deliveries[start:stop]) for start, stop in itertools.pairwise(bounds)]
         assert [body for bodies in told for body in bodies] == run.replies
@@ -80,7 +80,7 @@ def test_another_ledger_tells_other_answers(name, change):
         other = [re.sub(rb'"count":-?[0-9]+', b'"count":77', line) for line in run.ledger]
     else:
         other = [line.replace(b'"round":', b'"round":9') if line == lines[0] else line for line in run.ledger]
-    assert Simulator(plan, other).answer(deliveries) != run.replies
+    assert Simulator(plan, Told(other)).answer(deliveries) != run.replies
 
 
 def test_the_public_side_reads_no_row_and_no_key():

@@ -11,19 +11,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
-from oracle.accounting.ledger import LedgerEvent
-from oracle.audit.table_checks import Told
+from oracle.accounting.ledger import AnswerPaid, LedgerEvent, MarginalsReleased
 from oracle.codec.kinds import codec_of
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.predictors.base import NO_LABEL, Answers
-from oracle.predictors.statistics.public import PublicSide
+from oracle.predictors.statistics.public import Asked, Asker, PaidAnswer, PublicSide
 from oracle.predictors.statistics.start import start_of
 from oracle.predictors.statistics.thresholds import PublicThresholds, ThresholdQuestions
 
-__all__ = ["Simulator"]
+__all__ = ["Simulator", "Told"]
 
 _Columns = tuple[NDArray[np.int8], NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]
 """Labels, values, paid and verified."""
+
+
+class Told:
+    """Asks the ledger instead of the rows: an `Asker` of whoever sees what is public, and nothing else.
+
+    Args:
+        ledger: All that a shard's ledger says, line by line.
+    """
+
+    def __init__(self, ledger: Sequence[bytes]) -> None:
+        events = [msgspec.json.decode(line, type=LedgerEvent) for line in ledger]
+        self.paid = {event.round: event for event in events if isinstance(event, AnswerPaid)}
+        counts = [event.counts for event in events if isinstance(event, MarginalsReleased)]
+        self.start = np.array([count for part in counts[0] for count in part] if counts else [], dtype=np.int64)
+
+    def __call__(self, asked: Asked) -> PaidAnswer | None:
+        """Return the first of some questions that was paid for."""
+        for number, place in enumerate(asked.rounds.tolist()):
+            if place in self.paid:
+                return PaidAnswer(number, self.paid[place].above, self.paid[place].count)
+        return None
 
 
 class Simulator:
@@ -31,17 +51,19 @@ class Simulator:
 
     Args:
         plan: Of `statistics` in its tight profile, or of `sparse-vector`.
-        ledger: All that the shard's ledger says, line by line.
+        told: What the ledger says.
+        ask: What is asked instead of `told`, and gives its answers.
     """
 
-    def __init__(self, plan: TablePlan, ledger: Sequence[bytes]) -> None:
+    def __init__(self, plan: TablePlan, told: Told, ask: Asker | None = None) -> None:
         self._plan = plan
-        self._ledger = Told([msgspec.json.decode(line, type=LedgerEvent) for line in ledger])
+        self._told = told
+        self._ask = ask or told
         self._codec = codec_of(plan)
         self._numbers: dict[bytes, int] = {}
         self._round = 0
         if isinstance(plan, StatisticsPlan):
-            self._public = PublicSide(plan, start_of(plan, self._ledger.start), self._ledger.start)
+            self._public = PublicSide(plan, start_of(plan, told.start), told.start)
         elif isinstance(plan, SparseVectorPlan):
             self._thresholds = PublicThresholds(plan)
 
@@ -62,7 +84,7 @@ class Simulator:
     def _statistics(self, rows: NDArray[np.float64], present: NDArray[np.bool_]) -> _Columns:
         before = self._public.paid
         asked, rounds, hashes = self._numbered(rows, present)
-        block = self._public.answer(rows[asked], rounds, hashes, self._ledger)
+        block = self._public.answer(rows[asked], rounds, hashes, self._ask)
         values, verified = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=np.bool_)
         values[asked], verified[asked] = block.values, block.verified
         return np.where(present, np.int8(0), np.int8(NO_LABEL)), values, self._paid(before, len(rows)), verified
@@ -71,7 +93,7 @@ class Simulator:
         before = self._thresholds.paid
         asked, rounds, hashes = self._numbered(rows[:, :-1], present)
         questions = ThresholdQuestions(rows[asked], rounds, hashes, hashes)
-        given = self._thresholds.answer(questions, self._ledger)
+        given = self._thresholds.answer(questions, self._ask)
         values, answered = np.full(len(rows), np.nan), np.zeros(len(rows), dtype=np.bool_)
         values[asked], answered[asked] = given.values, given.answered
         labels = np.where(present, ~np.isnan(values), np.int8(NO_LABEL)).astype(np.int8)
@@ -86,5 +108,5 @@ class Simulator:
         return asked, (self._round + asked).astype(np.uint64), np.array(hashes, dtype=np.uint64)
 
     def _paid(self, before: int, count: int) -> NDArray[np.int64]:
-        bought = [self._round + row in self._ledger.paid for row in range(count)]
+        bought = [self._round + row in self._told.paid for row in range(count)]
         return before + np.cumsum(bought, dtype=np.int64)

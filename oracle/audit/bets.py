@@ -1,0 +1,63 @@
+"""Bets on outcomes whose law is claimed: who gains much has refuted it.
+
+Somebody who begins with 1 and bets at the claimed odds has x or more with a chance of 1/x at most, whatever was asked
+on the way (Ville, 1939; Shafer, 2021). Bets are on noise that is larger, smaller or missing somewhere, and on what
+happens more or less often than it should; a law that is another one loses to one of them.
+"""
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bets"]
+
+_MISS: Final = 1e-9
+"""Probability with which a law that is as claimed is refuted."""
+
+_LEAST: Final = 2.0**-60
+_POWERS: Final = np.array([0.5, 0.8, 1.25, 2.0])
+_PARTS: Final = 8
+_RARE, _OFTEN = 0.25, 2.0
+_LOG_ODDS: Final = np.log(np.array([0.5, 0.67, 0.9, 1.1, 1.5, 2.0]))
+
+Floats = NDArray[np.float64]
+
+
+class Bets:
+    """What bets on outcomes have gained, by what they are on."""
+
+    def __init__(self) -> None:
+        self._gains: dict[str, Floats] = {}
+        self.outcomes = 0
+
+    def on_place(self, name: str, place: float) -> None:
+        """Bet on a number that is uniform from 0 to 1: where something stands in its law."""
+        self._add(name, _bets_on(min(max(place, _LEAST), 1.0 - _LEAST)))
+
+    def on_chance(self, name: str, chance: float, *, happened: bool) -> None:
+        """Bet on something that happens with a chance: that it does more, or less, often."""
+        self._add(name, _LOG_ODDS * happened - np.log1p(min(max(chance, 0.0), 1.0) * np.expm1(_LOG_ODDS)))
+
+    def most(self) -> tuple[float, str]:
+        """Return the log of the most that was gained, as a part of what is a refutation, and what the bets were on."""
+        limit = math.log(len(self._gains) / _MISS)
+        return max((float(_log_mean(gains)) / limit, name) for name, gains in self._gains.items())
+
+    def _add(self, name: str, logs: Floats) -> None:
+        self._gains[name] = self._gains.get(name, 0.0) + logs
+        self.outcomes += 1
+
+
+def _log_mean(logs: Floats) -> float:
+    most = float(logs.max())
+    return most + math.log(float(np.exp(logs - most).mean()))
+
+
+def _bets_on(place: float) -> Floats:
+    """Return the log of what each bet gives: densities of means 1."""
+    powers = np.concatenate([(_POWERS - 1.0) * math.log(one) for one in (place, 1.0 - place)])
+    inside = np.arange(_PARTS) == int(place * _PARTS)
+    parts = [np.where(inside, much, (_PARTS - much) / (_PARTS - 1.0)) for much in (_RARE, _OFTEN)]
+    return np.concatenate([powers + np.tile(np.log(_POWERS), 2), np.log(np.concatenate(parts))])
