@@ -86,6 +86,8 @@ def race_log_delta(scale: float, gap: int, paid: int, epsilon: float, *, rho: fl
     Returns:
         log delta, at most 0, rounded up; 0 where the theorem gives nothing.
     """
+    if scale > 1.0 or epsilon > _HUGE / 2.0:  # s^2 would be no float
+        return 0.0
     growth, free = math.expm1(scale), math.exp(-scale * (gap + 1))
     if growth * growth + free >= 1.0 - _SAFE:
         return 0.0
@@ -97,8 +99,10 @@ def race_log_delta(scale: float, gap: int, paid: int, epsilon: float, *, rho: fl
     potential = _potential(paid + arrivals.most, scale, log_s, rho)
     # exp(eps) - s = exp(eps)/theta; beyond, (lambda - s)_+^2 / lambda is at most so much times lambda^theta
     beyond = 2.0 * math.log(2.0) + (order - 1.0) * math.log(order - 1.0) - (order + 1.0) * math.log(order + 1.0)
-    rest = arrivals.rest * math.exp(beyond + (1.0 - order) * log_s + order * (1.0 + order) * rho)
-    total = math.fsum(arrivals.weights * potential) + rest
+    beyond += (1.0 - order) * log_s + order * (1.0 + order) * rho
+    if beyond > _HUGE:
+        return 0.0
+    total = math.fsum(arrivals.weights * potential) + arrivals.rest * math.exp(beyond)
     if not total > 0.0:
         return 0.0
     return min(math.log(total) + math.log(order / 4.0) - epsilon + _SAFE, 0.0)
@@ -123,8 +127,8 @@ def _arrivals(paid: int, free: float, price: float) -> _Arrivals:
     weights[0] = max(float(weights[0]), 1.0 - float(weights[1:].sum())) + _ROUNDING  # and all that are fewer
     last = first + count * step
     ratio = tilted * (paid + last) / (last + 1.0)
-    log_rest = min(float(log_law[-1]) + (paid + last) * price + _SAFE, _HUGE)
-    rest = math.exp(log_rest) / (1.0 - ratio) if ratio < 1.0 else math.inf
+    log_rest = float(log_law[-1]) + (paid + last) * price + _SAFE
+    rest = math.exp(log_rest) / (1.0 - ratio) if ratio < 1.0 and log_rest < _HUGE else math.inf
     return _Arrivals(first + np.arange(1.0, count + 1.0) * step - 1.0, weights, rest)
 
 
@@ -154,5 +158,8 @@ def _potential(arrivals: _Column, scale: float, log_s: float, rho: float) -> _Co
     value = np.maximum(square - 2.0 * linear + constant, 0.0) + slack
     if not rho:
         return np.asarray(value)
-    slope = (square - constant + slack) / value
-    return np.asarray(value * np.exp(slope * (1.0 + slope) * rho))
+    least = value - 2.0 * slack  # its slope is the steeper, the less it is; where it may be 0 nothing is claimed
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        slope = (square - constant + slack) / np.maximum(least, 0.0)
+        found = value * np.exp(slope * (1.0 + slope) * rho)
+    return np.fmin.accumulate(found[::-1])[::-1]  # it grows with the number of arrivals

@@ -152,6 +152,36 @@ def test_a_start_costs_what_its_loss_does() -> None:
     assert max(alone, exact) <= found < math.exp(logistic_log_delta(scale, gap, paid, epsilon, rho=e_0 * e_0 / 2.0))
 
 
+@pytest.mark.parametrize(
+    ("scale", "paid", "epsilon", "rho"), [(0.0003, 40, 0.05, 1e-5), (0.0005, 1, 0.05, 1e-5), (0.002, 200, 1.0, 1e-3)]
+)
+def test_a_steep_start_is_rounded_up(scale: float, paid: int, epsilon: float, rho: float) -> None:
+    """What rounding adds makes the slope less steep; the bound must not fall below the exact one by that."""
+    order = race.best_order(scale, NO_UPPER, paid, epsilon, rho)
+    log_s = epsilon + math.log1p(-1.0 / order)
+    found = float(race._potential(np.array([float(paid)]), scale, log_s, rho)[0])
+    with mpmath.workdps(60):
+        n, e, s = mpmath.mpf(paid), mpmath.mpf(scale), mpmath.exp(mpmath.mpf(log_s))
+        m = mpmath.expm1(e)
+        begin = (mpmath.mpf(log_s) + n * e) / m
+        linear, constant, square = (
+            weight * mpmath.gammainc(n, rate * begin, mpmath.inf, regularized=True)
+            for weight, rate in ((s, 1), (s * s, 1 + m), (mpmath.exp(-n * e) / (1 - m) ** n, 1 - m))
+        )
+        value = square - 2 * linear + constant
+        slope = (square - constant) / value
+        exact = float(mpmath.log(value) + slope * (1 + slope) * rho)
+    assert exact <= math.log(found) <= exact + 0.05
+
+
+def test_figures_beyond_floats_claim_nothing_and_do_not_fail() -> None:
+    """A large epsilon, or much released before."""
+    assert race_log_delta(0.01, 250, 30, 800.0) == 0.0
+    assert race_log_delta(0.01, 250, 3, 50.0, rho=450.0) == 0.0
+    assert race_log_delta(1000.0, 1, 3, 1.0) == 0.0
+    assert between_log_delta(0.01, 250, 30, 800.0) < -1000.0
+
+
 def test_monotone_in_every_argument() -> None:
     """More noise, a wider zone, fewer answers, a larger epsilon and a smaller start are never worse."""
     base = race_log_delta(0.012, 250, 2000, 4.0, rho=0.01)

@@ -131,7 +131,10 @@ class Hypothesis(Sums):
         self._multiply(factors, [attribute in about for attribute in range(len(self._shape))])
 
     def mend(self, about: tuple[int, ...], wanted: NDArray[np.float64], slack: float) -> None:
-        """Scale cells so that no share of a marginal is further than `slack` from what it is to be.
+        """Scale cells so that shares of a marginal further than `slack` from what they are to be come nearer.
+
+        What is cut off goes to all cells in proportion, those that are cut off too: one call may not do, nor many where
+        nothing else has weight.
 
         Args:
             about: Its attributes, in order.

@@ -1,10 +1,13 @@
 """What a commit writes, as the client's batches."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.base import Commit, Replies, Reply
+from connectors.base import JSON, Commit, Rejected, Replies, Reply
 from connectors.kafka.commit_batches import CommitBatches
+from connectors.kafka.reply_headers import reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
 
 _SETTINGS = KafkaSettings(servers=("b:9092",), topic="q", answers="a", group="g", model="m", dead_letter="d")
@@ -37,3 +40,53 @@ def test_a_batch_takes_in_large_and_small_answers():
         batches = _batches(replies, {})
         assert sum(batch.record_count() for batch in batches) == 1000
         assert len(batches) <= most
+
+
+def _one_by_one(commit, made, settings, unavailable, asked):
+    """Return topic, headers, key and body of all that is written for the replies, each looked at by itself."""
+    for number, reply in enumerate(commit.replies.rows()):
+        topic = reply_topic(reply.headers, settings.reply_topics, settings.answers)
+        noted = reply.key if settings.dead_letter_bodies else None
+        if topic not in unavailable:
+            yield topic, reply_headers(reply.content_type, reply.headers), reply.key, reply.body
+        elif settings.dead_letter:
+            offset, query = asked[number]
+            note = made._note("undelivered", offset, query or b"", reply_topic=topic)
+            yield settings.dead_letter, reply_headers(JSON, ()), noted, note
+        if reply.rejected and settings.dead_letter:
+            note = made._note(reply.rejected.reason, reply.rejected.position - 1, reply.rejected.body)
+            yield settings.dead_letter, reply_headers(JSON, ()), noted, note
+
+
+_NAMED = st.sampled_from([(), (("reply-topic", b"r"),), (("reply-topic", b"s"), ("x", b"1")), (("x", b""),)])
+_ANY = st.builds(
+    Reply,
+    st.binary(max_size=9),
+    st.sampled_from([JSON, "x/other"]),
+    _NAMED,
+    key=st.none() | st.binary(max_size=3),
+    rejected=st.none() | st.builds(Rejected, st.just("why"), st.integers(1, 9), st.binary(max_size=3)),
+)
+
+
+@given(
+    replies=st.lists(_ANY, max_size=40),
+    unavailable=st.sets(st.sampled_from(["r", "s"])),
+    dead_letter=st.none() | st.just("d"),
+    bodies=st.booleans(),
+)
+def test_runs_write_what_one_by_one_would_be_written(replies, unavailable, dead_letter, bodies):
+    """No reply is lost, doubled, moved to another topic or key, or written before an earlier one of its topic."""
+    settings = replace(
+        _SETTINGS, reply_topics=frozenset({"r", "s"}), dead_letter=dead_letter, dead_letter_bodies=bodies
+    )
+    made = CommitBatches(settings, 0, {}, {})
+    commit = Commit(Replies.of(replies), [], 1, b"")
+    asked = [(number, b"%d" % number if number % 3 else None) for number in range(len(replies))]
+    expected = list(_one_by_one(commit, made, settings, unavailable, asked))
+    found = [
+        (topic, headers, key, body)
+        for topic, headers, keys, values in made._runs(commit, 0, unavailable, asked)
+        for key, body in zip(keys, values, strict=True)
+    ]
+    assert found == expected
