@@ -2,11 +2,13 @@
 
     python aim.py IN.npz OUT.npz EPSILON DELTA MEGABYTES SEED
 
-IN has `cells` (int64[n, A]) and `shape`. OUT gets each marginal of up to three attributes, by its attributes' numbers.
+IN has `cells` (int64[n, A]) and `shape`. OUT gets each marginal of up to three attributes, by its attributes' numbers,
+and the `seconds` it took.
 """
 
 import itertools
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ def main() -> None:
     from snsynth.aim import AIMSynthesizer  # type: ignore[import-not-found] # noqa: PLC0415
     from snsynth.utils import cdp_rho  # type: ignore[import-not-found] # noqa: PLC0415
 
+    begun = time.monotonic()
     source, target, *numbers = sys.argv[1:]
     epsilon, delta, megabytes, seed = map(float, numbers)
     given = np.load(source)
@@ -30,7 +33,7 @@ def main() -> None:
     sets = [about for size in (1, 2, 3) for about in itertools.combinations(names, size)]
     aim.AIM(data, [about for about in sets if len(about) == 3])
     found = {"-".join(about): np.asarray(aim.synthesizer.project(about).values) for about in sets}
-    np.savez(target, **{key: values / values.sum() for key, values in found.items()})
+    np.savez(target, seconds=time.monotonic() - begun, **{key: values / values.sum() for key, values in found.items()})
 
 
 if __name__ == "__main__":
