@@ -4,6 +4,9 @@ A connector implements `Source` and `Sink`; the simplest one is that of tests, `
 opaque bytes with a content type. A connector never looks into them, and knows nothing of predictors or privacy. Its
 tests inherit `SourceSuite` and `SinkSuite` (`tests/connectors/suite.py`).
 
+Messages go in columns, as `Deliveries` and `Replies`: an object for each would take as long as all else about it. What
+a bus hands over one by one becomes columns by `Deliveries.of`, and a sink that writes one by one takes `rows`.
+
 Formal guarantees every connector gives:
     * *Replayable*: after `Source.open(p)` the deliveries are, byte for byte, those that any earlier run read
       after position `p`; or `SourceError` is raised. There is no silent reset to the first or the latest record.
@@ -12,8 +15,13 @@ Formal guarantees every connector gives:
     * *Ordered*: deliveries come in one total order; `Delivery.position` strictly increases.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+
+from oracle.errors import InputError
 
 __all__ = [
     "ARROW_STREAM",
@@ -22,9 +30,12 @@ __all__ = [
     "RETAINED",
     "Commit",
     "Committed",
+    "Deliveries",
     "Delivery",
+    "Headers",
     "Lag",
     "Rejected",
+    "Replies",
     "Reply",
     "Sink",
     "Source",
@@ -43,6 +54,12 @@ METADATA_LIMIT = 512
 """Most bytes of `Commit.metadata`; brokers keep it beside the committed position."""
 
 
+Headers = tuple[tuple[str, bytes], ...]
+"""Names and values, in order."""
+
+_Row = TypeVar("_Row")
+
+
 class Delivery(NamedTuple):
     """One message as the bus handed it over.
 
@@ -58,7 +75,7 @@ class Delivery(NamedTuple):
     position: int
     body: bytes | None
     content_type: str = JSON
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: Headers = ()
     key: bytes | None = None
 
 
@@ -89,9 +106,99 @@ class Reply(NamedTuple):
 
     body: bytes
     content_type: str = JSON
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: Headers = ()
     key: bytes | None = None
     rejected: Rejected | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns(Generic[_Row]):
+    """Rows of one kind, column by column."""
+
+    _row: ClassVar[Any]
+
+    def columns(self) -> tuple[Sequence[Any], ...]:
+        """Return all columns, in order."""
+        raise NotImplementedError
+
+    def __post_init__(self) -> None:
+        lengths = list(map(len, self.columns()))
+        if lengths.count(lengths[0]) < len(lengths):
+            raise InputError(type(self).__name__, lengths, "must be columns of one length")
+
+    def __len__(self) -> int:
+        return len(self.columns()[0])
+
+    def rows(self) -> Iterator[_Row]:
+        """Yield each row as an object of its own."""
+        return map(self._row, *self.columns())
+
+    def part(self, start: int, stop: int | None = None) -> Self:
+        """Return the rows from `start` up to `stop` (None: to the end)."""
+        return type(self)(*(column[start:stop] for column in self.columns()))
+
+    @classmethod
+    def of(cls, rows: Iterable[_Row]) -> Self:
+        """Return rows as columns."""
+        return cls(*zip(*rows, strict=True))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of all parts, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        whole: list[list[Any]] = [[] for _ in cls().columns()]
+        for part in parts:
+            for column, more in zip(whole, part.columns(), strict=True):
+                column.extend(more)
+        return cls(*whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries(_Columns[Delivery]):
+    """Messages in the order of their positions, column by column: see `Delivery`.
+
+    Raises:
+        InputError: The columns differ in length.
+    """
+
+    _row = Delivery
+
+    positions: Sequence[int] = ()
+    bodies: Sequence[bytes | None] = ()
+    content_types: Sequence[str] = ()
+    headers: Sequence[Headers] = ()
+    keys: Sequence[bytes | None] = ()
+
+    def columns(self) -> tuple[Sequence[Any], ...]:
+        """Return all columns, in order."""
+        return self.positions, self.bodies, self.content_types, self.headers, self.keys
+
+    def split(self, position: int) -> tuple[Self, Self]:
+        """Return what ends at a position or before it, and what is behind it."""
+        count = bisect_right(self.positions, position)
+        return self.part(0, count), self.part(count)
+
+
+@dataclass(frozen=True, slots=True)
+class Replies(_Columns[Reply]):
+    """Messages for askers, in the order of their deliveries, column by column: see `Reply`.
+
+    Raises:
+        InputError: The columns differ in length.
+    """
+
+    _row = Reply
+
+    bodies: Sequence[bytes] = ()
+    content_types: Sequence[str] = ()
+    headers: Sequence[Headers] = ()
+    keys: Sequence[bytes | None] = ()
+    rejected: Sequence[Rejected | None] = ()
+
+    def columns(self) -> tuple[Sequence[Any], ...]:
+        """Return all columns, in order."""
+        return self.bodies, self.content_types, self.headers, self.keys, self.rejected
 
 
 class Commit(NamedTuple):
@@ -104,10 +211,17 @@ class Commit(NamedTuple):
         metadata: At most `METADATA_LIMIT` bytes, handed back by `Sink.open`; opaque to the connector.
     """
 
-    replies: Sequence[Reply]
+    replies: Replies
     ledger: Sequence[bytes]
     position: int
     metadata: bytes
+
+    @classmethod
+    def joined(cls, commits: Sequence[Self]) -> Self:
+        """Return what makes all of some commits durable together; at least one."""
+        last = commits[-1]
+        ledger = list(chain.from_iterable(commit.ledger for commit in commits))
+        return cls(Replies.joined([commit.replies for commit in commits]), ledger, last.position, last.metadata)
 
 
 class Committed(NamedTuple):
@@ -146,7 +260,7 @@ class Source(Protocol):
         """
         ...
 
-    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+    async def fetch(self, limit: int, wait: float) -> Deliveries:
         """Return up to `limit` deliveries that are there, waiting up to `wait` seconds for the first; else empty.
 
         All of them are held in memory at once: what is returned is bounded in bytes too, but for a single delivery.

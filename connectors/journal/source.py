@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
-from connectors.base import Delivery, Lag
+from connectors.base import Deliveries, Delivery, Lag
 from connectors.journal.journal import Journal, JournalReader
 from connectors.journal.segment import Found
 from oracle.errors import SourceError, StorageError
@@ -64,7 +64,7 @@ class JournalSource:
             raise SourceError(f"{exc}; restore it, or the state folder that goes with it") from exc
         self._handed = position or 0
 
-    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+    async def fetch(self, limit: int, wait: float) -> Deliveries:
         """See `Source.fetch`; what `check` raises comes too."""
         if self._reader is None:
             raise SourceError(f"{self._journal.folder}: fetch before open")
@@ -82,7 +82,7 @@ class JournalSource:
         found = [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
         if found:
             self._handed = found[-1].position
-        return found
+        return Deliveries.of(found)
 
     def lag(self) -> Lag | None:
         """See `Source.lag`: by what was handed over; records have no age."""

@@ -1,11 +1,11 @@
 """What one commit writes: records, topic by topic, in the client's batches."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from connectors.base import JSON, Commit, Reply
-from connectors.columns import Replies
+from connectors.base import JSON, Commit, Replies
 from connectors.kafka.reply_headers import dead_letter, reply_headers, reply_topic
 from connectors.kafka.settings import KafkaSettings
 from oracle.errors import BusError, StorageError
@@ -14,6 +14,8 @@ __all__ = ["CommitBatches", "named_topics"]
 
 Asked = Sequence[tuple[int, bytes | None]]
 """Offset and value of the records that replies answer, one for each."""
+
+_PLAIN: Final = reply_headers(JSON, ())
 
 _Run = tuple[str, list[tuple[str, bytes]], Sequence[bytes | None], Sequence[bytes]]
 """Topic, headers of all, keys, bodies."""
@@ -79,40 +81,44 @@ class CommitBatches:
 
     def _runs(self, commit: Commit, now: int, unavailable: Collection[str], asked: Asked) -> Iterable[_Run]:
         """Yield records in runs of one topic and the same headers: most answers differ in their bodies only."""
-        settings, plain = self._settings, [("content-type", JSON.encode())]
-        same = _same_run(commit.replies)
-        if same is not None:
-            kind, keys, bodies = same
-            yield settings.answers, [("content-type", kind.encode())], keys, bodies
-        run: list[Reply] = []
-        for number, reply in enumerate(commit.replies if same is None else ()):
-            body, content_type, headers, key, rejected = reply
-            if not headers and content_type == JSON and rejected is None:
-                run.append(reply)
-                continue
-            if run:
-                yield settings.answers, plain, *_columns(run)
-                run = []
-            topic = reply_topic(headers, settings.reply_topics, settings.answers)
-            noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
-            if topic not in unavailable:
-                yield topic, reply_headers(reply), [key], [body]
-            elif settings.dead_letter is not None:
-                offset, query = asked[number]
-                note = self._note("undelivered", offset, query or b"", reply_topic=topic)
-                yield settings.dead_letter, plain, [noted], [note]
-            if rejected is not None and settings.dead_letter is not None:
-                note = self._note(rejected.reason, rejected.position - 1, rejected.body)
-                yield settings.dead_letter, plain, [noted], [note]
-        if run:
-            yield settings.answers, plain, *_columns(run)
+        replies, start = commit.replies, 0
+        for number in _apart(replies):
+            yield from self._together(replies.part(start, number))
+            yield from self._alone(replies, number, unavailable, asked)
+            start = number + 1
+        yield from self._together(replies.part(start))
+        settings = self._settings
         if settings.ledger is not None and commit.ledger:
-            about = [*plain, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
+            about = [*_PLAIN, ("model", settings.model.encode()), ("partition", b"%d" % self._partition)]
             # Compaction keeps the last record of a key: each event has one of its own, also those of two starts that no
             # query came between, which are equal but for the time.
             prefix = f"{settings.topic}/{self._partition}/{commit.position}/{now}"
             keys = [f"{prefix}-{number}".encode() for number in range(len(commit.ledger))]
             yield settings.ledger, about, keys, commit.ledger
+
+    def _together(self, replies: Replies) -> Iterable[_Run]:
+        """Yield replies that differ in their keys and bodies only."""
+        if replies:
+            headers = reply_headers(replies.content_types[0], ())
+            yield self._settings.answers, headers, replies.keys, replies.bodies
+
+    def _alone(self, replies: Replies, number: int, unavailable: Collection[str], asked: Asked) -> Iterable[_Run]:
+        """Yield one reply, or the note that it was given up; and the note on its query if that was rejected."""
+        settings = self._settings
+        body, content_type, headers, key, rejected = next(replies.part(number, number + 1).rows())
+        topic = reply_topic(headers, settings.reply_topics, settings.answers)
+        if topic not in unavailable:
+            yield topic, reply_headers(content_type, headers), [key], [body]
+        if settings.dead_letter is None:
+            return
+        noted = key if settings.dead_letter_bodies else None  # it may be as private as the body
+        if topic in unavailable:
+            offset, query = asked[number]
+            note = self._note("undelivered", offset, query or b"", reply_topic=topic)
+            yield settings.dead_letter, _PLAIN, [noted], [note]
+        if rejected is not None:
+            note = self._note(rejected.reason, rejected.position - 1, rejected.body)
+            yield settings.dead_letter, _PLAIN, [noted], [note]
 
     def _note(self, reason: str, offset: int, body: bytes, **more: str) -> bytes:
         settings = self._settings
@@ -134,30 +140,22 @@ def _fill(
     return batch.record_count() - first
 
 
-def named_topics(replies: Sequence[Reply], settings: KafkaSettings) -> dict[str, int]:
+def named_topics(replies: Replies, settings: KafkaSettings) -> dict[str, int]:
     """Return the reply topics that replies go to, and how many go to each."""
     found: dict[str, int] = {}
-    if not settings.reply_topics or isinstance(replies, Replies):
+    if not settings.reply_topics:
         return found
-    for reply in replies:
-        if reply.headers:
-            topic = reply_topic(reply.headers, settings.reply_topics, settings.answers)
-            if topic != settings.answers:
-                found[topic] = found.get(topic, 0) + 1
+    for headers in filter(None, replies.headers):
+        topic = reply_topic(headers, settings.reply_topics, settings.answers)
+        if topic != settings.answers:
+            found[topic] = found.get(topic, 0) + 1
     return found
 
 
-def _columns(replies: Sequence[Reply]) -> tuple[Sequence[bytes | None], Sequence[bytes]]:
-    return [reply.key for reply in replies], [reply.body for reply in replies]
-
-
-def _same_run(replies: Sequence[Reply]) -> tuple[str, Sequence[bytes | None], Sequence[bytes]] | None:
-    """Return all replies as one run (content type, keys, bodies) if that is all that each says; else None."""
-    if not replies:
-        return None
-    if isinstance(replies, Replies):
-        return JSON, replies.keys, replies.bodies
-    bodies, kinds, headers, keys, rejected = zip(*replies, strict=True)
-    if any(headers) or kinds.count(kinds[0]) < len(kinds) or rejected.count(None) < len(rejected):
-        return None
-    return kinds[0], keys, bodies
+def _apart(replies: Replies) -> list[int]:
+    """Return the numbers of those replies that are not as the first one, or as it should be: without headers."""
+    kinds, headers, rejected = replies.content_types, replies.headers, replies.rejected
+    if not replies or headers.count(()) == rejected.count(None) == kinds.count(kinds[0]) == len(replies):
+        return []  # most commits
+    each = enumerate(zip(kinds, headers, rejected, strict=True))
+    return [number for number, (kind, kept, reason) in each if kept or reason or kind != kinds[0]]

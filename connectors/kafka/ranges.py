@@ -1,10 +1,9 @@
 """A part of a partition that ends, as a `Source`: what a replay reads."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.base import Delivery, Lag
+from connectors.base import Deliveries, Lag
 from connectors.kafka.settings import KafkaSettings
 from connectors.kafka.source import KafkaSource
 from oracle.errors import BusError
@@ -19,7 +18,7 @@ class KafkaRange(KafkaSource):
         super().__init__(replace(settings, first_offset=first, stop_at=end), partition)
         self._request_seconds = settings.request_seconds
 
-    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+    async def fetch(self, limit: int, wait: float) -> Deliveries:
         """See `Source`; what lies before the end is there, so it is waited for.
 
         Raises:
@@ -31,11 +30,11 @@ class KafkaRange(KafkaSource):
         while not self.exhausted:
             deliveries = await super().fetch(limit, wait)
             if deliveries:
-                self.progress.take(deliveries[-1].position, b"")  # nothing commits them: forget them
+                self.progress.take(deliveries.positions[-1], b"")  # nothing commits them: forget them
                 return deliveries
             if clock() > deadline:
                 raise BusError(f"offset {self.progress.reached}: the brokers do not return the records there")
-        return []
+        return Deliveries()
 
     def lag(self) -> Lag | None:
         """None: what is read here was answered before, or is answered for nobody who waits."""

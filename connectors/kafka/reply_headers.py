@@ -7,11 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from connectors.base import JSON, Reply
+from connectors.base import JSON, Headers
 
 __all__ = ["REPLY_TOPIC", "content_type", "dead_letter", "kept_headers", "reply_headers", "reply_topic"]
-
-Headers = tuple[tuple[str, bytes], ...]
 
 REPLY_TOPIC: Final = "reply-topic"
 """Header of a query that asks for its answer on another topic."""
@@ -68,10 +66,10 @@ def reply_topic(headers: Headers, allowed: Collection[str], default: str) -> str
     return default
 
 
-def reply_headers(reply: Reply) -> list[tuple[str, bytes]]:
+def reply_headers(content_type: str, headers: Headers) -> list[tuple[str, bytes]]:
     """Return a reply's headers: its content type, and what its asker sent to know it by."""
-    kept = [(name, value) for name, value in reply.headers if name not in _REPLY_TOPICS]
-    return [(_CONTENT_TYPE, reply.content_type.encode()), *kept]
+    kept = [(name, value) for name, value in headers if name not in _REPLY_TOPICS]
+    return [(_CONTENT_TYPE, content_type.encode()), *kept]
 
 
 def dead_letter(reason: str, query: tuple[str, int, int], body: bytes, *, bodies: bool, **more: str) -> bytes:

@@ -8,8 +8,7 @@ from typing import Final
 
 from aiokafka import TopicPartition
 
-from connectors.base import JSON, Delivery, Lag
-from connectors.columns import Deliveries
+from connectors.base import JSON, Deliveries, Headers, Lag
 from connectors.kafka.client import batches_between, close_quietly, make_consumer, start
 from connectors.kafka.errors import translated
 from connectors.kafka.internals import BatchConsumer
@@ -159,7 +158,7 @@ class KafkaSource:
                 "topic"
             )
 
-    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+    async def fetch(self, limit: int, wait: float) -> Deliveries:
         """See `Source`.
 
         Raises:
@@ -169,7 +168,7 @@ class KafkaSource:
                 committed behind what was read, so there are some.
         """
         if self.exhausted:
-            return []
+            return Deliveries()
         consumer = self._consumer
         if consumer is None:
             raise SourceError(f"{self._where}: fetch before open")
@@ -187,7 +186,7 @@ class KafkaSource:
             self.progress.reached = reached
         if self.progress.expected is not None and reached < self.progress.expected[0]:
             raise BusError(f"{self._where}, offset {self._next}: not returned yet, though it was read before")
-        return []
+        return Deliveries()
 
     async def _poll(self, consumer: BatchConsumer, limit: int, wait: float) -> None:
         """Read what is there: at most so many batches, each of them whole."""
@@ -246,16 +245,11 @@ class KafkaSource:
             await close_quietly(consumer)
 
 
-def _deliveries(records: Sequence[Record]) -> Sequence[Delivery]:
-    if any(map(_headers, records)):
-        return [_with_headers(record) if record.headers else _plain(record) for record in records]
-    return Deliveries([record.offset + 1 for record in records], list(map(_value, records)), list(map(_key, records)))
-
-
-def _plain(record: Record) -> Delivery:
-    return Delivery(record.offset + 1, record.value, JSON, (), record.key)
-
-
-def _with_headers(record: Record) -> Delivery:
-    headers = record.headers
-    return Delivery(record.offset + 1, record.value, content_type(headers), kept_headers(headers), record.key)
+def _deliveries(records: Sequence[Record]) -> Deliveries:
+    sent = list(map(_headers, records))
+    kinds: list[str] = [JSON] * len(sent)
+    kept: list[Headers] = [()] * len(sent)
+    if any(sent):
+        kinds, kept = list(map(content_type, sent)), list(map(kept_headers, sent))
+    positions = [record.offset + 1 for record in records]
+    return Deliveries(positions, list(map(_value, records)), kinds, kept, list(map(_key, records)))

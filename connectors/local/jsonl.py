@@ -4,16 +4,17 @@ import asyncio
 import os
 import stat
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 
-from connectors.base import JSON, Commit, Delivery, Lag, Reply
+from connectors.base import JSON, Commit, Deliveries, Lag, Replies
 from connectors.local.checks import check_at_least
 from connectors.local.filegroup import FileGroup
 from connectors.local.filesink import FileSink
 from connectors.local.lines import LineBuffer
 from oracle.errors import InputError, SourceError
 
-__all__ = ["BODY_LIMIT", "JsonlSink", "JsonlSource", "join_lines", "reply_lines"]
+__all__ = ["BODY_LIMIT", "JsonlSink", "JsonlSource", "join_lines", "rejected_lines", "reply_lines"]
 
 BODY_LIMIT = 1 << 20
 """Default of `body_limit`: longest line that is handed over whole."""
@@ -68,7 +69,7 @@ class JsonlSource:
         self._offset = start - 1 if self._owes_newline else start
         self._ended = False
 
-    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+    async def fetch(self, limit: int, wait: float) -> Deliveries:
         """See `Source`.
 
         Raises:
@@ -193,21 +194,29 @@ class JsonlSink(FileSink):
         data = {
             "output": reply_lines(commit.replies),
             "ledger": join_lines("ledger event", commit.ledger),
-            "dead_letter": reply_lines([reply for reply in commit.replies if reply.rejected]),
+            "dead_letter": rejected_lines(commit.replies),
         }
         await self._files.run(lambda: self._files.commit(data, commit.position, commit.metadata))
 
 
-def reply_lines(replies: Sequence[Reply]) -> bytes:
+def reply_lines(replies: Replies) -> bytes:
     """Return the replies' bodies as lines.
 
     Raises:
         InputError: A reply is not JSON, or not one line.
     """
-    for reply in replies:
-        if reply.content_type != JSON:
-            raise InputError("reply.content_type", reply.content_type, f"a file of lines accepts only {JSON}")
-    return join_lines("reply", [reply.body for reply in replies])
+    for content_type in set(replies.content_types) - {JSON}:
+        raise InputError("reply.content_type", content_type, f"a file of lines accepts only {JSON}")
+    return join_lines("reply", replies.bodies)
+
+
+def rejected_lines(replies: Replies) -> bytes:
+    """Return the bodies of those replies that reject a delivery as lines.
+
+    Raises:
+        InputError: One of them is not one line.
+    """
+    return join_lines("reply", list(compress(replies.bodies, replies.rejected)))
 
 
 def join_lines(name: str, bodies: Sequence[bytes]) -> bytes:

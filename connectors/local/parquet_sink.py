@@ -3,12 +3,14 @@
 import contextlib
 import re
 from collections.abc import Mapping
+from itertools import compress
+from operator import not_
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connectors.base import ARROW_STREAM, Commit, Committed, Reply
+from connectors.base import ARROW_STREAM, Commit, Committed
 from connectors.local.arrowfiles import check_suffix, plain
 from connectors.local.checks import check_metadata, check_private
 from connectors.local.filegroup import FileGroup
@@ -112,8 +114,9 @@ class ParquetSink(FileSink):
 
     def _commit(self, commit: Commit) -> None:
         self._files.check_ready()
-        tables = [_read_reply(reply) for reply in commit.replies if reply.content_type == ARROW_STREAM]
-        letters = [reply.body for reply in commit.replies if reply.content_type != ARROW_STREAM]
+        bodies, is_arrow = commit.replies.bodies, [kind == ARROW_STREAM for kind in commit.replies.content_types]
+        tables = list(map(_read_reply, compress(bodies, is_arrow)))
+        letters = list(compress(bodies, map(not_, is_arrow)))
         data = {"ledger": join_lines("ledger event", commit.ledger), "dead_letter": join_lines("reply", letters)}
         if self._in_parts:
             self._commit_parts(tables, data, commit)
@@ -193,9 +196,9 @@ class ParquetSink(FileSink):
             self._delete_parts(count)
 
 
-def _read_reply(reply: Reply) -> pa.Table:
+def _read_reply(body: bytes) -> pa.Table:
     try:
-        return plain(pa.ipc.open_stream(reply.body).read_all())
+        return plain(pa.ipc.open_stream(body).read_all())
     except pa.ArrowException as exc:
         raise InputError("reply.body", "(not shown)", f"must be an Arrow stream, as {ARROW_STREAM} says") from exc
 

@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connectors.base import ARROW_STREAM, Delivery, Lag
+from connectors.base import ARROW_STREAM, Deliveries, Delivery, Lag
 from connectors.local.arrowfiles import ROWS, arrow_reader, batches_from, check_suffix, split, stream_bytes, stream_of
 from connectors.local.checks import check_at_least
 from oracle import durable
@@ -89,7 +89,7 @@ class ParquetSource:
         self._messages = self._read_from(start)
         self._ended = start == total
 
-    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:  # noqa: ARG002  # a file never waits
+    async def fetch(self, limit: int, wait: float) -> Deliveries:  # noqa: ARG002  # a file never waits
         """See `Source`. One call returns about 65,536 rows at most, or one delivery.
 
         Raises:
@@ -107,7 +107,7 @@ class ParquetSource:
             if not self._ended:  # read on while these are answered
                 self._next = self._begin(self._messages)
         taken, self._ready = self._ready[:limit], self._ready[limit:]
-        return taken
+        return Deliveries.of(taken)
 
     def lag(self) -> Lag | None:
         """None: a file says of its rows neither when they came nor which were answered."""

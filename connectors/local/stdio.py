@@ -4,16 +4,15 @@ import asyncio
 import os
 import select
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from connectors.base import Commit, Committed, Delivery, Lag
+from connectors.base import Commit, Committed, Deliveries, Lag
 from connectors.local.checks import check_at_least, check_metadata
 from connectors.local.commitfile import CommitRecord, DurableCommitFile
 from connectors.local.filegroup import FileGroup
 from connectors.local.filesink import FileSink
-from connectors.local.jsonl import BODY_LIMIT, join_lines, reply_lines
+from connectors.local.jsonl import BODY_LIMIT, join_lines, rejected_lines, reply_lines
 from connectors.local.lines import LineBuffer
 from oracle.errors import SourceError, StorageError
 
@@ -75,7 +74,7 @@ class StdinSource:
                     "answered before; give the same stream from its beginning, and append new lines"
                 )
 
-    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+    async def fetch(self, limit: int, wait: float) -> Deliveries:
         """See `Source`.
 
         Raises:
@@ -189,7 +188,7 @@ class StdoutSink(FileSink):
         output = reply_lines(commit.replies)
         data = {
             "ledger": join_lines("ledger event", commit.ledger),
-            "dead_letter": reply_lines([reply for reply in commit.replies if reply.rejected]),
+            "dead_letter": rejected_lines(commit.replies),
         }
 
         def write() -> None:

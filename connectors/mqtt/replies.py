@@ -49,7 +49,7 @@ def _publishable(topic: str, settings: MqttSettings) -> bool:
 def outgoing(commit: Commit, settings: MqttSettings) -> list[Outgoing]:
     """Return all that is published for a commit, in order: replies, each with its note if it was rejected; events."""
     messages: list[Outgoing] = []
-    for reply in commit.replies:
+    for reply in commit.replies.rows():
         messages.append(_answer(reply, settings))
         if reply.rejected is not None and settings.dead_letter is not None:
             note = dead_letter(reply.rejected, settings.topic, bodies=settings.dead_letter_bodies)

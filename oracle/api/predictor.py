@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from connectors.base import Delivery
+from connectors.base import Deliveries, Delivery
 from oracle import durable
 from oracle.accounting.ledger import StartChecked
 from oracle.api.arrays import BATCH, as_features
@@ -137,14 +137,14 @@ class TrainedPredictor:
         if not isinstance(self.plan, TablePlan):
             raise InputError("plan.predictor", self.plan.predictor, "must be about a table; use `answer`")
         codec = codec_of(self.plan)
-        batch = codec.decode([Delivery(0, _message(where, by, above))])
+        batch = codec.decode(Deliveries.of([Delivery(0, _message(where, by, above))]))
         part = batch.parts[0]
         if isinstance(part, Rejection):
             raise InputError(part.field, "...", f"must be {part.bound}")
         self._begin(len(batch.features))
         answers = self._answered(batch.features)
         self._whole = True
-        found: dict[str, Any] = msgspec.json.decode(codec.encode(batch, answers)[0].body)
+        found: dict[str, Any] = msgspec.json.decode(codec.encode(batch, answers).bodies[0])
         del found["id"]
         return found
 

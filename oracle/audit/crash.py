@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import Delivery
+from connectors.base import Deliveries, Delivery
 from oracle.accounting.ledger import SideRearmed
 from oracle.audit.adversaries import hammer, hammer_view, train_for_hammer
 from oracle.audit.bounds import ceiling, epsilon_bound
@@ -168,10 +168,9 @@ def _snapshot(plan: BoxPlan, secret: bytes, *, present: bool) -> Snapshot:
 
 
 def _uninterrupted(plan: BoxPlan, snapshot: Snapshot, bodies: Sequence[bytes]) -> list[bytes]:
-    outcome = Shard(plan, snapshot).process(
-        [Delivery(position, body, "application/json") for position, body in enumerate(bodies, 1)]
-    )
-    return [reply.body for reply in outcome.commit.replies]
+    shard = Shard(plan, snapshot)
+    batch = shard.decode(Deliveries.of(Delivery(position, body) for position, body in enumerate(bodies, 1)))
+    return list(shard.process(batch).commit.replies.bodies)
 
 
 class Played(NamedTuple):

@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import Delivery
+from connectors.base import Deliveries, Delivery
 from oracle.accounting.ledger import PhaseEnded
 from oracle.audit.counting import counted, one_place
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
@@ -31,7 +31,7 @@ from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.base import Answers, StateArrays
 from oracle.predictors.kinds import restore_predictor
 from oracle.predictors.sides import SideBank
-from oracle.runtime.shard import Shard
+from oracle.runtime.shard import Outcome, Shard
 from oracle.state.format import Snapshot
 
 __all__ = ["CHECKS", "run_check", "structure_names"]
@@ -136,12 +136,16 @@ def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     if isinstance(plan, StatisticsPlan):
         said = said.removesuffix(b',"above":0.9')
     bodies = [b'{"id":"one",%b}' % (said % number) for number in ((1, 2) if table else (25, 26))]  # one id, two bodies
-    messages = [Delivery(position, bodies[position % 2], "application/json") for position in range(1, 10)]
-    runs = [Shard(plan, first).process(messages[:count]) for count in (1, 2, 9)]
+    messages = Deliveries.of(Delivery(position, bodies[position % 2]) for position in range(1, 10))
+    runs = [_outcome(Shard(plan, first), messages.part(0, count)) for count in (1, 2, 9)]
     rounds = [run.rounds for run in runs]
-    replied = {reply.body.partition(b'"round":')[2] for reply in runs[-1].commit.replies}
+    replied = {body.partition(b'"round":')[2] for body in runs[-1].commit.replies.bodies}
     good = rounds == [1, 2, 9] and len(replied) == len(runs[-1].commit.replies)
     return good, f"1, 2 and 9 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"
+
+
+def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
+    return shard.process(shard.decode(messages))
 
 
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {

@@ -7,14 +7,13 @@ only if 1 % more work, planted in the same run, was seen, and every class is sho
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import Delivery
+from connectors.base import Deliveries, Delivery
 from oracle.audit.findings import Check
 from oracle.audit.plans import TARGETS, small_plan
 from oracle.audit.randomness import Randomness
@@ -108,12 +107,10 @@ def run_timing(name: str, seed: bytes, miss: float, looks: Sequence[int] = LOOKS
     """
     started = time.process_time()
     randomness = Randomness(seed, f"timing|{name}")
-    bodies = [
-        Delivery(position, b'{"id":"q","x":[0.0,0.0]}', "application/json") for position in range(1, TIMINGS[name] + 1)
-    ]
+    queries = Deliveries.of(Delivery(position, b'{"id":"q","x":[0.0,0.0]}') for position in range(1, TIMINGS[name] + 1))
 
     def work(shard: Shard) -> Work:
-        return Work(partial(shard.process, bodies), shard.settle)
+        return Work(lambda: shard.process(shard.decode(queries)), shard.settle)
 
     def make(number: int) -> Classes:
         shards, like = _shards(randomness, number)

@@ -90,7 +90,7 @@ async def _asked(config: Config, body: bytes, partition: int | None, reply_topic
 async def _on_kafka(config: Config, body: bytes, partition: int | None, reply_topic: str | None) -> bytes:
     from connectors.kafka.asking import ask
     from oracle.hosting.kafka_settings import kafka_settings
-    from oracle.telemetry.library_logs import hear_client
+    from oracle.telemetry.client_logs import hear_client
 
     hear_client(logging.NullHandler())
     settings = kafka_settings(config, "ask")

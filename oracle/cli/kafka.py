@@ -11,7 +11,7 @@ from connectors.kafka.source import KafkaSource
 from oracle.config.daemon import load_config
 from oracle.errors import InputError
 from oracle.hosting.kafka import KafkaModel, open_model
-from oracle.telemetry.library_logs import hear_client
+from oracle.telemetry.client_logs import hear_client
 
 __all__ = ["last_commit", "open_kafka"]
 

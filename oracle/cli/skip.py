@@ -86,7 +86,7 @@ async def _on_kafka(config: Config, partition: int) -> "Parts":
     from oracle.hosting.kafka import check_topics, open_model
     from oracle.state.shards import shard_folder
     from oracle.state.waiting import DeferredStore
-    from oracle.telemetry.library_logs import hear_client
+    from oracle.telemetry.client_logs import hear_client
 
     hear_client(logging.NullHandler())
     model = open_model(config)

@@ -1,10 +1,10 @@
 """Sources that a command reads by itself, from end to end."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Final
 
-from connectors.base import Delivery, Source
+from connectors.base import Deliveries, Source
 from oracle.errors import SourceError
 
 __all__ = ["MESSAGES", "deliveries", "opened"]
@@ -23,7 +23,7 @@ async def opened(source: Source, position: int | None = None) -> AsyncIterator[S
         await source.close()
 
 
-async def deliveries(source: Source, name: str) -> AsyncIterator[Sequence[Delivery]]:
+async def deliveries(source: Source, name: str) -> AsyncIterator[Deliveries]:
     """Yield what an open source has, in its order, up to its end.
 
     Raises:

@@ -1,15 +1,13 @@
 """Deliveries to one NumPy batch in arrival order, and its answers back to one reply a delivery."""
 
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, repeat
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Rejected, Reply
-from connectors.columns import Deliveries
+from connectors.base import ARROW_STREAM, JSON, RETAINED, Deliveries, Replies
 from oracle.codec.arrow.messages import ArrowCodec, ArrowQueries
-from oracle.codec.decoded import RUN, Block, DecodedBatch, Part, decode_run, joined, plain_replies
+from oracle.codec.decoded import Block, DecodedBatch, Part, Run, decode_in_runs
 from oracle.codec.json.messages import JsonCodec
 from oracle.codec.json.questions import Breakdown
 from oracle.codec.rejections import Reason, Rejection
@@ -17,6 +15,8 @@ from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
 
 __all__ = ["BatchCodec"]
+
+_Outcomes = NDArray[np.int8] | NDArray[np.float64]
 
 
 class BatchCodec:
@@ -31,52 +31,30 @@ class BatchCodec:
         self._json = JsonCodec(plan)
         self._arrow = ArrowCodec(plan)
 
-    def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+    def decode(self, deliveries: Deliveries) -> DecodedBatch:
         """Decode deliveries in order. A rejected one has no row."""
-        parts: list[Part] = []
-        sizes: list[int] = []
-        blocks: list[Block] = []
-        plain = True
-        for start in range(0, len(deliveries), RUN):
-            some = deliveries[start : start + RUN]
-            run = decode_run(self._json, self._dimension, some)
-            if run is not None:
-                blocks.append(run[1])
-                sizes += repeat(1, len(some))
-                parts += run[0]
-                continue
-            plain = False
-            found = self._decode_arrow_run(some)
-            if found is not None:
-                blocks.append(found[1])
-                sizes += found[2]
-                parts += found[0]
-                continue
-            others = self._decode_singly(some, blocks)
-            sizes += map(_rows_of, others)
-            parts += others
-        features, present = joined(blocks, self._dimension)
-        return DecodedBatch(features, present, deliveries, parts, list(accumulate(sizes)), plain)
+        return decode_in_runs(deliveries, self._dimension, self._json, self._decode_others)
 
-    def _decode_arrow_run(self, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], Block, Iterable[int]] | None:
+    def _decode_others(self, deliveries: Deliveries) -> Run:
+        return self._decode_arrow_run(deliveries) or self._decode_singly(deliveries)
+
+    def _decode_arrow_run(self, deliveries: Deliveries) -> Run | None:
         """Decode deliveries that are all Arrow messages of the same columns, and count the rows; else return None."""
-        if isinstance(deliveries, Deliveries):
-            return None  # of JSON
-        bodies = [delivery[1] for delivery in deliveries if delivery[2] == ARROW_STREAM and delivery[1] is not None]
-        if len(bodies) < len(deliveries):
+        bodies = [body for body in deliveries.bodies if body is not None]
+        if len(bodies) < len(deliveries) or deliveries.content_types.count(ARROW_STREAM) < len(deliveries):
             return None
         run = self._arrow.decode_run(bodies)
         if run is None:
             return None
         block = _asked(run.whole)
         if len(block[0]) == len(run.whole.rejected):  # then there is nothing to count, and all share the block's rows
-            return run.parts, block, [len(one.rejected) for one in run.parts]
-        return [_without_rows(one) for one in run.parts], block, map(_rows_of, run.parts)
+            return Run(run.parts, [block], [len(one.rejected) for one in run.parts])
+        return Run([_without_rows(one) for one in run.parts], [block], map(_rows_of, run.parts))
 
-    def _decode_singly(self, deliveries: Sequence[Delivery], blocks: list[Block]) -> list[Part]:
-        """Decode deliveries one by one; return their parts and append their rows to `blocks`."""
+    def _decode_singly(self, deliveries: Deliveries) -> Run:
         blank = [0.0] * self._dimension
         parts: list[Part] = []
+        blocks: list[Block] = []
         rows: list[Sequence[float]] = []
         owners: list[int] = []  # the part of each row of the current run of JSON rows; -1 for a tombstone
 
@@ -86,13 +64,12 @@ class BatchCodec:
                 rows.clear()
                 owners.clear()
 
-        for delivery in deliveries:
-            body = delivery.body
+        for body, content_type in zip(deliveries.bodies, deliveries.content_types, strict=True):
             if body is None:
                 parts.append(None)
                 rows.append(blank)
                 owners.append(-1)
-            elif delivery.content_type == JSON:
+            elif content_type == JSON:
                 decoded = self._json.decode(body)
                 if isinstance(decoded, Rejection):
                     parts.append(decoded)
@@ -100,19 +77,19 @@ class BatchCodec:
                     owners.append(len(parts))
                     parts.append(decoded[0])
                     rows.append(decoded[1])
-            elif delivery.content_type == ARROW_STREAM:
+            elif content_type == ARROW_STREAM:
                 flush()
                 message = self._arrow.decode(body)
                 if isinstance(message, ArrowQueries):
                     blocks.append(_asked(message))
                     message = _without_rows(message)
                 parts.append(message)
-            elif delivery.content_type == RETAINED:
+            elif content_type == RETAINED:
                 parts.append(Rejection(Reason.RETAINED, "retain flag", "not set"))
             else:
                 parts.append(Rejection(Reason.UNSUPPORTED_CONTENT, "content type", f"{JSON} or {ARROW_STREAM}"))
         flush()
-        return parts
+        return Run(parts, blocks, map(_rows_of, parts))
 
     def _checked(
         self, rows: list[Sequence[float]], owners: list[int], parts: list[Part]
@@ -125,55 +102,46 @@ class BatchCodec:
             parts[owners[row]] = self._json.not_finite(block[row])
         return block[finite], owner[finite] >= 0
 
-    def encode(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
+    def encode(self, batch: DecodedBatch, answers: Answers) -> Replies:
         """Encode one reply for each delivery."""
+        outcomes = _outcomes(answers)
         if batch.plain:
-            return self._encode_plain(batch, answers)
-        answered = _outcomes(answers)
-        replies: list[Reply] = []
+            bodies = self._json.encode_answers(
+                batch.identifiers, outcomes.tolist(), answers.first_round, answers.phases.tolist()
+            )
+            return batch.replies(bodies, batch.deliveries.content_types)
+        kinds = [ARROW_STREAM if isinstance(part, ArrowQueries) else JSON for part in batch.parts]
+        return batch.replies(self._bodies(batch, outcomes, answers), kinds)
+
+    def _bodies(self, batch: DecodedBatch, outcomes: _Outcomes, answers: Answers) -> list[bytes]:
+        bodies: list[bytes] = []
         start = 0
         run: list[str | int | None] = []
-        run_deliveries: list[Delivery] = []
 
         def flush() -> None:
             nonlocal start
             if run:
-                stop = start + len(run)
+                rows = slice(start, start + len(run))
                 first = answers.first_round + start
-                outcomes, phases = answered[start:stop].tolist(), answers.phases[start:stop].tolist()
-                bodies = self._json.encode_answers(run, outcomes, first, phases)
-                replies.extend(
-                    Reply(body, JSON, delivery.headers, delivery.key)
-                    for body, delivery in zip(bodies, run_deliveries, strict=True)
+                bodies.extend(
+                    self._json.encode_answers(run, outcomes[rows].tolist(), first, answers.phases[rows].tolist())
                 )
-                start = stop
+                start = rows.stop
                 run.clear()
-                run_deliveries.clear()
 
-        for delivery, part, end in zip(batch.deliveries, batch.parts, batch.ends, strict=True):
+        for asked, part, end in zip(batch.deliveries.bodies, batch.parts, batch.ends, strict=True):
             if isinstance(part, Rejection):
                 flush()
-                body = self._json.encode_rejection(delivery.body, part)
-                rejected = Rejected(part.reason, delivery.position, delivery.body or b"")
-                replies.append(Reply(body, JSON, delivery.headers, delivery.key, rejected))
+                bodies.append(self._json.encode_rejection(asked, part))
             elif isinstance(part, ArrowQueries):
                 flush()
-                rows = slice(start, end)
-                first = answers.first_round + start
-                body = self._arrow.encode(part, answered[rows], first, answers.phases[rows])
-                replies.append(Reply(body, ARROW_STREAM, delivery.headers, delivery.key))
+                rows, first = slice(start, end), answers.first_round + start
+                bodies.append(self._arrow.encode(part, outcomes[rows], first, answers.phases[rows]))
                 start = end
             elif not isinstance(part, Breakdown):  # which is of tables only
                 run.append(part)
-                run_deliveries.append(delivery)
         flush()
-        return replies
-
-    def _encode_plain(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
-        bodies = self._json.encode_answers(
-            batch.identifiers, _outcomes(answers).tolist(), answers.first_round, answers.phases.tolist()
-        )
-        return plain_replies(batch.deliveries, bodies)
+        return bodies
 
 
 def _asked(message: ArrowQueries) -> Block:
@@ -187,7 +155,7 @@ def _without_rows(message: ArrowQueries) -> ArrowQueries:
     return message._replace(features=message.features[:0].copy(), present=message.present[:0].copy())
 
 
-def _outcomes(answers: Answers) -> NDArray[np.int8] | NDArray[np.float64]:
+def _outcomes(answers: Answers) -> _Outcomes:
     """Return what the answers say: labels, or values where there are any."""
     return answers.labels if answers.values is None else answers.values
 

@@ -1,32 +1,28 @@
 """What deliveries become on their way to a predictor, whatever they ask; and what codecs share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import repeat
-from typing import Final, Protocol, cast
+from itertools import accumulate, repeat
+from typing import Final, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import JSON, Delivery, Reply
-from connectors.columns import Deliveries, Replies
+from connectors.base import JSON, Deliveries, Rejected, Replies
 from oracle.codec.arrow.messages import ArrowQueries
 from oracle.codec.json.bodies import Identifier
 from oracle.codec.json.questions import Breakdown
 from oracle.codec.rejections import Reason, Rejection
 
-__all__ = ["RUN", "Block", "DecodedBatch", "Part", "decode_run", "joined", "plain_replies"]
+__all__ = ["Block", "DecodedBatch", "Part", "Run", "decode_in_runs", "joined"]
 
 Part = Identifier | ArrowQueries | Breakdown | Rejection
 Block = tuple[NDArray[np.float64], NDArray[np.bool_]]
 
-RUN: Final = 256
+_RUN: Final = 256
 """So many deliveries are decoded together; where one of them is no query, all of them are decoded one by one."""
 
 _SHORTEST_RUN: Final = 32
-_reply = partial(tuple.__new__, Reply)
-"""`Reply._make` without its check of the length."""
 
 
 @dataclass(slots=True)
@@ -45,7 +41,7 @@ class DecodedBatch:
 
     features: NDArray[np.float64]
     present: NDArray[np.bool_]
-    deliveries: Sequence[Delivery]
+    deliveries: Deliveries
     parts: list[Part] = field(repr=False)
     ends: list[int] = field(repr=False)
     plain: bool
@@ -62,6 +58,18 @@ class DecodedBatch:
             return []
         return [part.reason for part in self.parts if isinstance(part, Rejection)]
 
+    def replies(self, bodies: Sequence[bytes], content_types: Sequence[str]) -> Replies:
+        """Return one reply for each delivery."""
+        given = self.deliveries
+        rejected: Sequence[Rejected | None] = [None] * len(given)
+        if not self.plain:
+            found = zip(self.parts, given.positions, given.bodies, strict=True)
+            rejected = [
+                Rejected(part.reason, position, body or b"") if isinstance(part, Rejection) else None
+                for part, position, body in found
+            ]
+        return Replies(bodies, content_types, given.headers, given.keys, rejected)
+
 
 def joined(blocks: Sequence[Block], width: int) -> Block:
     """Return all blocks as one, of rows of `width` numbers."""
@@ -72,6 +80,20 @@ def joined(blocks: Sequence[Block], width: int) -> Block:
     return np.concatenate([block for block, _ in blocks]), np.concatenate([there for _, there in blocks])
 
 
+class Run(NamedTuple):
+    """Some deliveries that were decoded.
+
+    Attributes:
+        parts: See `DecodedBatch`.
+        blocks: Their rows.
+        sizes: How many rows each has.
+    """
+
+    parts: Sequence[Part]
+    blocks: Sequence[Block]
+    sizes: Iterable[int]
+
+
 class _RunReader(Protocol):
     """What reads many bodies at once."""
 
@@ -80,40 +102,46 @@ class _RunReader(Protocol):
         ...
 
 
-def decode_run(reader: _RunReader, width: int, deliveries: Sequence[Delivery]) -> tuple[Sequence[Part], Block] | None:
-    """Decode deliveries that are all JSON queries or tombstones, many of them together; else return None.
+def decode_in_runs(
+    deliveries: Deliveries, width: int, reader: _RunReader, decode_others: Callable[[Deliveries], Run]
+) -> DecodedBatch:
+    """Decode deliveries in order, many together where they are all JSON queries of one row or tombstones.
 
     Args:
-        reader: Reads the bodies.
+        deliveries: They.
         width: Numbers of a row.
-        deliveries: At least one.
+        reader: Reads the bodies of those.
+        decode_others: Decodes deliveries that are not.
     """
-    if isinstance(deliveries, Deliveries):
-        bodies, kinds = deliveries.bodies, {JSON}
-    else:
-        bodies, kinds = [delivery[1] for delivery in deliveries], {delivery[2] for delivery in deliveries}
+    parts: list[Part] = []
+    sizes: list[int] = []
+    blocks: list[Block] = []
+    plain = True
+    for start in range(0, len(deliveries), _RUN):
+        some = deliveries.part(start, start + _RUN)
+        run = _decode_together(reader, width, some)
+        if run is None:
+            plain, run = False, decode_others(some)
+        parts += run.parts
+        blocks += run.blocks
+        sizes += run.sizes
+    features, present = joined(blocks, width)
+    return DecodedBatch(features, present, deliveries, parts, list(accumulate(sizes)), plain)
+
+
+def _decode_together(reader: _RunReader, width: int, deliveries: Deliveries) -> Run | None:
+    bodies, ones = deliveries.bodies, repeat(1, len(deliveries))
     asked = [body for body in bodies if body is not None]
-    if len(kinds) > 1:
-        kinds = {delivery[2] for delivery in deliveries if delivery[1] is not None}
-    if len(asked) < _SHORTEST_RUN or kinds != {JSON}:
+    if len(asked) < _SHORTEST_RUN or deliveries.content_types.count(JSON) < len(bodies):
         return None
     run = reader.decode_run(asked)
     if run is None:
         return None
     identifiers, block = run
     if len(asked) == len(bodies):
-        return identifiers, (block, np.ones(len(bodies), dtype=np.bool_))
+        return Run(identifiers, [(block, np.ones(len(bodies), dtype=np.bool_))], ones)
     present = np.array([body is not None for body in bodies])
     features = np.zeros((len(bodies), width))
     features[present] = block
     given = iter(identifiers)
-    return [None if body is None else next(given) for body in bodies], (features, present)
-
-
-def plain_replies(deliveries: Sequence[Delivery], bodies: Sequence[bytes]) -> Sequence[Reply]:
-    """Return one JSON reply for each delivery."""
-    if isinstance(deliveries, Deliveries):
-        return Replies(bodies, deliveries.keys)
-    headers = [delivery[3] for delivery in deliveries]
-    keys = [delivery[4] for delivery in deliveries]
-    return list(map(_reply, zip(bodies, repeat(JSON), headers, keys, repeat(None), strict=False)))
+    return Run([None if body is None else next(given) for body in bodies], [(features, present)], ones)

@@ -14,13 +14,13 @@ Why that is safe, though what is a query must not depend on timing, neighbours o
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
 import numpy as np
 
-from connectors.base import Delivery, Reply
+from connectors.base import JSON, Deliveries, Replies
 from oracle.codec.decoded import DecodedBatch
 from oracle.codec.rejections import Reason, Rejection
 from oracle.errors import PerpetuaError
@@ -35,11 +35,11 @@ _NONE: Final[Mapping[int, Reason]] = MappingProxyType({})
 class Codec(Protocol):
     """What turns deliveries into rows and answers into replies: see `BatchCodec`."""
 
-    def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+    def decode(self, deliveries: Deliveries) -> DecodedBatch:
         """Decode deliveries in order."""
         ...
 
-    def encode(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
+    def encode(self, batch: DecodedBatch, answers: Answers) -> Replies:
         """Encode one reply for each delivery."""
         ...
 
@@ -82,7 +82,7 @@ class GuardedCodec:
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
 
-    def decode(self, deliveries: Sequence[Delivery], passed: Mapping[int, Reason] = _NONE) -> DecodedBatch:
+    def decode(self, deliveries: Deliveries, passed: Mapping[int, Reason] = _NONE) -> DecodedBatch:
         """Decode deliveries in order.
 
         Args:
@@ -92,9 +92,9 @@ class GuardedCodec:
         Raises:
             Exception: What follows from the machine or the moment; nothing was rejected for it.
         """
-        if passed and deliveries and _among(deliveries[0].position, deliveries[-1].position, passed):
+        if passed and not passed.keys().isdisjoint(deliveries.positions):
             if len(deliveries) == 1:
-                return self._rejected(deliveries, passed_over(passed[deliveries[0].position]))
+                return self._rejected(deliveries, passed_over(passed[deliveries.positions[0]]))
             return self._in_halves(deliveries, passed)
         try:
             return self._codec.decode(deliveries)
@@ -105,11 +105,12 @@ class GuardedCodec:
                 return self._in_halves(deliveries, passed)
             return self._again(deliveries, exc)
 
-    def _in_halves(self, deliveries: Sequence[Delivery], passed: Mapping[int, Reason]) -> DecodedBatch:
+    def _in_halves(self, deliveries: Deliveries, passed: Mapping[int, Reason]) -> DecodedBatch:
         half = len(deliveries) // 2
-        return _joined(self.decode(deliveries[:half], passed), self.decode(deliveries[half:], passed), deliveries)
+        first, second = deliveries.part(0, half), deliveries.part(half)
+        return _joined(self.decode(first, passed), self.decode(second, passed), deliveries)
 
-    def _again(self, deliveries: Sequence[Delivery], first: Exception) -> DecodedBatch:
+    def _again(self, deliveries: Deliveries, first: Exception) -> DecodedBatch:
         """Decode one message once more, lest chance decides, and reject it if it fails again."""
         try:
             return self._codec.decode(deliveries)
@@ -118,11 +119,11 @@ class GuardedCodec:
                 raise
             return self._rejected(deliveries, passed_over(Reason.INTERNAL, type(first).__name__))
 
-    def _rejected(self, deliveries: Sequence[Delivery], rejection: Rejection) -> DecodedBatch:
-        nothing = self._codec.decode([])
+    def _rejected(self, deliveries: Deliveries, rejection: Rejection) -> DecodedBatch:
+        nothing = self._codec.decode(Deliveries())
         return DecodedBatch(nothing.features, nothing.present, deliveries, [rejection], [0], plain=False)
 
-    def encode(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
+    def encode(self, batch: DecodedBatch, answers: Answers) -> Replies:
         """Encode one reply for each delivery; of those that fail, `batch.parts` says so from then on.
 
         Raises:
@@ -136,38 +137,32 @@ class GuardedCodec:
         starts = [0, *batch.ends[:-1]]
         replies = [self._reply(batch, answers, index, start) for index, start in enumerate(starts)]
         batch.plain = False
-        return replies
+        return Replies.joined(replies)
 
-    def _reply(self, batch: DecodedBatch, answers: Answers, index: int, start: int) -> Reply:
+    def _reply(self, batch: DecodedBatch, answers: Answers, index: int, start: int) -> Replies:
         alone, its = _one_of(batch, index, start), answers.part(start, batch.ends[index])
         try:
             for label in (0, 1):  # whether it fails is public: it must not depend on the label
                 self._codec.encode(alone, dataclasses.replace(its, labels=np.full_like(its.labels, label)))
-            return self._codec.encode(alone, its)[0]
+            return self._codec.encode(alone, its)
         except Exception as exc:
             if not _follows_from_message(exc):
                 raise
             batch.parts[index] = passed_over(Reason.INTERNAL, type(exc).__name__)
         return self._refusal(_one_of(batch, index, start), answers.part(start, start))
 
-    def _refusal(self, alone: DecodedBatch, no_rows: Answers) -> Reply:
+    def _refusal(self, alone: DecodedBatch, no_rows: Answers) -> Replies:
         try:
-            return self._codec.encode(alone, no_rows)[0]
+            return self._codec.encode(alone, no_rows)
         except Exception as exc:
             if not _follows_from_message(exc):
                 raise
-        (delivery,) = alone.deliveries  # its very id cannot be read
-        alone.deliveries = [delivery._replace(body=None)]
-        reply = self._codec.encode(alone, no_rows)[0]
-        rejected = reply.rejected and reply.rejected._replace(body=delivery.body or b"")
-        return reply._replace(rejected=rejected)
+        nameless = dataclasses.replace(alone.deliveries, bodies=[None])  # its very id cannot be read
+        bodies = self._codec.encode(dataclasses.replace(alone, deliveries=nameless), no_rows).bodies
+        return alone.replies(bodies, [JSON])
 
 
-def _among(first: int, last: int, passed: Mapping[int, Reason]) -> bool:
-    return any(first <= position <= last for position in passed)
-
-
-def _joined(first: DecodedBatch, second: DecodedBatch, deliveries: Sequence[Delivery]) -> DecodedBatch:
+def _joined(first: DecodedBatch, second: DecodedBatch, deliveries: Deliveries) -> DecodedBatch:
     rows = len(first.features)
     return DecodedBatch(
         np.concatenate([first.features, second.features]),
@@ -184,7 +179,7 @@ def _one_of(batch: DecodedBatch, index: int, start: int) -> DecodedBatch:
     return DecodedBatch(
         batch.features[rows],
         batch.present[rows],
-        list(batch.deliveries[index : index + 1]),
+        batch.deliveries.part(index, index + 1),
         [part],
         [len(batch.features[rows])],
         plain=False,

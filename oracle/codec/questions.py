@@ -1,12 +1,11 @@
 """Questions about a table to one NumPy batch in arrival order, and its answers back to one reply a delivery."""
 
 from collections.abc import Sequence
-from itertools import accumulate, repeat
 
 import numpy as np
 
-from connectors.base import JSON, RETAINED, Delivery, Rejected, Reply
-from oracle.codec.decoded import RUN, Block, DecodedBatch, Part, decode_run, joined, plain_replies
+from connectors.base import JSON, RETAINED, Deliveries, Replies
+from oracle.codec.decoded import Block, DecodedBatch, Part, Run, decode_in_runs, joined
 from oracle.codec.json.questions import Breakdown, QuestionReader
 from oracle.codec.json.shares import ShareWriter
 from oracle.codec.rejections import Reason, Rejection
@@ -28,65 +27,53 @@ class QuestionCodec:
         self._reader = QuestionReader(plan)
         self._writer = ShareWriter(plan)
 
-    def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+    def decode(self, deliveries: Deliveries) -> DecodedBatch:
         """Decode deliveries in order. A rejected one has no row, one with `by` has several."""
-        parts: list[Part] = []
-        sizes: list[int] = []
-        blocks: list[Block] = []
-        plain = True
-        for start in range(0, len(deliveries), RUN):
-            some = deliveries[start : start + RUN]
-            run = decode_run(self._reader, self._width, some)
-            if run is not None:
-                blocks.append(run[1])
-                sizes += repeat(1, len(some))
-                parts += run[0]
-                continue
-            plain = False
-            for delivery in some:
-                part, block = self._decoded(delivery)
-                parts.append(part)
-                blocks.append(block)
-                sizes.append(len(block[1]))
-        features, present = joined(blocks, self._width)
-        return DecodedBatch(features, present, deliveries, parts, list(accumulate(sizes)), plain)
+        return decode_in_runs(deliveries, self._width, self._reader, self._decode_singly)
 
-    def _decoded(self, delivery: Delivery) -> tuple[Part, Block]:
+    def _decode_singly(self, deliveries: Deliveries) -> Run:
+        decoded = list(map(self._decoded, deliveries.bodies, deliveries.content_types))
+        blocks = [block for _, block in decoded]
+        return Run([part for part, _ in decoded], blocks, [len(present) for _, present in blocks])
+
+    def _decoded(self, body: bytes | None, content_type: str) -> tuple[Part, Block]:
         """Return what one delivery is, and its rows."""
-        if delivery.body is None:
+        if body is None:
             return None, (np.zeros((1, self._width)), np.zeros(1, dtype=np.bool_))
-        if delivery.content_type == JSON:
-            decoded = self._reader.decode(delivery.body)
+        if content_type == JSON:
+            decoded = self._reader.decode(body)
             if not isinstance(decoded, Rejection):
                 part, rows = decoded
                 return part, (rows, np.ones(len(rows), dtype=np.bool_))
-        elif delivery.content_type == RETAINED:
+        elif content_type == RETAINED:
             decoded = Rejection(Reason.RETAINED, "retain flag", "not set")
         else:
             decoded = Rejection(Reason.UNSUPPORTED_CONTENT, "content type", f"{JSON} only")
         return decoded, joined([], self._width)
 
-    def encode(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
+    def encode(self, batch: DecodedBatch, answers: Answers) -> Replies:
         """Encode one reply for each delivery."""
-        if batch.plain:
-            return plain_replies(batch.deliveries, self._writer.singles(batch.identifiers, answers))
-        singles = self._singles(batch, answers)
+        bodies = self._singles(batch, answers)
+        if not batch.plain:
+            bodies = self._bodies(batch, answers, bodies)
+        return batch.replies(bodies, [JSON] * len(bodies))
+
+    def _bodies(self, batch: DecodedBatch, answers: Answers, singles: Sequence[bytes]) -> list[bytes]:
         starts = [0, *batch.ends[:-1]]
-        replies: list[Reply] = []
-        for delivery, part, start, end in zip(batch.deliveries, batch.parts, starts, batch.ends, strict=True):
-            rejected = None
+        bodies: list[bytes] = []
+        for asked, part, start, end in zip(batch.deliveries.bodies, batch.parts, starts, batch.ends, strict=True):
             if isinstance(part, Rejection):
-                body = self._reader.encode_rejection(delivery.body, part)
-                rejected = Rejected(part.reason, delivery.position, delivery.body or b"")
+                bodies.append(self._reader.encode_rejection(asked, part))
             elif isinstance(part, Breakdown):
-                body = self._writer.broken_down(part, answers.part(start, end))
+                bodies.append(self._writer.broken_down(part, answers.part(start, end)))
             else:
-                body = singles[start]
-            replies.append(Reply(body, JSON, delivery.headers, delivery.key, rejected))
-        return replies
+                bodies.append(singles[start])
+        return bodies
 
     def _singles(self, batch: DecodedBatch, answers: Answers) -> list[bytes]:
         """Return each row's message, as if it were a question of its own; of rows that are not, it goes unused."""
+        if batch.plain:
+            return self._writer.singles(batch.identifiers, answers)
         identifiers: list[str | int | None] = [None] * len(answers.labels)
         for part, end in zip(batch.parts, batch.ends, strict=True):
             if part is None or isinstance(part, str | int):

@@ -56,13 +56,8 @@ def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
         StorageError: A password file cannot be read.
     """
     source, sink, mqtt = _tables(config)
-    host, _, port = mqtt.server.rpartition(":")
-    return MqttSettings(
-        host=host.strip("[]"),
-        port=int(port),
-        client_id=mqtt.client_id or f"perpetua-{plan.name}",
-        topic=source.topic,
-        answers=sink.topic,
+    return replace(
+        _broker_settings(mqtt, mqtt.client_id or f"perpetua-{plan.name}", source.topic, sink.topic),
         model=plan.name,
         reply_topics=tuple(sink.reply_topics),
         reply_levels=sink.reply_levels,
@@ -71,11 +66,7 @@ def mqtt_settings(config: Config, plan: Plan) -> MqttSettings:
         dead_letter=sink.dead_letter,
         dead_letter_bodies=sink.dead_letter_bodies,
         status=sink.status,
-        login=login_of(mqtt.login),
-        tls=tls_of(mqtt.tls, "mqtt.tls"),
-        keepalive_seconds=mqtt.keepalive_seconds,
         session_seconds=mqtt.session_seconds,
-        request_seconds=mqtt.request_seconds,
         receive_maximum=source.receive_maximum,
         message_bytes=source.message_bytes,
         body_bytes=plan.limits.body_bytes,
@@ -92,19 +83,24 @@ def asker_settings(config: Config, replies: str) -> MqttSettings:
         StorageError: A password file cannot be read.
     """
     _, _, mqtt = _tables(config)
+    own_id = f"perpetua-ask-{secrets.token_hex(8)}"
+    return replace(_broker_settings(mqtt, own_id, replies, replies), message_bytes=_LARGEST_PACKET)
+
+
+def _broker_settings(mqtt: MqttConfig, client_id: str, topic: str, answers: str) -> MqttSettings:
+    """Return how to connect, to read one topic and to write on another."""
     host, _, port = mqtt.server.rpartition(":")
     return MqttSettings(
         host=host.strip("[]"),
         port=int(port),
-        client_id=f"perpetua-ask-{secrets.token_hex(8)}",
-        topic=replies,
-        answers=replies,
+        client_id=client_id,
+        topic=topic,
+        answers=answers,
         model="",
         login=login_of(mqtt.login),
         tls=tls_of(mqtt.tls, "mqtt.tls"),
         keepalive_seconds=mqtt.keepalive_seconds,
         request_seconds=mqtt.request_seconds,
-        message_bytes=_LARGEST_PACKET,
     )
 
 

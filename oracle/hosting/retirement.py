@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from connectors.base import Commit, Sink
+from connectors.base import Commit, Replies, Sink
 from oracle.accounting.ledger import ModelRetired, encode
 from oracle.config.daemon import Config
 from oracle.errors import RefusedError, StateError
@@ -78,7 +78,7 @@ async def _end(sink: Sink, snapshot: Snapshot, event: ModelRetired) -> None:
         if sink.in_doubt is not None or mark.round != snapshot.round:
             raise StateError(f"round {mark.round}: was answered behind the newest snapshot, {snapshot.round}; {_FIRST}")
         position = snapshot.position if committed is None else committed.position
-        await sink.commit(Commit([], [encode(event)], position, mark.pack_last()))
+        await sink.commit(Commit(Replies(), [encode(event)], position, mark.pack_last()))
     finally:
         await sink.close()
 
@@ -87,7 +87,7 @@ async def _end_on_kafka(config: Config, snapshots: Sequence[Snapshot], events: S
     from connectors.kafka.group import listed, members  # noqa: PLC0415
     from connectors.kafka.sink import KafkaSink  # noqa: PLC0415
     from oracle.hosting.kafka import check_topics, open_model  # noqa: PLC0415
-    from oracle.telemetry.library_logs import hear_client  # noqa: PLC0415
+    from oracle.telemetry.client_logs import hear_client  # noqa: PLC0415
 
     hear_client(logging.NullHandler())
     model = await check_topics(open_model(config), tolerant=True)

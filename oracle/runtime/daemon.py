@@ -14,11 +14,11 @@ snapshot is never ahead of the commits.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from connectors.base import Commit, Delivery, Sink, Source
+from connectors.base import Commit, Deliveries, Replies, Sink, Source
 from oracle.accounting.ledger import LedgerEvent, encode
 from oracle.codec.guarded import Codec
 from oracle.codec.kinds import codec_of
@@ -156,9 +156,7 @@ class Daemon:
         self._reporter.stopped()
         return shard.facts().round
 
-    async def _until_failed(
-        self, shard: Shard, fetched: Sequence[Delivery], first_rows: int | None
-    ) -> MessageError | None:
+    async def _until_failed(self, shard: Shard, fetched: Deliveries, first_rows: int | None) -> MessageError | None:
         """Serve; return the error of a batch of which some message, nobody knows which, could not be processed."""
         try:
             await self._serve(shard, fetched, first_rows)
@@ -168,7 +166,7 @@ class Daemon:
             return exc
         return None
 
-    async def _recover_after(self, failed: MessageError) -> tuple[Shard, Sequence[Delivery]]:
+    async def _recover_after(self, failed: MessageError) -> tuple[Shard, Deliveries]:
         """Go back to the last commit.
 
         Raises:
@@ -183,7 +181,7 @@ class Daemon:
         except SourceError as exc:
             raise failed from exc
 
-    async def _recover(self) -> tuple[Shard, Sequence[Delivery]]:
+    async def _recover(self) -> tuple[Shard, Deliveries]:
         started = self._clock()
         self._reporter.restoring(self._source.lag)
         snapshot = await asyncio.to_thread(self._store.load_latest, self._plan.digest)
@@ -207,7 +205,7 @@ class Daemon:
     def _make_shard(self, snapshot: Snapshot) -> Shard:
         return Shard(self._plan, snapshot, self._restore, self._codec, self._reporter.telemetry.shard)
 
-    async def _serve(self, shard: Shard, fetched: Sequence[Delivery], first_rows: int | None) -> None:
+    async def _serve(self, shard: Shard, fetched: Deliveries, first_rows: int | None) -> None:
         self._serving = True  # before it is said: who has read it may ask for a clean stop
         self._reporter.serving()
         await self._announce_in_ledger(shard, started=True)
@@ -242,7 +240,7 @@ class Daemon:
         """Commit the ledger event of the beginning or the end, at the position reached."""
         if self._announce is not None:
             event = self._announce(self._reporter.telemetry, started=started)
-            await self._sink.commit(Commit([], [encode(event)], shard.position, shard.mark.pack()))
+            await self._sink.commit(Commit(Replies(), [encode(event)], shard.position, shard.mark.pack()))
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:
         """Stop cleanly at SIGTERM or SIGINT within `drain_seconds`; exit at the second one.

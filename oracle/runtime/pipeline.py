@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from connectors.base import Commit, Delivery, Sink, Source
-from connectors.columns import joined_commit
+from connectors.base import Commit, Deliveries, Replies, Sink, Source
 from oracle.codec.decoded import DecodedBatch
 from oracle.errors import PlanExhaustedError
 from oracle.predictors.base import PublicFacts
@@ -135,7 +134,7 @@ class Pipeline:
         self._committed_at = clock()
         self._settled = shard.position
 
-    async def run(self, fetched: Sequence[Delivery] = (), first_rows: int | None = None) -> bool:
+    async def run(self, fetched: Deliveries, first_rows: int | None = None) -> bool:
         """Serve until the stream ends, a stop is asked for, or the plan has ended; return whether the plan has.
 
         Args:
@@ -166,7 +165,7 @@ class Pipeline:
             return exhausted
         raise failure
 
-    async def _decode(self, fetched: Sequence[Delivery], rows: int) -> None:
+    async def _decode(self, fetched: Deliveries, rows: int) -> None:
         """Fetch and decode, one batch ahead of the one that is being answered."""
         try:
             while True:
@@ -177,8 +176,8 @@ class Pipeline:
                 if not fetched:
                     await self._hand_over(_Notice.IDLE)
                     continue
-                batch = await asyncio.to_thread(self._shard.decode_leading, fetched[:rows])
-                fetched = fetched[len(batch.deliveries) :]
+                batch = await asyncio.to_thread(self._shard.decode_leading, fetched.part(0, rows))
+                fetched = fetched.part(len(batch.deliveries))
                 rows = min(2 * rows, self._batch_rows)
                 await self._hand_over(batch)
         except Exception as exc:  # noqa: BLE001 -- raised by the answer stage, behind the batches before it
@@ -247,7 +246,7 @@ class Pipeline:
         await self._settle(stages)
         seconds = self._refresh_seconds
         if notice is _Notice.IDLE and seconds is not None and self._clock() - self._committed_at >= seconds:
-            await self._sink.commit(Commit([], [], self._shard.position, self._shard.mark.pack()))
+            await self._sink.commit(Commit(Replies(), [], self._shard.position, self._shard.mark.pack()))
             self._committed_at = self._clock()
 
     async def _settle(self, stages: asyncio.TaskGroup) -> None:
@@ -267,7 +266,7 @@ class Pipeline:
         while True:
             together = await self._outcomes.get_all()
             started = time.perf_counter()
-            await self._sink.commit(joined_commit([one.outcome.commit for one in together]))
+            await self._sink.commit(Commit.joined([one.outcome.commit for one in together]))
             self._report(together, time.perf_counter() - started)
             for _ in together:
                 self._outcomes.task_done()

@@ -1,12 +1,11 @@
 """From a snapshot and the sink's last commit back to the very state that made it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from connectors.base import Commit, Committed, Delivery, Sink, Source
-from connectors.columns import joined_commit
+from connectors.base import Commit, Committed, Deliveries, Sink, Source
 from oracle.codec.decoded import DecodedBatch
 from oracle.errors import LogDivergedError, MisplacedError, PlanExhaustedError, RetiredError, SourceError
 from oracle.runtime.marks import CommitMark
@@ -60,7 +59,7 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
 
 async def catch_up(
     shard: Shard, source: Source, committed: Committed | None, progress: Callable[[int], None] = lambda _position: None
-) -> tuple[int, Sequence[Delivery]]:
+) -> tuple[int, Deliveries]:
     """Open the source behind the snapshot and re-execute up to the last commit.
 
     Nothing is written: every answer in between was published already, and comes out the same. It computes in a thread,
@@ -87,24 +86,21 @@ async def catch_up(
         shard.learn(mark.passed)
     await source.open(shard.position or None)
     if committed is None or mark is None:
-        return 0, []
-    behind: list[Delivery] = []
+        return 0, Deliveries()
+    behind = Deliveries()
     async with _Repeating(shard, progress) as repeating:
         reached = shard.position
-        while reached < committed.position:
+        while reached < committed.position and not behind:
             fetched = await source.fetch(_ROWS, _FETCH_SECONDS)
-            deliveries = [delivery for delivery in fetched if delivery.position <= committed.position]
-            behind.extend(fetched[len(deliveries) :])
-            if not deliveries and behind:
-                break
-            if not deliveries:
+            if not fetched:
                 msg = f"source: it ends before position {committed.position}, up to which answers were committed"
                 raise SourceError(msg)
-            reached = deliveries[-1].position
+            deliveries, behind = fetched.split(committed.position)
             while deliveries:
                 batch = await asyncio.to_thread(shard.decode_leading, deliveries)
                 await repeating.add(batch)
-                deliveries = deliveries[len(batch.deliveries) :]
+                reached = batch.deliveries.positions[-1]
+                deliveries = deliveries.part(len(batch.deliveries))
         rounds = await repeating.finish()
     if shard.position != committed.position:
         msg = f"log diverged: no record ends at position {committed.position}"
@@ -167,7 +163,7 @@ def _again(shard: Shard, batch: DecodedBatch) -> int:
         raise LogDivergedError(msg) from exc
 
 
-async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Sequence[Delivery]) -> Sequence[Delivery]:
+async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Deliveries) -> Deliveries:
     """Give again what a crash may have let out of the sink; return the deliveries behind it that were fetched already.
 
     Args:
@@ -184,26 +180,24 @@ async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Seq
     doubt = sink.in_doubt
     if doubt is None:
         return waiting
-    ahead = list(waiting)
-    while not ahead or ahead[-1].position < doubt.position:
+    while not waiting or waiting.positions[-1] < doubt.position:
         fetched = await source.fetch(_ROWS, _FETCH_SECONDS)
         if not fetched:
             msg = f"source: it ends before position {doubt.position}, up to which answers may have left"
             raise SourceError(msg)
-        ahead.extend(fetched)
+        waiting = Deliveries.joined([waiting, fetched])
     mark = CommitMark.unpack(doubt.metadata)
     shard.learn(mark.passed)
-    again = [delivery for delivery in ahead if delivery.position <= doubt.position]
-    if not again or again[-1].position != doubt.position:
+    again, behind = waiting.split(doubt.position)
+    if not again or again.positions[-1] != doubt.position:
         msg = f"log diverged: no record ends at position {doubt.position}, up to which answers may have left"
         raise LogDivergedError(msg)
     commits: list[Commit] = []
-    waiting = again
-    while waiting:
-        batch = await asyncio.to_thread(shard.decode_leading, waiting)
+    while again:
+        batch = await asyncio.to_thread(shard.decode_leading, again)
         outcome = await asyncio.to_thread(shard.process, batch)
         commits.append(outcome.commit)
-        waiting = waiting[len(outcome.commit.replies) :]
+        again = again.part(len(outcome.commit.replies))
     shard.check(mark)
-    await sink.commit(joined_commit(commits))
-    return ahead[len(again) :]
+    await sink.commit(Commit.joined(commits))
+    return behind

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import Commit, Delivery
+from connectors.base import Commit, Deliveries
 from oracle.accounting.ledger import LedgerEvent, MessageSkipped, encode
 from oracle.codec.cuts import Cuts
 from oracle.codec.decoded import DecodedBatch
@@ -128,7 +128,7 @@ class Shard:
         """Return what is public."""
         return self._predictor.facts()
 
-    def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+    def decode(self, deliveries: Deliveries) -> DecodedBatch:
         """Decode deliveries for `process`. It looks at no state: it may be done ahead, and in another thread.
 
         Raises:
@@ -140,15 +140,15 @@ class Shard:
         with self._over("decoded", deliveries):
             return self._codec.decode(deliveries, self._reasons)
 
-    def decode_leading(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+    def decode_leading(self, deliveries: Deliveries) -> DecodedBatch:
         """Decode as many of the leading deliveries as may be held together (at least one), as `decode` would."""
-        return self.decode(deliveries[: self._cuts.leading(deliveries)])
+        return self.decode(deliveries.part(0, self._cuts.leading(deliveries)))
 
-    def process(self, deliveries: Sequence[Delivery] | DecodedBatch) -> Outcome:
+    def process(self, batch: DecodedBatch) -> Outcome:
         """Answer deliveries in order.
 
         Args:
-            deliveries: At least one, in order, the first one right behind `position`; or what `decode` made of them.
+            batch: What `decode` made of them: at least one, the first one right behind `position`.
 
         Raises:
             PlanExhaustedError: The plan has no round left for the first of them. (If it has for some, these are
@@ -156,7 +156,7 @@ class Shard:
             MessageError: It failed; the shard is of no use any more, and a new one of the last snapshot goes on.
             ResourceError: As of `decode`; the shard is of no use any more.
         """
-        batch, answers, before = self._execute(deliveries)
+        batch, answers, before = self._execute(batch)
         after = self._predictor.facts()
         ledger = [encode(event) for event in answers.events]
         mark = self.mark.pack()
@@ -170,41 +170,37 @@ class Shard:
             _failures(batch),
         )
 
-    def repeat(self, deliveries: Sequence[Delivery] | DecodedBatch) -> int:
+    def repeat(self, given: DecodedBatch) -> int:
         """Answer again deliveries whose answers are durable already, and make no replies of them; return the rounds.
 
         Args:
-            deliveries: As `process` takes them.
+            given: As `process` takes it.
 
         Raises:
             PlanExhaustedError: The plan has not enough rounds for all of them.
             MessageError: As of `process`.
             ResourceError: As of `process`.
         """
-        given = deliveries.deliveries if isinstance(deliveries, DecodedBatch) else deliveries
-        batch = self._fitting(self._decoded(deliveries))
+        batch = self._fitting(given)
         for start in range(0, len(batch.features), _REPEATED):  # nobody waits: so that all stays in cache
             rows = slice(start, start + _REPEATED)
             with self._over("answered again", batch.deliveries):
                 self._tag ^= self._predictor.answer(batch.features[rows], batch.present[rows]).tag
         self._reach(batch)
-        if len(batch.deliveries) < len(given):
+        if batch is not given:
             msg = f"round {self._plan.rounds}: the plan's last phase has ended"
             raise PlanExhaustedError(msg)
         return len(batch.features)
 
-    def _execute(self, deliveries: Sequence[Delivery] | DecodedBatch) -> tuple[DecodedBatch, Answers, PublicFacts]:
+    def _execute(self, batch: DecodedBatch) -> tuple[DecodedBatch, Answers, PublicFacts]:
         """Answer the leading deliveries whose rounds the plan still has; return the public facts before them too."""
-        batch = self._fitting(self._decoded(deliveries))
+        batch = self._fitting(batch)
         before = self._predictor.facts()
         with self._over("answered", batch.deliveries):
             answers = self._answered(batch)
         self._tag ^= answers.tag
         self._reach(batch)
         return batch, answers, before
-
-    def _decoded(self, deliveries: Sequence[Delivery] | DecodedBatch) -> DecodedBatch:
-        return deliveries if isinstance(deliveries, DecodedBatch) else self.decode(deliveries)
 
     def _answered(self, batch: DecodedBatch) -> Answers:
         """Answer a batch, in pieces where messages were skipped, whose events stand in the ledger where they stood."""
@@ -221,14 +217,14 @@ class Shard:
         return reduce(_both, pieces)
 
     def _reach(self, batch: DecodedBatch) -> None:
-        self._position = batch.deliveries[-1].position
+        self._position = batch.deliveries.positions[-1]
         self._reached = len(batch.deliveries)
         failures = _failures(batch)
         if failures:
             self._passed = self._passed.and_internal(position for position, _ in failures)
 
-    def _over(self, done: str, deliveries: Sequence[Delivery]) -> AbstractContextManager[None]:
-        return self._named(done, deliveries[0].position, deliveries[-1].position, len(deliveries))
+    def _over(self, done: str, deliveries: Deliveries) -> AbstractContextManager[None]:
+        return self._named(done, deliveries.positions[0], deliveries.positions[-1], len(deliveries))
 
     @contextmanager
     def _named(self, done: str, first: int, last: int, count: int) -> Iterator[None]:
@@ -297,7 +293,7 @@ class Shard:
         if fitting == 0:
             msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
             raise PlanExhaustedError(msg)
-        return self.decode(batch.deliveries[:fitting])
+        return self.decode(batch.deliveries.part(0, fitting))
 
     def check(self, mark: CommitMark) -> None:
         """Compare this state with what was committed at its position.
@@ -335,17 +331,16 @@ def _failures(batch: DecodedBatch) -> list[tuple[int, str]]:
     """Return position and error of each delivery that was rejected as `internal`."""
     if batch.plain:
         return []
-    return [
-        (batch.deliveries[i].position, part.error) for i, part in enumerate(batch.parts) if isinstance(part, Failure)
-    ]
+    found = zip(batch.deliveries.positions, batch.parts, strict=True)
+    return [(position, part.error) for position, part in found if isinstance(part, Failure)]
 
 
 def _skips(batch: DecodedBatch) -> list[tuple[int, int]]:
     """Return of each delivery that an operator passed over how many rows are before it, and its position."""
-    found = zip(batch.ends, batch.deliveries, batch.parts, strict=True)
+    found = zip(batch.ends, batch.deliveries.positions, batch.parts, strict=True)
     return [
-        (end, delivery.position)
-        for end, delivery, part in found
+        (end, position)
+        for end, position, part in found
         if isinstance(part, Rejection) and part.reason is Reason.SKIPPED
     ]
 

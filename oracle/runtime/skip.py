@@ -5,10 +5,9 @@ copy of the state, and then rejects the message as it rejects others: reply, dea
 commit that has the message behind it. So a kill between any two steps leaves the message named, or not.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
-from connectors.base import Commit, Committed, Delivery, Sink, Source
+from connectors.base import Commit, Committed, Deliveries, Replies, Sink, Source
 from oracle.errors import InputError, StateError
 from oracle.runtime.marks import CommitMark
 from oracle.runtime.recovery import check_order
@@ -68,7 +67,8 @@ async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, po
             )
             raise StateError(msg)
         stands, mark = await _passing(snapshot, source, committed, position)
-        await sink.commit(Commit([], [], stands, mark.pack()))  # before the source is closed: it says what it has read
+        # before the source is closed: it says what it has read
+        await sink.commit(Commit(Replies(), [], stands, mark.pack()))
     finally:
         try:
             if source is not None:
@@ -77,9 +77,9 @@ async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, po
             await sink.close()
 
 
-def describe_position(position: int, behind: Sequence[Delivery]) -> str:
+def describe_position(position: int, behind: Deliveries) -> str:
     """Return in words where a shard's last commit is, and the first of the messages behind it."""
-    return f"last commit is at position {position}; the next message ends at {behind[0].position}"
+    return f"last commit is at position {position}; the next message ends at {behind.positions[0]}"
 
 
 async def _passing(
@@ -110,4 +110,4 @@ async def _next(source: Source | None, stands: int) -> int | None:
         return stands + 1
     await source.open(stands or None)
     found = await source.fetch(1, _WAIT)
-    return found[0].position if found else None
+    return found.positions[0] if found else None

@@ -15,8 +15,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from oracle.config.web import WebConfig
 from oracle.errors import InputError
+from oracle.telemetry.client_logs import LibraryLog, hear_client
 from oracle.telemetry.health import Health
-from oracle.telemetry.library_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Metrics
 from oracle.telemetry.registry import Registry

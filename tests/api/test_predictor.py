@@ -140,7 +140,7 @@ async def test_a_saved_state_is_served(tmp_path):
     queries = [json.dumps({"id": str(i), "x": x.tolist()}).encode() for i, x in enumerate(features[300:])]
     log = MemoryLog(Delivery(i + 1, body) for i, body in enumerate(queries))
     rounds = await oracle.serve(tmp_path / "state", MemorySource(log), MemorySink(log))
-    replies = [json.loads(reply.body) for commit in log.commits for reply in commit.replies]
+    replies = [json.loads(reply.body) for commit in log.commits for reply in commit.replies.rows()]
     assert rounds == len(features)
     assert [reply["label"] for reply in replies] == expected[300:].tolist()
     with pytest.raises(StateError, match="only `serve` may go on"):

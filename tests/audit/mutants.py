@@ -11,7 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from connectors.base import Deliveries
 from oracle.audit import learners
+from oracle.codec.decoded import DecodedBatch
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.choice import exponential, stripes
 from oracle.mechanisms.keys import PhaseKey
@@ -26,7 +28,7 @@ from oracle.mechanisms.windows import Window
 from oracle.predictors import classical, rectangles, sides
 from oracle.predictors.bisection import predictor, window
 from oracle.predictors.bisection.trainer import BisectionTrainer
-from oracle.runtime.shard import Shard
+from oracle.runtime.shard import Outcome, Shard
 from tests.audit.mutants_of_noise import MUTANTS_OF_NOISE
 from tests.audit.mutants_of_questions import MUTANTS_OF_QUESTIONS
 from tests.audit.mutants_of_tables import MUTANTS_OF_TABLES
@@ -162,9 +164,10 @@ def _once_by_id(patch: Patch) -> None:
     """A second message with an id gets the first one's answer, and no round."""
     real = Shard.process
 
-    def process(self: Shard, deliveries: Any) -> Any:
-        first = {msgspec.json.decode(one.body)["id"]: one for one in reversed(deliveries)}
-        return real(self, [one for one in deliveries if first[msgspec.json.decode(one.body)["id"]] is one])
+    def process(self: Shard, batch: DecodedBatch) -> Outcome:
+        deliveries = list(batch.deliveries.rows())
+        first = {msgspec.json.decode(one.body or b"")["id"]: one for one in reversed(deliveries)}
+        return real(self, self.decode(Deliveries.of(one for one in deliveries if one in first.values())))
 
     patch.setattr(Shard, "process", process)
 

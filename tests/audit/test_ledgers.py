@@ -46,6 +46,7 @@ from tests.support.shards import (
     first_snapshot,
     mixed_bodies,
     new_shard,
+    process,
     run_daemon,
 )
 from tests.support.stores import MemoryStore
@@ -79,7 +80,7 @@ def every_round() -> tuple[list[tuple[Statement, int]], list[LedgerEvent]]:
     """Return the statements after each of 900 messages, with the events there were then, and the whole ledger."""
     shard, events, statements = new_shard(PLAN), [], []
     for delivery in deliveries_of(bodies(900)):
-        events += [decode(event) for event in shard.process([delivery]).commit.ledger]
+        events += [decode(event) for event in process(shard, [delivery]).commit.ledger]
         statements.append((stated(shard.snapshot()), len(events)))
     return statements, events
 
@@ -143,7 +144,7 @@ def test_every_predictor_agrees_with_its_ledger(predictor):
         events += [shard_event("1", record, started=started) for started in (False, True)]
         statements.append((stated(shard.snapshot(), plan), len(events)))
         waiting = deliveries[start : start + 30]
-        events += [decode(event) for event in shard.process(waiting).commit.ledger]
+        events += [decode(event) for event in process(shard, waiting).commit.ledger]
     statements.append((stated(shard.snapshot(), plan), len(events)))
     assert statements[-1][0].round == plan.rounds
     assert isinstance(events[-1], PlanEnded)
@@ -274,7 +275,7 @@ def snapshot_after(rounds: int) -> Snapshot:
     """Return a snapshot of so many rounds."""
     shard = new_shard(PLAN)
     if rounds:
-        shard.process(deliveries_of(bodies(rounds)))
+        process(shard, deliveries_of(bodies(rounds)))
     return shard.snapshot()
 
 

@@ -20,6 +20,7 @@ from tests.benchmarks.pairs import Floor, Measure, Row, Settings, paired
 from tests.experiments.analyst.table import FLIGHTS
 from tests.experiments.statistics.questions import Questions, draw
 from tests.experiments.statistics.tables import flights
+from tests.support.shards import process
 
 __all__ = ["measure"]
 
@@ -72,7 +73,7 @@ def _as_rows(plan: StatisticsPlan, predictor: Statistics, drawn: Iterator[Questi
 def _as_messages(plan: StatisticsPlan, shard: Shard, drawn: Iterator[Questions]) -> Callable[[], object]:
     first = shard.position
     messages = [Delivery(first + number, body) for number, body in enumerate(next(drawn).messages(plan.attributes), 1)]
-    return lambda: shard.process(messages)
+    return lambda: process(shard, messages)
 
 
 def _sums(cube: NDArray[np.float64], drawn: Iterator[Questions]) -> Callable[[], object]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors.base import ARROW_STREAM, JSON, Delivery
+from connectors.base import ARROW_STREAM, JSON, Deliveries, Delivery
 from oracle.codec import cuts
 from oracle.planning.serving import BATCH_BYTES, row_bytes
 from tests.predictors.plans import tiny_plan
@@ -44,13 +44,13 @@ def test_no_answer_depends_on_the_cut(monkeypatch, contents, bound):
     deliveries = _deliveries(contents)
     whole, cut = new_shard(_PLAN), new_shard(_PLAN)
     expected = process_in_batches(whole, deliveries)
-    commits, waiting = [], deliveries
+    commits, waiting = [], Deliveries.of(deliveries)
     while waiting:
         batch = cut.decode_leading(waiting)
         assert len(batch.deliveries) == 1 or _ROW * len(batch.features) <= max(bound, _ROW)
         commits.append(cut.process(batch).commit)
-        waiting = waiting[len(batch.deliveries) :]
-    replies = [reply.body for commit in commits for reply in commit.replies]
+        waiting = waiting.part(len(batch.deliveries))
+    replies = [reply.body for commit in commits for reply in commit.replies.rows()]
     events = [event for commit in commits for event in commit.ledger]
     assert Run(replies, events, cut.mark, cut.position) == expected
     assert same_state(state_of(cut), state_of(whole))
@@ -60,6 +60,6 @@ def test_no_answer_depends_on_the_cut(monkeypatch, contents, bound):
 def test_short_strings_are_counted_as_long_as_they_may_be(rows):
     """Messages of short strings, 32 MiB of rows each few, are not unpacked together."""
     deliveries = _deliveries([(_arrow(rows), ())] * 120)
-    batch = new_shard(_PLAN).decode_leading(deliveries)
+    batch = new_shard(_PLAN).decode_leading(Deliveries.of(deliveries))
     assert len(batch.deliveries) == BATCH_BYTES // (rows * _ROW)
     assert len(batch.features) == rows * len(batch.deliveries)

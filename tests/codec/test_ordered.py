@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import ARROW_STREAM, JSON, Delivery
+from connectors.base import ARROW_STREAM, JSON, Deliveries, Delivery
 from oracle.codec.arrow.messages import ArrowCodec, ArrowQueries
 from oracle.codec.batches import BatchCodec
 from oracle.codec.json.messages import JsonCodec
@@ -62,7 +62,7 @@ def _json(body) -> Any:
 
 
 def _rows(codec, *bodies, kind=JSON):
-    return codec.decode([Delivery(place, body, kind) for place, body in enumerate(bodies, 1)]).features
+    return codec.decode(Deliveries.of([Delivery(place, body, kind) for place, body in enumerate(bodies, 1)])).features
 
 
 @pytest.mark.parametrize("form", ["array", "object", "beside"])
@@ -140,7 +140,9 @@ def test_many_json_messages_are_those_one_by_one():
     """A long run decodes as each message alone, with a null among them and a rejection."""
     bodies: list[bytes | None] = [json.dumps({**_GOOD, "s": f"N{place}"}).encode() for place in range(100)]
     bodies[40], bodies[60] = None, b'{"n":1}'
-    batch = BatchCodec(_PLAN).decode([Delivery(place, body, JSON) for place, body in enumerate(bodies, 1)])
+    batch = BatchCodec(_PLAN).decode(
+        Deliveries.of([Delivery(place, body, JSON) for place, body in enumerate(bodies, 1)])
+    )
     assert batch.present.tolist() == [place != 40 for place in range(99)]
     assert [read_text(row[1:3]) for row in batch.features[batch.present]] == [
         f"N{place}" for place in range(100) if place not in {40, 60}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import METADATA_LIMIT, Delivery
+from connectors.base import METADATA_LIMIT, Deliveries, Delivery
 from oracle.accounting.ledger import MessageSkipped, decode
 from oracle.codec.batches import BatchCodec
 from oracle.errors import (
@@ -34,6 +34,7 @@ from tests.support.shards import (
     mixed_bodies,
     new_shard,
     new_store,
+    process,
     process_in_batches,
     run_daemon,
     same_state,
@@ -156,13 +157,13 @@ def test_no_batch_cut_makes_a_difference(indices, cuts, skipped):
     again = Shard(small_plan(), first_snapshot())  # whose codec can decode all of them, as a newer one may
     again.learn(CommitMark.unpack(whole.mark.pack()).passed)
     if len(indices) <= len(whole.mark.passed.internal):
-        again.repeat(deliveries)
+        again.repeat(again.decode(Deliveries.of(deliveries)))
         again.check(whole.mark)
         assert again.mark == whole.mark
     else:
         again = _poisoned_shard()  # of what is too old for the list the same code finds the same
         again.learn(whole.mark.passed)
-        again.repeat(deliveries)
+        again.repeat(again.decode(Deliveries.of(deliveries)))
         again.check(whole.mark)
 
 
@@ -226,12 +227,12 @@ def test_answer_that_cannot_be_encoded_keeps_its_round():
     contents = [*bodies(40), b'{"id":"unspeakable","x":[0.5,0.5]}', *bodies(40, seed=2), b"?"]
     clean = process_in_batches(new_shard(), deliveries_of(contents))
     shard = _poisoned_shard()
-    outcome = shard.process(deliveries_of(contents))
-    replies = [reply.body for reply in outcome.commit.replies]
+    outcome = process(shard, deliveries_of(contents))
+    replies = list(outcome.commit.replies.bodies)
     assert msgspec.json.decode(replies.pop(40))["error"] == "internal"
     assert replies == [reply for index, reply in enumerate(clean.replies) if index != 40]
     assert (shard.mark, outcome.failures) == (clean.mark, [(41, "KeyError")])
-    rejected = outcome.commit.replies[40].rejected
+    rejected = outcome.commit.replies.rejected[40]
     assert rejected is not None
     assert (rejected.reason, rejected.position, rejected.body) == ("internal", 41, contents[40])
     assert outcome.rejections == ["internal", "malformed"]
@@ -242,14 +243,14 @@ def test_whether_an_answer_can_be_encoded_does_not_tell_the_label():
 
     class Telling(PoisonedCodec):
         def encode(self, batch, answers):
-            if (answers.labels == 1).any() and any(b"q3" in delivery.body for delivery in batch.deliveries):
+            if (answers.labels == 1).any() and any(b"q3" in body for body in batch.deliveries.bodies):
                 raise ValueError
             return BatchCodec(small_plan()).encode(batch, answers)
 
     def refused(point: str) -> bool:
         shard = _poisoned_shard(Telling)
         contents = [b'{"id":"q3","x":[%b]}' % point.encode(), b'{"id":"x","x":[0.5,0.5]}']
-        return shard.process(deliveries_of(contents)).commit.replies[0].rejected is not None
+        return process(shard, deliveries_of(contents)).commit.replies.rejected[0] is not None
 
     assert refused("0.5,0.5") == refused("-9,-9")
 
@@ -325,7 +326,7 @@ def test_delivery_behind_a_skip_is_not_looked_at_in_vain():
     """A tombstone and a rejection can be passed over like any other message."""
     shard = new_shard()
     shard.learn(Passed(skipped=(1, 2)))
-    outcome = shard.process([Delivery(1, None), Delivery(2, b"?"), Delivery(3, None)])
+    outcome = process(shard, [Delivery(1, None), Delivery(2, b"?"), Delivery(3, None)])
     assert outcome.rounds == 1
-    assert _reasons([reply.body for reply in outcome.commit.replies]) == {1: "skipped", 2: "skipped"}
+    assert _reasons(list(outcome.commit.replies.bodies)) == {1: "skipped", 2: "skipped"}
     assert [decode(line) for line in outcome.commit.ledger][:2] == [MessageSkipped(0, 1), MessageSkipped(0, 2)]

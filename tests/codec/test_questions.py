@@ -7,8 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery
-from connectors.columns import Deliveries, Replies
+from connectors.base import ARROW_STREAM, JSON, RETAINED, Deliveries, Delivery
 from oracle.codec import cuts
 from oracle.codec.batches import BatchCodec
 from oracle.codec.guarded import GuardedCodec
@@ -22,7 +21,7 @@ from oracle.planning.model import Limits
 from oracle.planning.serving import row_bytes, serving
 from oracle.predictors.base import NO_LABEL
 from tests.predictors.plans import feature, tiny_plan
-from tests.support.shards import process_in_batches, same_state, state_of
+from tests.support.shards import process, process_in_batches, same_state, state_of
 from tests.support.tables import ATTRIBUTES, made_up_shard, share_answers, sparse_plan, statistics_plan
 
 _PLAN = statistics_plan()
@@ -41,7 +40,7 @@ def _delivery(message, content=JSON, position=1):
 
 def _masks(message, plan=_PLAN):
     """Return of each attribute the numbers of the cells that the one row of a message asks for."""
-    batch = QuestionCodec(plan).decode([_delivery(message)])
+    batch = QuestionCodec(plan).decode(Deliveries.of([_delivery(message)]))
     assert batch.present.tolist() == [True]
     return [np.flatnonzero(mask[0]).tolist() for mask in plan.layout.masks(batch.features[:, : plan.layout.width])]
 
@@ -88,7 +87,7 @@ def test_edges_are_asked_for_as_people_write_them(bounds, bins):
 def test_a_thresholds_share_stands_behind_the_cells():
     """It is the last number of a sparse vector's row, and never -0.0."""
     messages = [{"where": {}, "above": 0.25}, b'{"where":{},"above":-0.0}', {"by": ["carrier"], "above": 1}]
-    features = QuestionCodec(_SPARSE).decode([_delivery(message) for message in messages]).features
+    features = QuestionCodec(_SPARSE).decode(Deliveries.of([_delivery(message) for message in messages])).features
     assert features[:, -1].tolist() == [0.25, 0.0, *[1.0] * 5]
     assert not np.signbit(features[1, -1])
 
@@ -172,15 +171,15 @@ def _check_rejected(plan, body, reason, field, bound):
     shard = made_up_shard(plan)
     before = state_of(shard)
     good = _delivery({"where": {}, "above": 0.5} if plan is _SPARSE else {"where": {}})
-    outcome = shard.process([_delivery(body), *[good] * 40])
-    told = json.loads(outcome.commit.replies[0].body)
+    outcome = process(shard, [_delivery(body), *[good] * 40])
+    told = json.loads(outcome.commit.replies.bodies[0])
     expected = {"id": 7, "error": reason, "field": field, "bound": bound, "model": "s"}
     assert told | {"id": 7} == expected
     assert list(told) == list(expected)
     assert told["id"] == 7 or field in {"id", "body"}
     assert (outcome.rounds, list(outcome.rejections)) == (40, [Reason(reason)])
     alone = made_up_shard(plan)
-    assert not alone.process([_delivery(body)]).rounds
+    assert not process(alone, [_delivery(body)]).rounds
     assert same_state(before, state_of(alone))
 
 
@@ -195,16 +194,18 @@ def _check_rejected(plan, body, reason, field, bound):
 def test_only_json_is_read(content, reason, field, bound):
     """Arrow messages and others are refused by name."""
     shard = made_up_shard(_PLAN)
-    outcome = shard.process([_delivery({"id": "a", "where": {}}, content)])
-    told = json.loads(outcome.commit.replies[0].body)
+    outcome = process(shard, [_delivery({"id": "a", "where": {}}, content)])
+    told = json.loads(outcome.commit.replies.bodies[0])
     assert told == {"id": "a", "error": reason, "field": field, "bound": bound, "model": "s"}
     assert outcome.rounds == 0
 
 
 def _encode(plan, messages, answers):
     codec = codec_of(plan)
-    batch = codec.decode([_delivery(message, position=place) for place, message in enumerate(messages, 1)])
-    return [reply.body for reply in codec.encode(batch, answers)]
+    batch = codec.decode(
+        Deliveries.of([_delivery(message, position=place) for place, message in enumerate(messages, 1)])
+    )
+    return list(codec.encode(batch, answers).bodies)
 
 
 def test_answers_of_statistics():
@@ -265,7 +266,9 @@ def test_breakdowns():
         "where": {"carrier": ["UA", None], "day": ["2013-01-26", "2013-01-31"]},
         "by": ["day", "carrier"],
     }
-    batch = QuestionCodec(_PLAN).decode([_delivery({"where": {}}), _delivery(message), _delivery({"where": {}})])
+    batch = QuestionCodec(_PLAN).decode(
+        Deliveries.of([_delivery({"where": {}}), _delivery(message), _delivery({"where": {}})])
+    )
     assert batch.ends == [1, 3, 4]
     masks = _PLAN.layout.masks(batch.features[1:3])
     assert [np.flatnonzero(row).tolist() for row in masks[0]] == [[1], [4]]
@@ -273,13 +276,13 @@ def test_breakdowns():
     assert masks[1].all()
     assert masks[3].all()
     answers = share_answers([1.0, 0.25, 0.5, 1.0], paid=[1, 1, 2, 2], verified=[True, True, False, True], first_round=5)
-    _, body, last = QuestionCodec(_PLAN).encode(batch, answers)
-    assert body.body == (
+    _, body, last = QuestionCodec(_PLAN).encode(batch, answers).bodies
+    assert body == (
         b'{"id":"b","model":"s","round":6,"error":null,"paid":2,"values":['
         b'{"day":["2013-01-26","2013-01-31"],"carrier":"UA","value":0.25,"verified":true},'
         b'{"day":["2013-01-26","2013-01-31"],"carrier":null,"value":0.5,"verified":false}]}'
     )
-    assert json.loads(last.body)["round"] == 8
+    assert json.loads(last)["round"] == 8
 
 
 def test_breakdowns_of_sparse_vectors():
@@ -315,32 +318,27 @@ _STREAM = [
 
 @pytest.mark.parametrize("cut", [[1], [7, 300], list(range(1, 400)), list(range(33, 400, 33))])
 def test_no_answer_depends_on_the_batches(cut):
-    """However messages are cut, each gets the same bytes, and so does one whose batch comes in columns."""
+    """However messages are cut, each gets the same bytes."""
     stream = [_delivery(message, position=place) for place, message in enumerate(_STREAM, 1)]
     assert process_in_batches(made_up_shard(_PLAN), stream, cut) == process_in_batches(made_up_shard(_PLAN), stream)
-    columns = Deliveries(range(1, 401), [delivery.body for delivery in stream], [None] * 400)
-    replies = made_up_shard(_PLAN).process(columns).commit.replies
-    assert list(replies) == list(made_up_shard(_PLAN).process(stream).commit.replies)
 
 
-def test_plain_questions_stay_in_columns():
-    """Questions without `by` are answered in columns, with tombstones among them."""
+def test_questions_of_one_row_are_read_together():
+    """Questions without `by` are, with tombstones among them."""
     bodies = [None if place % 9 == 4 else b'{"id":"q","where":{"hour":[6,9]}}' for place in range(300)]
-    replies = made_up_shard(_PLAN).process(Deliveries(range(1, 301), bodies, [b"k"] * 300)).commit.replies
-    assert isinstance(replies, Replies)
-    assert json.loads(replies[0].body)["round"] == 0
+    assert made_up_shard(_PLAN).decode(Deliveries.of(_delivery(body) for body in bodies)).plain
 
 
 def test_batches_count_the_rows_of_breakdowns(monkeypatch):
     """A batch ends before a breakdown that would make its rows too many, also one whose `by` is escaped."""
     monkeypatch.setattr(cuts, "BATCH_BYTES", 10 * row_bytes(_PLAN))
     shard = made_up_shard(_PLAN)
-    waiting = [_delivery({"where": {}})] * 6 + [_delivery(b'{"\\u0062y":["carrier"]}')] * 3
+    waiting = Deliveries.of([_delivery({"where": {}})] * 6 + [_delivery(b'{"\\u0062y":["carrier"]}')] * 3)
     sizes = []
     while waiting:
         batch = shard.decode_leading(waiting)
         sizes.append(len(batch.deliveries))
-        waiting = waiting[len(batch.deliveries) :]
+        waiting = waiting.part(len(batch.deliveries))
     assert sizes == [6, 2, 1]
 
 
@@ -348,7 +346,7 @@ def test_one_message_has_rows_of_32_mib_at_most():
     """A breakdown by many categories, whose rows are long, is bounded by what they take, and so is the daemon."""
     wide = Attribute(name="w", categories=tuple(map(str, range(20_000))))
     plan = statistics_plan([wide])
-    told = QuestionCodec(plan).decode([_delivery({"by": ["w"]})]).parts[0]
+    told = QuestionCodec(plan).decode(Deliveries.of([_delivery({"by": ["w"]})])).parts[0]
     bound = f"at most {2**22 // plan.width:,} cells, within where"
     assert told == Rejection(Reason.TOO_MANY_ROWS, "by", bound)
     assert serving(plan).daemon < 2 << 30
@@ -365,8 +363,8 @@ def test_an_answer_that_cannot_be_written_costs_that_one_only(monkeypatch):
 
     monkeypatch.setattr(ShareWriter, "broken_down", broken)
     codec = GuardedCodec(QuestionCodec(_PLAN))
-    batch = codec.decode([_delivery({"id": name, "by": ["carrier"]}) for name in ("a", "bad", "c")])
-    replies = [json.loads(reply.body) for reply in codec.encode(batch, share_answers([0.5] * 15))]
+    batch = codec.decode(Deliveries.of([_delivery({"id": name, "by": ["carrier"]}) for name in ("a", "bad", "c")]))
+    replies = [json.loads(body) for body in codec.encode(batch, share_answers([0.5] * 15)).bodies]
     assert [reply.get("error") for reply in replies] == [0.02, "internal", 0.02]
     assert replies[2]["round"] == 10
 
@@ -388,8 +386,8 @@ def test_no_answer_is_larger_than_the_bound(make):
     ]
     plan = make(attributes, name="é" * 64, limits=Limits(rows=244))
     body = msgspec.json.encode({"id": "\x00" * 256, "by": names, **({"above": 1} if make is sparse_plan else {})})
-    batch = QuestionCodec(plan).decode([_delivery(body)])
+    batch = QuestionCodec(plan).decode(Deliveries.of([_delivery(body)]))
     assert len(batch.features) == plan.layout.size == 244
     answers = share_answers([-1.2345678901234567e-300] * 244, [2**40] * 244, [False] * 244, first_round=2**48)
-    (reply,) = QuestionCodec(plan).encode(batch, answers)
-    assert len(reply.body) + len(body) <= largest_reply(plan, len(body))
+    (reply,) = QuestionCodec(plan).encode(batch, answers).bodies
+    assert len(reply) + len(body) <= largest_reply(plan, len(body))

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from connectors.base import ARROW_STREAM, JSON, Delivery
 from oracle.accounting.ledger import PhaseEnded, SideRearmed, decode
-from tests.support.shards import arrow_body, bodies, new_shard, process_in_batches, same_state, small_plan, state_of
+from tests.support.shards import (
+    arrow_body,
+    bodies,
+    new_shard,
+    process,
+    process_in_batches,
+    same_state,
+    small_plan,
+    state_of,
+)
 
 _BAD = [b"", b"{", b'{"id":"r","x":[1]}', b'{"id":"r","x":[1e999,2]}', b'{"id":1.5,"x":[1,2]}', b"\xff", b"x" * 70_000]
 _MUTATIONS = 20_000
@@ -70,11 +79,12 @@ def test_rejected_deliveries_do_not_shift_rounds():
     """The stream without its wholly rejected deliveries gives the same other replies, ledger, mark and state."""
     deliveries = mixed(5, 400)
     with_bad, without = new_shard(), new_shard()
-    outcome = with_bad.process(deliveries)
-    kept = [delivery for delivery, reply in zip(deliveries, outcome.commit.replies, strict=True) if not reply.rejected]
+    outcome = process(with_bad, deliveries)
+    replies = list(outcome.commit.replies.rows())
+    kept = [delivery for delivery, reply in zip(deliveries, replies, strict=True) if not reply.rejected]
     assert 20 < len(kept) < 390
-    expected = without.process(kept)
-    assert [reply for reply in outcome.commit.replies if not reply.rejected] == list(expected.commit.replies)
+    expected = process(without, kept)
+    assert [reply for reply in replies if not reply.rejected] == list(expected.commit.replies.rows())
     assert (outcome.commit.ledger, with_bad.mark) == (expected.commit.ledger, without.mark)
     assert same_state(state_of(with_bad), state_of(without))
 
@@ -82,8 +92,8 @@ def test_rejected_deliveries_do_not_shift_rounds():
 def test_headers_go_back_to_their_asker():
     """Replies of every kind carry the headers of their delivery."""
     deliveries = [delivery._replace(headers=(("reply-to", b"%d" % delivery.position),)) for delivery in mixed(2, 100)]
-    replies = new_shard().process(deliveries).commit.replies
-    assert [reply.headers for reply in replies] == [delivery.headers for delivery in deliveries]
+    replies = process(new_shard(), deliveries).commit.replies
+    assert list(replies.headers) == [delivery.headers for delivery in deliveries]
 
 
 def _mutated(rng: random.Random, seeds: list[Delivery], position: int) -> Delivery:
@@ -134,11 +144,11 @@ def test_mutated_messages_never_crash(chunk):
         if shard.facts().round > small_plan().rounds - 200:
             shard = new_shard()
             rounds = 0
-        outcome = shard.process(batch)
+        outcome = process(shard, batch)
         replies = outcome.commit.replies
         assert len(replies) == len(batch)
-        assert sum(reply.rejected is not None for reply in replies) == len(outcome.rejections)
-        expected = sum(_rounds(reply) for reply in replies)
+        assert sum(rejected is not None for rejected in replies.rejected) == len(outcome.rejections)
+        expected = sum(map(_rounds, replies.rows()))
         assert outcome.rounds == expected
         rounds += outcome.rounds
         assert shard.facts().round == rounds

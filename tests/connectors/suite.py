@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import METADATA_LIMIT, Commit, Committed, Delivery, Rejected, Reply, Sink, Source
+from connectors.base import METADATA_LIMIT, Commit, Committed, Delivery, Rejected, Replies, Reply, Sink, Source
 from oracle.errors import InputError, SourceError, StorageError
 from tests.faults import Faults, SimulatedCrash
 
@@ -27,7 +27,7 @@ async def drain(source: Source, limits: Sequence[int] = (1000,)) -> list[Deliver
             return deliveries
         batch = await source.fetch(limit, 5.0)
         assert len(batch) <= limit
-        deliveries += batch
+        deliveries += batch.rows()
     raise AssertionError
 
 
@@ -89,7 +89,7 @@ class SourceSuite(ABC):
         await source.open(None)
         await drain(source)
         assert source.exhausted
-        assert list(await source.fetch(10, 60.0)) == []
+        assert list((await source.fetch(10, 60.0)).rows()) == []
         await source.close()
 
     async def test_lag_is_honest(self):
@@ -120,10 +120,10 @@ class SourceSuite(ABC):
             if not task.done():
                 task.cancel()
             try:
-                deliveries += await task
+                deliveries += (await task).rows()
             except asyncio.CancelledError:
                 if turns == 0:
-                    deliveries += await source.fetch(1, 5.0)
+                    deliveries += (await source.fetch(1, 5.0)).rows()
         await source.close()
         assert deliveries == everything
 
@@ -132,11 +132,13 @@ def json_commits(count: int, *, first: int = 0) -> list[Commit]:
     """Return commits of JSON replies, rejections and ledger events."""
     return [
         Commit(
-            replies=[
-                Reply(b'{"label":%d}' % number),
-                Reply(b'{"error":"oversized","n":%d}' % number, rejected=Rejected("oversized", number, b"")),
-                Reply(b'{"label":-%d}' % number),
-            ],
+            replies=Replies.of(
+                [
+                    Reply(b'{"label":%d}' % number),
+                    Reply(b'{"error":"oversized","n":%d}' % number, rejected=Rejected("oversized", number, b"")),
+                    Reply(b'{"label":-%d}' % number),
+                ]
+            ),
             ledger=[b'{"round":%d}' % number] * (number % 3),
             position=3 * number + 3,
             metadata=b"tag %d" % number,
@@ -150,7 +152,7 @@ def regroup(commits: Sequence[Commit], cuts: Sequence[int]) -> list[Commit]:
     bounds = [0, *sorted({cut for cut in cuts if 0 < cut < len(commits)}), len(commits)]
     return [
         Commit(
-            replies=[reply for commit in commits[start:end] for reply in commit.replies],
+            replies=Replies.joined([commit.replies for commit in commits[start:end]]),
             ledger=[event for commit in commits[start:end] for event in commit.ledger],
             position=commits[end - 1].position,
             metadata=commits[end - 1].metadata,
@@ -241,7 +243,7 @@ class SinkSuite(ABC):
     async def test_empty_commit_moves_the_position(self, tmp_path):
         """A commit without replies is a commit."""
         async with self.opened(tmp_path) as sink:
-            await sink.commit(Commit([], [], 17, b"m"))
+            await sink.commit(Commit(Replies(), [], 17, b"m"))
         again = self.make(tmp_path)
         assert await again.open() == Committed(17, b"m")
         await again.close()

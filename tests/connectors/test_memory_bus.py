@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from connectors.base import Commit, Delivery
+from connectors.base import Commit, Delivery, Replies
 from oracle.errors import InputError, SourceError, StorageError
 from tests.connectors.suite import SinkSuite, SourceSuite, drain, json_commits
 from tests.support.memory_bus import Abort, CrashError, Failure, MemoryLog, MemorySink, MemorySource
@@ -31,18 +31,18 @@ class TestMemorySource(SourceSuite):
         log = MemoryLog.of([b"a"], live=True)
         source = MemorySource(log)
         await source.open(None)
-        assert [delivery.body for delivery in await source.fetch(5, 0)] == [b"a"]
-        assert list(await source.fetch(5, 0)) == []
-        assert list(await source.fetch(5, 0.01)) == []
+        assert list((await source.fetch(5, 0)).bodies) == [b"a"]
+        assert list((await source.fetch(5, 0)).rows()) == []
+        assert list((await source.fetch(5, 0.01)).rows()) == []
         task = asyncio.ensure_future(source.fetch(5, 60))
         await asyncio.sleep(0.01)
         assert not source.exhausted
         log.append(b"b")
-        assert list(await task) == [Delivery(2, b"b")]
+        assert list((await task).rows()) == [Delivery(2, b"b")]
         task = asyncio.ensure_future(source.fetch(5, 60))
         await asyncio.sleep(0.01)
         log.finish()
-        assert list(await task) == []
+        assert list((await task).rows()) == []
         assert source.exhausted
 
     async def test_abort_crashes_once(self):
@@ -99,6 +99,6 @@ async def test_commits_are_copied():
     sink = MemorySink(log)
     await sink.open()
     ledger = [b"a"]
-    await sink.commit(Commit([], ledger, 1, b""))
+    await sink.commit(Commit(Replies(), ledger, 1, b""))
     ledger.clear()
     assert log.ledger == [b"a"]

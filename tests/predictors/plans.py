@@ -5,7 +5,7 @@ The tiny ones are plans in form only: no accountant has seen them, and they prot
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -234,6 +234,9 @@ def tiny_classical_plan(  # noqa: PLR0913 -- each is one thing that tests vary
     )
 
 
+_TINY_TABLE: Final[dict[str, Any]] = {"name": "tiny", "delta": 1e-6, "examples": 1, "attributes": TABLE, "rounds": 1000}
+
+
 @cache
 def tiny_statistics_plan(
     rounds: int = 1000,
@@ -252,17 +255,7 @@ def tiny_statistics_plan(
         epsilon: For ever.
         margins: First and last; others than the planner's keep no error, but much is paid for.
     """
-    model = StatisticsModel(
-        name="tiny",
-        predictor="statistics",
-        epsilon=epsilon,
-        delta=1e-6,
-        alpha=alpha,
-        examples=1,
-        attributes=TABLE,
-        paid=paid,
-        rounds=1000,
-    )
+    model = StatisticsModel(predictor="statistics", epsilon=epsilon, alpha=alpha, paid=paid, **_TINY_TABLE)
     plan = plan_statistics(model, lambda _step: None)
     first, last = margins or (plan.first_margin, plan.margin)
     phases = (Phase(phase=1, rounds=rounds, delta=plan.delta),)
@@ -274,16 +267,6 @@ def tiny_sparse_plan(
     rounds: int = 1000, *, paid: int = 8, alpha: float = 0.2, epsilon: float = 4.0
 ) -> SparseVectorPlan:
     """Return a real plan of threshold questions about `TABLE`, with the fewest rows, whose phase ends early."""
-    model = SparseVectorModel(
-        name="tiny",
-        predictor="sparse-vector",
-        epsilon=epsilon,
-        delta=1e-6,
-        alpha=alpha,
-        examples=1,
-        attributes=TABLE,
-        paid=paid,
-        rounds=1000,
-    )
+    model = SparseVectorModel(predictor="sparse-vector", epsilon=epsilon, alpha=alpha, paid=paid, **_TINY_TABLE)
     plan = plan_sparse_vector(model, lambda _step: None)
     return msgspec.structs.replace(plan, phases=(Phase(phase=1, rounds=rounds, delta=plan.delta),))

@@ -26,6 +26,7 @@ from tests.support.shards import (
     mixed_bodies,
     new_shard,
     new_store,
+    process,
     process_in_batches,
     run_daemon,
     same_state,
@@ -84,7 +85,7 @@ class _MonitoredStore(MemoryStore):
         first, last = self.reference.position, snapshot.position
         items = [item for item in self.monitored.items if isinstance(item, Delivery) and first < item.position <= last]
         if items:
-            self.reference.process(items)
+            process(self.reference, items)
         assert self.reference.mark == CommitMark(snapshot.round, snapshot.tag)
         assert self.reference.position == snapshot.position
         assert same_state(state_of(self.reference), snapshot.arrays)

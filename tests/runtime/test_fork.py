@@ -20,6 +20,7 @@ from tests.support.shards import (
     first_snapshot,
     mixed_bodies,
     new_shard,
+    process,
     process_in_batches,
     same_state,
     small_plan,
@@ -217,16 +218,16 @@ def _of_table(predictor: str, answered: int) -> tuple[TablePlan, Snapshot]:
     plan = paying_plan(predictor, 8)
     shard = new_shard(plan)
     if answered:
-        shard.process(deliveries_of(questions(predictor, answered)))
+        process(shard, deliveries_of(questions(predictor, answered)))
     return plan, shard.snapshot()
 
 
 def _forked(plan: TablePlan, snapshot: Snapshot, salt: bytes) -> tuple[list[AnswerPaid], list[bytes]]:
     """Answer other questions from a fork; return the paid answers and the replies."""
     shard = Shard(plan, fork_snapshot(snapshot, salt))
-    commit = shard.process(deliveries_of(questions(plan.predictor, 300, seed=5))).commit
+    commit = process(shard, deliveries_of(questions(plan.predictor, 300, seed=5))).commit
     events = [decode(event) for event in commit.ledger]
-    return [event for event in events if isinstance(event, AnswerPaid)], [reply.body for reply in commit.replies]
+    return [event for event in events if isinstance(event, AnswerPaid)], list(commit.replies.bodies)
 
 
 @pytest.mark.parametrize("predictor", ["statistics", "sparse-vector"])

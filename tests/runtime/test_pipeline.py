@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from connectors.base import Commit
+from connectors.base import Commit, Replies
 from oracle.codec import cuts
 from oracle.errors import MessageError, StorageError
 from oracle.predictors.base import PublicFacts
@@ -89,7 +89,7 @@ async def test_what_a_batch_leaves_of_what_was_fetched_comes_next(monkeypatch):
 
 
 def _answered(rounds):
-    return Answered(Outcome(Commit([], [], 1, b""), rounds, (), phase_ended=False), PublicFacts(1, 1, 1, 100, 0))
+    return Answered(Outcome(Commit(Replies(), [], 1, b""), rounds, (), phase_ended=False), PublicFacts(1, 1, 1, 100, 0))
 
 
 @pytest.mark.parametrize(("rounds", "most"), [(1, 3), (1 << 16, 2), (1 << 17, 1), (1 << 20, 1)])

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from connectors.base import Commit, Committed, Delivery
+from connectors.base import Commit, Committed, Deliveries, Delivery, Replies
 from oracle.errors import LogDivergedError, PlanExhaustedError, SourceError, StateError
 from oracle.runtime.recovery import _Repeating, catch_up, repeat_in_doubt
 from oracle.runtime.shard import Shard
@@ -45,7 +45,7 @@ def _recover(deliveries, snapshot, committed):
 
     async def run():
         rounds, behind = await catch_up(shard, source, committed)
-        return rounds, [*behind, *await source.fetch(10_000, 0)]
+        return rounds, [*behind.rows(), *(await source.fetch(10_000, 0)).rows()]
 
     return shard, *asyncio.run(run())
 
@@ -108,7 +108,7 @@ async def test_the_event_loop_goes_on_while_it_is_re_executed(doubtful):
         sink = _DoubtfulSink(MemoryLog(deliveries), committed)
         await sink.open()
         await source.open(_SNAPSHOT)
-        await repeat_in_doubt(shard, source, sink, [])
+        await repeat_in_doubt(shard, source, sink, Deliveries())
     else:
         await catch_up(shard, source, committed)
     await ticking
@@ -192,7 +192,7 @@ def test_diverged_log_is_found(change):
 
 async def _commit_only(sink, committed):
     await sink.open()
-    await sink.commit(Commit([], [], committed.position, committed.metadata))
+    await sink.commit(Commit(Replies(), [], committed.position, committed.metadata))
 
 
 def test_change_before_the_snapshot_or_in_an_id_is_no_divergence():
@@ -297,7 +297,7 @@ class _Exhausted(Shard):
 
 async def _read_on(shard):
     async with _Repeating(shard, lambda _position: None) as repeating:
-        await repeating.add(shard.decode(deliveries_of([b'{"x":[0.5,0.5]}'])))
+        await repeating.add(shard.decode(Deliveries.of(deliveries_of([b'{"x":[0.5,0.5]}']))))
         raise SourceError("it ends")
 
 

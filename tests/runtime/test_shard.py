@@ -18,6 +18,7 @@ from tests.support.shards import (
     deliveries_of,
     first_snapshot,
     new_shard,
+    process,
     process_in_batches,
     same_state,
     small_plan,
@@ -53,24 +54,24 @@ def test_ledger_tells_the_whole_plan():
 def test_first_phase_starts_with_the_first_round():
     """Rejections before it do not announce it, and it is announced once."""
     shard = new_shard()
-    assert shard.process(deliveries_of([b"?"])).commit.ledger == []
-    (line,) = shard.process([Delivery(2, None)]).commit.ledger
+    assert process(shard, deliveries_of([b"?"])).commit.ledger == []
+    (line,) = process(shard, [Delivery(2, None)]).commit.ledger
     assert isinstance(decode(line), PhaseStarted)
-    assert shard.process([Delivery(3, None)]).commit.ledger == []
+    assert process(shard, [Delivery(3, None)]).commit.ledger == []
 
 
 def test_tombstones_take_a_round_each():
     """A round with no query is answered with no label, moves the round, and is part of the tag."""
     shard = new_shard()
-    outcome = shard.process(deliveries_of([None, None]))
-    answers = [msgspec.json.decode(reply.body) for reply in outcome.commit.replies]
+    outcome = process(shard, deliveries_of([None, None]))
+    answers = [msgspec.json.decode(reply.body) for reply in outcome.commit.replies.rows()]
     assert [(answer["label"], answer["round"], answer["id"]) for answer in answers] == [
         (None, 0, None),
         (None, 1, None),
     ]
     assert (outcome.rounds, shard.mark.round) == (2, 2)
     zero = new_shard()
-    zero.process(deliveries_of([b'{"x":[0,0]}', b'{"x":[0,0]}']))
+    process(zero, deliveries_of([b'{"x":[0,0]}', b'{"x":[0,0]}']))
     assert zero.mark.round == 2
     assert zero.mark.tag != shard.mark.tag
 
@@ -119,15 +120,15 @@ def test_plan_answers_all_its_rounds_and_then_stops(batch):
     answered: list[Reply] = []
     while len(answered) < plan.rounds:
         start = len(answered)
-        answered += shard.process(deliveries[start : start + batch]).commit.replies
+        answered += process(shard, deliveries[start : start + batch]).commit.replies.rows()
     assert len(answered) == plan.rounds
     assert msgspec.json.decode(answered[-1].body)["round"] == plan.rounds - 1
     assert (shard.position, shard.facts().round) == (plan.rounds, plan.rounds)
     before = state_of(shard)
     with pytest.raises(PlanExhaustedError, match=f"round {plan.rounds}"):
-        shard.process(deliveries[plan.rounds :])
+        process(shard, deliveries[plan.rounds :])
     assert same_state(before, state_of(shard))
-    outcome = shard.process([Delivery(plan.rounds + 1, b"?")])
+    outcome = process(shard, [Delivery(plan.rounds + 1, b"?")])
     assert (len(outcome.commit.replies), outcome.rounds) == (1, 0)
 
 
@@ -142,15 +143,15 @@ def test_arrow_message_is_answered_whole_or_not_at_all():
         return Delivery(plan.rounds, arrow_body(pa.table({"a": [0.5] * rows, "b": [0.5] * rows})), ARROW_STREAM)
 
     with pytest.raises(PlanExhaustedError):
-        shard.process([message(4)])
+        process(shard, [message(4)])
     assert same_state(before, state_of(shard))
-    assert shard.process([message(3)]).rounds == 3
+    assert process(shard, [message(3)]).rounds == 3
 
 
 def test_mark_is_what_metadata_holds():
     """A mark is packed into fewer bytes than a broker keeps, and comes back."""
     shard = new_shard()
-    commit = shard.process(deliveries_of(bodies(10))).commit
+    commit = process(shard, deliveries_of(bodies(10))).commit
     assert len(commit.metadata) == 28 <= METADATA_LIMIT
     assert CommitMark.unpack(commit.metadata) == shard.mark == CommitMark(10, shard.mark.tag)
 

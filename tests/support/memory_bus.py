@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
-from connectors.base import JSON, Commit, Committed, Delivery, Lag, Reply
+from connectors.base import JSON, Commit, Committed, Deliveries, Delivery, Lag, Reply
 from connectors.local.checks import check_metadata
 from oracle.errors import InputError, SourceError, StorageError
 
@@ -92,7 +92,7 @@ class MemoryLog:
     @property
     def replies(self) -> list[Reply]:
         """All committed replies in order."""
-        return [reply for commit in self.commits for reply in commit.replies]
+        return [reply for commit in self.commits for reply in commit.replies.rows()]
 
     @property
     def ledger(self) -> list[bytes]:
@@ -141,7 +141,7 @@ class MemorySource:
             raise SourceError(f"memory source: position = {position}: no delivery ends there")
         self._next = places[position] + 1
 
-    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+    async def fetch(self, limit: int, wait: float) -> Deliveries:
         """See `Source`.
 
         Raises:
@@ -158,7 +158,7 @@ class MemorySource:
                     event.clear()
                     await event.wait()
         except TimeoutError:
-            return []
+            return Deliveries()
         finally:
             self.log._waiting.discard(event)  # as above
         return self._take(limit)
@@ -178,7 +178,7 @@ class MemorySource:
     def _at_end(self) -> bool:
         return self._next == len(self.log.items)
 
-    def _take(self, limit: int) -> list[Delivery]:
+    def _take(self, limit: int) -> Deliveries:
         taken: list[Delivery] = []
         while self._next is not None and self._next < len(self.log.items) and len(taken) < limit:
             item = self.log.items[self._next]
@@ -191,7 +191,7 @@ class MemorySource:
             else:
                 taken.append(item)
             self._next += 1
-        return taken
+        return Deliveries.of(taken)
 
 
 class MemorySink:
@@ -235,7 +235,7 @@ class MemorySink:
             raise StorageError("memory sink: the test asked for this failure")
         if failure is Failure.CRASH_BEFORE:
             raise CrashError("the test asked for a crash before this commit")
-        self.log.commits.append(Commit(tuple(commit.replies), tuple(commit.ledger), commit.position, commit.metadata))
+        self.log.commits.append(commit._replace(ledger=tuple(commit.ledger)))
         if failure is Failure.CRASH_AFTER:
             raise CrashError("the test asked for a crash after this commit")
 

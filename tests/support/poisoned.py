@@ -5,7 +5,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import Delivery, Reply
+from connectors.base import Deliveries, Replies
 from oracle.cli.main import main
 from oracle.codec.batches import BatchCodec
 from oracle.codec.decoded import DecodedBatch
@@ -82,18 +82,18 @@ class PoisonedCodec:
         self._codec = BatchCodec(plan)
         self._error, self._decodes, self._encodes = error, decodes, encodes
 
-    def decode(self, deliveries: Sequence[Delivery]) -> DecodedBatch:
+    def decode(self, deliveries: Deliveries) -> DecodedBatch:
         """Decode deliveries, or fail."""
         self._look(deliveries, self._decodes)
         return self._codec.decode(deliveries)
 
-    def encode(self, batch: DecodedBatch, answers: Answers) -> Sequence[Reply]:
+    def encode(self, batch: DecodedBatch, answers: Answers) -> Replies:
         """Encode answers, or fail."""
         self._look(batch.deliveries, self._encodes)
         return self._codec.encode(batch, answers)
 
-    def _look(self, deliveries: Sequence[Delivery], mark: bytes) -> None:
-        if any(mark in (delivery.body or b"") for delivery in deliveries):
+    def _look(self, deliveries: Deliveries, mark: bytes) -> None:
+        if any(mark in (body or b"") for body in deliveries.bodies):
             raise self._error()
 
 

@@ -8,7 +8,7 @@ import io
 import itertools
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from connectors.base import ARROW_STREAM, Commit, Delivery
+from connectors.base import ARROW_STREAM, Commit, Deliveries, Delivery
 from oracle.codec.guarded import Codec
 from oracle.codec.kinds import codec_of
 from oracle.planning.plan import BoxPlan, Plan
@@ -25,7 +25,7 @@ from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.runtime.marks import CommitMark
-from oracle.runtime.shard import Restore, Shard
+from oracle.runtime.shard import Outcome, Restore, Shard
 from oracle.state.format import Snapshot
 from oracle.state.shard_id import ShardId
 from oracle.telemetry.log import PublicLog
@@ -51,6 +51,7 @@ __all__ = [
     "mixed_bodies",
     "new_shard",
     "new_store",
+    "process",
     "process_in_batches",
     "run_daemon",
     "same_state",
@@ -145,16 +146,21 @@ class Run:
     position: int
 
 
+def process(shard: Shard, deliveries: Iterable[Delivery]) -> Outcome:
+    """Process deliveries as one batch."""
+    return shard.process(shard.decode(Deliveries.of(deliveries)))
+
+
 def process_in_batches(shard: Shard, deliveries: Sequence[Delivery], cuts: Sequence[int] = ()) -> Run:
     """Process deliveries cut into batches."""
     bounds = sorted({0, *cuts, len(deliveries)})
     commits: list[Commit] = []
     for start, stop in itertools.pairwise(bounds):
-        commit = shard.process(deliveries[start:stop]).commit
+        commit = process(shard, deliveries[start:stop]).commit
         assert len(commit.replies) == stop - start
         commits.append(commit)
     return Run(
-        [reply.body for commit in commits for reply in commit.replies],
+        [reply.body for commit in commits for reply in commit.replies.rows()],
         [event for commit in commits for event in commit.ledger],
         shard.mark,
         shard.position,
@@ -181,7 +187,7 @@ class CountingSource(MemorySource):
         super().__init__(log)
         self.fetches = 0
 
-    async def fetch(self, limit: int, wait: float) -> Sequence[Delivery]:
+    async def fetch(self, limit: int, wait: float) -> Deliveries:
         """See `connectors.base.Source.fetch`."""
         self.fetches += 1
         return await super().fetch(limit, wait)

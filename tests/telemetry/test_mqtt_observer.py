@@ -8,7 +8,7 @@ from typing import Any
 
 from oracle.errors import BusError, RefusedError
 from oracle.hosting.mqtt import LoggingObserver
-from oracle.telemetry.library_logs import LibraryLog
+from oracle.telemetry.client_logs import LibraryLog
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
 from oracle.telemetry.states import State

@@ -26,6 +26,7 @@ from tests.support.shards import (
     mixed_bodies,
     new_shard,
     new_store,
+    process,
     run_daemon,
     small_plan,
 )
@@ -99,7 +100,7 @@ def test_what_is_timed():
     assert count[Work.RESTORE] == 1
     assert count[Work.SNAPSHOT] >= 1
     shard, deliveries = new_shard(), deliveries_of(mixed_bodies(600))
-    ledgers = [shard.process(deliveries[at : at + _ROWS]).commit.ledger for at in range(0, 600, _ROWS)]
+    ledgers = [process(shard, deliveries[at : at + _ROWS]).commit.ledger for at in range(0, 600, _ROWS)]
     quiet = [ledger for ledger in ledgers if not _LOUD & {json.loads(event)["kind"] for event in ledger}]
     assert len(quiet) < record.batches == len(ledgers)
     assert count[Work.ANSWER] == len(quiet)

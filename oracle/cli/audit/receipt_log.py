@@ -121,7 +121,7 @@ async def _answer_again(shard: Shard, source: Source, rounds: int) -> bool:
                 batch = shard.decode(fetched)
                 fitting = bisect_right(batch.ends, rounds - shard.facts().round)
                 if fitting:
-                    shard.repeat(batch if fitting == len(fetched) else fetched[:fitting])
+                    shard.repeat(batch if fitting == len(fetched) else shard.decode(fetched.part(0, fitting)))
                     progress.at(shard.facts().round)
                 if fitting < len(fetched) or shard.facts().round == rounds:
                     return False

@@ -17,7 +17,7 @@ from oracle.runtime.shard import Shard
 from oracle.runtime.skip import describe_position
 from oracle.state.folder import check_mode, is_held
 from oracle.state.shards import shard_folder
-from oracle.telemetry.library_logs import hear_client
+from oracle.telemetry.client_logs import hear_client
 
 __all__ = ["check_kafka"]
 

@@ -15,7 +15,7 @@ from oracle.planning.plan import Plan
 from oracle.runtime.recovery import catch_up, check_order
 from oracle.runtime.shard import Shard
 from oracle.runtime.skip import describe_position
-from oracle.telemetry.library_logs import hear_client
+from oracle.telemetry.client_logs import hear_client
 
 __all__ = ["check_ends"]
 

@@ -2,14 +2,14 @@
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from connectors.base import Commit, Delivery, Sink, Source
+from connectors.base import Commit, Deliveries, Replies, Sink, Source
 from connectors.local.jsonl import JsonlSink
 from connectors.local.parquet_sink import ParquetSink
 from oracle.accounting.ledger import DataUse, ReplayForked, encode
@@ -205,17 +205,17 @@ def _sink(outputs: Outputs) -> Sink:
 async def _begin(sink: Sink, shard: Shard, event: ReplayForked) -> None:
     if await sink.open() is not None:
         raise StateError("--out: another replay has written there meanwhile")
-    await sink.commit(Commit([], [encode(event)], shard.position, shard.mark.pack()))
+    await sink.commit(Commit(Replies(), [encode(event)], shard.position, shard.mark.pack()))
 
 
 async def _answer(  # noqa: PLR0913, PLR0917 -- its parts
-    shard: Shard, source: Source, sink: Sink, waiting: Sequence[Delivery], event: ReplayForked, progress: Progress
+    shard: Shard, source: Source, sink: Sink, waiting: Deliveries, event: ReplayForked, progress: Progress
 ) -> Published:
     messages = rejected = 0
     complete = True
     while waiting:
         try:
-            outcome = shard.process(waiting)
+            outcome = shard.process(shard.decode_leading(waiting))
         except PlanExhaustedError:
             complete = False
             break
@@ -224,7 +224,7 @@ async def _answer(  # noqa: PLR0913, PLR0917 -- its parts
         messages += len(outcome.commit.replies)
         rejected += len(outcome.rejections)
         progress.at(shard.position)
-        waiting = waiting[len(outcome.commit.replies) :] or await source.fetch(MESSAGES, 1.0)
+        waiting = waiting.part(len(outcome.commit.replies)) or await source.fetch(MESSAGES, 1.0)
     if complete and not source.exhausted:
         raise SourceError("LOG: cannot be read to its end; what was answered stands")
     return Published(

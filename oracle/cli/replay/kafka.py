@@ -19,7 +19,7 @@ from oracle.errors import InputError, RefusedError, StateError
 from oracle.hosting.kafka_settings import kafka_settings
 from oracle.planning.plan import Plan
 from oracle.state.keys import mark_key
-from oracle.telemetry.library_logs import hear_client
+from oracle.telemetry.client_logs import hear_client
 
 __all__ = ["KafkaLog", "open_kafka_log"]
 

@@ -5,12 +5,12 @@ another log under the run's own key, "this answer differs" would be an answer, a
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 
-from connectors.base import Committed, Delivery, Reply, Source
+from connectors.base import Committed, Replies, Source
 from connectors.local.commitfile import DurableCommitFile
 from oracle.cli.progress import Progress
 from oracle.cli.replay.answers import AnswerFile, open_answers
@@ -130,23 +130,23 @@ async def verify(  # noqa: PLR0913, PLR0917 -- its parts
     )
 
 
-async def _replies(shard: Shard, source: Source, last: int) -> AsyncIterator[list[Reply]]:
+async def _replies(shard: Shard, source: Source, last: int) -> AsyncIterator[Replies]:
     """Re-execute what ends at the position `last` or before; what is behind it was not answered then either."""
     while fetched := await source.fetch(MESSAGES, 1.0):
-        waiting: Sequence[Delivery] = [delivery for delivery in fetched if delivery.position <= last]
+        waiting, behind = fetched.split(last)
         while waiting:
             try:
-                replies = list(shard.process(waiting).commit.replies)
+                replies = shard.process(shard.decode_leading(waiting)).commit.replies
             except PlanExhaustedError:
                 return
             yield replies
-            waiting = waiting[len(replies) :]
-        if fetched[-1].position >= last:
+            waiting = waiting.part(len(replies))
+        if behind or shard.position == last:
             return
 
 
-def _first_difference(recorded: AnswerFile, replies: list[Reply]) -> int | None:
-    for number, reply in enumerate(replies):
+def _first_difference(recorded: AnswerFile, replies: Replies) -> int | None:
+    for number, reply in enumerate(replies.rows()):
         if not recorded.matches(reply):
             return number
     return None
@@ -159,8 +159,8 @@ async def _messages_before(source: Source, position: int) -> int:
     await source.open(None)
     count = 0
     async for fetched in deliveries(source, "LOG"):
-        before = sum(delivery.position <= position for delivery in fetched)
-        count += before
-        if before < len(fetched):
+        before, behind = fetched.split(position)
+        count += len(before)
+        if behind:
             break
     return count

@@ -9,7 +9,7 @@ from oracle.config.daemon import Config
 from oracle.errors import PerpetuaError
 from oracle.planning.plan import Plan
 from oracle.runtime.memory import settle_memory
-from oracle.telemetry.library_logs import LibraryLog, hear_client
+from oracle.telemetry.client_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
 
 __all__ = ["run_logged"]

@@ -128,6 +128,20 @@ class Hypothesis(Sums):
         factors = ((1.0 - part) * found + part * _TOTAL * wanted) / found
         self._multiply(factors, [attribute in about for attribute in range(len(self._shape))])
 
+    def mend(self, about: tuple[int, ...], wanted: NDArray[np.float64], slack: float) -> None:
+        """Scale cells so that no share of a marginal is further than `slack` from what it is to be.
+
+        Args:
+            about: Its attributes, in order.
+            wanted: float64 of these attributes' shape, above 0, summing to 1.
+            slack: Share of the rows.
+        """
+        found = self._summed(about)
+        goal = np.clip(found, (wanted - slack) * _TOTAL, (wanted + slack) * _TOTAL)
+        if not np.array_equal(goal, found):
+            goal *= _TOTAL / math.fsum(goal.reshape(-1).tolist())  # exact: the same on every machine
+            self._multiply(goal / found, [attribute in about for attribute in range(len(self._shape))])
+
     def spread(self, uniform: float) -> None:
         """Mix with the uniform distribution over all cells, of which it gets a share."""
         self._weights *= 1.0 - uniform

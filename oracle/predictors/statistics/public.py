@@ -236,7 +236,7 @@ class PublicSide:
         """Project the hypothesis on what was released, where it is outside: cyclic I-projections, and marginals."""
         moves = 0
         for _ in range(self._marginals.passes(_PASSES)):
-            self._marginals.fit(self.hypothesis)
+            self._marginals.mend(self.hypothesis)
             rows = self.released.questions[: len(self.released)]
             shares = self.hypothesis.shares(self._layout.masks(rows)) * self._rows
             bounds = self.released.bounds[: len(self.released)]

@@ -24,6 +24,9 @@ _ROUNDS: Final = 30
 _WORK: Final = 1 << 33
 """Rounds of iterative proportional fitting: fewer where they would update more weights than this."""
 
+_EXPLAINED: Final = 4.0
+"""Nats of a marginal's noise that explain a difference."""
+
 _LEAST: Final = 1e-9
 """Share that every cell of a marginal has, so that none is lost."""
 
@@ -76,6 +79,7 @@ class Marginals:
     def __init__(self, plan: StatisticsPlan, counts: NDArray[np.int64]) -> None:
         shares = [_shares(part, plan.declared) for part in split_marginals(plan, counts)]
         self._wanted = list(zip(plan.start, shares, strict=False))
+        self._slack = 0.0 if plan.start_slope is UNSET else _EXPLAINED / (plan.start_slope * plan.declared)
         self._updates = max(len(shares) * plan.layout.size, 1)
 
     def start(self, hypothesis: Hypothesis) -> None:
@@ -86,12 +90,16 @@ class Marginals:
         rounds = max(min(_ROUNDS, _WORK // self._updates), _ROUNDS // 5)
         whole = rounds - rounds // 3
         for number in range(rounds):
-            self.fit(hypothesis, 1.0 / max(number - whole + 2, 1))
+            for about, wanted in self._wanted:
+                hypothesis.fit(about, wanted, 1.0 / max(number - whole + 2, 1))
 
-    def fit(self, hypothesis: Hypothesis, part: float = 1.0) -> None:
-        """Fit a hypothesis once to each of them, or a part of the way."""
+    def mend(self, hypothesis: Hypothesis) -> None:
+        """Fit a hypothesis to each of them once, as far as it is further away than noise explains.
+
+        What noise explains stays: to follow it would undo what the start has averaged out of it.
+        """
         for about, wanted in self._wanted:
-            hypothesis.fit(about, wanted, part)
+            hypothesis.mend(about, wanted, self._slack)
 
     def passes(self, most: int) -> int:
         """Return how many fits a paid answer may take, from 1 to `most`: fewer for large tables."""

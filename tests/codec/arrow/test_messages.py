@@ -5,13 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.base import ARROW_STREAM, JSON, Delivery, Rejected
+from connectors.base import ARROW_STREAM, JSON, Deliveries, Delivery, Rejected
 from oracle.codec.arrow.messages import ArrowCodec
 from oracle.codec.batches import BatchCodec
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.plan import BoxPlan
 from oracle.predictors.base import Answers
-from tests.support.shards import arrow_body, bodies, new_shard, process_in_batches, same_state, small_plan, state_of
+from tests.support.shards import (
+    arrow_body,
+    bodies,
+    new_shard,
+    process,
+    process_in_batches,
+    same_state,
+    small_plan,
+    state_of,
+)
 
 _A, _B = [0.5, 0.25], [0.25, 0.5]
 _WHOLE = arrow_body(pa.table({"a": _A, "b": _B}))
@@ -94,8 +103,8 @@ def test_rejected_message_costs_nothing(body, reason, field):
     """One JSON reply names reason and field; no round passes and no bit of the state changes."""
     shard = new_shard()
     before, mark = state_of(shard), shard.mark
-    outcome = shard.process([Delivery(1, body, ARROW_STREAM)])
-    (reply,) = outcome.commit.replies
+    outcome = process(shard, [Delivery(1, body, ARROW_STREAM)])
+    (reply,) = outcome.commit.replies.rows()
     answer = msgspec.json.decode(reply.body)
     assert (reply.content_type, reply.rejected) == (JSON, Rejected(reason, 1, body))
     assert (answer["error"], answer["field"], answer["id"], answer["model"]) == (reason, field, None, "tiny")
@@ -122,8 +131,8 @@ def test_limits_of_bytes_and_rows_are_exact():
 def _answered(body):
     shard = new_shard()
     before = state_of(shard)
-    outcome = shard.process([Delivery(1, body, ARROW_STREAM)])
-    (reply,) = outcome.commit.replies
+    outcome = process(shard, [Delivery(1, body, ARROW_STREAM)])
+    (reply,) = outcome.commit.replies.rows()
     assert (reply.content_type, reply.rejected) == (ARROW_STREAM, None)
     with pa.ipc.open_stream(reply.body) as reader:
         table = reader.read_all()
@@ -227,8 +236,8 @@ def test_arrow_rows_and_json_messages_are_the_same_queries():
     features = np.array([msgspec.json.decode(body)["x"] for body in messages])
     as_json, as_arrow = new_shard(), new_shard()
     expected = process_in_batches(as_json, [Delivery(number, body) for number, body in enumerate(messages, 1)])
-    outcome = as_arrow.process([Delivery(900, _table(a=features[:, 0], b=features[:, 1]), ARROW_STREAM)])
-    with pa.ipc.open_stream(outcome.commit.replies[0].body) as reader:
+    outcome = process(as_arrow, [Delivery(900, _table(a=features[:, 0], b=features[:, 1]), ARROW_STREAM)])
+    with pa.ipc.open_stream(outcome.commit.replies.bodies[0]) as reader:
         rows = reader.read_all().to_pylist()
     answers = [msgspec.json.decode(reply) for reply in expected.replies]
     assert [(row["label"], row["round"], row["phase"]) for row in rows] == [
@@ -246,7 +255,7 @@ def test_replies_have_one_length_whatever_the_labels():
     for value in np.linspace(-0.2, 1.2, 15):
         present = [None, value, value, value]
         table, outcome, _ = _answered(_table(a=present, b=[None, 0.5, 0.5, value], id=list("abcd")))
-        lengths.add(len(outcome.commit.replies[0].body))
+        lengths.add(len(outcome.commit.replies.bodies[0]))
         labels |= set(table["label"].to_pylist())
     assert labels == {-1, 0, 1}
     assert len(lengths) == 1
@@ -282,17 +291,17 @@ def test_messages_decoded_together_are_those_decoded_alone(messages):
     plan = small_plan()
     codec = BatchCodec(plan)
     deliveries = [Delivery(number, body, ARROW_STREAM) for number, body in enumerate(messages, 1)]
-    together = codec.decode(deliveries)
+    together = codec.decode(Deliveries.of(deliveries))
     labels = (np.arange(len(together.features)) % 3 - 1).astype(np.int8)
     phases = np.arange(1, len(labels) + 1)
     replies = codec.encode(together, Answers(labels, 7, phases, np.zeros(2, dtype=np.uint64), []))
     start = 0
-    for delivery, reply, end in zip(deliveries, replies, together.ends, strict=True):
-        alone = codec.decode([delivery])
+    for delivery, reply, end in zip(deliveries, replies.rows(), together.ends, strict=True):
+        alone = codec.decode(Deliveries.of([delivery]))
         assert np.array_equal(alone.features, together.features[start:end])
         assert np.array_equal(alone.present, together.present[start:end])
         answers = Answers(labels[start:end], 7 + start, phases[start:end], np.zeros(2, dtype=np.uint64), [])
-        assert codec.encode(alone, answers) == [reply]
+        assert list(codec.encode(alone, answers).rows()) == [reply]
         start = end
 
 
@@ -300,5 +309,7 @@ def test_many_messages_are_decoded_together(monkeypatch):
     """The way that is taken for messages of the same columns does not look at them one by one."""
     monkeypatch.setattr(ArrowCodec, "decode", lambda *_: pytest.fail("one by one"))
     body = _table(a=_A, b=_B, id=["x", None])
-    batch = BatchCodec(small_plan()).decode([Delivery(number, body, ARROW_STREAM) for number in range(1, 9)])
+    batch = BatchCodec(small_plan()).decode(
+        Deliveries.of([Delivery(number, body, ARROW_STREAM) for number in range(1, 9)])
+    )
     assert batch.features.tolist() == [[0.5, 0.25], [0.25, 0.5]] * 8

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from connectors.base import ARROW_STREAM, Delivery
+from connectors.base import ARROW_STREAM, Deliveries, Delivery
 from oracle.codec.arrow.messages import ArrowCodec, ArrowQueries
 from oracle.codec.batches import BatchCodec
 from oracle.codec.rejections import Reason, Rejection
@@ -84,11 +84,13 @@ def test_columns_of_any_type(kind, sizes, place, seed, count):
 def test_columns_that_cannot_be_joined(name, count):
     """However many come together, each is rejected for its type, and what comes behind them is answered."""
     body = unjoinable()[name]
-    batch = BatchCodec(_NUMBER).decode([Delivery(1, one, ARROW_STREAM) for one in [body] * count + [_GOOD]])
+    batch = BatchCodec(_NUMBER).decode(
+        Deliveries.of([Delivery(1, one, ARROW_STREAM) for one in [body] * count + [_GOOD]])
+    )
     wanted = Rejection(Reason.TOO_MANY_ROWS, "body", "at most 65536 rows") if _rows(body) > 65_536 else _WRONG
     assert batch.parts[:-1] == [wanted] * count
     assert batch.features.tolist() == [[0.5], [0.25]]
-    together = BatchCodec(_NUMBER).decode([Delivery(1, body, ARROW_STREAM)] * count)
+    together = BatchCodec(_NUMBER).decode(Deliveries.of([Delivery(1, body, ARROW_STREAM)] * count))
     assert together.parts == [wanted] * count
 
 

@@ -4,7 +4,7 @@ import pytest
 from connectors.base import RETAINED, Delivery
 from oracle.codec.json.messages import JsonCodec
 from oracle.codec.rejections import Reason
-from tests.support.shards import bodies, new_shard, process_in_batches, same_state, small_plan, state_of
+from tests.support.shards import bodies, new_shard, process, process_in_batches, same_state, small_plan, state_of
 
 _LIMITS = small_plan().limits
 _DEEP = 100_000
@@ -83,9 +83,9 @@ def _ask(*contents):
     shard = new_shard()
     before, facts, mark = state_of(shard), shard.facts(), shard.mark
     deliveries = [Delivery(number, body) for number, body in enumerate(contents, 1)]
-    outcome = shard.process(deliveries)
+    outcome = process(shard, deliveries)
     untouched = same_state(before, state_of(shard)) and facts == shard.facts() and mark == shard.mark
-    return [reply.body for reply in outcome.commit.replies], untouched, outcome
+    return list(outcome.commit.replies.bodies), untouched, outcome
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_rejected_message_costs_nothing(body, reason, field, identifier):
     assert answer["id"] == identifier
     assert untouched
     assert (outcome.rounds, list(outcome.rejections), outcome.commit.ledger) == (0, [Reason(reason)], [])
-    assert outcome.commit.replies[0].rejected
+    assert outcome.commit.replies.rejected[0]
 
 
 def test_every_reason_of_a_json_message_is_tested():
@@ -124,8 +124,8 @@ def test_retained_message_is_rejected():
     """What a bus would hand over again to every new subscriber is no query, however well-formed; its id is echoed."""
     shard = new_shard()
     before = state_of(shard)
-    outcome = shard.process([Delivery(1, b'{"id":"a","x":[1,2]}', RETAINED)])
-    answer = msgspec.json.decode(outcome.commit.replies[0].body)
+    outcome = process(shard, [Delivery(1, b'{"id":"a","x":[1,2]}', RETAINED)])
+    answer = msgspec.json.decode(outcome.commit.replies.bodies[0])
     assert (answer["error"], answer["field"], answer["id"]) == ("retained", "retain flag", "a")
     assert outcome.rounds == 0
     assert same_state(before, state_of(shard))
@@ -136,8 +136,8 @@ def test_unsupported_content_is_rejected(content_type):
     """A content type that is not exactly one of the two is named as the reason; the id is echoed where it is JSON."""
     shard = new_shard()
     before = state_of(shard)
-    outcome = shard.process([Delivery(1, b'{"id":"a","x":[1,2]}', content_type)])
-    answer = msgspec.json.decode(outcome.commit.replies[0].body)
+    outcome = process(shard, [Delivery(1, b'{"id":"a","x":[1,2]}', content_type)])
+    answer = msgspec.json.decode(outcome.commit.replies.bodies[0])
     assert (answer["error"], answer["field"], answer["id"]) == ("unsupported-content", "content type", "a")
     assert outcome.rounds == 0
     assert same_state(before, state_of(shard))

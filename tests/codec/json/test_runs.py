@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
-from connectors.columns import Deliveries, Replies, joined_replies
+from connectors.base import ARROW_STREAM, JSON, Deliveries, Delivery, Reply
 from oracle.codec import decoded
 from oracle.codec.batches import BatchCodec
 from oracle.codec.json import runs as json_runs
@@ -215,8 +214,8 @@ def test_a_batch_is_its_messages_one_by_one(seed, forms, odd):
         )
         for number, body in enumerate(contents, 1)
     ]
-    batch = codec.decode(deliveries)
-    singles = [codec.decode([delivery]) for delivery in deliveries]
+    batch = codec.decode(Deliveries.of(deliveries))
+    singles = [codec.decode(Deliveries.of([delivery])) for delivery in deliveries]
     assert [(type(part), part) for part in batch.parts] == [(type(one.parts[0]), one.parts[0]) for one in singles]
     assert batch.features.tobytes() == b"".join(one.features.tobytes() for one in singles)
     assert batch.present.tolist() == [flag for one in singles for flag in one.present]
@@ -227,36 +226,8 @@ def test_a_batch_is_its_messages_one_by_one(seed, forms, odd):
     for single, end in zip(singles, batch.ends, strict=True):
         rows = slice(end - len(single.features), end)
         own = Answers(answers.labels[rows], answers.first_round + rows.start, answers.phases[rows], answers.tag, ())
-        replies += codec.encode(single, own)
-    given_back = codec.encode(batch, answers)
-    assert given_back == replies
-    assert all(type(reply) is type(other) for reply, other in zip(given_back, replies, strict=True))
-
-
-@pytest.mark.parametrize("odd", [0, 0.01, 0.3])
-def test_columns_are_their_deliveries(odd):
-    """Deliveries without headers come in columns, and their replies go so, if none is rejected: the very same ones."""
-    rng = random.Random(7)  # noqa: S311  # test data
-    contents = _bodies(rng, 700, _FORMS[:1], odd)
-    keys = [None if number % 3 else b"k%d" % number for number in range(700)]
-    columns = Deliveries(range(1, 701), contents, keys)
-    deliveries = [Delivery(number + 1, contents[number], JSON, (), keys[number]) for number in range(700)]
-    assert list(columns) == deliveries
-    assert list(columns[3:9]) == deliveries[3:9]
-    assert (columns[5], columns[-1], len(columns)) == (deliveries[5], deliveries[-1], 700)
-    codec = BatchCodec(small_plan())
-    batch, other = codec.decode(columns), codec.decode(deliveries)
-    assert (batch.parts, batch.ends, batch.plain) == (other.parts, other.ends, other.plain)
-    assert batch.features.tobytes() == other.features.tobytes()
-    assert batch.present.tobytes() == other.present.tobytes()
-    answers = _answers(rng, 990, len(batch.features))
-    replies, wanted = codec.encode(batch, answers), codec.encode(other, answers)
-    assert isinstance(replies, Replies) == batch.plain == (not odd)
-    assert list(replies) == wanted
-    assert list(replies[3:9]) == wanted[3:9]
-    assert (replies[5], replies[-1], len(replies)) == (wanted[5], wanted[-1], 700)
-    for parts in ([replies], [replies, replies], [replies, wanted]):
-        assert list(joined_replies(parts)) == wanted * len(parts)
+        replies += codec.encode(single, own).rows()
+    assert list(codec.encode(batch, answers).rows()) == replies
 
 
 def test_the_fast_way_is_taken(monkeypatch):
@@ -273,10 +244,10 @@ def test_the_fast_way_is_taken(monkeypatch):
     for form in _FORMS[:3]:
         contents = _bodies(random.Random(1), 600, [form], 0)  # noqa: S311  # test data
         deliveries = [Delivery(number, body) for number, body in enumerate(contents, 1)]
-        assert codec.decode(deliveries).plain
+        assert codec.decode(Deliveries.of(deliveries)).plain
         assert not calls
         deliveries[300] = Delivery(301, b"?")
-        assert not codec.decode(deliveries).plain
+        assert not codec.decode(Deliveries.of(deliveries)).plain
         assert 200 < len(calls) <= 256
         calls.clear()
 
@@ -292,7 +263,7 @@ def test_any_number_of_features(names, form):
         named = dict(zip(names, row, strict=True))
         document = {"list": {"x": row}, "object": {"x": named}, "beside": named}[form]
         deliveries.append(Delivery(number, json.dumps({"id": number, **document}).encode()))
-    batch = codec.decode(deliveries)
+    batch = codec.decode(Deliveries.of(deliveries))
     assert batch.plain
     assert batch.features.tolist() == rows.tolist()
     assert batch.parts == list(range(1, 101))

@@ -41,12 +41,12 @@ async def test_live_source_waits_for_what_comes(tmp_path):
     source = JournalSource(journal, _decode, live=True)
     await source.open(None)
     assert not source.exhausted
-    assert list(await source.fetch(5, 0.01)) == []
+    assert list((await source.fetch(5, 0.01)).rows()) == []
     waiting = asyncio.ensure_future(source.fetch(5, 60))
     await asyncio.sleep(0)
     journal.append([b"skip", b"one"])
     source.notify()
-    assert list(await waiting) == [Delivery(2, b"one")]
+    assert list((await waiting).rows()) == [Delivery(2, b"one")]
     await source.close()
     journal.close()
 

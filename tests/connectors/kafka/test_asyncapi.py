@@ -12,7 +12,7 @@ import pytest
 import yaml
 from msgspec import NODEFAULT
 
-from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Reply
+from connectors.base import ARROW_STREAM, JSON, RETAINED, Deliveries, Delivery
 from connectors.kafka.reply_headers import (
     content_type,
     dead_letter,
@@ -55,7 +55,7 @@ def _headers(example):
 
 def _decoded(body, kind=JSON, passed=None):
     codec = GuardedCodec(codec_of(_PLAN))
-    return codec, codec.decode([Delivery(1, body, kind)], {} if passed is None else {1: passed})
+    return codec, codec.decode(Deliveries.of([Delivery(1, body, kind)]), {} if passed is None else {1: passed})
 
 
 def _reply(body, kind=JSON, *, label=-1, first_round=0, passed=None):
@@ -65,7 +65,7 @@ def _reply(body, kind=JSON, *, label=-1, first_round=0, passed=None):
     labels = np.where(batch.present, label, -1).astype(np.int8)
     phases = np.ones(rows, dtype=np.int64)
     answers = Answers(labels=labels, first_round=first_round, phases=phases, tag=np.zeros(2, np.uint64), events=())
-    return codec.encode(batch, answers)[0]
+    return next(codec.encode(batch, answers).rows())
 
 
 def test_every_message_has_an_example_and_a_channel():
@@ -116,7 +116,7 @@ def test_arrow_queries_and_their_answers():
         assert reader.read_all().equals(table, check_metadata=True)
     assert table["label"].to_pylist() == [1, -1, -1]
     assert table["error"].to_pylist() == [None, None, "not-finite"]
-    assert _headers(answered) == reply_headers(reply)
+    assert _headers(answered) == reply_headers(reply.content_type, reply.headers)
 
 
 @pytest.mark.parametrize("name", _examples("JsonAnswer"))
@@ -136,7 +136,7 @@ def test_values_are_what_the_codec_writes(name):
     payload = _examples("JsonValue")[name]["payload"]
     codec = BatchCodec(msgspec.structs.replace(tiny_bisection_plan(50, 50), name="mix"))
     body = None if payload["value"] is None else msgspec.json.encode({"id": payload["id"], "x": [0.5, 0.25]})
-    batch = codec.decode([Delivery(1, body, JSON)])
+    batch = codec.decode(Deliveries.of([Delivery(1, body, JSON)]))
     value = np.nan if payload["value"] is None else payload["value"]
     answers = Answers(
         labels=np.zeros(1, np.int8),
@@ -146,7 +146,7 @@ def test_values_are_what_the_codec_writes(name):
         events=(),
         values=np.array([value]),
     )
-    (reply,) = codec.encode(batch, answers)
+    (reply,) = codec.encode(batch, answers).rows()
     assert msgspec.json.decode(reply.body) == payload
     assert set(_SCHEMAS["jsonValue"]["required"]) == payload.keys()
     assert len(reply.body.split(b'"value":')[1].split(b',"model"')[0]) == 24
@@ -165,7 +165,7 @@ def test_questions_are_read(name):
     """Each example of a question is one, and gives its id back."""
     payload = _examples("JsonQuestion")[name]["payload"]
     codec = codec_of(_TABLES["v" if "above" in payload else "s"])
-    batch = codec.decode([Delivery(1, msgspec.json.encode(payload), JSON)])
+    batch = codec.decode(Deliveries.of([Delivery(1, msgspec.json.encode(payload), JSON)]))
     (part,) = batch.parts
     assert (part.id if isinstance(part, Breakdown) else part) == payload["id"]
     assert len(batch.features) == (4 if "by" in payload else 1)
@@ -191,7 +191,7 @@ def test_answers_about_tables_are_what_the_codec_writes(message):
             labels=[-1 if body is None else int(cell.get("above") or 0) for cell in cells],
             first_round=payload["round"],
         )
-        (reply,) = codec.encode(codec.decode([Delivery(1, body, JSON)]), answers)
+        (reply,) = codec.encode(codec.decode(Deliveries.of([Delivery(1, body, JSON)])), answers).rows()
         assert reply.body == msgspec.json.encode(payload)
         schema = _SCHEMAS[message[0].lower() + message[1:]]
         assert set(schema["required"]) <= payload.keys() <= set(schema["properties"])
@@ -224,7 +224,8 @@ def test_error_answers_are_what_the_codec_writes(reason):
     passed = reason if reason in {Reason.INTERNAL, Reason.SKIPPED} else None
     if reason is Reason.OUTSIDE_DOMAIN:
         codec = codec_of(_TABLES["s"])
-        (reply,) = codec.encode(codec.decode([Delivery(1, _REJECTED[reason], JSON)]), share_answers([]))
+        batch = codec.decode(Deliveries.of([Delivery(1, _REJECTED[reason])]))
+        (reply,) = codec.encode(batch, share_answers([])).rows()
     else:
         reply = _reply(_REJECTED[reason], _KIND_OF.get(reason, JSON), passed=passed)
     assert reply.rejected is not None
@@ -308,14 +309,14 @@ def test_headers_are_those_of_the_connector():
     """What the document says comes back does, what it does not say does not, and a reply topic is honoured."""
     kept = _SCHEMAS["keptHeaders"]["properties"]
     asked = [(name, b"v") for name in (*kept, "ce_id", "ce_anything", "other", "x-own")]
-    reply = Reply(b"", JSON, kept_headers(asked))
-    assert [name for name, _ in reply_headers(reply)] == ["content-type", *kept, "ce_id", "ce_anything"]
+    written = [name for name, _ in reply_headers(JSON, kept_headers(asked))]
+    assert written == ["content-type", *kept, "ce_id", "ce_anything"]
     own = _SCHEMAS["queryHeaders"]["allOf"][1]["properties"]
     assert set(own) == {"content-type", "reply-topic", "kafka_replyTopic"}
     for name in ("reply-topic", "kafka_replyTopic"):
         headers = kept_headers([(name, b"team")])
         assert reply_topic(headers, {"team"}, "answers") == "team"
-        assert reply_headers(Reply(b"", JSON, headers)) == [("content-type", b"application/json")]
+        assert reply_headers(JSON, headers) == [("content-type", b"application/json")]
     many = [(f"ce_{number}", b"") for number in range(1000)]
     assert kept_headers([("other", b"v"), *many]) == tuple(many[:256])  # a flood of them takes no memory
     types = _SCHEMAS["answerHeaders"]["allOf"][1]["properties"]["content-type"]["enum"]

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import ARROW_STREAM, JSON, Delivery
+from connectors.base import ARROW_STREAM, JSON, Deliveries, Delivery
 from connectors.kafka.topics import DEFAULT_MESSAGE_BYTES
 from oracle.codec.batches import BatchCodec
 from oracle.hosting.kafka_settings import largest_reply
@@ -189,12 +189,12 @@ def _plan(names, name="m", **limits):
 def _reply(plan, body, content_type):
     """Return the reply's body, in rounds of as many digits as there can be."""
     codec = BatchCodec(plan)
-    batch = codec.decode([Delivery(1, body, content_type)])
+    batch = codec.decode(Deliveries.of([Delivery(1, body, content_type)]))
     rows = len(batch.features)
     labels, phases = np.full(rows, -1, dtype=np.int8), np.full(rows, 10**6, dtype=np.int64)
     answers = Answers(labels=labels, first_round=10**15, phases=phases, tag=np.zeros(2, dtype=np.uint64), events=())
-    (reply,) = codec.encode(batch, answers)
-    return reply.body
+    (body,) = codec.encode(batch, answers).bodies
+    return body
 
 
 @settings(max_examples=100, deadline=None)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.base import Commit, Reply
+from connectors.base import Commit, Replies, Reply
 from connectors.kafka.commit_batches import CommitBatches
 from connectors.kafka.settings import KafkaSettings
 
@@ -19,7 +19,7 @@ _REPLY = st.builds(
 
 def _batches(replies, batch_bytes):
     made = CommitBatches(_SETTINGS, 0, {"a": 1, "d": 1}, batch_bytes)
-    return [batch for _, _, batch in made.batches(Commit(replies, [], 1, b""), 1000, (), ())]
+    return [batch for _, _, batch in made.batches(Commit(Replies.of(replies), [], 1, b""), 1000, (), ())]
 
 
 @given(replies=st.lists(_REPLY, min_size=1, max_size=60), batch_bytes=st.integers(200, 2000))

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from connectors.base import Commit, Delivery, Lag, Reply
+from connectors.base import Commit, Delivery, Lag, Replies, Reply
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from oracle.errors import BusError
@@ -44,7 +44,7 @@ async def _fetch(source, count):
     found: list[Delivery] = []
     async with asyncio.timeout(TIMEOUT):
         while len(found) < count:
-            found += await source.fetch(1, 0.2)
+            found += (await source.fetch(1, 0.2)).rows()
     return found
 
 
@@ -74,14 +74,14 @@ async def test_lag_is_what_is_not_committed(broker, request, tmp_path):
 
     sink._transaction = looking
     for delivery, left in zip(deliveries, (4, 3, 2), strict=True):
-        await sink.commit(Commit([Reply(b"{}")], [], delivery.position, b"m"))
+        await sink.commit(Commit(Replies.of([Reply(b"{}")]), [], delivery.position, b"m"))
         assert seen[-1].records == left + 1  # while it was under way
         lag = source.lag()
         assert lag is not None
         assert lag.records == left
     (delivery, *_) = await _fetch(source, 2)
     assert (source.lag() or lag).seconds is not None
-    await sink.commit(Commit([Reply(b"{}")] * 2, [], delivery.position + 1, b"m"))
+    await sink.commit(Commit(Replies.of([Reply(b"{}")] * 2), [], delivery.position + 1, b"m"))
     assert source.lag() == Lag(0, 0.0)
     await source.close()
     await sink.close()
@@ -96,10 +96,10 @@ async def test_markers_are_no_lag_for_long(model):
     await _open(sink)
     await source.open(None)
     deliveries = await _fetch(source, 2)
-    await sink.commit(Commit([Reply(b"{}")] * 2, [], deliveries[-1].position, b"m"))
+    await sink.commit(Commit(Replies.of([Reply(b"{}")] * 2), [], deliveries[-1].position, b"m"))
     async with asyncio.timeout(TIMEOUT):
         while source.lag() != Lag(0, 0.0):
-            assert list(await source.fetch(10, 0.2)) == []
+            assert list((await source.fetch(10, 0.2)).rows()) == []
     await source.close()
     await sink.close()
 
@@ -117,7 +117,7 @@ async def test_what_waits_behind_an_open_transaction_is_lag(model):
     await source.open(None)
     async with asyncio.timeout(TIMEOUT):
         while source.lag() != Lag(4, None):
-            assert list(await source.fetch(10, 0.2)) == []
+            assert list((await source.fetch(10, 0.2)).rows()) == []
     producer.commit_transaction(TIMEOUT)
     await _fetch(source, 4)
     lag = source.lag()

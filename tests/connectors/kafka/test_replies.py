@@ -209,7 +209,7 @@ async def _offsets(model, count):
     await source.open(None)
     try:
         while (part := await source.fetch(1000, 1.0)) or len(found) < count:
-            found += [delivery.position - 1 for delivery in part]
+            found += [position - 1 for position in part.positions]
         return found
     finally:
         await source.close()

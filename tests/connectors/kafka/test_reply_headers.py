@@ -30,7 +30,7 @@ def _sent_back(headers):
     """Return the topic and the headers of the reply to a query with these headers."""
     kept = kept_headers(headers)
     reply = Reply(b"{}", content_type(headers), kept)
-    return reply_topic(kept, _ALLOWED, "answers"), reply_headers(reply)
+    return reply_topic(kept, _ALLOWED, "answers"), reply_headers(reply.content_type, reply.headers)
 
 
 @given(_headers)

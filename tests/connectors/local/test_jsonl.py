@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import ARROW_STREAM, Commit, Committed, Delivery, Reply
+from connectors.base import ARROW_STREAM, Commit, Committed, Delivery, Replies, Reply
 from connectors.local.jsonl import JsonlSink, JsonlSource
 from connectors.local.lines import LineBuffer
 from oracle.errors import InputError, SourceError, StorageError
@@ -147,10 +147,10 @@ def test_line_buffer_agrees_with_split(data, cuts, limit):
     found: list[Delivery] = []
     for start, end in itertools.pairwise(bounds):
         buffer.feed(data[start:end])
-        found += buffer.take(3)
+        found += buffer.take(3).rows()
     buffer.finish()
     while buffer:
-        found += buffer.take(2)
+        found += buffer.take(2).rows()
     expected, position = [], 0
     lines = data.split(b"\n")
     for index, line in enumerate(lines):
@@ -168,12 +168,12 @@ async def test_follow_waits_for_whole_lines(tmp_path):
     path.write_bytes(b"a\nb")
     source = JsonlSource(path, follow=True)
     await source.open(None)
-    assert list(await source.fetch(10, 0.2)) == [Delivery(2, b"a")]
-    assert list(await source.fetch(10, 0)) == []
+    assert list((await source.fetch(10, 0.2)).rows()) == [Delivery(2, b"a")]
+    assert list((await source.fetch(10, 0)).rows()) == []
     task = asyncio.ensure_future(source.fetch(10, 60))
     with path.open("ab") as file:
         file.write(b"c\nd\n")
-    assert list(await task) == [Delivery(5, b"bc"), Delivery(7, b"d")]
+    assert list((await task).rows()) == [Delivery(5, b"bc"), Delivery(7, b"d")]
     assert not source.exhausted
     os.truncate(path, 2)
     with pytest.raises(SourceError, match="was truncated"):
@@ -183,10 +183,10 @@ async def test_follow_waits_for_whole_lines(tmp_path):
     with pytest.raises(SourceError, match="no line ends"):
         await source.open(3)
     await source.open(5)
-    assert list(await source.fetch(10, 0.1)) == []
+    assert list((await source.fetch(10, 0.1)).rows()) == []
     with path.open("ab") as file:
         file.write(b"\nd\n")
-    assert list(await source.fetch(10, 60)) == [Delivery(7, b"d")]
+    assert list((await source.fetch(10, 60)).rows()) == [Delivery(7, b"d")]
     await source.close()
 
 
@@ -232,11 +232,11 @@ async def test_cancelled_follow_loses_nothing(tmp_path):
             file.write(b"%d\n" % number)
         try:
             async with asyncio.timeout(0.001 * (number % 4)):
-                got += await source.fetch(3, 60)
+                got += (await source.fetch(3, 60)).rows()
         except TimeoutError:
             pass
     while len(got) < 20:
-        got += await source.fetch(3, 60)
+        got += (await source.fetch(3, 60)).rows()
     await source.close()
     assert [delivery.body for delivery in got] == [b"%d" % number for number in range(20)]
 
@@ -338,10 +338,10 @@ class TestJsonlSink(FileSinkSuite):
             before = self.content(tmp_path)
             for reply in (Reply(b"1\n2"), Reply(b"\n"), Reply(b"arrow", ARROW_STREAM)):
                 with pytest.raises(InputError) as caught:
-                    await sink.commit(Commit([reply], [], 1, b""))
+                    await sink.commit(Commit(Replies.of([reply]), [], 1, b""))
                 assert "1\\n2" not in str(caught.value)
             with pytest.raises(InputError):
-                await sink.commit(Commit([], [b"1\n2"], 1, b""))
+                await sink.commit(Commit(Replies(), [b"1\n2"], 1, b""))
             assert self.content(tmp_path) == before
 
     def test_paths_must_differ(self, tmp_path):
@@ -353,7 +353,7 @@ class TestJsonlSink(FileSinkSuite):
     async def test_full_disk(self, tmp_path, mount):
         """A full disk is a StorageError; the files are cut back, and the retry is right."""
         commits = json_commits(2)
-        big = commits[1]._replace(replies=[Reply(b"1" * 100)] * 5000)
+        big = commits[1]._replace(replies=Replies.of([Reply(b"1" * 100)] * 5000))
         with full_disk(tmp_path / "disk", mount=mount) as (folder, fill):
             (folder / "a").mkdir()
             async with self.opened(folder / "a") as sink:
@@ -385,7 +385,7 @@ class TestJsonlSink(FileSinkSuite):
         """A kill -9 at random moments, again and again: the output is what one uninterrupted run writes."""
         code = (
             "import asyncio, sys; from pathlib import Path\n"
-            "from connectors.base import Commit, Rejected, Reply\n"
+            "from connectors.base import Commit, Rejected, Replies, Reply\n"
             "from tests.connectors.local.test_jsonl import TestJsonlSink\n"
             "async def main():\n"
             "    sink = TestJsonlSink().make(Path(sys.argv[1]))\n"
@@ -397,7 +397,7 @@ class TestJsonlSink(FileSinkSuite):
             "        replies = [Reply(b'%d' % index, rejected=None if index % 3 else why)\n"
             "                   for index in range(number, number + 50)]\n"
             "        number += 50\n"
-            "        await sink.commit(Commit(replies, [b'%d' % number], number, b'%d' % number))\n"
+            "        await sink.commit(Commit(Replies.of(replies), [b'%d' % number], number, b'%d' % number))\n"
             "        print('committed', flush=True)\n"
             "asyncio.run(main())\n"
         )

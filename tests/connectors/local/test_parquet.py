@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from connectors.base import ARROW_STREAM, Commit, Rejected, Reply
+from connectors.base import ARROW_STREAM, Commit, Rejected, Replies, Reply
 from connectors.local.parquet_sink import ParquetSink, parquet_bytes
 from connectors.local.parquet_source import ParquetSource
 from oracle.errors import InputError, SourceError, StorageError
@@ -122,7 +122,7 @@ class TestParquetSource(SourceSuite):
         first = await source.fetch(1, 0)
         await source.close()
         await source.open(8)
-        assert list(await source.fetch(1, 0)) == list(first)
+        assert await source.fetch(1, 0) == first
         await source.close()
 
 
@@ -165,11 +165,13 @@ def arrow_commits():
     """Return commits with Arrow replies and whole messages that were rejected."""
     return [
         Commit(
-            replies=[
-                arrow_reply(100 * number),
-                Reply(b'{"error":%d}' % number, rejected=Rejected("malformed", number, b"")),
-                arrow_reply(50),
-            ],
+            replies=Replies.of(
+                [
+                    arrow_reply(100 * number),
+                    Reply(b'{"error":%d}' % number, rejected=Rejected("malformed", number, b"")),
+                    arrow_reply(50),
+                ]
+            ),
             ledger=[b'{"round":%d}' % number] * (number % 3),
             position=3 * number + 3,
             metadata=b"tag %d" % number,
@@ -197,7 +199,7 @@ class ArrowSinkSuite(FileSinkSuite):
             await sink.commit(arrow_commits()[0])
             before = self.content(tmp_path)
             with pytest.raises(InputError, match="Arrow stream"):
-                await sink.commit(Commit([arrow_reply(0), Reply(b"damaged", ARROW_STREAM)], [], 9, b""))
+                await sink.commit(Commit(Replies.of([arrow_reply(0), Reply(b"damaged", ARROW_STREAM)]), [], 9, b""))
             assert self.content(tmp_path) == before
             await sink.commit(arrow_commits()[1])
 
@@ -211,7 +213,7 @@ class ArrowSinkSuite(FileSinkSuite):
                 await sink.commit(commits[0])
                 before = self.content(folder / "a")
                 with fill(), pytest.raises(StorageError, match=r"No space left|File too large"):
-                    await sink.commit(commits[1]._replace(replies=[arrow_reply(0, 9000)]))
+                    await sink.commit(commits[1]._replace(replies=Replies.of([arrow_reply(0, 9000)])))
                 assert self.content(folder / "a") == before
                 await sink.commit(commits[1])
                 after = self.content(folder / "a")
@@ -282,7 +284,7 @@ class TestArrowStream(ArrowSinkSuite):
         buffer = pa.BufferOutputStream()
         with pa.ipc.new_stream(buffer, table.schema) as writer:
             writer.write_table(table)
-        other = Commit([Reply(bytes(buffer.getvalue()), ARROW_STREAM)], [], 9, b"")
+        other = Commit(Replies.of([Reply(bytes(buffer.getvalue()), ARROW_STREAM)]), [], 9, b"")
         async with self.opened(tmp_path) as sink:
             await sink.commit(arrow_commits()[0])
             with pytest.raises(InputError, match="schema"):
@@ -299,7 +301,7 @@ async def test_source_to_sink(tmp_path):
     await sink.open()
     for delivery in await read(ParquetSource(tmp_path / "in.parquet", PER_MESSAGE)):
         assert delivery.body is not None
-        await sink.commit(Commit([Reply(delivery.body, ARROW_STREAM)], [], delivery.position, b""))
+        await sink.commit(Commit(Replies.of([Reply(delivery.body, ARROW_STREAM)]), [], delivery.position, b""))
     await sink.close()
     assert (await asyncio.to_thread(pq.read_table, tmp_path / "out.parquet")).to_pylist() == rows_of(make_table())
 

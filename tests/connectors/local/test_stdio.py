@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.base import ARROW_STREAM, Commit, Committed, Delivery, Reply
+from connectors.base import ARROW_STREAM, Commit, Committed, Delivery, Replies, Reply
 from connectors.local.stdio import StdinSource, StdoutSink
 from oracle.errors import InputError, SourceError, StorageError
 from tests.connectors.suite import FileSinkSuite, SourceSuite, json_commits, read
@@ -58,22 +58,22 @@ async def test_pipe_is_read_as_it_fills():
     with open(reader, "rb") as stream:  # noqa: ASYNC230, PTH123  # a pipe's descriptor has no path, and does not block
         source = StdinSource(stream)
         await source.open(None)
-        assert list(await source.fetch(5, 0)) == []
-        assert list(await source.fetch(5, 0.05)) == []
+        assert list((await source.fetch(5, 0)).rows()) == []
+        assert list((await source.fetch(5, 0.05)).rows()) == []
         waiting = asyncio.ensure_future(source.fetch(5, 60))
         await asyncio.sleep(0.02)
         os.write(writer, b"a\nb")
-        assert list(await waiting) == [Delivery(1, b"a")]
+        assert list((await waiting).rows()) == [Delivery(1, b"a")]
         cancelled = asyncio.ensure_future(source.fetch(5, 60))
         await asyncio.sleep(0.02)
         cancelled.cancel()
         os.write(writer, b"c\nd\n")
         await asyncio.wait({cancelled})
         assert cancelled.cancelled()
-        assert list(await source.fetch(5, 60)) == [Delivery(2, b"bc"), Delivery(3, b"d")]
+        assert list((await source.fetch(5, 60)).rows()) == [Delivery(2, b"bc"), Delivery(3, b"d")]
         assert not source.exhausted
         os.close(writer)
-        assert list(await source.fetch(5, 60)) == []
+        assert list((await source.fetch(5, 60)).rows()) == []
         assert source.exhausted
         await source.close()
 
@@ -122,7 +122,7 @@ async def test_replies_are_lines_on_the_stream(tmp_path):
     assert await sink.open() is None
     for commit in json_commits(2):
         await sink.commit(commit)
-        bodies = [reply.body for reply in commit.replies]
+        bodies = list(commit.replies.bodies)
         assert stream.getvalue().endswith(b"\n".join(bodies) + b"\n")
     await sink.close()
     assert stream.getvalue().count(b"\n") == 6
@@ -151,7 +151,7 @@ async def test_what_leaves_is_in_doubt_from_its_first_byte(tmp_path):
 async def test_a_crash_repeats_the_same_bytes(tmp_path):
     """At least once: a crash before the record makes the same lines come again, never others, and none is missing."""
     commits = json_commits(3)
-    whole = [b"".join(reply.body + b"\n" for reply in commit.replies) for commit in commits]
+    whole = [b"".join(reply.body + b"\n" for reply in commit.replies.rows()) for commit in commits]
     repeated = 0
     for index in range(30):
         stream = io.BytesIO()
@@ -183,10 +183,10 @@ async def test_closed_pipe_is_a_storage_error(tmp_path):
     stream = os.fdopen(writer, "wb")
     sink = StdoutSink(tmp_path / "commit", stream=stream)
     await sink.open()
-    await sink.commit(Commit([Reply(b"1")], [], 1, b""))
+    await sink.commit(Commit(Replies.of([Reply(b"1")]), [], 1, b""))
     os.close(reader)
     with pytest.raises(StorageError, match="standard output"):
-        await sink.commit(Commit([Reply(b"2")], [], 2, b""))
+        await sink.commit(Commit(Replies.of([Reply(b"2")]), [], 2, b""))
     await sink.close()
     with contextlib.suppress(BrokenPipeError):
         stream.close()
@@ -200,5 +200,5 @@ async def test_other_types_are_refused(tmp_path):
     sink = StdoutSink(tmp_path / "commit", stream=io.BytesIO())
     await sink.open()
     with pytest.raises(InputError, match="content_type"):
-        await sink.commit(Commit([Reply(b"", ARROW_STREAM)], [], 1, b""))
+        await sink.commit(Commit(Replies.of([Reply(b"", ARROW_STREAM)]), [], 1, b""))
     await sink.close()

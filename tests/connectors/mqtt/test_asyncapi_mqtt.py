@@ -11,7 +11,7 @@ import yaml
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from connectors.base import ARROW_STREAM, JSON, Commit, Rejected, Reply
+from connectors.base import ARROW_STREAM, JSON, Commit, Deliveries, Rejected, Replies, Reply
 from connectors.journal.segment import Found
 from connectors.mqtt.messages import Incoming, delivery, pack, pack_pairs, stored
 from connectors.mqtt.packets import publish_of
@@ -97,7 +97,7 @@ def test_everything_goes_where_the_document_says():
     assert came is not None
     reply = Reply(b"answer", headers=came.headers, key=came.key, rejected=Rejected(Reason.MALFORMED, 1, b"{"))
     plain = Reply(b"plain")
-    answer, note, other, event = outgoing(Commit([reply, plain], [b"event"], 1, b""), _SETTINGS)
+    answer, note, other, event = outgoing(Commit(Replies.of([reply, plain]), [b"event"], 1, b""), _SETTINGS)
     assert (answer.topic, note.topic) == ("vfr/replies/a", _SETTINGS.dead_letter)
     assert (other.topic, event.topic) == (_SETTINGS.answers, _SETTINGS.ledger)
     assert (answer.correlation, answer.user, answer.expiry) == (b"7f3a", query.user, 60)
@@ -118,7 +118,7 @@ def _published(example, kind, plan=_PLAN):
     came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0))
     assert came is not None
     codec = codec_of(plan)
-    return codec, codec.decode([came])
+    return codec, codec.decode(Deliveries.of([came]))
 
 
 @pytest.mark.parametrize(

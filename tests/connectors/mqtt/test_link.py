@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from connectors import retry
-from connectors.base import Commit, Committed, Reply
+from connectors.base import Commit, Committed, Replies, Reply
 from connectors.journal.journal import Journal
 from connectors.mqtt import link as link_module
 from connectors.mqtt.client import Connection
@@ -228,9 +228,9 @@ async def test_commit_that_waits_for_room_ends_with_the_link(tmp_path):
         bench.broker.takes = [None]
         sink = MqttSink(SETTINGS, bench.outbox, bench.link)
         large = Reply(bytes(1 << 20))
-        await sink.commit(Commit([large], [], 1, b""))
+        await sink.commit(Commit(Replies.of([large]), [], 1, b""))
         await until(lambda: bench.broker.published)
-        waiting = asyncio.create_task(sink.commit(Commit([large], [], 2, b"")))
+        waiting = asyncio.create_task(sink.commit(Commit(Replies.of([large]), [], 2, b"")))
         assert not await seen(waiting.done)
         bench.broker.take(bench.broker.published[0][2], 0x87)
         await until(waiting.done)

@@ -5,7 +5,7 @@ import tracemalloc
 import msgspec
 import pytest
 
-from connectors.base import Commit, Reply
+from connectors.base import Commit, Replies, Reply
 from connectors.journal.segment import Found
 from connectors.mqtt.messages import Incoming, Outgoing, Query, delivery, pack, stored, unpack, unpack_pairs
 from connectors.mqtt.packets import MOST_USER_PROPERTIES, publish_of
@@ -35,7 +35,7 @@ def _came(name: str, value: str, count: int) -> Incoming:
 def _answer(message: Incoming) -> Outgoing:
     came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0))
     assert came is not None
-    return outgoing(Commit([Reply(b"{}", headers=came.headers)], [], 1, b""), _SETTINGS)[0]
+    return outgoing(Commit(Replies.of([Reply(b"{}", headers=came.headers)]), [], 1, b""), _SETTINGS)[0]
 
 
 @pytest.mark.parametrize("case", _CASES)

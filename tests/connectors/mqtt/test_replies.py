@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.base import Commit, Reply
+from connectors.base import Commit, Replies, Reply
 from connectors.mqtt.messages import pack_pairs, unpack_pairs
 from connectors.mqtt.replies import outgoing, reply_topic
 from connectors.mqtt.settings import MqttSettings
@@ -116,7 +116,7 @@ def test_byte_order_marks_come_back_to_their_asker_only(named, kept):
     """On the answer topic, which others read, properties that end their connections are left out."""
     user = bytes(pack_pairs([("a", "\ufeff1"), ("b", "2")]))
     headers = [("user", user), ("response-topic", named.encode())]
-    (answer,) = outgoing(Commit([Reply(b"{}", headers=tuple(headers))], [], 1, b""), _SETTINGS)
+    (answer,) = outgoing(Commit(Replies.of([Reply(b"{}", headers=tuple(headers))]), [], 1, b""), _SETTINGS)
     assert unpack_pairs(answer.user) == kept
 
 

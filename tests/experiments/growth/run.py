@@ -19,6 +19,7 @@ from oracle.state.folder import FolderStore
 from oracle.state.format import Snapshot, encode
 from oracle.state.shard_id import ShardId
 from tests.benchmarks.states import query_body, snapshot_of
+from tests.support.shards import process
 
 __all__ = ["Figures", "blank_snapshot_bytes", "grow"]
 
@@ -95,7 +96,7 @@ def grow(
             while (left := mark - shard.position) > 0:
                 rows = generator.random((min(left, _BATCH), len(plan.features)))
                 position = shard.position + len(rows)
-                shard.process([Delivery(position, query_body(rows), ARROW_STREAM)])
+                process(shard, [Delivery(position, query_body(rows), ARROW_STREAM)])
                 shard.settle()
                 progress(position)
             figures, shard = _measure(plan, shard, store, started)

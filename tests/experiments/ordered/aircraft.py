@@ -16,7 +16,7 @@ import pyarrow.compute
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from connectors.base import ARROW_STREAM, Delivery
+from connectors.base import ARROW_STREAM, Deliveries, Delivery
 from oracle.codec.arrow.columns import read_column
 from oracle.codec.batches import BatchCodec
 from oracle.planning.model_file import parse_model
@@ -86,7 +86,7 @@ def run(epsilon: float, alpha: float) -> Figures:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, asked.schema) as writer:
         writer.write_table(asked)
-    batch = BatchCodec(plan).decode([Delivery(1, sink.getvalue().to_pybytes(), ARROW_STREAM)])
+    batch = BatchCodec(plan).decode(Deliveries.of([Delivery(1, sink.getvalue().to_pybytes(), ARROW_STREAM)]))
     labels = predictor.answer(batch.features, batch.present).labels
     truth = _truth(asked)
     share = float(truth.mean())

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import Delivery
+from connectors.base import Deliveries, Delivery
 from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.table_checks import Told
 from oracle.codec.kinds import codec_of
@@ -47,7 +47,7 @@ class Simulator:
 
     def answer(self, deliveries: Sequence[Delivery]) -> list[bytes]:
         """Return the replies to some messages, in order."""
-        batch = self._codec.decode(deliveries)
+        batch = self._codec.decode(Deliveries.of(deliveries))
         labels, values, paid, verified = (
             self._statistics(batch.features, batch.present)
             if isinstance(self._plan, StatisticsPlan)
@@ -57,7 +57,7 @@ class Simulator:
         tag = np.zeros(2, dtype=np.uint64)
         answers = Answers(labels, self._round, phases, tag, [], values, paid, verified)
         self._round += len(labels)
-        return [reply.body for reply in self._codec.encode(batch, answers)]
+        return list(self._codec.encode(batch, answers).bodies)
 
     def _statistics(self, rows: NDArray[np.float64], present: NDArray[np.bool_]) -> _Columns:
         before = self._public.paid

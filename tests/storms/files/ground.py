@@ -16,7 +16,7 @@ from oracle.planning.plan import Plan
 from oracle.runtime.shard import Shard
 from tests.storms.files.processes import Launcher, Violation
 from tests.support.folders import make_state, write_config, write_log, write_parquet
-from tests.support.shards import bodies, first_snapshot
+from tests.support.shards import bodies, first_snapshot, process
 
 __all__ = ["Ground", "Kind", "Workspace"]
 
@@ -230,8 +230,8 @@ def _positions(plan: Plan, source: Source) -> dict[int, _Upto]:
     upto: dict[int, _Upto] = {}
     answer_bytes = answers = ledger_bytes = 0
     for delivery in asyncio.run(_deliveries(source)):
-        commit = shard.process([delivery]).commit
-        for reply in commit.replies:
+        commit = process(shard, [delivery]).commit
+        for reply in commit.replies.rows():
             answer_bytes += len(reply.body) + 1
             answers += reply.content_type == ARROW_STREAM
         ledger_bytes += sum(len(event) + 1 for event in commit.ledger)
@@ -243,6 +243,6 @@ async def _deliveries(source: Source) -> list[Delivery]:
     await source.open(None)
     found: list[Delivery] = []
     while not source.exhausted:
-        found += await source.fetch(BATCH_ROWS, 1.0)
+        found += (await source.fetch(BATCH_ROWS, 1.0)).rows()
     await source.close()
     return found

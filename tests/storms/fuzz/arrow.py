@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from connectors.base import ARROW_STREAM, Delivery, Reply
+from connectors.base import ARROW_STREAM, Deliveries, Delivery, Reply
 from oracle.codec.batches import BatchCodec
 from oracle.planning.features import Feature
 from oracle.planning.plan import BoxPlan
@@ -106,11 +106,11 @@ def replies_of(codec: BatchCodec, bodies: Sequence[bytes], first: int = 0, posit
     """
     deliveries = [Delivery(position + number, body, ARROW_STREAM) for number, body in enumerate(bodies, 1)]
     try:
-        batch = codec.decode(deliveries)
+        batch = codec.decode(Deliveries.of(deliveries))
         told = [crc32(row) % 2 if there else -1 for row, there in zip(batch.features, batch.present, strict=True)]
         rows = len(told)
         answers = Answers(np.array(told, np.int8), first, np.full(rows, 1), np.zeros(2, np.uint64), [])
-        return list(codec.encode(batch, answers))
+        return list(codec.encode(batch, answers).rows())
     except Exception as exc:
         raise BrokenPromiseError(f"{type(exc).__name__}: {exc}: {list(bodies)}") from exc
 

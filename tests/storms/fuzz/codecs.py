@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
+from connectors.base import ARROW_STREAM, JSON, Deliveries, Delivery, Reply
 from oracle.planning.features import Feature
 from oracle.planning.model import Limits
 from oracle.planning.plan import BoxPlan, Plan
@@ -18,7 +18,7 @@ from tests.predictors.texts import text
 from tests.storms.fuzz.messages import delivery
 from tests.storms.fuzz.questions import judge_question, question, question_plans
 from tests.storms.fuzz.verdicts import BrokenPromiseError, Verdict, judge
-from tests.support.shards import new_shard, same_state, state_of
+from tests.support.shards import new_shard, process, same_state, state_of
 from tests.support.tables import made_up_shard
 
 __all__ = ["RUN", "fuzz_codecs", "fuzz_questions"]
@@ -114,8 +114,8 @@ def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
     plan = target.plan
     whole, single, kept_only = shards
     try:
-        decoded = whole._codec.decode(batch)
-        outcome = whole.process(batch)
+        decoded = whole._codec.decode(Deliveries.of(batch))
+        outcome = process(whole, batch)
     except Exception as exc:
         _one_by_one(plan, single, batch, rng)
         raise BrokenPromiseError(f"{type(exc).__name__}: {exc}, of the batch only: {batch}") from exc
@@ -123,7 +123,8 @@ def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
         errors = {error for _, error in outcome.failures}
         raise BrokenPromiseError(f"{', '.join(sorted(errors))}: rejected as internal: {batch}")
     replies, ledger = (_one_by_one if singly else _in_pieces)(plan, single, batch, rng)
-    if list(outcome.commit.replies) != replies or list(outcome.commit.ledger) != ledger or whole.mark != single.mark:
+    given = list(outcome.commit.replies.rows()), list(outcome.commit.ledger), whole.mark
+    if given != (replies, ledger, single.mark):
         raise BrokenPromiseError(f"cut otherwise, other replies are given: {batch}")
     rounds = begin = 0
     for message, reply, end in zip(batch, replies, decoded.ends, strict=True):
@@ -136,7 +137,7 @@ def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
     if rounds != outcome.rounds:
         raise BrokenPromiseError(f"the replies tell of {rounds} rounds, {outcome.rounds} were taken: {batch}")
     kept = [message for message, reply in zip(batch, replies, strict=True) if not reply.rejected]
-    answers = list(kept_only.process(kept).commit.replies) if kept else []
+    answers = list(process(kept_only, kept).commit.replies.rows()) if kept else []
     if answers != [reply for reply in replies if not reply.rejected] or kept_only.mark != whole.mark:
         raise BrokenPromiseError(f"without its rejected messages the batch is answered otherwise: {batch}")
     states = [state_of(shard) for shard in shards]
@@ -152,12 +153,12 @@ def _one_by_one(plan: Plan, shard: Shard, batch: list[Delivery], rng: random.Ran
         before = shard.mark
         state = state_of(shard) if rng.randrange(_SAMPLE) == 0 else None
         try:
-            outcome = shard.process([message])
+            outcome = process(shard, [message])
         except Exception as exc:
             raise BrokenPromiseError(f"{plan.name}: {type(exc).__name__}: {exc}: {message}") from exc
         if len(outcome.commit.replies) != 1:
             raise BrokenPromiseError(f"{len(outcome.commit.replies)} replies: {message}")
-        reply = outcome.commit.replies[0]
+        (reply,) = outcome.commit.replies.rows()
         if reply.rejected and (outcome.rounds or outcome.commit.ledger or shard.mark != before):
             raise BrokenPromiseError(f"a rejected message took a round: {message}")
         if shard.mark.round != before.round + outcome.rounds:
@@ -175,8 +176,8 @@ def _in_pieces(_plan: Plan, shard: Shard, batch: list[Delivery], rng: random.Ran
     ledger: list[bytes] = []
     start = 0
     while start < len(batch):
-        commit = shard.process(batch[start : (start := start + rng.randint(1, 40))]).commit
-        replies += commit.replies
+        commit = process(shard, batch[start : (start := start + rng.randint(1, 40))]).commit
+        replies += commit.replies.rows()
         ledger += commit.ledger
     return replies, ledger
 

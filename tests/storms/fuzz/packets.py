@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.base import Commit, Reply
+from connectors.base import Commit, Replies, Reply
 from connectors.journal.segment import Found
 from connectors.mqtt.client import _publish_properties
 from connectors.mqtt.messages import Incoming, Outgoing, delivery, pack, pack_pairs, stored, unpack_pairs
@@ -61,7 +61,7 @@ def _answer(message: Incoming) -> Outgoing | None:
     came = delivery(Found(1, pack(stored(message, _SETTINGS)), 0))
     if came is None:
         return None
-    (answer,) = outgoing(Commit([Reply(b"{}", headers=came.headers, key=came.key)], [], 1, b""), _SETTINGS)
+    (answer,) = outgoing(Commit(Replies.of([Reply(b"{}", headers=came.headers, key=came.key)]), [], 1, b""), _SETTINGS)
     _publish_properties(answer).pack()
     answer.topic.encode()
     return answer

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.base import Delivery
+from connectors.base import Deliveries, Delivery, Replies
 from oracle.codec.arrow import columns
 from oracle.codec.arrow.messages import ArrowCodec
 from oracle.codec.batches import BatchCodec
@@ -26,7 +26,7 @@ from tests.storms.fuzz import readers
 from tests.storms.fuzz.arrow import fuzz_arrow
 from tests.storms.fuzz.codecs import fuzz_codecs, fuzz_questions
 from tests.storms.fuzz.verdicts import BrokenPromiseError, judge
-from tests.support.shards import new_shard, small_plan
+from tests.support.shards import new_shard, process, small_plan
 
 _NUMBERS = st.one_of(st.floats(), st.integers(), st.integers(-(10**400), 10**400), st.booleans(), st.none())
 _VALUES = st.recursive(
@@ -77,9 +77,9 @@ def test_documents(document):
     """Any JSON document is answered if Python's own parser finds a query in it, and rejected by name if not."""
     delivery = Delivery(1, json.dumps(document).encode())
     shard = new_shard()
-    features = shard._codec.decode([delivery]).features.tolist()
-    outcome = shard.process([delivery])
-    assert judge(small_plan(), delivery, outcome.commit.replies[0], features).rounds == outcome.rounds
+    features = shard._codec.decode(Deliveries.of([delivery])).features.tolist()
+    outcome = process(shard, [delivery])
+    assert judge(small_plan(), delivery, next(outcome.commit.replies.rows()), features).rounds == outcome.rounds
 
 
 @pytest.mark.parametrize("name", readers.READERS)
@@ -113,7 +113,7 @@ _real_encode = BatchCodec.encode
 
 def _mixes_up(self, batch, answers):
     replies = _real_encode(self, batch, answers)
-    return replies[::-1] if len(replies) > 100 else replies
+    return Replies.of(list(replies.rows())[::-1]) if len(replies) > 100 else replies
 
 
 def _refuses_often(self, body):

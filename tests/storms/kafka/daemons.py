@@ -14,7 +14,7 @@ from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.base import Commit, Committed
+from connectors.base import Commit, Committed, Replies
 from connectors.kafka.sink import KafkaSink
 from oracle.cli.main import main
 from oracle.cli.serve import kafka as serve_kafka  # noqa: F401  # imported once, in the server that forks the daemons
@@ -42,7 +42,7 @@ def _two_commits(*, answers_first: bool) -> None:
         if before is not None and whole.replies:
             offset = before if answers_first else whole
             part = Commit(whole.replies, whole.ledger, offset.position, offset.metadata)
-            nothing = Commit([], [], whole.position, whole.metadata)
+            nothing = Commit(Replies(), [], whole.position, whole.metadata)
             await real(self, part if answers_first else nothing)
             print(f'{{"event": "{_OPEN}"}}', flush=True)  # noqa: T201  # to the log
             await asyncio.sleep(_WINDOW_SECONDS)

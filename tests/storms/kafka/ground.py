@@ -25,7 +25,7 @@ from tests.predictors.plans import (
 )
 from tests.predictors.tables import drawn_message
 from tests.support.sharded import shard_snapshot
-from tests.support.shards import arrow_body
+from tests.support.shards import arrow_body, process
 
 __all__ = ["PARTITIONS", "Expected", "Query", "chaos_plan", "expected", "queries"]
 
@@ -132,9 +132,9 @@ def expected(seed: int, partition: int, count: int, predictor: str = "rectangles
     deliveries = [Delivery(n, query.body, query.content_type, (), query.key) for n, query in enumerate(log, 1)]
     result = Expected([], [], 0)
     for start in range(0, count, _BATCH):
-        outcome = shard.process(deliveries[start : start + _BATCH])
+        outcome = process(shard, deliveries[start : start + _BATCH])
         assert len(outcome.commit.replies) == len(deliveries[start : start + _BATCH])
-        result.bodies.extend(reply.body for reply in outcome.commit.replies)
+        result.bodies.extend(reply.body for reply in outcome.commit.replies.rows())
         result.ledger.extend(outcome.commit.ledger)
         shard.settle()
     return Expected(result.bodies, result.ledger, shard.facts().phase - 1)

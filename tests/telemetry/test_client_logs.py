@@ -4,7 +4,7 @@ import io
 import json
 import logging
 
-from oracle.telemetry.library_logs import LibraryLog, hear_client
+from oracle.telemetry.client_logs import LibraryLog, hear_client
 from oracle.telemetry.log import PublicLog
 
 _VALUE = "0.123 private"
