@@ -37,6 +37,9 @@ _SPREAD: Final = 11.0
 _MOST_FREE: Final = 0.98
 """Nothing is claimed where more of the arrivals are free, as weighted by the moment: too many would be looked at."""
 
+_MOST_COUNTS: Final = 5_000_000
+"""Nothing is claimed where more numbers of arrivals would have to be looked at."""
+
 _HUGE: Final = 700.0
 """Nats of a bound that is of no use; exp of it is a float."""
 
@@ -102,7 +105,8 @@ def race_log_delta(scale: float, gap: int, paid: int, epsilon: float, *, rho: fl
     beyond += (1.0 - order) * log_s + order * (1.0 + order) * rho
     if beyond > _HUGE:
         return 0.0
-    total = math.fsum(arrivals.weights * potential) + arrivals.rest * math.exp(beyond)
+    with np.errstate(invalid="ignore"):  # no bound times no weight: nothing is claimed
+        total = math.fsum(arrivals.weights * potential) + arrivals.rest * math.exp(beyond)
     if not total > 0.0:
         return 0.0
     return min(math.log(total) + math.log(order / 4.0) - epsilon + _SAFE, 0.0)
@@ -122,6 +126,8 @@ def _arrivals(paid: int, free: float, price: float) -> _Arrivals:
     first = max(0, math.floor(low - _SPREAD * _width(paid, free)))
     step = max(1, math.floor(width / _CHUNKS))
     count = math.ceil((centre + _SPREAD * width + 40.0 - first) / step) + 1
+    if count * step > _MOST_COUNTS:
+        return _Arrivals(np.zeros(1), np.ones(1), math.inf)
     log_law = _log_law(np.arange(first, first + count * step + 1), paid, free)
     weights = np.exp(log_law[:-1]).reshape(count, step).sum(axis=1) * (1.0 + _SAFE)
     weights[0] = max(float(weights[0]), 1.0 - float(weights[1:].sum())) + _ROUNDING  # and all that are fewer

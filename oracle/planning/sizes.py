@@ -40,6 +40,9 @@ _PRECISION = 1e-6
 _SECANTS = 4
 """Steps of the secant by which Theorem 26 raises a scale; more do not pay, as K and g are integers."""
 
+_MOST_GAIN = 1.5
+"""Factor on a scale by which Theorem 26 is looked for to be better than Theorem 5: a few hundredths are usual."""
+
 _SHORT = 1e-3
 """Nats of log delta by which these steps stay below their target."""
 
@@ -154,7 +157,7 @@ def _raised(scale: float, above: Callable[[float], float], log_delta: float) -> 
     at = scale
     for _ in range(_SECANTS):
         before, short = at, excess
-        at *= math.exp(-(excess + _SHORT) / slope)
+        at = min(max(at * math.exp(-(excess + _SHORT) / slope), scale), scale * _MOST_GAIN)
         excess = above(at)
         if excess <= 0.0:
             found = max(found, at)

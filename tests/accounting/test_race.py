@@ -7,10 +7,12 @@ from functools import partial
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from oracle.accounting import race
-from oracle.accounting.between_thresholds import logistic_log_delta
+from oracle.accounting.between_thresholds import best_order, logistic_log_delta
 from oracle.accounting.paid_questions import NO_UPPER, above_log_delta, noise_slope
 from oracle.accounting.race import between_log_delta, race_log_delta
 from oracle.accounting.value_iteration import worst_log_delta
@@ -157,7 +159,7 @@ def test_a_start_costs_what_its_loss_does() -> None:
 )
 def test_a_steep_start_is_rounded_up(scale: float, paid: int, epsilon: float, rho: float) -> None:
     """What rounding adds makes the slope less steep; the bound must not fall below the exact one by that."""
-    order = race.best_order(scale, NO_UPPER, paid, epsilon, rho)
+    order = best_order(scale, NO_UPPER, paid, epsilon, rho)
     log_s = epsilon + math.log1p(-1.0 / order)
     found = float(race._potential(np.array([float(paid)]), scale, log_s, rho)[0])
     with mpmath.workdps(60):
@@ -180,6 +182,20 @@ def test_figures_beyond_floats_claim_nothing_and_do_not_fail() -> None:
     assert race_log_delta(0.01, 250, 3, 50.0, rho=450.0) == 0.0
     assert race_log_delta(1000.0, 1, 3, 1.0) == 0.0
     assert between_log_delta(0.01, 250, 30, 800.0) < -1000.0
+
+
+@given(
+    scale=st.floats(-700.0, 10.0).map(math.exp),
+    gap=st.integers(0, 10**12) | st.just(NO_UPPER),
+    paid=st.integers(1, 10**6) | st.integers(1, 10**15),
+    epsilon=st.floats(-20.0, 8.0).map(math.exp),
+    rho=st.just(0.0) | st.floats(-30.0, 8.0).map(math.exp),
+)
+def test_whatever_it_is_asked_it_returns_a_logarithm(
+    scale: float, gap: int, paid: int, epsilon: float, rho: float
+) -> None:
+    """A planner's secants ask for anything."""
+    assert race_log_delta(scale, gap, paid, epsilon, rho=rho) <= 0.0
 
 
 def test_monotone_in_every_argument() -> None:
