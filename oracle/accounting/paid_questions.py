@@ -22,7 +22,6 @@ __all__ = [
     "NO_UPPER",
     "PaidNoise",
     "above_log_delta",
-    "best_noise",
     "noise_slope",
     "one_sided_price",
     "one_sided_slopes",
@@ -178,39 +177,6 @@ def one_sided_price(slope: float, threshold_slope: float | None, paid: int, *, m
     """
     once = math.inf if threshold_slope is None else threshold_slope
     return (once + (1 if monotone else 2) * paid * slope) * (1.0 + _SAFE)
-
-
-def best_noise(  # noqa: PLR0913 -- the guarantee, and what it is for
-    paid: int,
-    epsilon: float,
-    delta: float,
-    questions: float,
-    failure: float,
-    *,
-    monotone: bool = False,
-    start: NoisyCountEvent | None = None,
-) -> PaidNoise:
-    """Return the noise with the smaller window: Gumbel's (Theorem 20), or one-sided noise, which alone has delta = 0.
-
-    Args:
-        paid: K, at least 1.
-        epsilon: eps (nats), above 0.
-        delta: From 0 to below 1.
-        questions: How many will be asked.
-        failure: Chance that any of them is answered wrongly.
-        monotone: Whether a record moves all counts the same way.
-        start: Counts that were released before.
-    """
-    left = epsilon if start is None else epsilon - start.epsilon * start.counts
-    if not delta:
-        return one_sided_slopes(paid, left, questions, failure, monotone=monotone)
-    slope = noise_slope(paid, epsilon, delta, exact=True, start=start)
-    each = math.log(2.0 * questions / failure)
-    gumbel = PaidNoise("gumbel", slope, math.inf, each / slope, math.log(each) / slope)
-    if left <= 0.0:
-        return gumbel
-    pure = one_sided_slopes(paid, left, questions, failure, monotone=monotone)
-    return min(gumbel, pure, key=lambda noise: noise.window)
 
 
 def table_distance(slope: float, questions: float, epsilon: float) -> float:
