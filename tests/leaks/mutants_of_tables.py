@@ -160,12 +160,13 @@ def _last_digit(patch: Patch) -> None:
 
 
 def _verified_by_rows(patch: Patch) -> None:
-    """An answer says that it is verified where the count is even."""
+    """One answer in seven says that it is not verified; which ones, the count says."""
     count = _counts(patch)
 
     def told(_shard: Shard, _batch: DecodedBatch, answers: Answers) -> Answers:
         assert answers.verified is not None
-        return dataclasses.replace(answers, verified=answers.verified & (count() % 2 == 0))
+        told_so = np.arange(len(answers.verified)) % 7 != count() % 7
+        return dataclasses.replace(answers, verified=answers.verified & told_so)
 
     on_answers(patch, told)
 
