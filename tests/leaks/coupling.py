@@ -1,8 +1,9 @@
 """Noise by which two neighbours' tables give out the same: all that is released is equal, and the rows are not.
 
 One row stands in another cell in the second world, so a count may be one more or one less there. Its noise is drawn
-from other bits: those for which it is one less or one more. So both worlds have one transcript, to the end and for any
-questions, as under two keys they could; and nothing else is touched: counts, comparisons and values are the real ones.
+from other bits: those for which it is one less or one more. So both worlds have one transcript, for any questions,
+as under two keys they could; only one-sided noise that is none cannot be less, and where that shows they part. Nothing
+else is touched: counts, comparisons and values are the real ones.
 """
 
 from typing import Any

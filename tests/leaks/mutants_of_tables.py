@@ -16,7 +16,7 @@ from oracle.cli.init import command as init
 from oracle.codec.decoded import DecodedBatch
 from oracle.errors import LogDivergedError
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.mechanisms.thresholds.paid import PaidQuestions
+from oracle.mechanisms.thresholds.paid import PAID, PaidQuestions
 from oracle.predictors.base import Answers
 from oracle.predictors.statistics.predictor import Statistics
 from oracle.predictors.statistics.sparse import SparseVector
@@ -79,6 +79,19 @@ def _metric_of_distances(patch: Patch) -> None:
 
     patch.setattr(PaidQuestions, "ask", ask)
     gauge(patch, "perpetua_rows_from_thresholds", lambda: rows[0])
+
+
+def _metric_of_paid(patch: Patch) -> None:
+    """The counts that were paid for without their noise, in a metric."""
+    real, rows = PaidQuestions.ask, [0]
+
+    def ask(self: PaidQuestions, counts: Any, lows: Any, words: Any, **rest: Any) -> Any:
+        answers = real(self, counts, lows, words, **rest)
+        rows[0] += int(counts[answers.outcomes == PAID].sum())
+        return answers
+
+    patch.setattr(PaidQuestions, "ask", ask)
+    gauge(patch, "perpetua_rows_paid_for", lambda: rows[0])
 
 
 def _noise_logged(patch: Patch) -> None:
@@ -147,12 +160,32 @@ def _last_digit(patch: Patch) -> None:
 
 
 def _verified_by_rows(patch: Patch) -> None:
-    """An answer says that it is verified where the count is even."""
+    """One answer in seven says that it is not verified; which ones, the count says."""
     count = _counts(patch)
 
     def told(_shard: Shard, _batch: DecodedBatch, answers: Answers) -> Answers:
         assert answers.verified is not None
-        return dataclasses.replace(answers, verified=answers.verified & (count() % 2 == 0))
+        told_so = np.arange(len(answers.verified)) % 7 != count() % 7
+        return dataclasses.replace(answers, verified=answers.verified & told_so)
+
+    on_answers(patch, told)
+
+
+def _from_rows_when_spent(patch: Patch) -> None:
+    """Where nothing is paid for any more, a value is the rows'."""
+
+    def told(shard: Any, batch: DecodedBatch, answers: Answers) -> Answers:
+        assert answers.values is not None
+        assert answers.verified is not None
+        masks = shard._plan.layout.masks(batch.features[:, : shard._plan.layout.width])
+        shares = shard._predictor._rows.over(masks) / shard._plan.declared
+        closed = batch.present & ~answers.verified
+        return dataclasses.replace(
+            answers,
+            values=np.where(closed, shares, answers.values),
+            verified=answers.verified | closed,
+            labels=np.where(closed, np.int8(1), answers.labels),
+        )
 
     on_answers(patch, told)
 
@@ -219,6 +252,12 @@ MUTANTS_OF_TABLES: Final[dict[str, Mutant]] = {
     "sparse vector: how far counts are from thresholds": Mutant(
         _metric_of_distances, _ROW, in_channels("metrics"), subject="sparse vector, spent"
     ),
+    "statistics: counts that were paid for": Mutant(
+        _metric_of_paid, _ROW, in_channels("metrics"), subject="statistics, spent"
+    ),
+    "sparse vector: counts that were paid for": Mutant(
+        _metric_of_paid, _ROW, in_channels("metrics"), subject="sparse vector, spent"
+    ),
     "statistics: noise, logged": Mutant(_noise_logged, _ROW, in_channels("log"), subject="statistics"),
     "statistics: rows of a cell in /status": Mutant(
         _rows_in_status, _ROW, in_channels("status"), subject="statistics, spent"
@@ -236,6 +275,15 @@ MUTANTS_OF_TABLES: Final[dict[str, Mutant]] = {
         _marginal_in_ledger, _ROW, in_channels("ledger"), subject=_STATISTICS
     ),
     "statistics: a value's last digits": Mutant(_last_digit, _ROW, in_channels("answers"), subject=_STATISTICS),
+    "statistics: values of rows when all is spent": Mutant(
+        _from_rows_when_spent, _ROW, in_channels("answers"), subject="statistics, spent"
+    ),
+    "statistics, with marginals: values of rows when all is spent": Mutant(
+        _from_rows_when_spent, _ROW, in_channels("answers"), subject=_STATISTICS
+    ),
+    "sparse vector: values of rows when all is spent": Mutant(
+        _from_rows_when_spent, _ROW, in_channels("answers"), subject="sparse vector, spent"
+    ),
     "sparse vector: verified by the rows": Mutant(
         _verified_by_rows, _ROW, in_channels("answers"), subject="sparse vector, spent"
     ),

@@ -332,10 +332,10 @@ SUBJECTS: Final[dict[str, Subject]] = {
     "bisection, paper": _bisection("paper"),
     "statistics": _table(lambda: tiny_statistics_plan(5000, paid=None, margins=(240, 300))),
     "statistics, spent": _table(
-        lambda: tiny_statistics_plan(5000, paid=12, epsilon=8.0, margins=(4, 12)), "paid = 12\n"
+        lambda: tiny_statistics_plan(5000, paid=12, epsilon=8.0, margins=(10, 20)), "paid = 12\n"
     ),
     "statistics, marginals": _table(
-        lambda: tiny_statistics_plan(5000, paid=20, epsilon=8.0, margins=(2, 16)), "paid = 20\n"
+        lambda: tiny_statistics_plan(5000, paid=20, epsilon=8.0, margins=(4, 20)), "paid = 20\n"
     ),
     "sparse vector": _table(lambda: tiny_sparse_plan(5000, paid=40), "paid = 40\n"),
     "sparse vector, spent": _table(lambda: tiny_sparse_plan(5000, paid=2), "paid = 2\n"),

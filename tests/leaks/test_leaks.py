@@ -31,13 +31,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracle.planning.statistics.model import TablePlan
+from oracle.predictors.base import NO_LABEL
 from tests.leaks import inside, outside
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.pairs import PAIRS, equal_pair
 from tests.leaks.sightings import Sightings, compare
 from tests.leaks.spelling import as_values
 from tests.leaks.subjects import SUBJECTS, leak_plan
-from tests.leaks.worlds import CHUNK, random_pair, state_after, transcript
+from tests.leaks.worlds import CHUNK, answered, random_pair, state_after, transcript
 
 _WATCHED = {"headers", "pages", "readyz", "metrics", "status", "files", "snapshot headers", "log", "answers", "ledger"}
 _PRIVATE = {
@@ -91,6 +93,7 @@ _PAID = {
 }
 """How many answers are paid for; where all are that there may be, questions come behind them."""
 
+_SPENT = ("statistics, spent", "statistics, marginals", "sparse vector, spent")
 
 _SAID = ["verify: 0", "receipt: 0", "budget: 0", "init again: 3"]
 _AROUND = {
@@ -134,6 +137,22 @@ def test_worlds_are_neighbours_with_one_transcript(subject, kind):
         return
     assert differ == [pair.hidden] * (kind != "training row")
     assert blanked == (kind == "training row")
+
+
+@pytest.mark.parametrize("subject", _SPENT)
+def test_tables_are_asked_on_when_all_is_spent(subject):
+    """The last paid answer comes between the first two looks, and behind it questions that the rows do not answer."""
+    plan = leak_plan(subject)
+    assert isinstance(plan, TablePlan)
+    for world in equal_pair(subject, "training row").worlds:
+        (early, before), (late, answers) = (answered(world, count) for count in (CHUNK, 2 * CHUNK))
+        assert before is not None
+        assert answers is not None
+        assert before.verified is not None
+        assert answers.verified is not None
+        assert 0 < early.facts().paid < late.facts().paid == plan.paid == _PAID[subject]
+        assert before.verified[before.labels != NO_LABEL].all()
+        assert (~answers.verified[answers.labels != NO_LABEL]).sum() >= 10
 
 
 def test_the_worlds_of_texts_differ_in_texts():

@@ -30,6 +30,7 @@ __all__ = [
     "CHUNK",
     "Pair",
     "World",
+    "answered",
     "random_pair",
     "rounds_of",
     "state_after",
