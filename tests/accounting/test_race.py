@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from oracle.accounting import race
-from oracle.accounting.between_thresholds import logistic_log_delta
+from oracle.accounting.between_thresholds import best_order, logistic_log_delta
 from oracle.accounting.paid_questions import NO_UPPER, above_log_delta, noise_slope
 from oracle.accounting.race import between_log_delta, race_log_delta
 from oracle.accounting.value_iteration import worst_log_delta
@@ -157,7 +157,7 @@ def test_a_start_costs_what_its_loss_does() -> None:
 )
 def test_a_steep_start_is_rounded_up(scale: float, paid: int, epsilon: float, rho: float) -> None:
     """What rounding adds makes the slope less steep; the bound must not fall below the exact one by that."""
-    order = race.best_order(scale, NO_UPPER, paid, epsilon, rho)
+    order = best_order(scale, NO_UPPER, paid, epsilon, rho)
     log_s = epsilon + math.log1p(-1.0 / order)
     found = float(race._potential(np.array([float(paid)]), scale, log_s, rho)[0])
     with mpmath.workdps(60):
