@@ -171,7 +171,7 @@ def long_stream(predictor: RectanglesPERP, rounds: int) -> tuple[Features, Prese
 def test_long_batches_are_cut_into_segments():
     """Under a real plan: one batch of many segments, two phases and re-arms equals batches of any other size."""
     plan = planned()
-    rounds = plan.phases[0].rounds + plan.phases[1].rounds // 2
+    rounds = plan.phases[0].rounds + 3 * plan.phases[1].rounds // 4
     one = train(plan)
     features, present = long_stream(one, rounds)
     expected = answer_in_batches(one, features, present)

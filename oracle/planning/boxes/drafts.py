@@ -235,11 +235,14 @@ def count_phases(task: Task, shares: Shares, examples: int) -> int:
     count = max(_LONGEST - first.bit_length(), _FEWEST)
     while True:
         try:
-            return count_allowed(task, draft_phases(task, shares, count, examples))
+            allowed = count_allowed(task, draft_phases(task, shares, count, examples))
         except PlanError:  # a late phase may be beyond what noise tables can be, where the early ones are not
             if count == _FEWEST:
                 raise
-            count = max(count // 2, _FEWEST)
+            allowed = max(count // 2, _FEWEST)
+        if allowed == count:
+            return count
+        count = allowed  # which gives each of them a little more room, and so other sizes
 
 
 def draft_error(task: Task, shares: Shares, draft: Draft) -> tuple[float, float]:
