@@ -155,7 +155,11 @@ def _paid(event: PaidQuestionsEvent, epsilon: float, before: _Before = ()) -> fl
 
 
 def _tables(event: PaidQuestionsEvent, epsilon: float) -> float:
-    return table_distance(event.slope, event.questions, epsilon) if event.questions else 0.0
+    if not event.questions:
+        return 0.0
+    # of noise on all thresholds there is one draw; a smaller slope makes its table the longer one
+    once = 0.0 if event.threshold_slope is None else table_distance(event.threshold_slope, 1, epsilon)
+    return table_distance(event.slope, event.questions, epsilon) + once
 
 
 def _is_pure(event: Event) -> TypeGuard[_Pure]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from oracle.errors import PlanError
 from oracle.planning.classical.model import ClassicalModel
 from oracle.planning.kinds import KINDS, Profile
 from oracle.planning.model import Model, promises_of
@@ -23,7 +24,10 @@ __all__ = [
 
 
 def _profile(of: Model | Plan) -> Profile[Any, Any]:
-    return KINDS[of.predictor].profiles[of.profile]
+    profiles = KINDS[of.predictor].profiles
+    if of.profile not in profiles:  # a plan's type may allow more than there is
+        raise PlanError(f"plan.profile = {of.profile!r}: must be {' or '.join(profiles)} for {of.predictor}")
+    return profiles[of.profile]
 
 
 def plan_sufficient(model: Model, progress: Callable[[int], None] = lambda _step: None) -> Plan:

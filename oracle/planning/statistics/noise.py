@@ -16,7 +16,7 @@ from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_ROUNDS
 from oracle.planning.statistics.model import NoisePlan
 
-__all__ = ["ROUNDS", "Budget", "exact_noise", "quick_noise", "start_of", "table_draws", "windows"]
+__all__ = ["ROUNDS", "STEEPEST", "Budget", "exact_noise", "quick_noise", "start_of", "table_draws", "windows"]
 
 ROUNDS: Final = MAX_ROUNDS // 2
 """Rounds of the one phase: nobody will see its end."""
@@ -31,7 +31,7 @@ _TRIES: Final = 6
 _UP: Final = 1.0 + 1e-12
 """Above the rounding of a few operations."""
 
-_STEEPEST: Final = 64.0
+STEEPEST: Final = 64.0
 """The largest slope that noise tables have."""
 
 
@@ -121,7 +121,7 @@ def _moment(budget: Budget, slope: float) -> float:
 
 def _moment_slope(budget: Budget, limit: float) -> float:
     """Return the largest slope whose log delta by Theorem 17 is at most `limit`, rounded down."""
-    low, high = 1e-3 * budget.epsilon / budget.paid, min(4.0 * budget.epsilon + 8.0, _STEEPEST)
+    low, high = 1e-3 * budget.epsilon / budget.paid, min(4.0 * budget.epsilon + 8.0, STEEPEST)
     if _moment(budget, low) > limit:
         return low
     while high - low > 1e-7 * low:
@@ -137,7 +137,7 @@ def _better(budget: Budget, slope: float) -> NoisePlan:
     if left <= 0.0:
         return gumbel
     pure = one_sided_slopes(budget.paid, left, budget.questions, budget.failure)
-    other = _plan("exponential", min(pure.slope, _STEEPEST), min(pure.threshold_slope, _STEEPEST), budget)
+    other = _plan("exponential", min(pure.slope, STEEPEST), min(pure.threshold_slope, STEEPEST), budget)
     return min(gumbel, other, key=lambda noise: noise.above + noise.below)
 
 

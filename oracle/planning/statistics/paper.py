@@ -16,6 +16,7 @@ from oracle.errors import PlanError
 from oracle.planning.attributes import Layout
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
+from oracle.planning.statistics.bounds import check_bounds
 from oracle.planning.statistics.model import NumericSparsePlan, StatisticsModel, StatisticsPlan, statistics_bytes
 from oracle.planning.statistics.noise import ROUNDS
 
@@ -74,6 +75,7 @@ def verify_statistics_paper(plan: StatisticsPlan) -> None:
     Raises:
         PlanError: One differs.
     """
+    check_bounds(plan)
     names = ("name", "predictor", "profile", "epsilon", "delta", "alpha", "beta", "attributes", "limits")
     fields = {name: getattr(plan, name) for name in names}
     again = plan_statistics_paper(
@@ -88,6 +90,8 @@ def verify_statistics_paper(plan: StatisticsPlan) -> None:
         "complete",
         "margin",
         "first_margin",
+        "start",
+        "start_slope",
         "paper",
         "noise",
     ):

@@ -21,6 +21,7 @@ from oracle.mechanisms.addresses import MAX_SIDES
 from oracle.planning.attributes import Attribute, Layout
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
+from oracle.planning.statistics.bounds import check_bounds
 from oracle.planning.statistics.guarantees import table_event
 from oracle.planning.statistics.model import (
     UNDECLARED,
@@ -335,13 +336,10 @@ def _verify_start(plan: StatisticsPlan) -> None:
 
 def _verified_noise(plan: StatisticsPlan | SparseVectorPlan) -> NoisePlan:
     """Check what both predictors' plans have in common, and return the noise."""
-    noise = plan.noise
-    if noise is UNSET:
-        raise PlanError("plan.noise: must be set in profile tight")
+    check_bounds(plan)
+    noise = plan.paid_noise
     if not 1 <= plan.examples <= plan.declared:
         raise PlanError(f"plan.examples = {plan.examples}: must be at least 1, and at most {plan.declared} declared")
-    if len(plan.phases) != 1 or plan.phases[0].rounds > ROUNDS:
-        raise PlanError("plan.phases: must be one, of at most 2^49 rounds")
     proved = delta_at(table_event(plan), plan.epsilon)
     if not proved <= plan.phases[0].delta <= plan.delta:
         msg = f"plan.phases[0].delta = {plan.phases[0].delta!r}: {proved!r} is proved, and {plan.delta!r} declared"

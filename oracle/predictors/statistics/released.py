@@ -14,6 +14,9 @@ __all__ = ["Interval", "Released"]
 _BLOCK: Final = 1 << 22
 """Words of a comparison of many questions with all released ones."""
 
+_SUMMED: Final = 4096
+"""Released questions, the first ones, of which intervals are added up: it bounds the work of a question."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -46,6 +49,7 @@ class Released:
         self._volumes = np.zeros(most)
         self._low = np.zeros(most)
         self._high = np.zeros(most)
+        self._apart: list[int] = []  # of each of the first `_SUMMED`, with which of them it has no cell in common: bits
 
     def __len__(self) -> int:
         return self._count
@@ -71,9 +75,20 @@ class Released:
             if low > high:
                 low, high = found.low, found.high
         else:
+            self._note_apart(words)
             self._count += 1
         self._words[number], self._low[number], self._high[number] = words, low, high
         self._volumes[number] = self._volume(words)
+
+    def _note_apart(self, words: NDArray[np.uint64]) -> None:
+        """Note with which questions another one has no cell in common."""
+        if self._count >= _SUMMED:
+            return
+        met = np.bitwise_or.reduceat(self._words[: self._count] & words, self._starts, axis=1) != 0
+        apart = ~met.all(axis=1)
+        for other in np.flatnonzero(apart).tolist():
+            self._apart[other] |= 1 << self._count
+        self._apart.append(int.from_bytes(np.packbits(apart, bitorder="little").tobytes(), "little"))
 
     def each(self) -> Iterator[tuple[list[NDArray[np.bool_]], Interval]]:
         """Yield each question, as bool[cells] of each attribute, and its interval, in the order of first payment."""
@@ -129,19 +144,14 @@ class Released:
 
     def _sum_of_parts(self, parts: NDArray[np.intp], volume: float) -> tuple[float, float, bool]:
         """Return the sums of the intervals of disjoint parts, the large ones first, and whether they are the whole."""
-        order = parts[np.argsort(-self._volumes[parts], kind="stable")]
-        taken: list[np.intp] = []
-        for number in order:
-            if all(self._disjoint(self._words[number], self._words[other]) for other in taken):
-                taken.append(number)
-        return (
-            float(self._low[taken].sum()),
-            float(self._high[taken].sum()),
-            float(self._volumes[taken].sum()) == volume and volume > 0.0,
-        )
-
-    def _disjoint(self, first: NDArray[np.uint64], second: NDArray[np.uint64]) -> bool:
-        return bool((np.bitwise_or.reduceat(first & second, self._starts) == 0).any())
+        parts = parts[parts < _SUMMED]
+        chosen, bits = [], 0
+        for number in parts[np.argsort(-self._volumes[parts], kind="stable")].tolist():
+            if not bits & ~self._apart[number]:
+                chosen.append(number)
+                bits |= 1 << number
+        whole = float(self._volumes[chosen].sum()) == volume and volume > 0.0
+        return float(self._low[chosen].sum()), float(self._high[chosen].sum()), whole
 
     def _volume(self, words: NDArray[np.uint64]) -> float:
         """Return how many cells a question asks for."""

@@ -63,6 +63,13 @@ def test_tampered_plans_are_refused(field):
         verify_plan(changed)
 
 
+@pytest.mark.parametrize("changes", [{"start": ((0,),)}, {"start_slope": 0.1}, {"gamma": 0.5}, {"questions": 0}])
+def test_what_it_does_not_have_is_refused(changes):
+    """It starts uniform, and is promised to whoever asks."""
+    with pytest.raises(PlanError, match="|".join({"start", "rounds", *changes})):
+        verify_plan(msgspec.structs.replace(_paper(), **changes))
+
+
 def test_it_is_nominal():
     """And says so; a number of paid answers cannot be declared beside it."""
     plan = _paper()

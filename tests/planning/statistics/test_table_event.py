@@ -55,6 +55,12 @@ def test_one_sided_noise_is_pure_but_for_its_tables() -> None:
     noise = NoisePlan(law="exponential", slope=found.slope, threshold_slope=found.threshold_slope, above=200, below=100)
     event = table_event(table_plan(SparseVectorPlan, paid=3, noise=noise))
     assert 0.0 < delta_at(event, 1.0) < 1e-18
+    flat = msgspec.structs.replace(noise, threshold_slope=SMALLEST_SCALE)
+    draws = 2 * (2**49 + 3) + 1  # with a table each, and that on thresholds with its own: here the longer one
+    edges = draws * (2 * tail_reach(noise.slope) + 3) + 2 * tail_reach(SMALLEST_SCALE) + 3
+    assert delta_at(table_event(table_plan(SparseVectorPlan, paid=3, noise=flat)), 1.0) >= edges * 2.0**-128 * (
+        1.0 + math.e
+    )
     steeper = msgspec.structs.replace(noise, threshold_slope=2.0 * found.threshold_slope)
     assert delta_at(table_event(table_plan(SparseVectorPlan, paid=3, noise=steeper)), 1.0) == 1.0
 

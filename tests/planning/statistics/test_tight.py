@@ -98,6 +98,68 @@ def test_tampered_noise_is_refused(table_plan: TablePlanner, model, changes):
         verify_plan(msgspec.structs.replace(plan, noise=noise))
 
 
+@pytest.mark.parametrize("model", [{}, {"paid": 200, "alpha": 0.02}, {"predictor": "sparse-vector", "paid": 2}])
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("slope", (-0.1, 0.0, 1e-300, 65.0, math.nan, math.inf)),
+        ("threshold_slope", (-0.1, 0.0, 65.0, math.nan)),
+        ("law", ("logistic", "laplace")),
+    ],
+)
+def test_noise_that_is_none_is_refused(table_plan: TablePlanner, model, field, values):
+    """Of a negative slope, which would take its price off the others'; that no table has; or with another law's U."""
+    plan = table_plan(**model)
+    for value in values:
+        noise = msgspec.structs.replace(plan.noise, **{field: value})
+        with pytest.raises(PlanError, match=r"plan\.noise\."):
+            verify_plan(msgspec.structs.replace(plan, noise=noise))
+
+
+def test_laws_and_slopes_go_together(table_plan: TablePlanner):
+    """One-sided noise needs a slope for thresholds, and Gumbel's has none."""
+    for plan in (table_plan(paid=200, alpha=0.02), table_plan(predictor="sparse-vector", paid=2)):
+        other = "exponential" if plan.noise.law == "gumbel" else "gumbel"
+        with pytest.raises(PlanError, match=r"plan\.noise\.law"):
+            verify_plan(msgspec.structs.replace(plan, noise=msgspec.structs.replace(plan.noise, law=other)))
+
+
+@pytest.mark.parametrize("model", [{}, {"paid": 200, "alpha": 0.02}, {"predictor": "sparse-vector", "paid": 2}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"epsilon": value} for value in (0.0, -1.0, 1e300, math.nan, math.inf)),
+        *({"delta": value} for value in (0.0, 2.0, math.nan)),
+        *({"alpha": value} for value in (0.0, -0.1, 1e300, math.nan)),
+        *({"beta": value} for value in (0.0, -0.05, 1.0, 1e300, math.nan)),
+        *({"gamma": value} for value in (0.5, 2.0)),
+        *({"questions": value} for value in (0, -1)),
+        *({"paid": value} for value in (0, -1, 2**62)),
+        *({"attributes": value} for value in ((), 2 * (Attribute(name="a", categories=("x",)),))),
+    ],
+)
+def test_what_no_model_declares_is_refused(table_plan: TablePlanner, model, changes):
+    """By name, and as a plan's error: whoever reads a receipt is not left with a traceback."""
+    (field,) = changes
+    with pytest.raises(PlanError, match={"questions": "rounds"}.get(field, field)):
+        verify_plan(msgspec.structs.replace(table_plan(**model), **changes))
+
+
+@pytest.mark.parametrize("changes", [{"phase": 2}, {"rounds": 0}, {"rounds": -1}, {"rounds": 2**49 + 1}])
+def test_other_phases_are_refused(table_plan: TablePlanner, changes):
+    """There is one, and it is the first."""
+    plan = table_plan()
+    with pytest.raises(PlanError, match=r"plan\.phases"):
+        verify_plan(msgspec.structs.replace(plan, phases=(msgspec.structs.replace(plan.phases[0], **changes),)))
+
+
+def test_a_profile_that_there_is_not_is_refused(table_plan: TablePlanner):
+    """There is no sparse vector with the lecture's constants."""
+    plan = table_plan(predictor="sparse-vector", paid=2)
+    with pytest.raises(PlanError, match=r"plan\.profile"):
+        verify_plan(decode_plan(msgspec.structs.replace(plan, profile="paper").encode()))
+
+
 def test_tampered_starts_are_refused(table_plan: TablePlanner):
     """A row pays for the marginals too."""
     plan = table_plan(paid=200, alpha=0.02)
@@ -111,6 +173,10 @@ def test_tampered_starts_are_refused(table_plan: TablePlanner):
         ({"start": ((0, 10),)}, "start"),
         ({"start": (*plan.start, (0, 1), (0, 2), (0, 3), (0, 4))}, "phases"),
         ({"first_margin": plan.noise.above}, "margin"),
+        ({"start_slope": -plan.start_slope}, "start_slope"),
+        ({"start_slope": 0.0}, "start_slope"),
+        ({"start_slope": 1e-7}, "start_slope"),
+        ({"start_slope": math.nan}, "start_slope"),
     ):
         with pytest.raises(PlanError, match=rf"plan\.{field}"):
             verify_plan(msgspec.structs.replace(plan, **changes))

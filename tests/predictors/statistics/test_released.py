@@ -3,13 +3,16 @@
 from itertools import combinations_with_replacement
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.planning.attributes import Attribute, Layout
+from oracle.predictors.statistics import released as module
 from oracle.predictors.statistics.hypothesis import Hypothesis
 from oracle.predictors.statistics.released import Interval, Released
 from oracle.predictors.statistics.sums import Rows
+from tests.predictors.suite import Calls
 
 _SMALL = (Attribute(name="a", categories=("x", "other")), Attribute(name="b", categories=("u",)))
 _LAYOUT = Layout.of(_SMALL)
@@ -121,3 +124,71 @@ def test_sums_are_those_of_naive_masks(seed, asked):
         assert sums[number] == float(exact)
         assert hypothesis.share(question) == float(exact) / hypothesis.total
     assert table.total == float((cells >= 0).sum())
+
+
+def _naive_sums(parts: list[tuple[set[int], float, float]]) -> tuple[set[int], float, float]:
+    """Return the union, and the sums of the intervals, of disjoint parts: the large ones first."""
+    union: set[int] = set()
+    low = high = 0.0
+    for cells, below, above in sorted(parts, key=lambda part: -len(part[0])):
+        if not cells & union:
+            union, low, high = union | cells, low + below, high + above
+    return union, low, high
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 60), summed=st.sampled_from([8, 4096]))
+def test_sums_of_parts_are_the_naive_ones(seed, count, summed):
+    """The intervals that follow are those by sets of cells, of which the first so many are added up."""
+    generator = np.random.default_rng(seed)
+    attributes = (Attribute(name="a", bounds=(0.0, 70.0), bins=70), Attribute(name="b", categories=("u", "other")))
+    layout, rows = Layout.of(attributes), 1000
+    chances = ((0.01, 0.03, 0.4, 1.0), (0.5, 1.0))
+
+    def question() -> list[np.ndarray]:
+        masks = [
+            generator.random(cells) < generator.choice(ways) for cells, ways in zip(layout.shape, chances, strict=True)
+        ]
+        return [mask | (np.arange(len(mask)) == generator.integers(len(mask))) for mask in masks]
+
+    def cells_of(masks: list[np.ndarray]) -> set[int]:
+        return set(np.ravel_multi_index(np.ix_(*map(np.flatnonzero, masks)), layout.shape).reshape(-1).tolist())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_SUMMED", summed)
+        released, known = Released(layout, rows, count), {}
+        for _ in range(count):
+            masks, low = question(), float(generator.integers(0, 20))
+            if layout.row(masks).tobytes() not in known:
+                known[layout.row(masks).tobytes()] = (cells_of(masks), low, low + 3.0)
+                released.add(layout.row(masks), Interval(low, low + 3.0))
+        parts = list(known.values())
+        everything = set(range(layout.size))
+        wholes = [[np.bitwise_or.reduce(pair) for pair in zip(question(), question(), strict=True)] for _ in range(20)]
+        for masks in [*wholes, [np.ones(cells, dtype=np.bool_) for cells in layout.shape]]:
+            asked = cells_of(masks)
+            low = max((part[1] for part in parts if part[0] <= asked), default=0.0)
+            high = min((part[2] for part in parts if part[0] >= asked), default=float(rows))
+            rest = everything - asked
+            within, outside = [[part for part in parts if part[0] <= of] for of in (asked, rest)]
+            if any(sum(len(part[0]) for part in some) >= len(of) for some, of in ((within, asked), (outside, rest))):
+                union, below, above = _naive_sums([part for part in parts[:summed] if part in within])
+                low, high = max(low, below), min(high, above) if union == asked and asked else high
+                union, below, above = _naive_sums([part for part in parts[:summed] if part in outside])
+                high = min(high, rows - below)
+                low = max(low, rows - above) if union == rest and rest else low
+            assert released.implied(layout.row(masks)[None]).tolist() == [[low, high]]
+
+
+def test_the_work_of_a_question_hardly_grows_with_what_was_paid_for():
+    """A question about all of 1,500 that were paid for one by one: few calls for each, not one for each pair."""
+    attributes = (Attribute(name="a", categories=tuple(map(str, range(1500)))),)
+    layout = Layout.of(attributes)
+    released = Released(layout, 10**6, 1500)
+    for number in range(1500):
+        released.add(layout.row([np.arange(layout.size) == number]), Interval(10.0, 12.0))
+    asked = layout.row([np.arange(layout.size) < 1500])[None]
+    with Calls() as calls:
+        found = released.implied(asked)
+    assert found.tolist() == [[15_000.0, 18_000.0]]
+    assert len(calls.made) < 10 * 1500
