@@ -73,7 +73,7 @@ class Statistics(TablePredictor[StatisticsPlan]):
 
     @property
     def moved(self) -> float:
-        """KL that all moves of the hypothesis had together, in nats: public."""
+        """KL of all moves onto what was paid for, together, in nats; not those onto marginals. Public."""
         return self._public.moved
 
     def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:

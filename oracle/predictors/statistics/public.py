@@ -97,8 +97,9 @@ class PublicSide:
     Formal guarantees:
         * `answer` is a function of the plan, the hypothesis that it started from, the questions and the paid answers.
         * *Batch-blind*: how questions are cut into calls makes no difference.
-        * If each interval that is released holds, every paid answer lowers KL(data || hypothesis) by at least
-          2 `gap`^2, and where it started uniform no other step raises it (PRIVACY.md, Theorem 24).
+        * Where the plan is `complete`, no row is blanked and each interval that is released holds: every paid answer
+          lowers KL(data || hypothesis) by at least 2 `gap`^2, and no other step raises it, but for rounding
+          (PRIVACY.md, Theorem 24).
 
     Args:
         plan: The plan.
@@ -233,7 +234,7 @@ class PublicSide:
         return min(max(share, half), 1.0 - half)
 
     def _project(self) -> None:
-        """Project the hypothesis on what was released, where it is outside: cyclic I-projections, and marginals."""
+        """Bring the hypothesis nearer to all that was released, by cycles of I-projections; these are few."""
         moves = 0
         for _ in range(self._marginals.passes(_PASSES)):
             self._marginals.mend(self.hypothesis)

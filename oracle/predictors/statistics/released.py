@@ -30,8 +30,8 @@ class Released:
     """The questions that were paid for, and how many rows satisfy each.
 
     Formal guarantees:
-        * If each interval that was added holds, so does each one that follows (a question within another one has no
-          more rows; disjoint ones add up).
+        * If each interval that was added holds and no row is blanked, so does each one that follows (a question within
+          another one has no more rows; disjoint ones add up, and all together to the declared rows).
 
     Args:
         layout: Of the table.
@@ -65,7 +65,10 @@ class Released:
         return np.stack([self._low, self._high], axis=1)
 
     def add(self, row: NDArray[np.float64], found: Interval) -> None:
-        """Take in a question (float64[width]) and what its answer told; of two intervals that disagree, the newer."""
+        """Take in a question (float64[width]) and what its answer told.
+
+        Of two intervals for one question what they share is kept; the newer where they share nothing.
+        """
         words = row.astype(np.uint64)
         same = np.flatnonzero((self._words[: self._count] == words).all(axis=1))
         number = int(same[0]) if len(same) else self._count

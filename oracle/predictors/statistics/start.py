@@ -123,7 +123,7 @@ class Marginals:
             progress((number + 1) / rounds)
 
     def mend(self, hypothesis: Hypothesis) -> None:
-        """Fit a hypothesis to each of them once, as far as it is further away than noise explains.
+        """Bring a hypothesis to each of them in turn, as near as noise explains; a later one may undo an earlier one.
 
         What noise explains stays: to follow it would undo what the start has averaged out of it.
         """
