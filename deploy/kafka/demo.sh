@@ -13,5 +13,6 @@ mkdir -p build
 trap 'tool stop >/dev/null 2>&1 || true' EXIT
 trap 'exit 130' INT TERM
 printf 'Starting a Kafka broker on this machine ...\n'
-servers=$(tool start --die-with $$ | sed -n 's/^bootstrap.servers=//p')
+started=$(tool start --die-with $$)
+servers=$(printf '%s\n' "$started" | sed -n 's/^bootstrap.servers=//p')
 "$@" --kafka "$servers"
