@@ -17,7 +17,7 @@ _SEEDS: Final[dict[str, dict[Kind, int]]] = {
     "bisection": {"training row": 1, "query": 1, "presence": 1, "label": 1, "everything": 1},
     "statistics": {"training row": 0},
     "statistics, spent": {"training row": 8},
-    "statistics, marginals": {"training row": 3},
+    "statistics, marginals": {"training row": 4},
     "sparse vector": {"training row": 0},
     "sparse vector, spent": {"training row": 30},
 }

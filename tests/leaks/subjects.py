@@ -335,7 +335,7 @@ SUBJECTS: Final[dict[str, Subject]] = {
         lambda: tiny_statistics_plan(5000, paid=12, epsilon=8.0, margins=(10, 20)), "paid = 12\n"
     ),
     "statistics, marginals": _table(
-        lambda: tiny_statistics_plan(5000, paid=20, epsilon=8.0, margins=(4, 20)), "paid = 20\n"
+        lambda: tiny_statistics_plan(5000, paid=20, epsilon=8.0, margins=(5, 22)), "paid = 20\n"
     ),
     "sparse vector": _table(lambda: tiny_sparse_plan(5000, paid=40), "paid = 40\n"),
     "sparse vector, spent": _table(lambda: tiny_sparse_plan(5000, paid=2), "paid = 2\n"),
