@@ -168,18 +168,22 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Create a topic, wait until it is there, and return its name."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-        _wait(self.admin.create_topics([topic], operation_timeout=TIMEOUT))
+        _wait(self.admin.create_topics([topic], operation_timeout=TIMEOUT, request_timeout=TIMEOUT))
         eventually(lambda: self._leaders(name) == partitions, what=lambda: f"topic {name} is there")
         return name
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone."""
-        _wait(self.admin.delete_topics([name], operation_timeout=TIMEOUT))
+        _wait(self.admin.delete_topics([name], operation_timeout=TIMEOUT, request_timeout=TIMEOUT))
         eventually(lambda: name not in self.topics(), what=lambda: f"topic {name} is gone")
 
     def add_partitions(self, name: str, total: int) -> None:
         """Raise a topic's number of partitions to `total`, and wait until they are there."""
-        _wait(self.admin.create_partitions([NewPartitions(name, total)], operation_timeout=TIMEOUT))
+        _wait(
+            self.admin.create_partitions(
+                [NewPartitions(name, total)], operation_timeout=TIMEOUT, request_timeout=TIMEOUT
+            )
+        )
         eventually(lambda: self._leaders(name) == total, what=lambda: f"topic {name} has {total} partitions")
 
     def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
