@@ -48,7 +48,7 @@ def test_what_was_taken_and_not_answered_is_in_the_way(model: MqttModelUnderTest
     config = model.config(service="drain_seconds = 60\nbatch_rows = 1")
     daemon = model.serve(config)
     model.wait_for_event("bus.connected")
-    for body in bodies(3_000):
+    for body in bodies(15_000):  # more than are answered before a busy machine sees the first five
         asker.ask(model.queries, body)
     eventually(lambda: len(asker.heard) >= 5, what=lambda: model.log()[-3:])
     daemon.kill()
