@@ -45,9 +45,10 @@ def print_report(report: Report) -> None:
         console.print()
         console.print(table)
     if report.later:
+        last = report.phases[-1]
         console.print(
-            f"phase {report.phases[-1].phase} lasts {report.phase_rounds[-1]:,} rounds; later ones were not tried and "
-            "may err more (--rounds tries more)"
+            f"{last.rounds:,} rounds of phase {last.phase} were tried, which lasts {report.phase_rounds[-1]:,}: where "
+            "more of it has been learned from answers, it may err more, and so may later ones (--rounds tries more)"
         )
     if report.released is not None:
         console.print()
