@@ -121,3 +121,14 @@ class Addresses:
         blocks[:, 1] = hashes
         words = self._tag.encrypt(blocks)
         return np.array([np.bitwise_xor.reduce(words[:, 0]), np.bitwise_xor.reduce(words[:, 1])], dtype=np.uint64)
+
+    def made_tag(self, at: int, digest: bytes) -> NDArray[np.uint64]:
+        """Return what goes into the tag for something that was made of the rounds before `at`: uint64[2].
+
+        Args:
+            at: Round of the phase, below `MAX_ROUNDS`.
+            digest: Of what was made; its first 8 bytes count.
+        """
+        block = np.array([[at | 1 << 62, int.from_bytes(digest[:8], "little")]], dtype=np.uint64)
+        made: NDArray[np.uint64] = self._tag.encrypt(block)[0]
+        return made

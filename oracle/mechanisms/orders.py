@@ -39,6 +39,7 @@ __all__ = [
     "code_bytes",
     "digit_codes",
     "digit_count",
+    "digits_texts",
     "key_type",
     "last_key",
     "load_keys",
@@ -47,6 +48,7 @@ __all__ = [
     "ordinals",
     "plain_keys",
     "text_digits",
+    "text_of",
     "texts_digits",
 ]
 
@@ -64,6 +66,7 @@ DIGIT_BYTES: Final = 6
 
 _FIRST: Final = 1
 _RAISED: Final = bytes([*range(1, 256), 255])
+_LOWERED: Final = bytes([255, *range(255)])
 _SIGN: Final = np.uint64(1 << 63)
 _MAGNITUDE: Final = (1 << 63) - 1
 _ROWS: Final = 4096
@@ -137,6 +140,26 @@ def texts_digits(
         words[:, :, NUMBER_BYTES - DIGIT_BYTES :] = raised.reshape(len(raised), used, DIGIT_BYTES)
         digits[rows, :used] = words.view(">u8")[:, :, 0]
     return digits
+
+
+def digits_texts(digits: NDArray[np.float64]) -> list[bytes]:
+    """Return the texts whose digits these are.
+
+    Args:
+        digits: float64[n, count], as `text_digits` returns them.
+
+    >>> digits_texts(np.array([text_digits(b"JFK", 2), text_digits(b"", 2), text_digits(b"N14228", 2)]))
+    [b'JFK', b'', b'N14228']
+    """
+    rows, count = digits.shape
+    words = digits.astype(">u8", order="C").view(np.uint8).reshape(rows, count, NUMBER_BYTES)
+    raised = words[:, :, NUMBER_BYTES - DIGIT_BYTES :].reshape(rows, count * DIGIT_BYTES)
+    return [text_of(bytes(row)) for row in raised]
+
+
+def text_of(raised: bytes) -> bytes:
+    """Return the text of raised bytes, with any zeros behind them."""
+    return raised.rstrip(b"\0").translate(_LOWERED)
 
 
 def digit_codes(digits: NDArray[np.float64], size: int) -> Keys:
