@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from oracle.accounting.between_thresholds import (
+    SIDES_REACH,
     TABLE_GAP,
     TABLE_REACH,
     laplace_log_delta,
@@ -137,7 +138,7 @@ def _between(event: BetweenThresholdsEvent, epsilon: float, rho: float = 0.0) ->
 
 
 def _paid(event: PaidQuestionsEvent, epsilon: float, before: _Before = ()) -> float:
-    """Return the delta of paid questions after these releases: PRIVACY.md, Theorem 17 to Theorem 22, and Theorem 26."""
+    """Return the delta of paid questions after these releases: PRIVACY.md, Theorem 17 to Theorem 22, 26, Lemma 27."""
     if event.law == "exponential":
         return _tables(event, epsilon) + (0.0 if epsilon >= _pure(event) else 1.0)
     if event.gap is not None and event.law != "logistic":
@@ -146,12 +147,22 @@ def _paid(event: PaidQuestionsEvent, epsilon: float, before: _Before = ()) -> fl
     if epsilon == 0.0:
         return 1.0
     gap = NO_UPPER if event.gap is None else event.gap
+    if _is_counted(event):
+        log_delta = between_log_delta(event.slope, gap, event.paid, epsilon, rho=_rho(before))
+        return math.exp(min(log_delta + event.questions * table_slack(event.slope, 4), 0.0))
     log_delta = logistic_log_delta(event.slope, gap, event.paid, epsilon, rho=_rho(before))
     log_delta = min(log_delta, race_log_delta(event.slope, gap, event.paid, epsilon, rho=_rho(before)))
     start = before[0] if before else None
     if event.gap is None and len(before) <= 1 and not isinstance(start, EdgesEvent):
         log_delta = min(log_delta, above_log_delta(event.slope, event.paid, epsilon, exact=True, start=start))
     return math.exp(log_delta) + _tables(event, epsilon)
+
+
+def _is_counted(event: PaidQuestionsEvent) -> bool:
+    """Return whether every answer is so likely that its table's distance is a factor: PRIVACY.md, Lemma 27."""
+    if event.gap is None or not event.points >= 1:
+        return False
+    return event.slope * event.gap >= TABLE_GAP and event.slope * (event.points + event.gap + 3) <= SIDES_REACH
 
 
 def _tables(event: PaidQuestionsEvent, epsilon: float) -> float:

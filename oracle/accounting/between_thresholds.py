@@ -15,6 +15,7 @@ from oracle.errors import InputError
 from oracle.mechanisms.noise.tables import EDGE_DISTANCE, Law
 
 __all__ = [
+    "SIDES_REACH",
     "TABLE_GAP",
     "TABLE_REACH",
     "best_order",
@@ -36,6 +37,9 @@ exp(-e (M + 1)) / 8 (for g e >= 0.3), so 2 * 2^-128 is at most a 2^-30th of it."
 
 TABLE_GAP: Final = 0.3
 """Least g e, in nats, for `table_slack`."""
+
+SIDES_REACH: Final = 63.0
+"""Largest e (M + g + 3), in nats, for `table_slack` where a medium's side of the middle is told (Lemma 27)."""
 
 _GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -184,7 +188,7 @@ def _best_theta(scale: float, gap: int, mediums: int, epsilon: float, rho: float
     return None
 
 
-def table_slack(scale: float) -> float:
+def table_slack(scale: float, answers: int = 3) -> float:
     """Return s such that table noise multiplies Theorem 5's delta by at most exp(s) for every answer given.
 
     Let |P~(o) - P(o)| <= h = 2 * 2^-128 for each answer o (two edges), and h/P(o) <= 2^-30 within `TABLE_REACH`. Then
@@ -193,9 +197,10 @@ def table_slack(scale: float) -> float:
 
     Args:
         scale: e (nats).
+        answers: Told apart by each question: 3, or 4 where a medium's side is told.
     """
     distance = 2.0 * float(EDGE_DISTANCE)
-    return 1.02 * 3.0 * distance * (1.0 + 2.0 / scale) * math.exp(1.0 + scale)
+    return 1.02 * answers * distance * (1.0 + 2.0 / scale) * math.exp(1.0 + scale)
 
 
 def randomized_response_log_delta(count: int, scale: float, epsilon: float) -> float:

@@ -163,6 +163,8 @@ class PaidQuestionsEvent:
         threshold_slope: e_1 of the noise on all thresholds (nats), for exponential noise only.
         monotone: Whether the record moves all counts the same way.
         questions: Answers given with noise from a table, free ones too; 0 for ideal noise.
+        points: M, where counts are from 0 to M, zones are about a middle in the same range, and of what is paid only
+            its side of the middle is told (PRIVACY.md, Lemma 27); 0 if that is not known.
     """
 
     law: PaidLaw
@@ -172,6 +174,7 @@ class PaidQuestionsEvent:
     threshold_slope: float | None = None
     monotone: bool = False
     questions: int = 0
+    points: int = 0
 
 
 @dataclass(frozen=True, slots=True)

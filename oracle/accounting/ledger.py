@@ -23,6 +23,7 @@ __all__ = [
     "ScoreReleased",
     "ShardStarted",
     "ShardStopped",
+    "SharesReleased",
     "SideRearmed",
     "StartChecked",
     "decode",
@@ -186,7 +187,7 @@ class ScoreReleased(msgspec.Struct, frozen=True, tag_field="kind", tag="score-re
 
 
 class StartChecked(msgspec.Struct, frozen=True, tag_field="kind", tag="start-checked"):
-    """The sides of phase 1 were counted before a state was made, and one noisy number was released.
+    """The sides of phase 1, or the classes, were counted before a state was made, and a noisy number was released.
 
     It is written before anything of it is shown. Where a state was made, its epsilon and delta have this in them; where
     none was, the training rows have paid what stands here, beyond all they pay for any state.
@@ -195,7 +196,8 @@ class StartChecked(msgspec.Struct, frozen=True, tag_field="kind", tag="start-che
         round: 0: none has been answered.
         model: The model's name.
         shard: The shard's number, from 0.
-        beyond: By how many points the side that holds the least exceeds what it needs, with noise.
+        beyond: By how many points the side that holds the least exceeds what it needs, with noise; of an ensemble, by
+            how many rows the rarest class does.
         least: What it had to be at least; below, no state was made.
         noise: Inverse scale of its discrete Laplace noise (nats).
         passed: Whether it was.
@@ -230,20 +232,33 @@ class MarginalsReleased(msgspec.Struct, frozen=True, tag_field="kind", tag="marg
     counts: tuple[tuple[int, ...], ...]
 
 
+class SharesReleased(msgspec.Struct, frozen=True, tag_field="kind", tag="shares-released"):
+    """Noisy counts of the training rows of each class: all that is public of them before the first round.
+
+    Attributes:
+        round: 0: none has been answered.
+        counts: Of each class of the plan, in its order, the noisy number of rows.
+    """
+
+    round: int
+    counts: tuple[int, ...]
+
+
 class AnswerPaid(msgspec.Struct, frozen=True, tag_field="kind", tag="answer-paid"):
-    """The data paid for an answer about a table, and the noisy count that was compared was released with it.
+    """The data paid for an answer, and the noisy count that was compared was released with it.
 
     Attributes:
         round: The question's round; it pays once at most.
         paid: Paid answers so far, this one included.
-        count: How many rows satisfy the question, with noise.
-        above: Whether it was asked if they are more than expected; else, if they are fewer.
+        count: How many rows satisfy the question, with noise; of a distribution, are at most what was compared last.
+        above: Whether it was asked if they are more than expected; else, if they are fewer. Not set of a distribution:
+            it was asked whether they are near a threshold.
     """
 
     round: int
     paid: int
     count: int
-    above: bool
+    above: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class MessageSkipped(msgspec.Struct, frozen=True, tag_field="kind", tag="message-skipped"):
@@ -313,6 +328,7 @@ LedgerEvent = (
     | ScoreReleased
     | StartChecked
     | MarginalsReleased
+    | SharesReleased
     | AnswerPaid
     | MessageSkipped
     | ShardStarted

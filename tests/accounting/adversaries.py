@@ -20,12 +20,13 @@ Question = Sequence[tuple[float, float, int]]
 NOTHING = np.ones((1, 2))
 
 
-def _sum(edges: Iterable[Edge]) -> Edge:
+def edge_sum(edges: Iterable[Edge]) -> Edge:
+    """Return the edge of what may follow several answers, each with its chances in both worlds."""
     steps = np.concatenate(list(edges))
     return np.asarray(steps[np.argsort(np.arctan2(steps[:, 1], steps[:, 0]), kind="stable")])
 
 
-def _hull(edges: Iterable[Edge]) -> Edge:
+def hull(edges: Iterable[Edge]) -> Edge:
     """Return the edge of the convex hull, less corners that a line between their neighbours misses by 1e-15."""
     points = np.unique(np.concatenate([np.vstack([[0.0, 0.0], np.cumsum(edge, axis=0)]) for edge in edges]), axis=0)
     kept: list[np.ndarray] = []
@@ -44,8 +45,11 @@ def frontier(questions: Sequence[Question], count: int, paid: int) -> Edge:
     edges = [NOTHING] * (paid + 1)
     for _ in range(count):
         edges = [NOTHING] + [
-            _hull(
-                [edges[left], *(_sum(edges[left - cost] * [p, q] for p, q, cost in answers) for answers in questions)]
+            hull(
+                [
+                    edges[left],
+                    *(edge_sum(edges[left - cost] * [p, q] for p, q, cost in answers) for answers in questions),
+                ]
             )
             for left in range(1, paid + 1)
         ]
