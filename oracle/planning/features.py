@@ -62,6 +62,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         max_bytes: Most bytes of a string, UTF-8; 32 where it is not set. All strings of a query together: 1,024.
         places: Digits that a decimal may have after the point; must be set for decimals.
         column: The training data's column, where it is not the name.
+        categories: Of an ensemble's feature: what its values may be, in place of a type; anything else is "other".
     """
 
     name: Annotated[str, Meta(extra_json_schema={"bound": NAMES})]
@@ -71,6 +72,13 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_bytes: Annotated[int, Meta(ge=1, le=256)] | msgspec.UnsetType = msgspec.UNSET
     places: Annotated[int, Meta(ge=0, le=12, extra_json_schema={"unit": "digits"})] | msgspec.UnsetType = msgspec.UNSET
     column: str | msgspec.UnsetType = msgspec.UNSET
+    categories: (
+        Annotated[
+            tuple[Annotated[str, Meta(max_length=256)], ...],
+            Meta(min_length=1, max_length=4096, extra_json_schema={"unit": "categories"}),
+        ]
+        | msgspec.UnsetType
+    ) = msgspec.UNSET
 
     @property
     def source(self) -> str:
@@ -78,8 +86,10 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.name if self.column is msgspec.UNSET else self.column
 
     @property
-    def kind(self) -> Literal["number", "string", "date", "decimal"]:
+    def kind(self) -> Literal["number", "string", "date", "decimal", "category"]:
         """What its values are."""
+        if self.categories is not msgspec.UNSET:
+            return "category"
         return "number" if self.type is msgspec.UNSET else self.type
 
     @property
@@ -102,6 +112,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """What a value must be, in words."""
         if self.kind == "string":
             return f"a text of at most {self.longest} bytes of UTF-8"
+        if self.kind == "category":
+            return "a text"
         if self.kind == "date":
             return "a date from 0001-01-01 to 9999-12-31, as YYYY-MM-DD"
         if self.kind == "decimal":

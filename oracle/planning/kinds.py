@@ -17,6 +17,13 @@ from oracle.planning.boxes.paper import check_paper, check_runnable, plan_paper
 from oracle.planning.boxes.tight import plan_boxes, quick_examples
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan, check_classical_model, with_faces
 from oracle.planning.classical.tight import plan_classical, verify_classical_plan
+from oracle.planning.distribution.model import DistributionModel, DistributionPlan, check_distribution_model
+from oracle.planning.distribution.paper import plan_distribution_paper, verify_distribution_paper
+from oracle.planning.distribution.tight import plan_distribution, verify_distribution
+from oracle.planning.ensemble.checks import check_ensemble_model
+from oracle.planning.ensemble.model import EnsembleModel, EnsemblePlan
+from oracle.planning.ensemble.tight import plan_ensemble, quick_ensemble_examples
+from oracle.planning.ensemble.verification import verify_ensemble
 from oracle.planning.guarantees import verify
 from oracle.planning.model import Model
 from oracle.planning.plan import PLAN_VERSION, BoxPlan, Plan
@@ -157,6 +164,22 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         plan=SparseVectorPlan,
         check_model=check_table_model,
         profiles={"tight": Profile(plan_sparse_vector, verify_sparse_vector, quick_examples_of_sparse_vector)},
+    ),
+    "distribution": Kind(
+        model=DistributionModel,
+        plan=DistributionPlan,
+        check_model=check_distribution_model,
+        profiles={
+            "tight": Profile(plan_distribution, verify_distribution),
+            "paper": Profile(plan_distribution_paper, verify_distribution_paper),
+        },
+        paper={},
+    ),
+    "ensemble": Kind(
+        model=EnsembleModel,
+        plan=EnsemblePlan,
+        check_model=check_ensemble_model,
+        profiles={"tight": Profile(plan_ensemble, verify_ensemble, quick_ensemble_examples)},
     ),
 }
 """Every kind there is; names are never taken away."""

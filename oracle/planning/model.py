@@ -60,7 +60,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         name: The model's name, in answers, metrics and the names that topics get by default.
-        predictor: What answers: a box, a stump, a classical learner's hypothesis, an average, or a table.
+        predictor: What answers: boxes, stumps, classical hypotheses, averages, tables, distributions or ensembles.
         epsilon: Privacy loss of a record, for ever.
         examples: Training rows that `init` will have; declared, not counted from private data.
         features: The features of a query, in the order of its values.
@@ -126,8 +126,12 @@ def _check_name(where: str, name: str) -> None:
         raise InputError(f"{where}.name", name, f"must be {NAMES}; {column}")
 
 
-def check_features(model: Model) -> None:
+def check_features(model: Model, *, categories: bool = False) -> None:
     """Refuse names that no query could use, and bounds that are none.
+
+    Args:
+        model: The model.
+        categories: Whether features may have categories.
 
     Raises:
         InputError: One is.
@@ -141,6 +145,10 @@ def check_features(model: Model) -> None:
         if feature.name in seen:
             raise InputError(f"{where}.name", feature.name, "must not be used twice")
         seen.add(feature.name)
+        if feature.kind == "category" and not categories:
+            raise InputError(
+                f"{where}.categories", "...", f"must be left out: predictor = {model.predictor!r} has none"
+            )
         if feature.bounds is not None:
             low, high = feature.bounds
             if not (low < high and abs(low) < 1e150 and abs(high) < 1e150):  # noqa: PLR2004 -- squares must stay finite

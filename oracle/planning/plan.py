@@ -8,6 +8,7 @@ Each predictor has a plan class of its own (`oracle.planning.kinds`); what every
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -232,6 +233,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     @property
+    def held_phases(self) -> int:
+        """Earlier phases whose queries a state may hold."""
+        return 1
+
+    @property
     def why(self) -> str:
         """What is said of `examples` where too few are declared."""
         return ""
@@ -247,6 +253,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return "label"
 
     @property
+    def takes_missing(self) -> bool:
+        """True if any value of a query may be missing."""
+        return False
+
+    @property
+    def labels(self) -> Sequence[str | int]:
+        """What labels are called, by their numbers."""
+        return (0, 1)
+
+    @property
     def released(self) -> bool:
         """True if answers follow from what was released for good when the state was made: then they cost nothing."""
         return False
@@ -255,6 +271,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def paid_limit(self) -> int | None:
         """K, how many answers the data pay for at most; None where no answer is paid for."""
         return None
+
+    @property
+    def settles(self) -> bool:
+        """True if paid answers, once all are given, settle every other one: then the promise outlasts them."""
+        return False
+
+    @property
+    def rests(self) -> bool:
+        """True if there may be rounds that rest: their queries get no answer (PRIVACY.md, section 15)."""
+        return False
 
     @property
     def digest(self) -> bytes:
@@ -270,6 +296,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def rounds(self) -> int:
         """Rounds that all phases together answer."""
         return sum(phase.rounds for phase in self.phases)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of a snapshot, at most."""
+        return self.memory_bytes
 
     @property
     def training_bytes(self) -> int:

@@ -1,6 +1,7 @@
 """What a plan promises of the error: a bound, how it is known, and what it rests on, in plain words."""
 
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -8,6 +9,9 @@ from msgspec import UNSET
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.boxes.edges import fewest_ones
 from oracle.planning.classical.model import ClassicalPlan
+from oracle.planning.distribution.model import DistributionPlan
+from oracle.planning.ensemble.model import EnsemblePlan
+from oracle.planning.ensemble.sizes import least_threshold, terms_of
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.statistics.model import UNDECLARED, SparseVectorPlan, StatisticsPlan, TablePlan
 from oracle.planning.stumps.model import StumpsPlan
@@ -28,6 +32,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
         conditions: What must be true of data and stream. Where one is not, the error may be anything.
         on: What the bound is for.
         questions: How many questions of a shard it is made for, the first ones; None for all.
+        told: The `error` of answers, alpha, where the bound is sharper for the rows that are declared; else unset.
     """
 
     bound: float
@@ -38,6 +43,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[str, ...]
     on: str = "honest queries"
     questions: int | None = None
+    told: float | msgspec.UnsetType = UNSET
 
     def over(self, rounds: int, paid_left: int | None) -> str | None:
         """Return why nothing new is promised; None where it is.
@@ -68,23 +74,14 @@ _BOX_FITS = "a box on these sides fits every label; labels that no such box fits
 
 def promise_of(plan: Plan) -> Promise:
     """Return what a plan promises of its answers' error."""
-    if isinstance(plan, ClassicalPlan):
-        return _classical(plan)
-    if isinstance(plan, BisectionPlan):
-        return _bisection(plan)
-    if isinstance(plan, StumpsPlan):
-        return _stump(plan)
-    if isinstance(plan, BoxPlan):
-        return _box(plan)
-    if isinstance(plan, StatisticsPlan):
-        return _statistics(plan)
-    if isinstance(plan, SparseVectorPlan):
-        return _sparse_vector(plan)
+    for kind, of in _PROMISES.items():
+        if isinstance(plan, kind):
+            return of(plan)
     msg = f"plan: no promise is known of predictor {plan.predictor}"
     raise TypeError(msg)
 
 
-def _honest(plan: BoxPlan) -> tuple[str, ...]:
+def _honest(plan: BoxPlan | EnsemblePlan) -> tuple[str, ...]:
     if plan.gamma == 1.0:
         return (*_SAME, "nobody else asks: gamma = 1")
     return (*_SAME, f"at least {plan.gamma:g} of the stream is honest; anybody may have chosen the rest")
@@ -189,6 +186,25 @@ def _bisection(plan: BisectionPlan) -> Promise:
     )
 
 
+def _distribution(plan: DistributionPlan) -> Promise:
+    paper = plan.nominal
+    return Promise(
+        bound=plan.error,
+        beyond="",
+        missed=plan.beta,
+        kind="nominal" if paper else "theorem",
+        basis="Bun, Steinke and Ullman (2017), Theorem 5.13, with its gaps closed (PRIVACY.md, section 16)"
+        if paper
+        else "tails of the noise, and thresholds that retire (PRIVACY.md, Theorem 31)",
+        conditions=(
+            f"at most {plan.comparisons:,} comparisons with noise were made, as {plan.questions:,} shares may take",
+            "anybody may choose the questions, by the answers before; `verified` says of each answer whether it holds",
+        ),
+        on="any question",
+        told=plan.alpha if plan.error < plan.alpha else UNSET,
+    )
+
+
 def _questions(plan: TablePlan) -> str:
     return f"it is one of the first {plan.questions:,} questions; anybody may choose them, by the answers before"
 
@@ -234,3 +250,43 @@ def _sparse_vector(plan: SparseVectorPlan) -> Promise:
         on="any question",
         questions=plan.questions,
     )
+
+
+def _ensemble(plan: EnsemblePlan) -> Promise:
+    return Promise(
+        bound=plan.changed,
+        beyond="what the teachers' own votes err",
+        missed=plan.beta,
+        kind="estimate",
+        basis="what noise changes of votes that are spread evenly about a threshold (PRIVACY.md, Estimate 28)",
+        conditions=(
+            f"at most {plan.contested:.3g} of the honest queries have votes within T/20 of a threshold, T the teachers",
+            f"and at most {terms_of(plan).later:.3g} where teachers were fitted to earlier ones' answers",
+            "teachers fitted to what earlier ones answer err no more than these: the learner finds their rule again",
+            _steered(plan),
+            *_honest(plan),
+        ),
+    )
+
+
+def _steered(plan: EnsemblePlan) -> str:
+    """Return how far thresholds may go where noise is widest; it says nothing where shares are counted, but for one."""
+    share, name = (0.2, "a fifth") if plan.shares is UNSET else (min(plan.shares), f"{min(plan.shares):.3g}")
+    low = least_threshold(plan.alpha, share, min(phase.slope for phase in plan.phases) * plan.teachers)
+    return (
+        f"a class of {name} of the rows is answered as often as it is there with a threshold from {low:.2f} to "
+        f"{1.0 - low:.2f} of T: else too often or too seldom; more examples widen that"
+    )
+
+
+_PROMISES: Final[Mapping[type[Plan], Callable[[Any], Promise]]] = {
+    ClassicalPlan: _classical,
+    BisectionPlan: _bisection,
+    StumpsPlan: _stump,
+    BoxPlan: _box,
+    StatisticsPlan: _statistics,
+    SparseVectorPlan: _sparse_vector,
+    DistributionPlan: _distribution,
+    EnsemblePlan: _ensemble,
+}
+"""A plan of stumps is one of boxes too, so it comes first."""

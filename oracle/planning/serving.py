@@ -7,7 +7,7 @@ are counted from the code and measured with the worst input there is (`tests/run
 from typing import Final, NamedTuple
 
 from oracle.planning.plan import SEGMENT_BYTES, Plan
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 
 __all__ = ["BATCH_BYTES", "Serving", "least_bytes", "most_rows", "row_bytes", "serving"]
 
@@ -15,13 +15,13 @@ BATCH_BYTES: Final = 32 << 20
 """Most bytes of the rows of a batch; a message of more stands alone. Sources hand over far less than that at once."""
 
 _MOST_NUMBERS: Final = 1 << 22
-"""Numbers of the rows of one message about a table. It decides what is a question, so it must stay as it is."""
+"""Numbers of the rows of one message of public questions. It decides what is a question, so it must stay as it is."""
 
 _ANSWER_BYTES: Final = 64
 """What a row takes beside its numbers: label, value, round, phase, and its answer."""
 
 _OFFSET: Final = 4
-"""Bytes of a string of no bytes, and least of any, in an Arrow message; of any other value one is the least."""
+"""Bytes of a text of no bytes, and least of any, in an Arrow message; of any other value one is the least."""
 
 _DAEMON: Final = 192 << 20
 """Of a process that has done nothing: the interpreter and its libraries."""
@@ -57,17 +57,17 @@ def row_bytes(plan: Plan) -> int:
 
 
 def least_bytes(plan: Plan) -> int:
-    """Return the bytes that a row of an Arrow message has at least; plans without features have no such messages."""
-    return sum(_OFFSET if feature.kind == "string" else 1 for feature in plan.features)
+    """Return the bytes that a row of an Arrow message has at least; public questions have no such messages."""
+    return sum(_OFFSET if feature.kind in {"string", "category"} else 1 for feature in plan.features)
 
 
 def most_rows(plan: Plan) -> int:
     """Return the most rows of a message.
 
-    Of an Arrow message: short strings are unpacked to long ones, so these count in full. Of a question about a table,
-    which is short whatever its rows take.
+    Of an Arrow message: short strings are unpacked to long ones, so these count in full. Of a public question, which
+    is short whatever its rows take.
     """
-    if isinstance(plan, TablePlan):
+    if isinstance(plan, QuestionPlan):
         return max(min(plan.limits.rows, _MOST_NUMBERS // plan.width), 1)
     if all(feature.kind != "string" for feature in plan.features):
         return plan.limits.rows
@@ -85,10 +85,11 @@ def serving(plan: Plan) -> Serving:
     880
     """
     fits = most_rows(plan)
-    if plan.features:
+    arrow = not isinstance(plan, QuestionPlan)
+    if arrow:
         fits = max(min(fits, plan.limits.batch_bytes // least_bytes(plan)), 1)
     rows = max(BATCH_BYTES, fits * row_bytes(plan))
-    raw = max(BATCH_BYTES, plan.limits.batch_bytes if plan.features else 0, plan.limits.body_bytes)
+    raw = max(BATCH_BYTES, plan.limits.batch_bytes if arrow else 0, plan.limits.body_bytes)
     held = plan.memory_bytes + plan.cache_bytes + SEGMENT_BYTES + rows // row_bytes(plan) * plan.waiting_bytes
-    own = _BUS + _RAW_COPIES * raw + _ROW_COPIES * rows + _STATE_COPIES * plan.memory_bytes + held
+    own = _BUS + _RAW_COPIES * raw + _ROW_COPIES * rows + _STATE_COPIES * plan.state_bytes + held
     return Serving(_DAEMON + own, own)

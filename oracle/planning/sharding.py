@@ -16,7 +16,7 @@ from oracle.errors import InputError, PlanError
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan, refuse_too_few
 from oracle.planning.planner import check_runnable, plan_sufficient
-from oracle.planning.statistics.model import TableModel
+from oracle.planning.questions import QuestionModel
 
 __all__ = ["MAX_SHARDS", "plan_shards", "refuse_small_parts", "shard_model"]
 
@@ -32,12 +32,12 @@ def shard_model(model: Model, shards: int) -> Model:
         shards: N, from 1 (then it is the model itself) to `MAX_SHARDS`.
 
     Raises:
-        InputError: N is outside its bound, above the number of examples, or not 1 for a model about a table.
+        InputError: N is outside its bound, above the number of examples, or not 1 for a model that tells of its rows.
     """
     if not 1 <= shards <= MAX_SHARDS:
         raise InputError("--shards", shards, f"must be from 1 to {MAX_SHARDS}")
-    if shards > 1 and isinstance(model, TableModel):
-        raise InputError("--shards", shards, "must be 1: a shard could tell of its own rows only, not of the table")
+    if shards > 1 and isinstance(model, QuestionModel):
+        raise InputError("--shards", shards, "must be 1: a shard could tell of its own rows only, not of all rows")
     if shards > model.examples:
         raise InputError("--shards", shards, f"must be at most model.examples ({model.examples})")
     delta = model.delta / shards

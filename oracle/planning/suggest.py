@@ -13,6 +13,7 @@ import msgspec
 
 from oracle.errors import InputError, PlanError
 from oracle.planning.boxes.tight import side_names
+from oracle.planning.ensemble.model import EnsembleModel
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Model
 from oracle.planning.planner import quick_examples
@@ -29,6 +30,9 @@ _OTHERS: Final[tuple[dict[str, str | None], ...]] = (
     {"predictor": "classical", "concept": "stump", "slicing": "faces", "share": None},
 )
 """What may stand in a model's place, and the settings that make it so."""
+
+_TEACHER_ROWS: Final = (10, 25, 50, 100)
+"""Rows of a teacher that an ensemble may have instead."""
 
 _SLOPES: Final = {"epsilon": -1.2, "alpha": -1.1, "examples": -1.0}
 """About how the logarithm of (examples needed / declared) changes with the logarithm of each."""
@@ -60,6 +64,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         examples: The least rows for both as declared.
         enough: True if the declared rows are enough for both as declared.
         refused: Why there is no plan as declared whatever the rows, or "".
+        teacher_rows: Rows of a teacher of an ensemble; 0 of others.
     """
 
     predictor: str
@@ -72,6 +77,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     examples: int | None
     enough: bool
     refused: str
+    teacher_rows: int = 0
 
 
 def lines_of(model: Model, *, near: bool = False) -> list[Model]:
@@ -90,6 +96,11 @@ def lines_of(model: Model, *, near: bool = False) -> list[Model]:
 
 def _variants(model: Model, *, near: bool) -> Iterator[Model]:
     yield model
+    if isinstance(model, EnsembleModel):
+        for rows in _TEACHER_ROWS if not near else ():
+            if rows != model.teacher_rows:
+                yield msgspec.structs.replace(model, teacher_rows=rows)
+        return
     stump = _learns_stump(model)
     for other in _OTHERS if _has_sides(model) or _learns_stump(model) else ():
         variant = _changed(model, other)
@@ -166,6 +177,7 @@ def offer_of(line: Model) -> Offer:
         examples=None if examples is None else int(examples),
         enough=_lacking(line) <= 0.0,
         refused=_refusal(line) if examples is None else "",
+        teacher_rows=line.teacher_rows if isinstance(line, EnsembleModel) else 0,
     )
 
 

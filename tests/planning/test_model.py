@@ -67,7 +67,7 @@ def test_defaults_are_filled_in() -> None:
         ({"predictor": "oracle"}, "model.predictor = 'oracle': must be one of rectangles"),
         (
             {"predictor": "rectangle"},
-            "stumps, classical, bisection, statistics, sparse-vector; did you mean rectangles?",
+            "stumps, classical, bisection, statistics, sparse-vector, distribution, ensemble; did you mean rectangles?",
         ),
         (
             {"slicing": "sequental"},

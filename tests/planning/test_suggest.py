@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from oracle.errors import PlanError
 from oracle.planning.boxes.tight import side_names
+from oracle.planning.ensemble.model import EnsembleModel
 from oracle.planning.model import Model
 from oracle.planning.model_file import parse_model
 from oracle.planning.planner import plan_model, quick_examples
 from oracle.planning.schemas import range_of
 from oracle.planning.suggest import Offer, lines_of, nearest, offer_of, with_sides
+from tests.planning.ensemble.models import ensemble_model
 
 
 def model(sides: str = "both", features: int = 1, **changes: object) -> Model:
@@ -176,3 +178,16 @@ def test_other_models_have_offers_too(line: Model) -> None:
     assert first.examples is not None
     assert planned(line, examples=first.examples) or line.profile == "paper"
     assert 1 <= len(nearest(offers(line, near=True))) <= 3
+
+
+def test_an_ensemble_may_have_other_teachers():
+    """Each with figures of its own; fewer rows a teacher take fewer rows. Whoever is refused sees only the own line."""
+    several = ensemble_model(epsilon=4.0, examples=12_000, teacher_rows=50)
+    lines = lines_of(several)
+    assert [line.teacher_rows for line in lines if isinstance(line, EnsembleModel)] == [50, 10, 25, 100]
+    assert lines_of(several, near=True) == [several]
+    few, many = (offer_of(lines[number]) for number in (2, 0))
+    assert (few.teacher_rows, few.enough, many.enough) == (25, True, False)
+    assert (few.examples or 0) < 12_000 < (many.examples or 0)
+    for figure in ("epsilon", "examples"):
+        assert planned(lines[0], **{figure: getattr(many, figure)})

@@ -1,9 +1,10 @@
 """What must be true of a table's plan before a theorem is asked: a model may declare it, and its noise has a table."""
 
-from msgspec import UNSET, ValidationError, convert, to_builtins
+from msgspec import UNSET
 
-from oracle.errors import InputError, PlanError
+from oracle.errors import PlanError
 from oracle.mechanisms.noise.tables import SMALLEST_SCALE
+from oracle.planning.questions import STEEPEST, check_questions
 from oracle.planning.statistics.model import (
     SparseVectorModel,
     SparseVectorPlan,
@@ -12,11 +13,8 @@ from oracle.planning.statistics.model import (
     TablePlan,
     check_table_model,
 )
-from oracle.planning.statistics.noise import ROUNDS, STEEPEST
 
 __all__ = ["check_bounds"]
-
-_SAME = ("name", "predictor", "profile", "features", "epsilon", "delta", "alpha", "beta", "gamma", "attributes")
 
 
 def check_bounds(plan: TablePlan) -> None:
@@ -25,10 +23,9 @@ def check_bounds(plan: TablePlan) -> None:
     Raises:
         PlanError: A field is outside its bound.
     """
-    _check_declared(plan)
-    phases = plan.phases
-    if len(phases) != 1 or phases[0].phase != 1 or not 1 <= phases[0].rounds <= ROUNDS:
-        raise PlanError("plan.phases: must be one, of number 1 and 1 to 2^49 rounds")
+    kind = SparseVectorModel if isinstance(plan, SparseVectorPlan) else StatisticsModel
+    paid = {} if plan.nominal else {"paid": plan.paid}  # of profile "paper" the constants say it
+    check_questions(plan, kind, check_table_model, attributes=plan.attributes, **paid)
     noise = plan.noise
     slopes = {} if noise is UNSET else {"noise.slope": noise.slope, "noise.threshold_slope": noise.threshold_slope}
     if isinstance(plan, StatisticsPlan):
@@ -41,15 +38,3 @@ def check_bounds(plan: TablePlan) -> None:
         ("exponential", False),
     }:
         raise PlanError(f"plan.noise.law = {noise.law!r}: must be gumbel, or exponential with a threshold_slope")
-
-
-def _check_declared(plan: TablePlan) -> None:
-    """Refuse declarations that are in no model file."""
-    declared = {name: getattr(plan, name) for name in _SAME} | {"examples": plan.declared, "rounds": plan.questions}
-    if not plan.nominal:  # of profile "paper" the constants say it
-        declared["paid"] = plan.paid
-    kind = SparseVectorModel if isinstance(plan, SparseVectorPlan) else StatisticsModel
-    try:
-        check_table_model(convert(to_builtins(declared), kind))
-    except (ValidationError, InputError) as exc:
-        raise PlanError(f"plan: no model declares this (rows as examples, questions as rounds): {exc}") from exc

@@ -10,14 +10,13 @@ from oracle.mechanisms.noise.tables import tail_reach
 from oracle.mechanisms.thresholds.paid import PaidLaw
 from oracle.planning.attributes import WORD, Attribute, Layout, check_attributes
 from oracle.planning.features import NAME_LIMIT, Feature
-from oracle.planning.model import Limits, Model
-from oracle.planning.plan import PLAN_VERSION, Phase, Plan
+from oracle.planning.plan import PLAN_VERSION, Phase
+from oracle.planning.questions import QuestionLimits, QuestionModel, QuestionPlan
 
 __all__ = [
     "UNDECLARED",
     "NoisePlan",
     "NumericSparsePlan",
-    "QuestionLimits",
     "SparseVectorModel",
     "SparseVectorPlan",
     "StatisticsModel",
@@ -44,43 +43,20 @@ _Attributes = Annotated[
 ]
 _Paid = Annotated[int, Meta(ge=1, le=2**20, extra_json_schema={"unit": "answers"})]
 _NO_FEATURES = "none: questions are about attributes"
-_HONEST = "1: questions are not protected, and anybody may choose them"
 
 
-class QuestionLimits(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a message may be at most, to count as a question.
-
-    Attributes:
-        batch_bytes: Of no use: questions are JSON.
-        rows: Most cells of one message with `by`; the answer has all of them.
-    """
-
-    rows: Annotated[int, Meta(ge=1, le=2**24)] = 4096
-
-
-class TableModel(Model, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TableModel(QuestionModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What models about a table have in common.
 
     Attributes:
-        delta: Of each training row, for ever. Questions are not protected, so there is no sum over them.
-        gamma: 1: the error holds whoever asks.
         features: None: a table has attributes.
         attributes: The table's attributes.
-        rounds: Questions that the error is promised for; the privacy holds for any number.
-        limits: What a message may be at most; see `[model.limits]`, but `rows` is 4,096 where it is not set.
     """
 
     features: Annotated[
         tuple[Feature, ...], Meta(max_length=0, extra_json_schema={"unit": "features", "bound": _NO_FEATURES})
     ] = ()
-    gamma: Annotated[float, Meta(ge=1.0, le=1.0, extra_json_schema={"unit": "share of queries", "bound": _HONEST})] = (
-        1.0
-    )
-    delta: Annotated[float, Meta(ge=1e-18, le=0.1, extra_json_schema={"unit": "probability"})] = 1e-6
-    examples: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "rows"})]
     attributes: _Attributes
-    rounds: Annotated[int, Meta(ge=1, le=2**40, extra_json_schema={"unit": "questions"})] = 1_000_000
-    limits: QuestionLimits = QuestionLimits()
 
 
 class StatisticsModel(TableModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,15 +125,11 @@ class NumericSparsePlan(msgspec.Struct, frozen=True, kw_only=True):
     rate: float
 
 
-class TablePlan(Plan, frozen=True, kw_only=True):
-    """What plans about a table have in common. `Plan` explains the shared fields.
+class TablePlan(QuestionPlan, frozen=True, kw_only=True):
+    """What plans about a table have in common. `Plan` and `QuestionPlan` explain the shared fields.
 
     Attributes:
-        delta: Of each training row, for ever.
         attributes: The table's attributes, in the order of a question's row.
-        questions: k, questions that the error is promised for.
-        paid: K.
-        phases: One, without an end that anybody will see; its delta is a row's.
         noise: Of the paid questions; not set in profile `paper`.
     """
 
@@ -180,21 +152,6 @@ class TablePlan(Plan, frozen=True, kw_only=True):
     limits: QuestionLimits
     phases: tuple[Phase, ...]
     memory_bytes: int
-
-    @property
-    def protects_queries(self) -> bool:
-        """False: questions and answers are public."""
-        return False
-
-    @property
-    def answers(self) -> Literal["label", "value"]:
-        """Numbers."""
-        return "value"
-
-    @property
-    def paid_limit(self) -> int | None:
-        """K."""
-        return self.paid
 
     @property
     def paid_noise(self) -> NoisePlan:
@@ -235,15 +192,6 @@ class TablePlan(Plan, frozen=True, kw_only=True):
     def working_bytes(self) -> int:
         """Beside what every plan counts, the bits of one attribute's words, twice, and those of all as flags."""
         return super().working_bytes + 64 * self.width + 17 * WORD * max(self.layout.words)
-
-    @property
-    def sums_delta(self) -> bool:
-        """False: delta is that of each row."""
-        return False
-
-    def delta_spent(self, phase: int, rounds: int) -> float:  # noqa: ARG002 -- the signature is every plan's
-        """Return a row's delta: all of it is spent from the start, and no question adds to it."""
-        return self.phases[0].delta
 
 
 class StatisticsPlan(TablePlan, frozen=True, kw_only=True):

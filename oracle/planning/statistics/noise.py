@@ -13,13 +13,10 @@ from msgspec import UNSET
 from oracle.accounting.events import NoisyCountEvent
 from oracle.accounting.paid_questions import above_log_delta, one_sided_slopes, table_distance
 from oracle.errors import PlanError
-from oracle.mechanisms.addresses import MAX_ROUNDS
+from oracle.planning.questions import ROUNDS, STEEPEST
 from oracle.planning.statistics.model import NoisePlan
 
-__all__ = ["ROUNDS", "STEEPEST", "Budget", "exact_noise", "quick_noise", "start_of", "table_draws", "windows"]
-
-ROUNDS: Final = MAX_ROUNDS // 2
-"""Rounds of the one phase: nobody will see its end."""
+__all__ = ["Budget", "exact_noise", "quick_noise", "start_of", "table_draws", "windows"]
 
 _START_SHARE: Final = 0.2
 """Part of the budget, in zCDP, that pays for the marginals that a hypothesis starts from."""
@@ -30,9 +27,6 @@ _CLOSE: Final = 0.08
 _TRIES: Final = 6
 _UP: Final = 1.0 + 1e-12
 """Above the rounding of a few operations."""
-
-STEEPEST: Final = 64.0
-"""The largest slope that noise tables have."""
 
 
 class Budget(NamedTuple):

@@ -16,9 +16,9 @@ from oracle.errors import PlanError
 from oracle.planning.attributes import Layout
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
+from oracle.planning.questions import ROUNDS
 from oracle.planning.statistics.bounds import check_bounds
 from oracle.planning.statistics.model import NumericSparsePlan, StatisticsModel, StatisticsPlan, statistics_bytes
-from oracle.planning.statistics.noise import ROUNDS
 
 __all__ = ["plan_statistics_paper", "verify_statistics_paper"]
 

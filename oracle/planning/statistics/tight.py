@@ -21,6 +21,7 @@ from oracle.mechanisms.addresses import MAX_SIDES
 from oracle.planning.attributes import Attribute, Layout
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
+from oracle.planning.questions import ROUNDS
 from oracle.planning.statistics.bounds import check_bounds
 from oracle.planning.statistics.guarantees import table_event
 from oracle.planning.statistics.model import (
@@ -36,7 +37,7 @@ from oracle.planning.statistics.model import (
     sparse_bytes,
     statistics_bytes,
 )
-from oracle.planning.statistics.noise import ROUNDS, Budget, exact_noise, quick_noise, start_of, windows
+from oracle.planning.statistics.noise import Budget, exact_noise, quick_noise, start_of, windows
 
 __all__ = [
     "MOST_PAID",

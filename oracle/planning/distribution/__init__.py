@@ -1,0 +1,1 @@
+"""Plans of distributions: shares of rows at or below any value, and quantiles."""
