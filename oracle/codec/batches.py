@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from connectors.base import ARROW_STREAM, JSON, RETAINED, Deliveries, Replies
 from oracle.codec.arrow.messages import ArrowCodec, ArrowQueries
 from oracle.codec.decoded import Block, DecodedBatch, Part, Run, decode_in_runs
-from oracle.codec.json.messages import JsonCodec
-from oracle.codec.json.questions import Breakdown
+from oracle.codec.json.messages import RESTING, JsonCodec
+from oracle.codec.json.public import Several
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Answers
@@ -104,7 +104,7 @@ class BatchCodec:
 
     def encode(self, batch: DecodedBatch, answers: Answers) -> Replies:
         """Encode one reply for each delivery."""
-        outcomes = _outcomes(answers)
+        outcomes = _outcomes(batch, answers)
         if batch.plain:
             bodies = self._json.encode_answers(
                 batch.identifiers, outcomes.tolist(), answers.first_round, answers.phases.tolist()
@@ -138,7 +138,7 @@ class BatchCodec:
                 rows, first = slice(start, end), answers.first_round + start
                 bodies.append(self._arrow.encode(part, outcomes[rows], first, answers.phases[rows]))
                 start = end
-            elif not isinstance(part, Breakdown):  # which is of tables only
+            elif not isinstance(part, Several):  # which is of tables only
                 run.append(part)
         flush()
         return bodies
@@ -155,9 +155,13 @@ def _without_rows(message: ArrowQueries) -> ArrowQueries:
     return message._replace(features=message.features[:0].copy(), present=message.present[:0].copy())
 
 
-def _outcomes(answers: Answers) -> _Outcomes:
-    """Return what the answers say: labels, or values where there are any."""
-    return answers.labels if answers.values is None else answers.values
+def _outcomes(batch: DecodedBatch, answers: Answers) -> _Outcomes:
+    """Return what the answers say: labels, or that the model rested; or values where there are any."""
+    if answers.values is not None:
+        return answers.values
+    if answers.verified is None:
+        return answers.labels
+    return np.where(batch.present & ~answers.verified, np.int8(RESTING), answers.labels)
 
 
 def _rows_of(part: Part) -> int:

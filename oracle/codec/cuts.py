@@ -5,10 +5,10 @@ from itertools import accumulate
 
 from connectors.base import ARROW_STREAM, JSON, Deliveries
 from oracle.codec.arrow.frames import read_frames
-from oracle.codec.json.questions import QuestionReader
+from oracle.codec.questions import reader_of
 from oracle.planning.plan import Plan
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.serving import BATCH_BYTES, least_bytes, row_bytes
-from oracle.planning.statistics.model import TablePlan
 
 __all__ = ["Cuts"]
 
@@ -26,7 +26,7 @@ class Cuts:
 
     def __init__(self, plan: Plan) -> None:
         self._row = row_bytes(plan)
-        self._questions = QuestionReader(plan) if isinstance(plan, TablePlan) else None
+        self._questions = reader_of(plan) if isinstance(plan, QuestionPlan) else None
         self._densest = -(-self._row // least_bytes(plan)) if plan.features else 0  # for a byte of an Arrow message
 
     def leading(self, deliveries: Deliveries) -> int:

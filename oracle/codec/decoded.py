@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from connectors.base import JSON, Deliveries, Rejected, Replies
 from oracle.codec.arrow.messages import ArrowQueries
 from oracle.codec.json.bodies import Identifier
-from oracle.codec.json.questions import Breakdown
+from oracle.codec.json.public import Several
 from oracle.codec.rejections import Reason, Rejection
 
 __all__ = ["Block", "DecodedBatch", "Part", "Run", "decode_in_runs", "joined"]
 
-Part = Identifier | ArrowQueries | Breakdown | Rejection
+Part = Identifier | ArrowQueries | Several | Rejection
 Block = tuple[NDArray[np.float64], NDArray[np.bool_]]
 
 _RUN: Final = 256
@@ -33,8 +33,8 @@ class DecodedBatch:
         features: float64[n, D]; zero where there is no query.
         present: bool[n].
         deliveries: The deliveries.
-        parts: For each delivery: the id of its one row, the rows of an Arrow message, what a question about a table is
-            broken down by, or a rejection.
+        parts: For each delivery: the id of its one row, the rows of an Arrow message, that a public question asks
+            for several things, or a rejection.
         ends: For each delivery: how many rows there are up to and with it.
         plain: Whether each delivery is known to be one row of JSON.
     """

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.planning.kinds import KINDS
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 from oracle.runtime.shard import Shard
 from oracle.state.format import decode, encode
 from oracle.state.shard_id import ShardId
@@ -51,7 +51,7 @@ def test_replies_do_not_depend_on_the_batches(predictor):
     replies = [json.loads(reply) for reply in expected.replies]
     if plan.answers == "label":
         assert {reply.get("label") for reply in replies} == {0, 1, None}
-    elif isinstance(plan, TablePlan):
+    elif isinstance(plan, QuestionPlan):
         assert max(reply.get("paid", 0) for reply in replies) > plan.paid // 2
         assert len({reply.get("value") for reply in replies}) > plan.paid // 2
     else:

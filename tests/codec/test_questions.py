@@ -354,14 +354,14 @@ def test_one_message_has_rows_of_32_mib_at_most():
 
 def test_an_answer_that_cannot_be_written_costs_that_one_only(monkeypatch):
     """Its asker is told of an internal error, and the others of their answers."""
-    real = ShareWriter.broken_down
+    real = ShareWriter.several
 
-    def broken(self, message, answers):
+    def broken(self, message, rows, answers):
         if message.id == "bad":
             raise KeyError("private")
-        return real(self, message, answers)
+        return real(self, message, rows, answers)
 
-    monkeypatch.setattr(ShareWriter, "broken_down", broken)
+    monkeypatch.setattr(ShareWriter, "several", broken)
     codec = GuardedCodec(QuestionCodec(_PLAN))
     batch = codec.decode(Deliveries.of([_delivery({"id": name, "by": ["carrier"]}) for name in ("a", "bad", "c")]))
     replies = [json.loads(body) for body in codec.encode(batch, share_answers([0.5] * 15)).bodies]

@@ -1,10 +1,11 @@
-"""One column of an Arrow table as cells of an attribute: exactly, and vectorised.
+"""One column of an Arrow table as cells of an attribute, or as places of categories: exactly, and vectorised.
 
 Categories are compared as texts. Texts are taken as they are, booleans are "true" and "false", dates YYYY-MM-DD, and
 numbers what `number_text` says, whatever a file calls their type. A text of no characters is missing where it is no
 category, and so is NaN.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -16,9 +17,11 @@ from oracle.errors import DataError
 from oracle.planning.attributes import OTHER, Attribute
 from oracle.planning.features import Feature
 
-__all__ = ["number_text", "read_cells"]
+__all__ = ["CATEGORIES", "is_text", "look_up", "number_text", "read_cells", "takes_texts"]
 
-_CATEGORIES: Final = "texts, numbers, booleans or dates"
+CATEGORIES: Final = "texts, numbers, booleans or dates"
+"""What a column of categories must hold, in words."""
+
 _EXACT: Final = 2.0**53
 """Up to here every whole number is a float64."""
 
@@ -39,15 +42,15 @@ def read_cells(attribute: Attribute, column: pa.Array) -> NDArray[np.float64]:
     if pa.types.is_null(kind):
         return np.full(len(column), float(attribute.missing))
     if not _takes(attribute, kind):
-        wanted = COLUMNS.get(attribute.kind, _CATEGORIES).removeprefix("one column of ")
+        known = {**COLUMNS, "category": CATEGORIES}
+        wanted = known[attribute.kind].removeprefix("one column of ")
         raise DataError(f"{where}: must hold {wanted}, not {type_name(column.type)}")
     try:
         column.validate(full=True)
-        cells = _categories(attribute, column) if attribute.kind == "category" else _bins(attribute, column)
+        return _categories(attribute, column) if attribute.kind == "category" else _bins(attribute, column)
     except pa.ArrowInvalid as exc:
         wanted = "text of UTF-8" if attribute.kind == "category" else attribute.accepts
         raise DataError(f"{where}: every value must be {wanted}") from exc
-    return cells.astype(np.float64)
 
 
 def number_text(number: "np.floating[Any]") -> str:
@@ -65,12 +68,18 @@ def number_text(number: "np.floating[Any]") -> str:
 
 def _takes(attribute: Attribute, kind: pa.DataType) -> bool:
     if attribute.kind == "category":
-        plain = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        return plain or pa.types.is_date(kind) or _is_text(kind)
-    return takes(_stand_in(attribute), kind) or (attribute.kind == "date" and _is_text(kind))
+        return takes_texts(kind)
+    return takes(_stand_in(attribute), kind) or (attribute.kind == "date" and is_text(kind))
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def takes_texts(kind: pa.DataType) -> bool:
+    """Return whether values of a type are compared as texts: what `CATEGORIES` says."""
+    plain = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return plain or pa.types.is_date(kind) or is_text(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a column of a type holds texts."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
@@ -79,16 +88,23 @@ def _stand_in(attribute: Attribute) -> Feature:
     return Feature(name=attribute.name, type="date" if attribute.kind == "date" else "number")
 
 
-def _categories(attribute: Attribute, column: pa.Array) -> NDArray[np.int64]:
-    """Return the cells of texts, looked up once for each that there is."""
+def _categories(attribute: Attribute, column: pa.Array) -> NDArray[np.float64]:
+    known = dict(zip(attribute.labels, map(float, range(attribute.cells)), strict=True))  # None is "missing"
+    known.setdefault("", known[None])
+    return look_up(column, known, known[OTHER])
+
+
+def look_up(column: pa.Array, known: Mapping[str | None, float], other: float) -> NDArray[np.float64]:
+    """Return the number of each value's text, looked up once for each that there is: float64[n].
+
+    Args:
+        column: Of a type that `takes_texts` names, or of a dictionary of these; fully validated.
+        known: Numbers of texts; None is that of a null.
+        other: The number of any other text.
+    """
     encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
-    known = dict(zip(attribute.labels, range(attribute.cells), strict=True))  # None is "missing"
-    known.setdefault("", attribute.missing)
-    other = known[OTHER]
-    cells = [known.get(text, other) for text in _texts(encoded.dictionary)]
-    found: NDArray[np.int64] = np.array([*cells, attribute.missing])[
-        encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
-    ]
+    numbers = np.array([*(known.get(text, other) for text in _texts(encoded.dictionary)), known[None]])
+    found: NDArray[np.float64] = numbers[encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy()]
     return found
 
 
@@ -102,10 +118,10 @@ def _texts(values: pa.Array) -> list[str | None]:
     return [None if value is None else str(value) for value in values.to_pylist()]
 
 
-def _bins(attribute: Attribute, column: pa.Array) -> NDArray[np.int64]:
+def _bins(attribute: Attribute, column: pa.Array) -> NDArray[np.float64]:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if _is_text(column.type):  # dates of a format that has none
+    if is_text(column.type):  # dates of a format that has none
         column = pa.array([text or None for text in column.to_pylist()], type=pa.string()).cast(pa.date32())
     read = read_column(_stand_in(attribute), column)
     if read.fit is not None and not read.fit.all():
@@ -113,4 +129,4 @@ def _bins(attribute: Attribute, column: pa.Array) -> NDArray[np.int64]:
     numbers = read.values[:, 0]
     missing = column.is_null().to_numpy(zero_copy_only=False) | np.isnan(numbers)
     bins = np.searchsorted(np.array(attribute.edges[1:-1]), numbers, side="right")
-    return np.where(missing, attribute.missing, bins)
+    return np.where(missing, float(attribute.missing), bins)

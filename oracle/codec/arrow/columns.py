@@ -7,8 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 from numpy.typing import NDArray
 
+from oracle.codec.categories import category_numbers, other_category
 from oracle.mechanisms.orders import texts_digits
 from oracle.mechanisms.scalars import FIRST_DAY, LAST_DAY, decimal_number, largest_decimal
 from oracle.planning.features import Feature
@@ -20,6 +22,7 @@ COLUMNS: Final = {
     "string": "one column of strings",
     "date": "one column of dates",
     "decimal": "one column of decimals or integers",
+    "category": "one column of strings",
 }
 """What a feature's column must be, in words, by its type."""
 
@@ -44,7 +47,7 @@ class Column(NamedTuple):
 
 def takes(feature: Feature, kind: pa.DataType) -> bool:
     """Return whether a column of a type is what `COLUMNS` says. All types that are not named here are refused."""
-    if feature.kind == "string":
+    if feature.kind in {"string", "category"}:
         return pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if feature.kind == "date":
         return pa.types.is_date(kind)
@@ -69,6 +72,8 @@ def read_column(feature: Feature, column: pa.Array) -> Column:
         feature: The feature.
         column: The column, of a type that the feature takes, fully validated but for numbers.
     """
+    if feature.kind == "category":
+        return Column(_categories(feature, column)[:, None], None)
     if feature.kind == "string":
         return _strings(feature, column)
     if feature.kind == "date":
@@ -96,6 +101,16 @@ def _values(array: pa.Array, buffer: int, kind: "np.dtype[Any]", more: int = 0) 
     if data is None:
         return np.zeros(len(array) + more, dtype=kind)
     return np.frombuffer(memoryview(data), dtype=kind, count=len(array) + more, offset=kind.itemsize * array.offset)
+
+
+def _categories(feature: Feature, column: pa.Array) -> NDArray[np.float64]:
+    """Return the number of each text; that of a null is missing's."""
+    numbers = category_numbers(feature)
+    known = pa.array(list(numbers), column.type)
+    places: NDArray[np.float64] = np.array([*numbers.values(), other_category(feature)])
+    found = pa.compute.index_in(column, value_set=known)  # type: ignore[attr-defined] # its types do not know it
+    rows: NDArray[np.float64] = places[_values(_filled(found, len(known)), 1, np.dtype(np.int32))]
+    return rows
 
 
 def _strings(feature: Feature, column: pa.Array) -> Column:

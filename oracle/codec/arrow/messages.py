@@ -1,45 +1,40 @@
 """Many queries as one Arrow IPC stream, and their answers as one.
 
-In: one column a feature, by name, of any number type (of a string, a date or a decimal what `columns.COLUMNS` says);
-optionally `id` (string or integer). A row whose features are all null is a round with no query. Streams that are
-compressed, or have columns of dictionaries, views or extension types, are refused unread (`arrow_frames`). Out: `id` if
-there was one, `label` (int8, -1 where there is none; of a model whose answers are numbers `value`, float64, NaN where
-there is none), `round` (int64) and `phase` (int32), both -1 where the row was rejected, `error` (null but for rejected
-rows); the model's name is in the schema's metadata.
+In: one column a feature, by name, of any number type (of a string, a category, a date or a decimal what
+`columns.COLUMNS` says); optionally `id` (string or integer). A null is a value that is missing, where the plan takes
+these. A row whose features are all null is a round with no query. Streams that are compressed, or have columns of
+dictionaries, views or extension types, are refused unread (`arrow_frames`).
+
+Out: `id` if there was one, `label`, `round` (int64) and `phase` (int32), both -1 where the row was rejected, `error`
+(null but for rejected rows, and for those of rounds that the model rested in, "resting"); the model's name is in the
+schema's metadata. `label` takes as many bytes whatever it is. It is
+
+* int8, -1 where there is none, if labels are 0 and 1;
+* int64, null where there is none, if they are other whole numbers;
+* int8, the class's place in the list that the field's metadata have as `classes` (JSON), -1 where there is none, if any
+  of them is a text;
+* of a model whose answers are numbers `value`, float64, NaN where there is none.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache, partial
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from oracle.codec.arrow.answers import AnswerWriter
 from oracle.codec.arrow.columns import COLUMNS, read_column, takes
 from oracle.codec.arrow.frames import UnsupportedFrameError, read_frames
 from oracle.codec.arrow.identifiers import given_back_as, read_identifiers
-from oracle.codec.arrow.streams import END, MALFORMED, Joined, read_joined, read_stream
+from oracle.codec.arrow.streams import MALFORMED, Joined, read_joined, read_stream
 from oracle.codec.rejections import Reason, Rejection
+from oracle.planning.ensemble.model import MISSING
 from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
 from oracle.planning.serving import most_rows
 
 __all__ = ["ArrowCodec", "ArrowQueries", "ArrowRun"]
-
-
-class Numbers(NamedTuple):
-    """The numbers of a message's answers; contiguous.
-
-    Attributes:
-        outcome: int8[n] or float64[n].
-        rounds: int64[n].
-        phases: int32[n].
-    """
-
-    outcome: NDArray[Any]
-    rounds: NDArray[np.int64]
-    phases: NDArray[np.int32]
 
 
 class ArrowQueries(NamedTuple):
@@ -48,7 +43,7 @@ class ArrowQueries(NamedTuple):
     Attributes:
         features: float64[n, D]; zero where not present.
         present: bool[n].
-        rejected: int8[n]: 0, or 1 + the index in `_REASONS` of why the row takes no round.
+        rejected: int8[n]: 0, or 1 + the index in `REASONS` of why the row takes no round.
         identifiers: The message's `id` column, or None.
     """
 
@@ -70,12 +65,7 @@ class ArrowRun(NamedTuple):
     parts: list[ArrowQueries]
 
 
-_REASONS = (Reason.NOT_FINITE, Reason.MISSING_FEATURE, Reason.WRONG_TYPE)
 _NO_STREAM: Final = Rejection(Reason.MALFORMED, "body", "one Arrow IPC stream")
-_Number = TypeVar("_Number", bound=np.generic)
-_KINDS: Final = {
-    np.dtype(kind.to_pandas_dtype()).char: kind for kind in (pa.int8(), pa.int32(), pa.int64(), pa.float64())
-}
 _LONGEST_RUN: Final = 64 << 20  # bytes
 
 
@@ -91,8 +81,8 @@ class ArrowCodec:
         self._starts = columns_of(plan.features)
         self._limits = plan.limits
         self._most_rows = most_rows(plan)
-        schemas = {kind: _answers_schema(kind, plan) for kind in (None, pa.string(), pa.int64())}
-        self._write = partial(_written, {kind: (schema, schema.serialize()) for kind, schema in schemas.items()})
+        self._missing = plan.takes_missing
+        self._writer = AnswerWriter(plan)
 
     def decode(self, body: bytes) -> ArrowQueries | Rejection:
         """Return the rows of a message, or why the whole of it is rejected.
@@ -190,11 +180,17 @@ class ArrowCodec:
         for index, feature in enumerate(self._features):
             column = table.column(feature.name).combine_chunks()
             read = read_column(feature, column)
-            if column.null_count:
-                nulls.append(column.is_null().to_numpy(zero_copy_only=False))
-            features[:, self._starts[index] : self._starts[index + 1]] = read.values
+            place = slice(self._starts[index], self._starts[index + 1])
+            features[:, place] = read.values
             if read.fit is not None:
                 rejected[~read.fit] = 3
+            if self._missing and feature.kind == "number":
+                rejected[read.values[:, 0] == MISSING] = 1  # a real value, as nulls are 0 here
+            if column.null_count:
+                null = column.is_null().to_numpy(zero_copy_only=False)
+                nulls.append(null)
+                if self._missing:
+                    features[null, place] = MISSING
         present = np.ones(table.num_rows, dtype=np.bool_)
         finite = np.isfinite(features)
         if not finite.all():
@@ -202,7 +198,7 @@ class ArrowCodec:
         if len(nulls) == len(self._features):
             np.logical_not(np.logical_and.reduce(nulls), out=present)
             features[~present] = 0.0
-        if nulls:
+        if nulls and not self._missing:
             rejected[np.logical_or.reduce(nulls) & present] = 2
         return ArrowQueries(features, present, rejected, None)
 
@@ -217,18 +213,11 @@ class ArrowCodec:
 
         Args:
             queries: The decoded message.
-            outcomes: int8[m], labels of its m rows that were not rejected; or float64[m], their values.
+            outcomes: int8[m], labels of its m rows that were not rejected, or `RESTING`; or float64[m], their values.
             first_round: Round of the first of them.
             phases: int64[m], their phases.
         """
-        count = len(queries.rejected)
-        rounds: NDArray[np.int64] = np.arange(first_round, first_round + len(outcomes), dtype=np.int64)
-        numbers = Numbers(outcomes, rounds, phases.astype(np.int32))
-        if len(outcomes) < count:
-            asked = queries.rejected == 0
-            error = _errors().take(pa.array(queries.rejected))
-            return self._write(Numbers(*(_spread(column, asked) for column in numbers)), error, queries.identifiers)
-        return self._write(numbers, identifiers=queries.identifiers)
+        return self._writer.write(queries.rejected, queries.identifiers, outcomes, first_round, phases)
 
 
 def _parts(whole: ArrowQueries, counts: Sequence[int], identifiers: Sequence[pa.Array | None]) -> list[ArrowQueries]:
@@ -241,50 +230,3 @@ def _parts(whole: ArrowQueries, counts: Sequence[int], identifiers: Sequence[pa.
         rows = slice(start, stop)
         parts.append(ArrowQueries(features[rows], present[rows], rejected[rows], identifier))
     return parts
-
-
-def _written(
-    schemas: Mapping[pa.DataType | None, tuple[pa.Schema, pa.Buffer]],
-    numbers: Numbers,
-    error: pa.Array | None = None,
-    identifiers: pa.Array | None = None,
-) -> bytes:
-    """Return columns as one stream; without `error` no row has one."""
-    schema, head = schemas[None if identifiers is None else identifiers.type]
-    # No slices of Arrow's here: it would pad each with what stands behind it, the answers to somebody else.
-    columns = [*map(_column, numbers), _nulls(len(numbers.outcome)) if error is None else error]
-    if identifiers is not None:
-        columns.insert(0, identifiers)
-    return b"".join((head, pa.RecordBatch.from_arrays(columns, schema=schema).serialize(), END))
-
-
-def _column(values: NDArray[np.generic]) -> pa.Array:
-    """Return numbers as they are, without the look that `pa.array` has at what they might be."""
-    return pa.Array.from_buffers(_KINDS[values.dtype.char], len(values), [None, pa.py_buffer(values)])
-
-
-def _answers_schema(identifier: pa.DataType | None, plan: Plan) -> pa.Schema:
-    outcome = ("label", pa.int8()) if plan.answers == "label" else ("value", pa.float64())
-    fields = [outcome, ("round", pa.int64()), ("phase", pa.int32()), ("error", pa.string())]
-    if identifier is not None:
-        fields.insert(0, ("id", identifier))
-    return pa.schema(fields, metadata={"model": plan.name})
-
-
-def _spread(column: NDArray[_Number], asked: NDArray[np.bool_]) -> NDArray[_Number]:
-    """Return a column for all rows; where nothing was asked -1, or NaN in one of float64."""
-    whole = np.full(len(asked), np.nan if column.dtype == np.float64 else -1, dtype=column.dtype)
-    whole[asked] = column
-    return whole
-
-
-@cache
-def _errors() -> pa.Array:
-    """Return what `ArrowQueries.rejected` counts. Not at import: given a list, pyarrow imports pandas where it can."""
-    return pa.array([None, *map(str, _REASONS)], pa.string())
-
-
-@lru_cache(maxsize=8)
-def _nulls(count: int) -> pa.Array:
-    """Return so many null strings; most messages of a stream have as many rows."""
-    return pa.nulls(count, pa.string())

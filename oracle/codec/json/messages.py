@@ -6,8 +6,16 @@
 
     {"id":"a1","label":0   ,"model":"vfr","round":17,"phase":1}
 
-The label takes four bytes whatever it is; of a model whose answers are numbers, "value" stands in its place and takes
-24. An id is for correlation only; two messages with one id are two queries.
+A model with categories takes texts for them, and one whose values may be missing takes null for any:
+
+    {"id": "a1", "x": ["EWR", null]}
+
+The label takes four bytes whatever it is, or as many as the longest class; of a model whose answers are numbers,
+"value" stands in its place and takes 24. While a model rests, which is public, its answers have an error instead:
+
+    {"id":"a1","error":"resting","model":"vfr","round":17,"phase":1}
+
+An id is for correlation only; two messages with one id are two queries.
 """
 
 import math
@@ -22,15 +30,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.codec.json.bodies import BAD_ID, Identifier, JsonBodies
+from oracle.codec.json.mixed import read_mixed
 from oracle.codec.json.runs import encode_rounds, split_texts
-from oracle.codec.json.values import read_values
+from oracle.codec.json.values import ValueReader, read_values
 from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.features import columns_of
 from oracle.planning.plan import Plan
+from oracle.predictors.base import NO_LABEL
 
-__all__ = ["JsonCodec"]
+__all__ = ["RESTING", "JsonCodec"]
 
-_LABELS: Final[dict[float, bytes]] = {0: b"0   ", 1: b"1   ", -1: b"null"}
+RESTING: Final = -2
+"""Stands for a label in a round that the model rested in."""
+
 _VALUE_BYTES: Final = 24  # the longest that the shortest text of a float64 can be
 
 
@@ -44,47 +56,53 @@ class JsonCodec(JsonBodies):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._names = tuple(feature.name for feature in plan.features)
-        self._features_of = plan.features
         self._starts = columns_of(plan.features)
-        self._plain = all(feature.kind == "number" for feature in plan.features)
-        value: Any = float if self._plain else msgspec.Raw
+        kinds = {feature.kind for feature in plan.features}
+        self._plain = kinds == {"number"} and not plan.takes_missing
+        self._mixed = kinds <= {"number", "category"} and plan.takes_missing
+        self._readers = [ValueReader(feature, missing=plan.takes_missing) for feature in plan.features]
         self._outcome = plan.answers
+        self._attributes = [f"feature_{i}" for i in range(len(self._names))]
+        self._around_texts = _around(b'"', self._model, plan.labels)
+        self._around_any = _around(b"", self._model, plan.labels)
+        value: Any = float if self._plain else msgspec.Raw
+        self._decoder = self._decoder_of(value, float | msgspec.UnsetType if self._plain else msgspec.Raw)
+        several: Any = float | str | None
+        self._run_decoder = self._decoder_of(several, several | msgspec.UnsetType) if self._mixed else self._decoder
+        self._read_beside = _tuples(attrgetter(*self._attributes), self._names)
+        self._read_named = _tuples(itemgetter(*self._names), self._names)
+
+    def _decoder_of(self, value: Any, beside: Any) -> "msgspec.json.Decoder[Any]":  # noqa: ANN401 -- types
+        """Return a decoder of messages whose values, in `x` and beside it, are of these types."""
         fields: list[tuple[str, object, object]] = [
             ("id", Identifier, None),
             ("x", list[value] | dict[str, value] | msgspec.UnsetType, msgspec.UNSET),
         ]
-        beside: Any = float | msgspec.UnsetType if self._plain else msgspec.Raw
-        attributes = [(f"feature_{i}", beside, msgspec.UNSET) for i in range(len(self._names))]
-        message = msgspec.defstruct(
-            "Message",
-            [*fields, *attributes],
-            rename={f"feature_{i}": name for i, name in enumerate(self._names)},
-        )
-        self._attributes = [name for name, _, _ in attributes]
-        self._around_texts = _around(b'"', self._model)
-        self._around_any = _around(b"", self._model)
-        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(message)
-        self._read_beside = _tuples(attrgetter(*self._attributes), self._names)
-        self._read_named = _tuples(itemgetter(*self._names), self._names)
+        attributes = [(name, beside, msgspec.UNSET) for name in self._attributes]
+        renamed = dict(zip(self._attributes, self._names, strict=True))
+        return msgspec.json.Decoder(msgspec.defstruct("Message", [*fields, *attributes], rename=renamed))
 
     def decode_run(self, bodies: Sequence[bytes]) -> tuple[list[Identifier], NDArray[np.float64]] | None:
         """Return ids and float64[n, D] of many messages, the same as `decode` would, if all of them are queries.
 
-        None if any is none, or might be, or if not all features are numbers: then `decode` tells which.
+        None if any is none, or might be, or if a feature is neither a number nor has categories: then `decode` tells.
         """
-        if not self._plain:
+        if not (self._plain or self._mixed):
             return None
-        messages = self._read_together(self._decoder, bodies)
+        messages = self._read_together(self._run_decoder, bodies)
         if messages is None:
             return None
         try:
             rows = self._rows(messages)
-            features = np.fromiter(chain.from_iterable(rows), np.float64, len(bodies) * len(self._names))
-        except (TypeError, KeyError):  # a feature that was left out, or has another name
+            features = self._numbers(rows, len(bodies)) if self._plain else read_mixed(self._readers, rows)
+        except (TypeError, KeyError):  # a feature that was left out, has another name or another type
             return None
-        if not np.isfinite(features).all():
-            return None
-        return [message.id for message in messages], features.reshape(len(bodies), -1)
+        return None if features is None else ([message.id for message in messages], features)
+
+    def _numbers(self, rows: Iterable[Iterable[float]], count: int) -> NDArray[np.float64] | None:
+        """Return numbers as float64[n, D], None if one is not finite."""
+        features = np.fromiter(chain.from_iterable(rows), np.float64, count * len(self._names))
+        return features.reshape(count, -1) if np.isfinite(features).all() else None
 
     def _rows(self, messages: Sequence[Any]) -> Iterable[Iterable[float]]:
         """Return the features of messages that are all of one form.
@@ -99,6 +117,8 @@ class JsonCodec(JsonBodies):
             return map(self._read_beside, messages)
         if len(kinds) > 1 or set(map(len, vectors)) != {len(self._names)}:
             raise TypeError("not one form")
+        if self._mixed and set(map(type, chain.from_iterable(map(self._read_beside, messages)))) != {msgspec.UnsetType}:
+            raise TypeError("values beside x, at whose types nobody looks here")
         return vectors if kinds == {list} else map(self._read_named, vectors)
 
     def decode(self, body: bytes) -> tuple[Identifier, Sequence[float]] | Rejection:
@@ -117,7 +137,7 @@ class JsonCodec(JsonBodies):
             return features
         if self._plain:
             return message.id, features
-        row = read_values(self._features_of, features, self._fields(message))
+        row = read_values(self._readers, features, self._fields(message))
         return row if isinstance(row, Rejection) else self._not_asked_for(message) or (message.id, row)
 
     def _not_asked_for(self, message: msgspec.Struct) -> Rejection | None:
@@ -127,7 +147,7 @@ class JsonCodec(JsonBodies):
         values = [getattr(message, attribute) for attribute in self._attributes]
         given = [index for index, value in enumerate(values) if value is not msgspec.UNSET]
         row = read_values(
-            [self._features_of[index] for index in given],
+            [self._readers[index] for index in given],
             [values[index] for index in given],
             [self._names[index] for index in given],
         )
@@ -166,7 +186,7 @@ class JsonCodec(JsonBodies):
         return values
 
     def _accepts(self, name: str) -> str:
-        return self._features_of[self._names.index(name)].accepts
+        return self._readers[self._names.index(name)].accepts
 
     def not_finite(self, row: NDArray[np.float64]) -> Rejection:
         """Return the rejection of a row that holds a value outside float64."""
@@ -180,7 +200,7 @@ class JsonCodec(JsonBodies):
 
         Args:
             identifiers: The queries' ids.
-            outcomes: Their labels, or their values where the plan's answers are these; NaN for none.
+            outcomes: Their labels, or `RESTING`; or their values where the plan's answers are these, NaN for none.
             first_round: Round of the first.
             phases: Their phases.
         """
@@ -202,8 +222,8 @@ class JsonCodec(JsonBodies):
         """Return what stands between each id and its round."""
         if self._outcome == "label":
             return map(middles.__getitem__, outcomes)
-        before, after = middles[0].split(_LABELS[0])
-        before = before.replace(b'"label":', b'"value":')
+        before, after = middles[NO_LABEL].split(b'"label":null')
+        before += b'"value":'
         return (before + text + after for text in map(_value_text, outcomes))
 
 
@@ -212,10 +232,19 @@ def _value_text(value: float) -> bytes:
     return (b"null" if math.isnan(value) else repr(value).encode()).ljust(_VALUE_BYTES)
 
 
-def _around(quote: bytes, model: bytes) -> tuple[bytes, dict[float, bytes]]:
+def _around(quote: bytes, model: bytes, labels: Sequence[str | int]) -> tuple[bytes, dict[float, bytes]]:
     """Return what stands before an id, and for each label what stands between the id and the round."""
-    middles = {label: b'%b,"label":%b,"model":%b,"round":' % (quote, text, model) for label, text in _LABELS.items()}
+    outcomes = {number: b'"label":' + text for number, text in _padded(labels).items()}
+    outcomes[RESTING] = b'"error":"resting"'
+    middles = {number: b'%b,%b,"model":%b,"round":' % (quote, text, model) for number, text in outcomes.items()}
     return b'{"id":' + quote, middles
+
+
+def _padded(labels: Sequence[str | int]) -> dict[float, bytes]:
+    """Return what each label is called, and what is said where there is none, all of one length."""
+    texts = {number: msgspec.json.encode(label) for number, label in enumerate(labels)} | {NO_LABEL: b"null"}
+    longest = max(map(len, texts.values()))
+    return {number: text.ljust(longest) for number, text in texts.items()}
 
 
 def _tuples(read: Callable[[Any], Any], names: Sequence[str]) -> Callable[[Any], Any]:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from oracle.codec.json.bodies import BAD_ID, Identifier, JsonBodies
 from oracle.codec.json.domains import Domain, Given, domains_of, shown
+from oracle.codec.json.public import Several, named
 from oracle.codec.rejections import Reason, Rejection
-from oracle.planning.features import NAME_LIMIT
 from oracle.planning.serving import most_rows
 from oracle.planning.statistics.model import SparseVectorPlan, TablePlan
 
@@ -45,15 +45,13 @@ class _Where(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Breakdown:
+class Breakdown(Several):
     """A message with `by`.
 
     Attributes:
-        id: Its id.
         labels: For each attribute of `by`, of each cell that is asked for the name and the value, as JSON.
     """
 
-    id: Identifier
     labels: tuple[tuple[bytes, ...], ...]
 
     @property
@@ -207,7 +205,7 @@ class QuestionReader(JsonBodies):
         for name, raw in where.items():
             domain = self._domains.get(name)
             if domain is None:
-                return Rejection(Reason.UNKNOWN_FEATURE, f"where.{_named(name)}", self._names)
+                return Rejection(Reason.UNKNOWN_FEATURE, f"where.{named(name)}", self._names)
             field = f"where.{name}"
             try:
                 given = self._value_decoder.decode(raw)
@@ -240,9 +238,3 @@ class QuestionReader(JsonBodies):
             if name in by[:index]:
                 return Rejection(Reason.OUTSIDE_DOMAIN, f"by[{index}]", "each attribute once")
         return None
-
-
-def _named(name: str) -> str:
-    """Return a name that there is not, as it may be shown anywhere: no longer than one may be, and printable."""
-    short = name if len(name) <= NAME_LIMIT else f"{name[:NAME_LIMIT]}..."
-    return short if short.isprintable() else ascii(short)[1:-1]

@@ -1,0 +1,120 @@
+"""Columns of labelled rows: values that may be missing, categories, and labels of any name."""
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oracle.codec.arrow.rows import read_feature, read_labels
+from oracle.errors import DataError
+from oracle.planning.ensemble.model import MISSING
+from oracle.planning.features import Feature
+
+_CARRIER = Feature(name="c", categories=("AA", "7", "true", "2013-01-02", "0.1"))
+
+
+@pytest.mark.parametrize(
+    ("column", "numbers"),
+    [
+        (pa.array(["AA", "aa", "", None, "7"]), [0, 5, MISSING, MISSING, 1]),
+        (pa.array(["AA", None, "7"]).dictionary_encode(), [0, MISSING, 1]),
+        (pa.array(["7", "x"], pa.string_view()), [1, 5]),
+        (pa.array([7, 8, None], pa.int16()), [1, 5, MISSING]),
+        (pa.array([7.0, 0.1, float("nan"), None]), [1, 4, MISSING, MISSING]),
+        (pa.array([0.1], pa.float32()), [4]),
+        (pa.array([True, False, None]), [2, 5, MISSING]),
+        (pa.array([dt.date(2013, 1, 2), None]), [3, MISSING]),
+        (pa.nulls(2), [MISSING, MISSING]),
+    ],
+)
+def test_categories_are_compared_as_texts(column, numbers):
+    """Whatever a file calls their type, and whether it is a dictionary's."""
+    assert read_feature(_CARRIER, column, missing=True)[:, 0].tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    ("feature", "column", "numbers"),
+    [
+        (Feature(name="n"), pa.array([1.5, None, float("nan")]), [1.5, MISSING, MISSING]),
+        (Feature(name="n"), pa.array([3, None], pa.int8()), [3, MISSING]),
+        (Feature(name="n"), pa.nulls(1), [MISSING]),
+        (Feature(name="n", type="date"), pa.array([dt.date(1970, 1, 3), None]), [2, MISSING]),
+        (Feature(name="n", type="date"), pa.array(["1970-01-03", None]), [2, MISSING]),
+        (Feature(name="n", type="decimal", places=1), pa.array([5, None]), [5, MISSING]),
+    ],
+)
+def test_any_value_may_be_missing(feature, column, numbers):
+    """Where the plan says so; of other plans null is refused."""
+    assert read_feature(feature, column, missing=True)[:, 0].tolist() == numbers
+    with pytest.raises(DataError, match=r"^data: column n: (every row must have a value|must hold)"):
+        read_feature(feature, column, missing=False)
+
+
+@pytest.mark.parametrize(
+    ("feature", "column", "message"),
+    [
+        (
+            Feature(name="n"),
+            pa.array([MISSING, 1.0]),
+            "data: column n: every number must be above -1.7976931348623157e",
+        ),
+        (Feature(name="n"), pa.array(["1"]), "data: column n: must hold numbers, not string"),
+        (_CARRIER, pa.array([["AA"]]), "data: column c: must hold texts, numbers, booleans or dates, not list"),
+        (_CARRIER, pa.array([b"AA"]), "data: column c: must hold texts, numbers, booleans or dates, not binary"),
+    ],
+)
+def test_what_is_no_value_is_refused(feature, column, message):
+    """By its column, and not quoted."""
+    with pytest.raises(DataError) as caught:
+        read_feature(feature, column, missing=True)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("labels", "column", "numbers"),
+    [
+        (("late", "on time"), pa.array(["on time", "late"]), [1, 0]),
+        (("late", "on time"), pa.array(["on time", "late"]).dictionary_encode(), [1, 0]),
+        ((3, -1, 2), pa.array([2, 3, -1], pa.int8()), [2, 0, 1]),
+        ((3, -1, 2), pa.array([2.0, 3.0]), [2, 0]),
+        (("3", "1"), pa.array([1, 3]), [1, 0]),
+        ((1, 0), pa.array([True, False]), [0, 1]),
+        ((1, 0), pa.array([0, 1]), [1, 0]),
+        (("true", "false"), pa.array([False, True]), [1, 0]),
+        ((0, "7"), pa.array(["7", "0"]), [1, 0]),
+    ],
+)
+def test_labels_are_places_among_the_classes(labels, column, numbers):
+    """As int8."""
+    read = read_labels("y", column, labels)
+    assert read.dtype == np.int8
+    assert read.tolist() == numbers
+
+
+def test_zero_and_one_are_flags_as_they_always_were():
+    """So nothing changes for predictors of these."""
+    read = read_labels("y", pa.array([1.0, 0.0]), (0, 1))
+    assert read.dtype == np.bool_
+    assert read.tolist() == [True, False]
+
+
+_WANTED = "data: column y: every label must be one of the model's classes: 'late', 'on time'"
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array(["late", "secret77"]), _WANTED),
+        (pa.array(["late", ""]), _WANTED),
+        (pa.array([1, 2]), _WANTED),
+        (pa.array([1.0, float("nan")]), _WANTED),
+        (pa.array([b"late"]), f"{_WANTED}; its type is binary"),
+        (pa.array(["late", None]), "data: column y: every row must have a label"),
+    ],
+)
+def test_other_labels_are_refused(column, message):
+    """By what they may be; the label itself is not quoted."""
+    with pytest.raises(DataError) as caught:
+        read_labels("y", column, ("late", "on time"))
+    assert str(caught.value) == message
