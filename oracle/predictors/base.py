@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from msgspec import UNSET
@@ -19,6 +19,7 @@ from oracle.predictors.values import Values
 __all__ = [
     "NO_LABEL",
     "Answers",
+    "Labels",
     "Predictor",
     "PublicFacts",
     "StateArrays",
@@ -32,6 +33,9 @@ PredictorT_co = TypeVar("PredictorT_co", bound="Predictor", covariant=True)
 
 NO_LABEL = -1
 """The label of a round with no query."""
+
+Labels = NDArray[np.bool_ | np.int8]
+"""Labels of training rows: bool[n] where `Plan.labels` are 0 and 1, else int8[n], their places among these."""
 
 StateArrays = Mapping[str, NDArray[np.generic]]
 """A predictor's whole state as named arrays whose shapes and types depend on the plan and the phase only."""
@@ -48,6 +52,8 @@ class PublicFacts:
         phase_rounds: Length of the current phase in rounds.
         rearms: Times that any side was armed afresh since the beginning.
         paid: Answers that the data paid for since the beginning: public where any are (PRIVACY.md, section 13).
+        rested: Rounds that rested since the beginning, whether they had a query or not (PRIVACY.md, section 15).
+        rest_left: Rounds that will rest from now on, before one is answered again; 0 where it does not rest.
     """
 
     round: int
@@ -56,6 +62,8 @@ class PublicFacts:
     phase_rounds: int
     rearms: int
     paid: int = 0
+    rested: int = 0
+    rest_left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,8 @@ class Answers:
     """The answers to one batch.
 
     Attributes:
-        labels: int8[n], 0 or 1, `NO_LABEL` where the round had no query; 0 for a query that is answered with a number.
+        labels: int8[n], places in `Plan.labels`, `NO_LABEL` where the round had no query; 0 for a query that is
+            answered with a number.
         first_round: Global number of the first row's round; row i is round `first_round + i`.
         phases: int64[n], the phase each round belongs to.
         tag: The XOR over the rows of AES_k(round | keyed hash), 16 bytes, as uint64[2]: what the shard
@@ -73,7 +82,10 @@ class Answers:
         paid: int64[n], of questions about a table: paid answers so far, those of the round included; else None.
         verified: bool[n], of questions about a table: whether `values` keep the plan's promise; else None. For a
             sparse vector: whether the question was answered at all, by `labels`, 1 for above, with a value, and NaN
-            where not.
+            where not. Of a predictor that rests at times, which is public: whether the query was answered; anything
+            where there was none.
+        found: float64[n, D - 1], of a distribution: of a quantile the numbers of its value, else those of the value
+            that was asked about; anything where the round had no query. Else None.
     """
 
     labels: NDArray[np.int8]
@@ -84,6 +96,7 @@ class Answers:
     values: NDArray[np.float64] | None = None
     paid: NDArray[np.int64] | None = None
     verified: NDArray[np.bool_] | None = None
+    found: NDArray[np.float64] | None = None
 
     def part(self, start: int, stop: int) -> "Answers":
         """Return the answers to the rows from `start` up to `stop`; tag and events stay those of the whole."""
@@ -96,6 +109,7 @@ class Answers:
             values=None if self.values is None else self.values[rows],
             paid=None if self.paid is None else self.paid[rows],
             verified=None if self.verified is None else self.verified[rows],
+            found=None if self.found is None else self.found[rows],
         )
 
 
@@ -166,12 +180,12 @@ class Trainer(ABC, Generic[PlanT, PredictorT_co]):
         """Rows still wanted of the declared ones; 0 when no more are looked at."""
         return self._plan.declared - self._rows
 
-    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+    def add(self, features: NDArray[np.float64], labels: Labels) -> None:
         """Take rows in; those beyond the declared number are not used.
 
         Args:
             features: float64[n, D], finite.
-            labels: bool[n], True for a positive example.
+            labels: bool[n], True for a positive example; or int8[n], see `Labels`.
 
         Raises:
             DataError: A value is not finite, or out of the predictor's range.
@@ -185,7 +199,7 @@ class Trainer(ABC, Generic[PlanT, PredictorT_co]):
         check_finite(self._plan, features)
 
     @abstractmethod
-    def _take(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+    def _take(self, features: NDArray[np.float64], labels: NDArray[Any]) -> None:
         """Take in rows that were checked, the first of which has the number `self._rows`; `features` may be kept."""
 
     def finish(self) -> PredictorT_co:

@@ -8,6 +8,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
+from oracle.planning.distribution.model import DistributionPlan
+from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan
 from oracle.planning.stumps.model import StumpsPlan
@@ -15,6 +17,9 @@ from oracle.predictors.base import Predictor, StateArrays, Trainer
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.predictors.classical import ClassicalPredictor, ClassicalTrainer
+from oracle.predictors.distribution.trainer import DistributionTrainer, restore_distribution
+from oracle.predictors.ensemble.predictor import Ensemble
+from oracle.predictors.ensemble.trainer import EnsembleTrainer
 from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.statistics.sparse import SparseVector, SparseVectorTrainer
 from oracle.predictors.statistics.trainer import StatisticsTrainer, restore_statistics
@@ -44,6 +49,8 @@ PREDICTORS: Final[Mapping[str, PredictorKind[Any]]] = {
     "bisection": PredictorKind[BisectionPlan](BisectionTrainer, Bisection.restore),
     "classical": PredictorKind[ClassicalPlan](ClassicalTrainer, ClassicalPredictor.restore),
     "sparse-vector": PredictorKind[SparseVectorPlan](SparseVectorTrainer, SparseVector.restore),
+    "ensemble": PredictorKind[EnsemblePlan](EnsembleTrainer, Ensemble.restore),
+    "distribution": PredictorKind[DistributionPlan](DistributionTrainer, restore_distribution),
     "statistics": PredictorKind[StatisticsPlan](StatisticsTrainer, restore_statistics),
 }
 """Every kind there is, as in `oracle.planning.kinds.KINDS`."""
@@ -60,8 +67,8 @@ def new_trainer(plan: Plan, secret: bytes) -> Trainer[Any, Predictor]:
 
 
 def points_beyond(trainer: Trainer[Any, Predictor]) -> int | None:
-    """Return what a finished trainer released of its sides' points (`RectanglesTrainer.margin`), if its plan has it."""
-    return trainer.margin if isinstance(trainer, RectanglesTrainer) else None
+    """Return what a finished trainer released of its rows (`RectanglesTrainer.margin`), if its plan has it."""
+    return trainer.margin if isinstance(trainer, RectanglesTrainer | EnsembleTrainer) else None
 
 
 def restore_predictor(plan: Plan, arrays: StateArrays) -> Predictor:

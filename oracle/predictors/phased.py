@@ -103,7 +103,7 @@ class PhasedPredictor(ABC, Generic[PlanT]):
         rounds: NDArray[np.uint64],
         hashes: NDArray[np.uint64],
         events: list[LedgerEvent],
-    ) -> NDArray[np.bool_] | NDArray[np.float64]:
+    ) -> NDArray[np.bool_] | NDArray[np.int8] | NDArray[np.float64]:
         """Return [n] labels or values of rows that all belong to the current phase; those not present are ignored.
 
         Args:

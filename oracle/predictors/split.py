@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from oracle.errors import DataError
 from oracle.mechanisms.partition import Partition
 from oracle.planning.plan import Plan
-from oracle.predictors.base import Predictor, check_finite
+from oracle.predictors.base import Labels, Predictor, check_finite
 from oracle.predictors.kinds import new_trainer, points_beyond
 
 __all__ = ["SplitTrainer"]
@@ -34,7 +34,7 @@ class SplitTrainer:
         self._plan = plan
         self._partition = partition
         self._trainers = {shard: new_trainer(plan, secret) for shard, secret in secrets.items()}
-        self._waiting: list[tuple[NDArray[np.float64], NDArray[np.bool_]]] = []
+        self._waiting: list[tuple[NDArray[np.float64], Labels]] = []
         self._waiting_rows = 0
         self._blocks = 0
 
@@ -43,12 +43,12 @@ class SplitTrainer:
         """Rows still wanted for all shards together."""
         return (self._plan.declared - self._blocks) * self._partition.shards - self._waiting_rows
 
-    def add(self, features: NDArray[np.float64], labels: NDArray[np.bool_]) -> None:
+    def add(self, features: NDArray[np.float64], labels: Labels) -> None:
         """Take rows in; those beyond the shards' parts are not used.
 
         Args:
             features: float64[n, D], finite.
-            labels: bool[n], True for a positive example.
+            labels: bool[n], True for a positive example; or int8[n], see `Labels`.
 
         Raises:
             DataError: A value is not finite.

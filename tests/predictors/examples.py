@@ -8,6 +8,8 @@ from tests.predictors.plans import (
     feature,
     tiny_bisection_plan,
     tiny_classical_plan,
+    tiny_distribution_plan,
+    tiny_ensemble_plan,
     tiny_plan,
     tiny_sparse_plan,
     tiny_statistics_plan,
@@ -44,6 +46,16 @@ def _sparse_vector(points: Sequence[int], rounds: int) -> Plan:
     return tiny_sparse_plan(_rectangles(points, rounds).rounds, paid=20, epsilon=8.0)
 
 
+def _ensemble(points: Sequence[int], rounds: int) -> Plan:
+    lengths = [phase.rounds for phase in _rectangles(points, rounds).phases]
+    least = min(lengths) // 3
+    return tiny_ensemble_plan([feature("a"), feature("b")], rounds=lengths, least_rounds=least, examples=240)
+
+
+def _distribution(points: Sequence[int], rounds: int) -> Plan:
+    return tiny_distribution_plan(_rectangles(points, rounds).rounds)
+
+
 EXAMPLES: Final[Mapping[str, Callable[[Sequence[int], int], Plan]]] = {
     "rectangles": _rectangles,
     "stumps": _stumps,
@@ -51,10 +63,13 @@ EXAMPLES: Final[Mapping[str, Callable[[Sequence[int], int], Plan]]] = {
     "classical": _classical,
     "statistics": _statistics,
     "sparse-vector": _sparse_vector,
+    "distribution": _distribution,
+    "ensemble": _ensemble,
 }
 """For every kind, what makes its plan: features a and b with values about 0 to 1, one phase for each number of points,
 of some so many rounds; bisection, which has two phases only, and the others, which have one, last as long as all of
-them. Statistics and sparse vectors have the attributes of `tests.predictors.tables`."""
+them. Statistics and sparse vectors have the attributes of `tests.predictors.tables`, distributions the
+feature a."""
 
 
 def example(predictor: str, phases: int = 4, rounds: int = 250) -> Plan:

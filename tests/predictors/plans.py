@@ -15,6 +15,9 @@ from oracle.planning.bisection.tight import plan_bisection
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import plan_tight, side_names
 from oracle.planning.classical.model import ClassicalPlan
+from oracle.planning.distribution.model import DistributionModel, DistributionPlan
+from oracle.planning.ensemble.model import Class, ControlPlan, EnsemblePhase, EnsemblePlan
+from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits
 from oracle.planning.plan import BoxPlan, CheckPlan, InstancePlan, Phase, PhasePlan, ScalePlan, StopperPlan
 from oracle.planning.statistics.model import SparseVectorModel, SparseVectorPlan, StatisticsModel, StatisticsPlan
@@ -27,6 +30,8 @@ __all__ = [
     "planned",
     "tiny_bisection_plan",
     "tiny_classical_plan",
+    "tiny_distribution_plan",
+    "tiny_ensemble_plan",
     "tiny_plan",
     "tiny_sparse_plan",
     "tiny_statistics_plan",
@@ -270,3 +275,98 @@ def tiny_sparse_plan(
     model = SparseVectorModel(predictor="sparse-vector", epsilon=epsilon, alpha=alpha, paid=paid, **_TINY_TABLE)
     plan = plan_sparse_vector(model, lambda _step: None)
     return msgspec.structs.replace(plan, phases=(Phase(phase=1, rounds=rounds, delta=plan.delta),))
+
+
+@cache
+def tiny_distribution_plan(  # noqa: PLR0913 -- each is one thing that tests vary
+    rounds: int = 1000,
+    *,
+    of: Feature = Feature(name="a"),  # noqa: B008 -- it is frozen
+    profile: Literal["tight", "paper"] = "tight",
+    alpha: float = 0.1,
+    epsilon: float = 8.0,
+    questions: int = 1000,
+) -> DistributionPlan:
+    """Return a real plan of a distribution, with the fewest rows, whose phase ends early.
+
+    Args:
+        rounds: After which it ends.
+        of: The values' feature.
+        profile: Of the plan.
+        alpha: Error.
+        epsilon: For ever.
+        questions: That the error is promised for.
+    """
+    model = DistributionModel(
+        name="tiny",
+        predictor="distribution",
+        profile=profile,
+        epsilon=epsilon,
+        alpha=alpha,
+        examples=1,
+        rounds=questions,
+        features=(of,),
+    )
+    plan: DistributionPlan = KINDS["distribution"].profiles[profile].plan(model, lambda _step: None)
+    return msgspec.structs.replace(plan, phases=(Phase(phase=1, rounds=rounds, delta=plan.delta),))
+
+
+def tiny_ensemble_plan(  # noqa: PLR0913 -- each is one thing that tests vary
+    features: Sequence[Feature],
+    *,
+    rounds: Sequence[int] = (150, 230, 340),
+    classes: tuple[Class, ...] = (0, 1),
+    teachers: int = 14,
+    examples: int = 120,
+    threshold: int = 9,
+    least_rounds: int = 60,
+    keep: float = 0.9,
+    learner: str = "sklearn.tree.DecisionTreeClassifier",
+) -> EnsemblePlan:
+    """Return an ensemble plan in form: every phase has a length, a slope and sizes of its own."""
+    questions = min(2, len(classes) - 1)
+    phases = tuple(
+        EnsemblePhase(
+            phase=number,
+            rounds=count,
+            delta=1e-3 / number,
+            delta_noise=0.0,
+            slope=1.5 - number % 8 / 8,
+            gap=2 if number == 2 else 1,
+            paid=questions * (threshold + 30),
+            stopper=StopperPlan(epsilon=2.0 + number / 4, threshold=threshold, cap=threshold + 30, delta_cap=0.1),
+            least_rounds=least_rounds + number,
+            kept_rows=examples + 7 * number,
+            keep=keep,
+            lag=11 + number,
+            memory_bytes=0,
+        )
+        for number, count in enumerate(rounds, start=1)
+    )
+    return EnsemblePlan(
+        name="tiny",
+        predictor="ensemble",
+        profile="tight",
+        learner=learner,
+        parameters={"max_depth": 2} if learner.endswith("TreeClassifier") else {},
+        preprocessing=(),
+        features=tuple(features),
+        classes=classes,
+        teachers=teachers,
+        teacher_rows=9,
+        contested=0.1,
+        questions=questions,
+        epsilon=4.0,
+        delta=0.1,
+        alpha=0.1,
+        beta=0.05,
+        gamma=1.0,
+        examples=examples,
+        declared=examples,
+        share_slope=0.5,
+        control=ControlPlan(block_rounds=47, epsilon=1.0, gain=0.5, leak=0.05),
+        changed=0.1,
+        limits=Limits(),
+        phases=phases,
+        memory_bytes=0,
+    )

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.planning.attributes import Attribute
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import SparseVectorPlan, TablePlan
 
 __all__ = [
+    "ASKED",
     "TABLE",
     "TABLES",
     "any_questions",
@@ -36,8 +38,12 @@ TABLE: Final = (
 TABLES: Final = ("statistics", "sparse-vector")
 """The predictors that answer about tables."""
 
+ASKED: Final = (*TABLES, "distribution")
+"""The predictors whose questions are public, and JSON."""
+
 _REPEATED: Final = 0.25
 _EMPTY: Final = 0.02
+_QUANTILES: Final = 0.2
 _HIGH: Final = 0.25
 """Thresholds are so high that few shares are above: the power to which uniform ones are raised."""
 
@@ -92,11 +98,11 @@ def drawn_questions(plan: TablePlan, count: int, seed: int) -> tuple[Floats, NDA
     return rows, present
 
 
-def drawn_messages(plan: TablePlan, count: int, seed: int = 1, by: int = 0) -> list[bytes]:
+def drawn_messages(plan: QuestionPlan, count: int, seed: int = 1, by: int = 0) -> list[bytes]:
     """Return JSON questions with ids q0, q1, ...
 
     Args:
-        plan: Whose table.
+        plan: What is asked; of a distribution, about numbers from 0 to 1.
         count: How many messages.
         seed: Of the choice.
         by: Every so many messages ask for each cell of an attribute; 0 for none.
@@ -108,7 +114,7 @@ def drawn_messages(plan: TablePlan, count: int, seed: int = 1, by: int = 0) -> l
             messages.append(messages[generator.integers(0, number)] | {"id": f"q{number}"})
             continue
         message = drawn_message(plan, generator, f"q{number}")
-        if by and number % by == 1:
+        if isinstance(plan, TablePlan) and by and number % by == 1:
             name = plan.attributes[generator.integers(0, len(plan.attributes))].name
             where = message["where"]
             assert isinstance(where, dict)
@@ -118,8 +124,12 @@ def drawn_messages(plan: TablePlan, count: int, seed: int = 1, by: int = 0) -> l
     return [json.dumps(message).encode() for message in messages]
 
 
-def drawn_message(plan: TablePlan, generator: np.random.Generator, identifier: str) -> dict[str, object]:
-    """Return one question about some attributes; the next one is another, most likely."""
+def drawn_message(plan: QuestionPlan, generator: np.random.Generator, identifier: str) -> dict[str, object]:
+    """Return one question, about some attributes or one value; the next one is another, most likely."""
+    if not isinstance(plan, TablePlan):
+        if generator.random() < _QUANTILES:
+            return {"id": identifier, "quantile": round(generator.random(), 3)}
+        return {"id": identifier, "at": round(generator.uniform(-0.1, 1.1), 3)}
     where = {one.name: _asked(one, generator) for one in plan.attributes if generator.random() < 2.0 / 3.0}
     more: dict[str, object] = {}
     if isinstance(plan, SparseVectorPlan):

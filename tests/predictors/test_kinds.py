@@ -5,14 +5,25 @@ import pytest
 from oracle.cli.plan.command import PAGES
 from oracle.errors import PlanError
 from oracle.planning.kinds import KINDS, decode_plan
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 from oracle.predictors.kinds import PREDICTORS
 from tests.predictors import test_bisection, test_classical, test_paper, test_rectangles, test_stumps
+from tests.predictors.distribution import test_suites as test_distributions
+from tests.predictors.ensemble import test_ensemble
 from tests.predictors.examples import EXAMPLES, example
 from tests.predictors.statistics import test_suites
 from tests.predictors.suite import PredictorSuite
 
-_SUITES = (test_rectangles, test_paper, test_stumps, test_bisection, test_classical, test_suites)
+_SUITES = (
+    test_rectangles,
+    test_paper,
+    test_stumps,
+    test_bisection,
+    test_classical,
+    test_suites,
+    test_distributions,
+    test_ensemble,
+)
 
 _COMMON = {
     "version",
@@ -57,7 +68,7 @@ def test_plans_have_what_everybody_asks(predictor):
     assert type(plan) is KINDS[predictor].plan
     assert plan.predictor == predictor
     assert decode_plan(plan.encode()) == plan
-    if isinstance(plan, TablePlan):  # of each row, not of all of them together
+    if isinstance(plan, QuestionPlan):  # of each row, not of all of them together
         assert {plan.delta_spent(1, rounds) for rounds in (0, 7)} == {plan.phases[0].delta} == {plan.delta}
         return
     assert plan.delta_spent(1, 0) == plan.declared * plan.phases[0].delta

@@ -35,7 +35,9 @@ def _rows(plan: Plan, count: int) -> tuple[np.ndarray, np.ndarray]:
     rows = np.random.default_rng(7).random((count, 2))
     rows[::9, 0] = 0.0
     labels = np.asarray((rows > 0.2).all(axis=1))
-    return (table_rows(plan, rows) if isinstance(plan, TablePlan) else rows), labels
+    if isinstance(plan, TablePlan):
+        return table_rows(plan, rows), labels
+    return rows[:, : len(plan.features)], labels
 
 
 @_TRAINERS
@@ -78,11 +80,12 @@ def test_rows_must_be_finite(name: str, value: float) -> None:
     """The column is named, the value is not; nothing of the batch was taken."""
     plan = PLANS[name]()
     rows, labels = _rows(plan, 20)
-    rows[17, 1] = value
+    rows[17, -1] = value
     trainer = new_trainer(plan, _SECRET)
-    words = r"data: column b: every value must be a finite number( from 0 to 1)?$"
     if isinstance(plan, TablePlan):
-        words = r"data: attribute b: every cell must be a whole number from 0 to 3$"
+        words = rf"data: attribute {plan.attributes[-1].name}: every cell must be a whole number from 0 to 3$"
+    else:
+        words = rf"data: column {plan.features[-1].name}: every value must be a finite number( from 0 to 1)?$"
     with pytest.raises(DataError, match=words):
         trainer.add(rows, labels)
     assert trainer.missing == plan.declared

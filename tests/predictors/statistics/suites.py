@@ -1,53 +1,52 @@
-"""The suite over plans about a table."""
+"""The suite over plans of public questions, and of those about a table."""
 
 from abc import abstractmethod
 
 import numpy as np
 
 from oracle.accounting.ledger import AnswerPaid
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.base import Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
 from tests.predictors.suite import SECRET, Calls, Features, PredictorSuite, Present, answer_in_batches
 from tests.predictors.tables import any_questions, drawn_questions, random_rows
 
-__all__ = ["TableSuite", "train_table"]
+__all__ = ["QuestionSuite", "TableSuite", "train_table"]
 
 
-def train_table(plan: TablePlan, rows: Features, there: Present, secret: bytes = SECRET) -> Predictor:
+def train_table(plan: QuestionPlan, rows: Features, there: Present, secret: bytes = SECRET) -> Predictor:
     """Return a predictor of rows, some of which may be blanked."""
     trainer = new_trainer(plan, secret)
     trainer.add(rows, there)
     return trainer.finish()
 
 
-class TableSuite(PredictorSuite):
-    """The suite over a plan about a table: numbers, one phase, nothing that is armed, and paid answers."""
+class QuestionSuite(PredictorSuite):
+    """The suite over a plan of public questions: numbers, one phase, nothing that is armed, and paid answers."""
 
     @abstractmethod
-    def plan(self) -> TablePlan:
+    def plan(self) -> QuestionPlan:
         """Return the plan."""
 
+    @abstractmethod
+    def rows(self, seed: int) -> Features:
+        """Return as many rows as the plan declares."""
+
     def train(self, secret: bytes = SECRET, seed: int = 1) -> Predictor:
-        """Return a predictor of some table."""
-        return train_table(self.plan(), *random_rows(self.plan(), 1000 + seed), secret)
+        """Return a predictor of some rows."""
+        rows = self.rows(seed)
+        return train_table(self.plan(), rows, np.ones(len(rows), dtype=np.bool_), secret)
 
     def restore(self, state: StateArrays) -> Predictor:
         """Return a new predictor over an exported state."""
         return restore_predictor(self.plan(), state)
 
-    def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
-        """Return questions, some of which are repeated, some rounds without one."""
-        return drawn_questions(self.plan(), rounds, 10 + seed)
-
-    def outside(self, rows: int) -> Features:
-        """Return different questions."""
-        return any_questions(self.plan(), rows, np.random.default_rng(999))
-
     def test_work_does_not_depend_on_labels(self):
         """Questions are not protected, but the rows are: calls tell nothing of them before the first paid answer."""
         features, present = self.stream(100)
-        rows, there = random_rows(self.plan(), 1001)
+        rows = self.rows(1)
+        there = np.ones(len(rows), dtype=np.bool_)
         fewer = there.copy()
         fewer[7] = False
         longest = 0
@@ -66,7 +65,7 @@ class TableSuite(PredictorSuite):
 
     def _free(self, there: Present, secret: bytes) -> int:
         """Return how many rounds come before the first paid answer."""
-        predictor = train_table(self.plan(), random_rows(self.plan(), 1001)[0], there, secret)
+        predictor = train_table(self.plan(), self.rows(1), there, secret)
         answers = predictor.answer(*self.stream(100))
         return min((event.round for event in answers.events if isinstance(event, AnswerPaid)), default=100)
 
@@ -89,3 +88,23 @@ class TableSuite(PredictorSuite):
         assert answers.paid is not None
         counted = np.searchsorted(rounds, np.arange(len(features)), side="right")
         assert answers.paid[present].tolist() == counted[present].tolist()
+
+
+class TableSuite(QuestionSuite):
+    """The suite over a plan about a table."""
+
+    @abstractmethod
+    def plan(self) -> TablePlan:
+        """Return the plan."""
+
+    def rows(self, seed: int) -> Features:
+        """Return some table."""
+        return random_rows(self.plan(), 1000 + seed)[0]
+
+    def stream(self, rounds: int, seed: int = 1) -> tuple[Features, Present]:
+        """Return questions, some of which are repeated, some rounds without one."""
+        return drawn_questions(self.plan(), rounds, 10 + seed)
+
+    def outside(self, rows: int) -> Features:
+        """Return different questions."""
+        return any_questions(self.plan(), rows, np.random.default_rng(999))

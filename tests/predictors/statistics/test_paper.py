@@ -13,7 +13,8 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.noise.tables import sample
 from oracle.planning.attributes import Attribute
 from oracle.planning.plan import Phase
-from oracle.planning.statistics.model import NumericSparsePlan, QuestionLimits, StatisticsPlan
+from oracle.planning.questions import QuestionLimits
+from oracle.planning.statistics.model import NumericSparsePlan, StatisticsPlan
 from oracle.predictors.kinds import new_trainer, restore_predictor
 
 _ATTRIBUTES = (Attribute(name="a", categories=("x", "y", "other")), Attribute(name="b", bounds=(0.0, 4.0), bins=4))

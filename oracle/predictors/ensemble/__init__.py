@@ -1,0 +1,1 @@
+"""The ensemble: teachers of any learner vote, and are fitted anew to what was answered."""
