@@ -8,7 +8,7 @@ from oracle.codec.arrow.messages import ArrowCodec
 from oracle.codec.rejections import Rejection
 from oracle.errors import InputError
 from oracle.planning.plan import Plan
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 
 __all__ = ["MessageSettings", "check_messages"]
 
@@ -28,8 +28,8 @@ def check_messages(plan: Plan, path: Path, rows_per_message: int, names: Message
         InputError: It is one.
         SourceError: It cannot be read.
     """
-    if isinstance(plan, TablePlan):
-        raise InputError(names.path, str(path), "must be JSON Lines: questions about a table are JSON only")
+    if isinstance(plan, QuestionPlan):
+        raise InputError(names.path, str(path), "must be JSON Lines: public questions are JSON only")
     if rows_per_message > plan.limits.rows:
         bound = f"must be at most {plan.limits.rows:,}, the plan's limit on the rows of a message"
         raise InputError(names.rows, rows_per_message, bound)

@@ -2,13 +2,15 @@
 
 from typing import Final
 
+import msgspec
+
 from connectors.kafka.settings import KafkaSettings, Sasl, Security
-from oracle.codec.json.shares import largest_answer
+from oracle.codec.questions import writer_of
 from oracle.config.credentials import secret_of, tls_of
 from oracle.config.daemon import Config, KafkaSinkConfig, KafkaSourceConfig, SaslConfig
 from oracle.errors import InputError
 from oracle.planning.plan import Plan
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 
 __all__ = ["kafka_settings", "largest_reply", "sasl_of"]
 
@@ -21,6 +23,9 @@ _ESCAPED: Final = 6
 _ARROW_ROW: Final = 44
 """Bytes of one row of an Arrow answer, rounded up: label 1, round 8, phase 4, error 4 + 15 + 1/8, and id 8 + 1/8 (an
 integer, or where a text begins)."""
+
+_WHOLE_NUMBER: Final = 8
+"""Bytes that a row takes more where labels are whole numbers other than 0 and 1."""
 
 _ARROW_FRAME: Final = 4096
 _FRAME: Final = 1024
@@ -85,12 +90,15 @@ def largest_reply(plan: Plan, query_bytes: int) -> int:
     """Return the bytes that the largest reply's record may have, where no query's has more than `query_bytes`.
 
     Key and headers come back as they are, and may take nearly all of a query's bytes. An Arrow message of r rows and d
-    features has at least r d bytes, and texts in its ids come back as they are. A question about a table may be
-    answered with a share for each cell of some attributes.
+    features has at least r d bytes, and texts in its ids come back as they are; classes are named once. A public
+    question may be answered with a share for each cell of some attributes, or each value of a list.
     """
     limits = plan.limits
-    json = _JSON_REPLY + _ESCAPED * limits.id_bytes
-    if isinstance(plan, TablePlan):
-        return json + largest_answer(plan) + query_bytes + _FRAME
+    named = tuple(plan.labels) != (0, 1)
+    names = len(msgspec.json.encode(plan.labels)) if named else 0
+    json = _JSON_REPLY + _ESCAPED * limits.id_bytes + names
+    if isinstance(plan, QuestionPlan):
+        return json + writer_of(plan).largest + query_bytes + _FRAME
     rows = min(limits.rows, min(limits.batch_bytes, query_bytes) // len(plan.features))
-    return max(json, _ARROW_FRAME + _ARROW_ROW * rows) + query_bytes + _FRAME
+    row = _ARROW_ROW + _WHOLE_NUMBER * named
+    return max(json, _ARROW_FRAME + names + row * rows) + query_bytes + _FRAME

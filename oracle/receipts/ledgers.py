@@ -28,13 +28,17 @@ from oracle.accounting.ledger import (
     ScoreReleased,
     ShardStarted,
     ShardStopped,
+    SharesReleased,
     SideRearmed,
     StartChecked,
     decode,
 )
 from oracle.errors import InputError, StorageError
+from oracle.planning.distribution.model import DistributionPlan
+from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.base import phase_started
 from oracle.receipts.receipts import Statement, armed_sides
@@ -48,6 +52,7 @@ _RunEvent = (
     | PlanEnded
     | ReplayForked
     | MarginalsReleased
+    | SharesReleased
     | AnswerPaid
     | MessageSkipped
     | ShardStarted
@@ -115,6 +120,7 @@ def against_ledger(statement: Statement, events: Sequence[LedgerEvent]) -> list[
     told = list(dict.fromkeys(events))
     return [
         *_contradictions(told),
+        *_misnumbered(plan, told),
         *_foreign(plan, told),
         *_phases(statement, told),
         *_rearms(statement, told),
@@ -140,13 +146,22 @@ def _contradictions(told: list[LedgerEvent]) -> Iterator[str]:
         for phase, ways in sorted(times.items()):
             if ways > 1:
                 yield f"phase {phase}: the ledger contradicts itself: {ways} different events for the phase's {name}"
-    for once, name in ((PlanEnded, "plan's end"), (MarginalsReleased, "marginals")):
+    for once, name in (
+        (PlanEnded, "plan's end"),
+        (MarginalsReleased, "marginals"),
+        (SharesReleased, "shares of the classes"),
+    ):
         if sum(isinstance(event, once) for event in told) > 1:
             yield f"the ledger contradicts itself: several different events for the {name}"
+
+
+def _misnumbered(plan: Plan, told: list[LedgerEvent]) -> Iterator[str]:
+    """Yield what is wrong with the numbers of paid answers; in one profile a question may pay for several."""
+    several = isinstance(plan, DistributionPlan) and plan.nominal
     paid = sorted((event for event in told if isinstance(event, AnswerPaid)), key=lambda event: event.paid)
     if [event.paid for event in paid] != list(range(1, len(paid) + 1)):
         yield "the ledger contradicts itself: its paid answers are not numbered 1, 2, 3 and so on, once each"
-    elif any(earlier.round >= later.round for earlier, later in pairwise(paid)):
+    elif any(earlier.round + (not several) > later.round for earlier, later in pairwise(paid)):
         yield "the ledger contradicts itself: a paid answer is of no later round than the one before it"
 
 
@@ -166,7 +181,7 @@ def _name(event: LedgerEvent) -> str:
 
 
 def _place(event: _RunEvent) -> str:
-    if isinstance(event, PlanEnded | MessageSkipped | MarginalsReleased | AnswerPaid):
+    if isinstance(event, PlanEnded | MessageSkipped | MarginalsReleased | SharesReleased | AnswerPaid):
         return f"round {event.round}"
     return f"phase {event.phase}, round {event.round}"
 
@@ -178,7 +193,9 @@ def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for
     if isinstance(event, MessageSkipped):
         return 0 <= event.round <= plan.rounds and event.position > 0
     if isinstance(event, MarginalsReleased | AnswerPaid):
-        return isinstance(plan, TablePlan) and _of_table(plan, event)
+        return isinstance(plan, QuestionPlan) and _of_questions(plan, event)
+    if isinstance(event, SharesReleased):
+        return isinstance(plan, EnsemblePlan) and _of_ensemble(plan, event)
     if not 1 <= event.phase <= len(plan.phases):
         return False
     first, rounds = plan.first_round(event.phase), plan.phases[event.phase - 1].rounds
@@ -192,9 +209,16 @@ def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for
     return first <= event.round < first + rounds and (isinstance(event, ReplayForked) or 0 <= event.side < sides)
 
 
-def _of_table(plan: TablePlan, event: MarginalsReleased | AnswerPaid) -> bool:
-    """Return whether a run of the table's plan can have the event."""
+def _of_ensemble(plan: EnsemblePlan, event: SharesReleased) -> bool:
+    """Return whether a run of the ensemble's plan can have the event."""
+    return plan.share_slope is not msgspec.UNSET and event.round == 0 and len(event.counts) == len(plan.classes)
+
+
+def _of_questions(plan: QuestionPlan, event: MarginalsReleased | AnswerPaid) -> bool:
+    """Return whether a run of a plan of public questions can have the event."""
     if isinstance(event, AnswerPaid):
+        if (event.above is msgspec.UNSET) == isinstance(plan, TablePlan):
+            return False
         return 0 <= event.round < plan.rounds and 1 <= event.paid <= plan.paid
     if not isinstance(plan, StatisticsPlan) or plan.start_slope is msgspec.UNSET:
         return False

@@ -18,6 +18,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from oracle.errors import InputError, PerpetuaError, PlanError, StateError, StorageError
+from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.planner import verify_plan
@@ -261,8 +262,11 @@ def _refuse_unprintable(statement: Statement) -> None:
 def armed_sides(plan: Plan) -> int:
     """Return how many sides of a run of the plan can be armed afresh; they are numbered from 0.
 
-    Those of boxes, and of stumps the one or two of the chosen feature; other predictors arm none.
+    Those of boxes, and of stumps the one or two of the chosen feature; an ensemble's teachers, all together; other
+    predictors arm none.
     """
+    if isinstance(plan, EnsemblePlan):
+        return 1
     return len(plan.sides) if isinstance(plan, BoxPlan) else 0
 
 

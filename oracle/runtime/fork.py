@@ -31,7 +31,8 @@ class ForkCost(NamedTuple):
           surely after each medium *of the fork* as one that starts at 0, and more than K of them come with
           probability at most delta_cap. Theorem 5 holds for K mediums from any state. So a record in an instance, in
           a side's collected mediums or in the harvest pays in the fork at most what it was to pay in the run: the
-          plan's epsilon, and the delta of its own phase (p, or p - 1 for the members of phase p's start instances).
+          plan's epsilon, and the delta of its own phase (p, or p - 1 for the members of phase p's start instances; of
+          ensembles also p - 2, `Plan.held_phases`).
         * *A query's own answer.* The run drew the hidden outcome, and the fork inherits it. The two views together are
           close to those without the query for each outcome (low, medium, high), so their mixture is too.
         * *Together.* Given that history the two run on independent noise (a key derived with fresh randomness). The
@@ -82,12 +83,12 @@ def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
     index = snapshot.phase - 1
     current = plan.phases[index]
     in_phase = snapshot.round - plan.first_round(snapshot.phase)
-    older = plan.phases[max(index - 1, 0)]
-    members = older.rounds if index else plan.declared
+    older = plan.phases[max(index - plan.held_phases, 0) : index]
+    members = [phase.rounds * phase.delta for phase in older] if index else [plan.declared * current.delta]
     return ForkCost(
         epsilon=plan.epsilon,
-        delta=max(older.delta, current.delta),
-        delta_sum=_above(math.fsum((members * older.delta, in_phase * current.delta))),
+        delta=max(phase.delta for phase in (*older, current)),
+        delta_sum=_above(math.fsum((*members, in_phase * current.delta))),
     )
 
 

@@ -105,7 +105,10 @@ class Shard:
         self._origin = snapshot.origin
         facts = self._predictor.facts()
         stated = (snapshot.round, snapshot.phase, snapshot.rearms, snapshot.paid)
-        if (facts.round, facts.phase, facts.rearms, facts.paid) != stated:
+        rests = (snapshot.rested, snapshot.rest_left)  # snapshots of version 2 and 3 have none
+        if (facts.round, facts.phase, facts.rearms, facts.paid) != stated or (
+            any(rests) and (facts.rested, facts.rest_left) != rests
+        ):
             msg = "snapshot: its header and its state disagree"
             raise CorruptSnapshotError(msg)
 
@@ -306,7 +309,10 @@ class Shard:
             msg = f"log diverged: {mark.round} rounds were committed here, re-execution took {mine.round}"
             raise LogDivergedError(msg)
         if mine.tag != mark.tag:
-            msg = f"log diverged: the queries before round {mark.round} are not the ones that were answered"
+            msg = (
+                f"log diverged: the queries before round {mark.round} are not the ones that were answered (or an "
+                "ensemble's teachers, fitted to them again, come out otherwise here)"
+            )
             raise LogDivergedError(msg)
 
     def snapshot(self) -> Snapshot:
@@ -324,6 +330,8 @@ class Shard:
             arrays=self._predictor.export(),
             origin=self._origin,
             paid=facts.paid,
+            rested=facts.rested,
+            rest_left=facts.rest_left,
         )
 
 
@@ -356,6 +364,7 @@ def _both(first: Answers, second: Answers) -> Answers:
         values=_joined(first.values, second.values),
         paid=_joined(first.paid, second.paid),
         verified=_joined(first.verified, second.verified),
+        found=_joined(first.found, second.found),
     )
 
 

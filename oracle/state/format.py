@@ -1,9 +1,11 @@
 """Snapshots as bytes: a clear public header, then AES-256-GCM over the private arrays.
 
-Layout, version 3 (`header.py`, `blobs.py`); version 2 has no paid, version 1 no shard, shards and genesis either:
+Layout, version 4 (`header.py`, `blobs.py`); version 3 has no rested and rest left, version 2 no paid either, version 1
+no shard, shards and genesis:
 
     magic, version, header length, CRC of these | plan digest, generation, phase, round, position, rearms |
-    key id, nonce, payload length | shard, shards, genesis | paid | SHA-256 of all before | ciphertext and its GCM tag
+    key id, nonce, payload length | shard, shards, genesis | paid | rested, rest left | SHA-256 of all before |
+    ciphertext and its GCM tag
 
 The header is the associated data of the encryption, so none of it can be exchanged. Nonces are random; NIST
 SP 800-38D allows 2**32 snapshots under one key for them, and each plan has a key of its own.
@@ -73,6 +75,8 @@ class Snapshot:
         arrays: The predictor's state. Private, and so encrypted.
         origin: The shard that it is bound to (`bound`); None if it is not yet.
         paid: Answers that the data paid for (>= 0).
+        rested: Rounds that rested (>= 0).
+        rest_left: Rounds that will rest from here on (>= 0).
     """
 
     plan_digest: bytes
@@ -85,6 +89,8 @@ class Snapshot:
     arrays: StateArrays
     origin: Origin | None = None
     paid: int = 0
+    rested: int = 0
+    rest_left: int = 0
 
     @classmethod
     def first(cls, plan_digest: bytes, arrays: StateArrays) -> Self:
@@ -146,8 +152,8 @@ def encode(snapshot: Snapshot, master_key: bytes) -> bytes:
     """Encrypt a snapshot.
 
     Formal guarantees:
-        The length depends on the arrays' names, types and shapes and on whether anything was paid for, never on what
-        they hold.
+        The length depends on the arrays' names, types and shapes and on whether anything was paid for, or rested, never
+        on what they hold.
 
     Args:
         snapshot: What to write.
@@ -172,6 +178,8 @@ def encode(snapshot: Snapshot, master_key: bytes) -> bytes:
         payload_bytes=len(payload) + _GCM_TAG_BYTES,
         origin=snapshot.origin,
         paid=snapshot.paid,
+        rested=snapshot.rested,
+        rest_left=snapshot.rest_left,
     )
     clear = header.pack()
     return clear + _cipher(master_key, snapshot.plan_digest).encrypt(header.nonce, payload, clear)
@@ -220,6 +228,8 @@ def decode(data: bytes, master_key: bytes, plan_digest: bytes) -> Snapshot:
         arrays=arrays,
         origin=header.origin,
         paid=header.paid,
+        rested=header.rested,
+        rest_left=header.rest_left,
     )
 
 

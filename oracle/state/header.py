@@ -16,8 +16,8 @@ from oracle.state.shard_id import ShardId
 __all__ = ["HEADER_BYTES", "KEY_ID_BYTES", "NONCE_BYTES", "PLAN_DIGEST_BYTES", "VERSION", "Origin", "PublicHeader"]
 
 MAGIC = b"PERPSNAP"
-VERSION = 3
-"""The highest format version, of snapshots with paid answers; version 2 has no number of these, version 1 no origin."""
+VERSION = 4
+"""The highest format version, of snapshots with rests; version 3 has none, 2 no paid answers, and 1 no origin."""
 
 PLAN_DIGEST_BYTES = 32
 KEY_ID_BYTES = 16
@@ -29,18 +29,26 @@ _CRC = struct.Struct("<I")
 _FIELDS = struct.Struct(f"<{PLAN_DIGEST_BYTES}s5Q{KEY_ID_BYTES}s{NONCE_BYTES}sQ")
 _ORIGIN = struct.Struct(f"<II{GENESIS_BYTES}s")
 _PAID = struct.Struct("<Q")
+_RESTS = struct.Struct("<QQ")
 _UNBOUND = (0, 0, bytes(GENESIS_BYTES))
 _PREFIX_BYTES = _PREFIX.size + _CRC.size
 _CHECKSUM_BYTES = 32
+_PAID_AT = _PREFIX_BYTES + _FIELDS.size + _ORIGIN.size
 
 _UNBOUND_BYTES = _PREFIX_BYTES + _FIELDS.size + _CHECKSUM_BYTES
 _BOUND_BYTES = _UNBOUND_BYTES + _ORIGIN.size
-_LENGTHS = {1: _UNBOUND_BYTES, 2: _BOUND_BYTES, 3: _BOUND_BYTES + _PAID.size}
+_LENGTHS = {
+    1: _UNBOUND_BYTES,
+    2: _BOUND_BYTES,
+    3: _BOUND_BYTES + _PAID.size,
+    4: _BOUND_BYTES + _PAID.size + _RESTS.size,
+}
 
 HEADER_BYTES = max(_LENGTHS.values())
 """Length of the longest header."""
 
 _WORD = 1 << 64
+_WORDS = ("generation", "phase", "round", "position", "rearms", "payload_bytes", "paid", "rested", "rest_left")
 _SHARDS = 1 << 32
 
 
@@ -71,8 +79,10 @@ class PublicHeader:
         key_id: Check value of the key, 16 bytes.
         nonce: AES-GCM nonce, 12 bytes.
         payload_bytes: Length of the encrypted part.
-        origin: The shard that it is bound to; None in version 1, and in version 3 where there are 0 shards.
-        paid: Answers that the data paid for up to it; where there are none, versions 1 and 2 are written.
+        origin: The shard that it is bound to; None in version 1, and in later ones than 2 where there are 0 shards.
+        paid: Answers that the data paid for up to it; where there are none, versions 1 and 2 are written, or 4.
+        rested: Rounds that rested up to it; where there are none, and none will, versions up to 3 are written.
+        rest_left: Rounds that will rest behind it.
     """
 
     plan_digest: bytes
@@ -86,6 +96,8 @@ class PublicHeader:
     payload_bytes: int
     origin: Origin | None = None
     paid: int = 0
+    rested: int = 0
+    rest_left: int = 0
 
     def __post_init__(self) -> None:
         """Check the widths.
@@ -97,7 +109,7 @@ class PublicHeader:
         for name, width in widths.items():
             if len(getattr(self, name)) != width:
                 raise InputError(f"snapshot.{name}", len(getattr(self, name)), f"must be {width} bytes long")
-        for name in ("generation", "phase", "round", "position", "rearms", "payload_bytes", "paid"):
+        for name in _WORDS:
             if not 0 <= getattr(self, name) < _WORD:
                 raise InputError(f"snapshot.{name}", getattr(self, name), "must be at least 0 and below 2**64")
         if self.origin is not None and not 0 <= self.origin.shard_id.shard < self.origin.shard_id.shards < _SHARDS:
@@ -106,6 +118,8 @@ class PublicHeader:
     @property
     def version(self) -> int:
         """The lowest version that has all its fields."""
+        if self.rested or self.rest_left:
+            return 4
         return 3 if self.paid else 1 if self.origin is None else 2
 
     @property
@@ -120,12 +134,12 @@ class PublicHeader:
 
     def pack(self) -> bytes:
         """Return the header's bytes."""
-        prefix = _PREFIX.pack(MAGIC, self.version, self.header_bytes)
-        if self.origin is not None:
-            origin = _ORIGIN.pack(*self.origin.shard_id, self.origin.genesis)
-        else:
-            origin = _ORIGIN.pack(*_UNBOUND) if self.paid else b""
-        paid = _PAID.pack(self.paid) if self.paid else b""
+        version = self.version
+        prefix = _PREFIX.pack(MAGIC, version, self.header_bytes)
+        shard = _UNBOUND if self.origin is None else (*self.origin.shard_id, self.origin.genesis)
+        origin = _ORIGIN.pack(*shard) if version > 1 else b""
+        paid = _PAID.pack(self.paid) if version > 2 else b""  # noqa: PLR2004 -- as `VERSION` tells
+        rests = _RESTS.pack(self.rested, self.rest_left) if version > 3 else b""  # noqa: PLR2004
         fields = _FIELDS.pack(
             self.plan_digest,
             self.generation,
@@ -137,7 +151,7 @@ class PublicHeader:
             self.nonce,
             self.payload_bytes,
         )
-        body = prefix + _CRC.pack(zlib.crc32(prefix)) + fields + origin + paid
+        body = prefix + _CRC.pack(zlib.crc32(prefix)) + fields + origin + paid + rests
         return body + hashlib.sha256(body).digest()
 
     @classmethod
@@ -170,7 +184,8 @@ class PublicHeader:
             nonce,
             payload_bytes,
             _origin(body) if version > 1 else None,
-            _PAID.unpack_from(body, length - _CHECKSUM_BYTES - _PAID.size)[0] if version > 2 else 0,  # noqa: PLR2004
+            _PAID.unpack_from(body, _PAID_AT)[0] if version > 2 else 0,  # noqa: PLR2004
+            *(_RESTS.unpack_from(body, _PAID_AT + _PAID.size) if version > 3 else ()),  # noqa: PLR2004
         )
 
 

@@ -11,8 +11,11 @@ from typing import Final
 from msgspec import UNSET
 
 from oracle import durable
+from oracle.accounting.accountant import Guarantee
 from oracle.accounting.ledger import StartChecked
 from oracle.errors import StorageError
+from oracle.planning.ensemble.guarantees import shares_guarantee
+from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.guarantees import released_guarantee
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.state.event_lines import record_event
@@ -23,29 +26,41 @@ _START_BYTES: Final = 16
 
 
 def start_event(plan: Plan, shard: int, beyond: int | None) -> StartChecked | None:
-    """Return the event of what a shard's trainer released of its sides' points; None if the plan has no such check.
+    """Return the event of what a shard's trainer released of its rows before a state; None if its plan checks none.
 
     Args:
         plan: The plan.
         shard: The shard's number.
-        beyond: By how many points the side that holds the least exceeds what it needs, with noise (`points_beyond`).
+        beyond: By how many points the side that holds the least, or by how many rows the rarest class, exceeds what it
+            needs, with noise (`points_beyond`).
     """
-    if beyond is None or not isinstance(plan, BoxPlan) or plan.check is UNSET:
+    rule = _rule(plan)
+    if beyond is None or rule is None:
         return None
-    check, cost = plan.check, released_guarantee(plan)
+    least, noise, cost = rule
     return StartChecked(
         round=0,
         model=plan.name,
         shard=shard,
         beyond=beyond,
-        least=check.margin,
-        noise=check.epsilon,
-        passed=beyond >= check.margin,
+        least=least,
+        noise=noise,
+        passed=beyond >= least,
         epsilon=cost.epsilon,
         delta=cost.delta,
         data=plan.data,
         start=secrets.token_hex(_START_BYTES),
     )
+
+
+def _rule(plan: Plan) -> tuple[int, float, Guarantee] | None:
+    """Return what has to be exceeded by how much, the noise's inverse scale, and what a row pays for what is told."""
+    if isinstance(plan, BoxPlan) and plan.check is not UNSET:
+        return plan.check.margin, plan.check.epsilon, released_guarantee(plan)
+    if isinstance(plan, EnsemblePlan) and plan.share_slope is not UNSET:
+        cost = shares_guarantee(plan)
+        return None if cost is None else (0, plan.share_slope, cost)
+    return None
 
 
 def starts_path(state: Path) -> Path:

@@ -13,6 +13,7 @@ from oracle.planning.plan import Plan
 from oracle.planning.promise import Promise, promise_of
 from oracle.state.folder import peek_folder, read_plan, written_at
 from oracle.state.forks import read_forks
+from oracle.state.header import PublicHeader
 from oracle.state.shards import shard_name
 
 __all__ = ["ShardedStatus", "Status", "public_status", "sharded_status"]
@@ -57,6 +58,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         person_delta: Delta of all these together.
         paid: Answers that the data paid for, where they pay for any.
         paid_left: How many more they pay for.
+        rested: Rounds that rested, without an answer, where any may.
+        rest_left: Rounds that will rest before one is answered again; 0 where it does not rest.
     """
 
     model: str
@@ -86,6 +89,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     person_delta: float | msgspec.UnsetType = msgspec.UNSET
     paid: int | msgspec.UnsetType = msgspec.UNSET
     paid_left: int | msgspec.UnsetType = msgspec.UNSET
+    rested: int | msgspec.UnsetType = msgspec.UNSET
+    rest_left: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class ShardedStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +170,7 @@ def public_status(folder: Path) -> Status:
         snapshot_age_seconds=max(time.time() - (written_at(folder) or 0.0), 0.0),
         promise=promise_of(plan),
         **_of_rows(plan),
-        **_of_answers(plan, header.paid),
+        **_of_answers(plan, header),
     )
 
 
@@ -178,9 +183,12 @@ def _of_rows(plan: Plan) -> dict[str, Any]:
     return found
 
 
-def _of_answers(plan: Plan, paid: int) -> dict[str, Any]:
-    """Return the facts about paid answers, where there can be any."""
-    return {} if plan.paid_limit is None else {"paid": paid, "paid_left": plan.paid_limit - paid}
+def _of_answers(plan: Plan, header: PublicHeader) -> dict[str, Any]:
+    """Return the facts about paid answers, and about rests, where there can be any."""
+    found: dict[str, Any] = (
+        {} if plan.paid_limit is None else {"paid": header.paid, "paid_left": plan.paid_limit - header.paid}
+    )
+    return found | ({"rested": header.rested, "rest_left": header.rest_left} if plan.rests else {})
 
 
 def sharded_status(folder: Path, count: int) -> ShardedStatus:

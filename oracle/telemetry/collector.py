@@ -95,6 +95,15 @@ _PAID_LEFT: Final[tuple[tuple[str, str, _Read], ...]] = (
 )
 """As `_COUNTERS` and `_GAUGES`, of plans whose answers are paid for only."""
 
+_RESTED: Final[tuple[tuple[str, str, _Read], ...]] = (
+    ("perpetua_rested_rounds", "Rounds that rested, unanswered, ever", lambda r: r.rested if r.restored else None),
+)
+_RESTING: Final[tuple[tuple[str, str, _Read], ...]] = (
+    ("perpetua_resting", "Whether the next query gets no answer", lambda r: r.rest_left > 0 if r.restored else None),
+    ("perpetua_rest_rounds_left", "Rounds until the rest ends", lambda r: r.rest_left if r.restored else None),
+)
+"""As these, of plans that may rest only."""
+
 
 class Tally(NamedTuple):
     """How often some work of a shard took how long.
@@ -141,10 +150,11 @@ class RecordCollector(Collector):
         for work, (name, text) in _TIMED.items():
             yield self._histogram(work, HistogramMetricFamily(name, f"{text}; {_ROUNDED}", labels=_SHARD))
         yield from self._of_process()
-        pays = self.telemetry.plan.paid_limit is not None
-        for name, text, read in (*_COUNTERS, *(_PAID if pays else ())):
+        pays, rests = self.telemetry.plan.paid_limit is not None, self.telemetry.plan.rests
+        for name, text, read in (*_COUNTERS, *(_PAID if pays else ()), *(_RESTED if rests else ())):
             yield self._of_shards(CounterMetricFamily(name, text, labels=_SHARD), read)
-        for name, text, read in (*_GAUGES, *(_PAID_LEFT if pays else ()), *self._gauges_of_now()):
+        some = (*(_PAID_LEFT if pays else ()), *(_RESTING if rests else ()))
+        for name, text, read in (*_GAUGES, *some, *self._gauges_of_now()):
             yield self._of_shards(GaugeMetricFamily(name, text, labels=_SHARD), read)
         yield self._rejections()
 

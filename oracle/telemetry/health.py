@@ -99,10 +99,14 @@ class Health:
 
     def summary(self) -> str:
         """Return what a ready process is doing, in words."""
-        count = len(self._registry.telemetry.shards)
+        shards = self._registry.telemetry.shards
+        count = len(shards)
         if not count:
             return "standby: the consumer group has assigned us no partition"
-        return f"serving {count} shard{'' if count == 1 else 's'}"
+        rests = "".join(
+            f"; shard {one.shard} rests for {one.rest_left:,} rounds more" for one in shards if one.rest_left
+        )
+        return f"serving {count} shard{'' if count == 1 else 's'}{rests}"
 
     def _of(self, record: ShardTelemetry) -> list[NotReady]:
         shard, found = record.shard, []

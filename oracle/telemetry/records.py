@@ -132,6 +132,9 @@ class ShardTelemetry:
         protects_queries: False where they are those of the training records only.
         paid: Answers that the data paid for since the state was made, as of the last commit.
         paid_limit: How many they pay for at most; None where no answer is paid for.
+        settles: Whether these settle all others, so that nobody misses more.
+        rested: Rounds that rested, without an answer, since the state was made, as of the last commit.
+        rest_left: Rounds that will rest before one is answered again; 0 while it does not rest.
         batches: Batches committed by this process.
         begun: Batches that it began to answer, those included; of a shard that serves, more than these are under way.
         rejections: Messages rejected by this process, by reason; every reason is there.
@@ -164,6 +167,9 @@ class ShardTelemetry:
     protects_queries: bool = True
     paid: int = 0
     paid_limit: int | None = None
+    settles: bool = False
+    rested: int = 0
+    rest_left: int = 0
     batches: int = 0
     begun: int = 0
     rejections: Mapping[Reason, int] = field(default_factory=lambda: NO_REJECTIONS)
@@ -185,8 +191,8 @@ class ShardTelemetry:
 
     @property
     def paid_left(self) -> int | None:
-        """How many answers the data still pay for; None where no answer is paid for."""
-        return None if self.paid_limit is None else self.paid_limit - self.paid
+        """How many answers the data still pay for; None where no answer is paid for, or nobody misses more."""
+        return None if self.paid_limit is None or self.settles else self.paid_limit - self.paid
 
     @property
     def promise(self) -> dict[str, float | str]:
@@ -235,6 +241,8 @@ def public_fields(plan: Plan, facts: PublicFacts) -> dict[str, int | float]:
         "phase_rounds": facts.phase_rounds,
         "rearms": facts.rearms,
         "paid": facts.paid,
+        "rested": facts.rested,
+        "rest_left": facts.rest_left,
         "delta": plan.phases[facts.phase - 1].delta,
         "delta_spent": plan.delta_spent(facts.phase, facts.phase_round),
     }
@@ -251,5 +259,6 @@ def initial_record(plan: Plan, shard: int) -> ShardTelemetry:
         nominal=plan.nominal,
         protects_queries=plan.protects_queries,
         paid_limit=plan.paid_limit,
+        settles=plan.settles,
         **public_fields(plan, first),  # type: ignore[arg-type]  # mypy cannot see which field has which type
     )

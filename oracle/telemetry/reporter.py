@@ -103,7 +103,8 @@ class Reporter:
         """The shard answers queries from now on."""
         self._move(Event.SERVING, begun=self._record.batches)
         record = self._record
-        self._log.info("daemon.serving", round=record.round, phase=record.phase, **record.promise)
+        rest = {"rest_left": record.rest_left} if record.rest_left else {}
+        self._log.info("daemon.serving", round=record.round, phase=record.phase, **rest, **record.promise)
 
     def begun(self) -> None:
         """A batch is about to be answered."""
@@ -115,10 +116,11 @@ class Reporter:
         counts = self._record.rejections
         if found:
             counts = MappingProxyType({reason: count + found[reason] for reason, count in counts.items()})
-        left = self._record.paid_left
-        self._reach(facts, batches=self._record.batches + 1, rejections=counts)
-        if left and self._record.paid_left == 0:
+        before = self._record
+        self._reach(facts, batches=before.batches + 1, rejections=counts)
+        if before.paid_left and self._record.paid_left == 0:
             self._spent()
+        self._rested(before)
         for reason, count in found.items():
             self._log.warning("queries.rejected", reason=reason, count=count)
         if phase_ended:
@@ -136,6 +138,22 @@ class Reporter:
         record = self._record
         self._log.warning("answers.spent", paid=record.paid, round=record.round)
         self._on_incident("answers.spent", f"all {record.paid:,} answers that the data pay for were given")
+
+    def _rested(self, before: ShardTelemetry) -> None:
+        """Tell of a rest that ended in a batch, and of one that began: several at once are told as one."""
+        record = self._record
+        found = {"round": record.round, "rested": record.rested}
+        went_on = min(before.rest_left, record.round - before.round)
+        if went_on and went_on == before.rest_left:
+            self._log.info("rest.ended", **found)
+        if record.rested == before.rested + went_on:
+            return
+        self._log.warning("rest.started", rest_left=record.rest_left, **found)
+        self._on_incident(
+            "rest.started", "a life was spent early: queries get no answer until its least rounds are over"
+        )
+        if not record.rest_left:
+            self._log.info("rest.ended", **found)
 
     def rejected_internally(self, failures: Sequence[tuple[int, str]]) -> None:
         """Messages were rejected as `internal`: their positions, and the class of the error of each."""

@@ -9,11 +9,13 @@ from oracle.accounting.ledger import AnswerPaid, PhaseStarted, SideRearmed, deco
 from oracle.accounting.stopper import log_overflow
 from oracle.errors import CorruptSnapshotError, RefusedError
 from oracle.planning.guarantees import query_guarantee
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 from oracle.runtime.fork import fork_cost, fork_event, fork_snapshot
 from oracle.runtime.shard import Shard
 from oracle.state.format import Snapshot
-from tests.predictors.plans import planned
+from tests.predictors.examples import example
+from tests.predictors.plans import planned, tiny_distribution_plan
+from tests.predictors.tables import ASKED, TABLES
 from tests.support.shards import (
     bodies,
     deliveries_of,
@@ -191,6 +193,21 @@ def test_cost_of_a_real_plan_is_within_what_the_accountant_proves():
         before += phase.rounds
 
 
+def test_an_ensemble_holds_queries_of_two_phases_before():
+    """A life that outlives its phase may have been fitted to what one that outlived its own had answered."""
+    plan, base = example("ensemble"), _snapshot_at(0)
+    one, two, three = plan.phases[:3]
+    costs = []
+    for before, index in ((0, 0), (one.rounds, 1), (one.rounds + two.rounds, 2)):
+        snapshot = Snapshot(b"", 1, 0, before + 5, index + 1, 0, bytes(16), base.arrays)
+        costs.append(fork_cost(plan, snapshot))
+    assert [cost.delta for cost in costs] == [one.delta] * 3
+    held = [plan.declared * one.delta, one.rounds * one.delta, one.rounds * one.delta + two.rounds * two.delta]
+    deltas = [one.delta, two.delta, three.delta]
+    expected = [rows + 5 * delta for rows, delta in zip(held, deltas, strict=True)]
+    assert [cost.delta_sum for cost in costs] == pytest.approx(expected, rel=1e-12)
+
+
 def test_event_states_the_cost():
     """What the ledger says is what was computed, under the fork's public name."""
     plan, snapshot = small_plan(), _snapshot_at(600)
@@ -213,47 +230,55 @@ def test_state_without_a_key_is_refused():
         fork_snapshot(snapshot, _SALT)
 
 
-def _of_table(predictor: str, answered: int) -> tuple[TablePlan, Snapshot]:
-    """Return a table's plan and a snapshot after so many questions."""
-    plan = paying_plan(predictor, 8)
+def _asked(predictor: str, count: int, seed: int = 1) -> list[bytes]:
+    if predictor == "distribution":
+        return bodies(count, seed, example(predictor))
+    return questions(predictor, count, seed)
+
+
+def _of_questions(predictor: str, answered: int) -> tuple[QuestionPlan, Snapshot]:
+    """Return a plan of public questions and a snapshot after so many of them."""
+    plan = paying_plan(predictor, 8) if predictor in TABLES else tiny_distribution_plan()
     shard = new_shard(plan)
     if answered:
-        process(shard, deliveries_of(questions(predictor, answered)))
+        process(shard, deliveries_of(_asked(predictor, answered)))
     return plan, shard.snapshot()
 
 
-def _forked(plan: TablePlan, snapshot: Snapshot, salt: bytes) -> tuple[list[AnswerPaid], list[bytes]]:
+def _forked(plan: QuestionPlan, snapshot: Snapshot, salt: bytes) -> tuple[list[AnswerPaid], list[bytes]]:
     """Answer other questions from a fork; return the paid answers and the replies."""
     shard = Shard(plan, fork_snapshot(snapshot, salt))
-    commit = process(shard, deliveries_of(questions(plan.predictor, 300, seed=5))).commit
+    commit = process(shard, deliveries_of(_asked(plan.predictor, 300, seed=5))).commit
     events = [decode(event) for event in commit.ledger]
     return [event for event in events if isinstance(event, AnswerPaid)], list(commit.replies.bodies)
 
 
-@pytest.mark.parametrize("predictor", ["statistics", "sparse-vector"])
+@pytest.mark.parametrize("predictor", ASKED)
 def test_a_fork_of_a_table_goes_on_with_what_is_left_to_pay(predictor):
     """It counts on from the snapshot's number and never beyond K; its rows pay a whole life once more at most."""
-    plan, snapshot = _of_table(predictor, {"statistics": 4, "sparse-vector": 80}[predictor])
+    plan, snapshot = _of_questions(predictor, {"statistics": 4, "sparse-vector": 80, "distribution": 12}[predictor])
     assert 0 < snapshot.paid < plan.paid
     cost = fork_cost(plan, snapshot)
     assert (cost.epsilon, cost.delta) == (plan.epsilon, plan.phases[0].delta)
     assert cost.delta <= cost.delta_sum <= cost.delta * (1 + 1e-12)
     paid, replies = _forked(plan, snapshot, _SALT)
-    assert [event.paid for event in paid] == list(range(snapshot.paid + 1, plan.paid + 1))
+    left = plan.paid - snapshot.paid
+    assert [event.paid for event in paid] == list(range(snapshot.paid + 1, snapshot.paid + 1 + len(paid)))
+    assert len(paid) == left or (predictor == "distribution" and left > len(paid) > left // 2)
     others, other_replies = _forked(plan, snapshot, _OTHER)
     assert {event.count for event in paid} != {event.count for event in others}, "the noise is each fork's own"
     assert replies != other_replies
 
 
-@pytest.mark.parametrize("predictor", ["statistics", "sparse-vector"])
+@pytest.mark.parametrize("predictor", ASKED)
 def test_a_fork_of_a_table_that_has_paid_all_is_free(predictor):
     """It touches no row: whatever its key, it gives the same answers, and they follow from what is public."""
-    plan, snapshot = _of_table(predictor, 400)
+    plan, snapshot = _of_questions(predictor, 400)
     assert snapshot.paid == plan.paid
     assert fork_cost(plan, snapshot) == (0.0, 0.0, 0.0)
     paid, replies = _forked(plan, snapshot, _SALT)
     assert paid == []
     assert replies == _forked(plan, snapshot, _OTHER)[1]
-    cells = snapshot.arrays["cells"]
-    blank = replace(snapshot, arrays={**snapshot.arrays, "cells": np.full_like(cells, -1)})
+    rows = "cells" if predictor in TABLES else "rows"
+    blank = replace(snapshot, arrays={**snapshot.arrays, rows: np.full_like(snapshot.arrays[rows], -1)})
     assert replies == _forked(plan, blank, _SALT)[1]

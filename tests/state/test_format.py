@@ -2,7 +2,7 @@ import dataclasses
 import hashlib
 import struct
 import zlib
-from typing import Any
+from typing import Any, Final
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -33,12 +33,14 @@ ARRAYS = st.dictionaries(
     max_size=4,
 )
 WORDS = st.integers(0, 2**64 - 1)
+COUNTS: Final[tuple[dict[str, int], ...]] = ({}, {"paid": 7}, {"rested": 7}, {"rested": 7, "rest_left": 3})
+"""Of headers of version 2, 3 and 4."""
 
 
-@given(arrays=ARRAYS, words=st.tuples(*[WORDS] * 6), tag=st.binary(min_size=16, max_size=16))
+@given(arrays=ARRAYS, words=st.tuples(*[WORDS] * 8), tag=st.binary(min_size=16, max_size=16))
 def test_round_trip(arrays, words, tag):
     """Every field and every bit of every array comes back, NaN payloads and zero-dimensional arrays too."""
-    generation, position, rounds, phase, rearms, paid = words
+    generation, position, rounds, phase, rearms, paid, rested, rest_left = words
     snapshot = dataclasses.replace(
         make_snapshot(),
         generation=generation,
@@ -49,6 +51,8 @@ def test_round_trip(arrays, words, tag):
         tag=tag,
         arrays=arrays,
         paid=paid,
+        rested=rested,
+        rest_left=rest_left,
     )
     decoded = decode(encode(snapshot, KEY), KEY, DIGEST)
     assert_same(decoded, snapshot)
@@ -108,10 +112,10 @@ def test_ciphertext_is_fresh_and_hides_the_payload():
         assert array.tobytes() not in first
 
 
-@pytest.mark.parametrize("paid", [0, 7])
-def test_every_flipped_bit_is_found(paid):
+@pytest.mark.parametrize("counts", COUNTS)
+def test_every_flipped_bit_is_found(counts):
     """No flipped bit anywhere passes; each is called corruption, of which truncation is a kind."""
-    data = encode(make_snapshot(paid=paid), KEY)
+    data = encode(make_snapshot(**counts), KEY)
     for index in range(len(data)):
         for bit in range(8):
             flipped = bytearray(data)
@@ -120,10 +124,10 @@ def test_every_flipped_bit_is_found(paid):
                 decode(bytes(flipped), KEY, DIGEST)
 
 
-@pytest.mark.parametrize("paid", [0, 7])
-def test_every_flipped_header_bit_is_found_without_the_key(paid):
+@pytest.mark.parametrize("counts", COUNTS)
+def test_every_flipped_header_bit_is_found_without_the_key(counts):
     """`peek` finds every flipped bit of the header."""
-    data = encode(make_snapshot(paid=paid), KEY)
+    data = encode(make_snapshot(**counts), KEY)
     for index in range(peek(data).header_bytes):
         for bit in range(8):
             flipped = bytearray(data)
@@ -132,10 +136,10 @@ def test_every_flipped_header_bit_is_found_without_the_key(paid):
                 peek(bytes(flipped))
 
 
-@pytest.mark.parametrize("paid", [0, 7])
-def test_every_truncation_is_found(paid):
+@pytest.mark.parametrize("counts", COUNTS)
+def test_every_truncation_is_found(counts):
     """Every proper beginning is called truncated, the empty one too."""
-    data = encode(make_snapshot(paid=paid), KEY)
+    data = encode(make_snapshot(**counts), KEY)
     for length in range(len(data)):
         with pytest.raises(TruncatedSnapshotError):
             decode(data[:length], KEY, DIGEST)
@@ -168,14 +172,18 @@ def test_foreign_plan_is_told_apart():
 
 def test_exchanged_header_fields_are_found():
     """A header with a right checksum but another round does not authenticate."""
-    changes: tuple[tuple[int, dict[str, Any]], ...] = (
-        (0, {"round": 901 + 1}),
-        (7, {"paid": 6}),
-        (7, {"paid": 0}),
-        (0, {"paid": 7}),
+    changes: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+        ({}, {"round": 901 + 1}),
+        ({"paid": 7}, {"paid": 6}),
+        ({"paid": 7}, {"paid": 0}),
+        ({}, {"paid": 7}),
+        ({"rested": 7}, {"rested": 6}),
+        ({"rested": 7}, {"rested": 0}),
+        ({"rested": 7, "rest_left": 3}, {"rest_left": 0}),
+        ({}, {"rested": 7}),
     )
-    for paid, change in changes:
-        data = encode(make_snapshot(paid=paid), KEY)
+    for counts, change in changes:
+        data = encode(make_snapshot(**counts), KEY)
         forged = dataclasses.replace(peek(data), **change)
         with pytest.raises(CorruptSnapshotError):
             decode(forged.pack() + data[peek(data).header_bytes :], KEY, DIGEST)
@@ -191,6 +199,20 @@ def test_paid_answers_lengthen_the_header_and_nothing_else():
     unbound = dataclasses.replace(make_snapshot(paid=7), origin=None)
     decoded = decode(encode(unbound, KEY), KEY, DIGEST)
     assert (decoded.origin, decoded.paid) == (None, 7)
+
+
+@pytest.mark.parametrize("origin", [make_snapshot().origin, None])
+def test_rests_lengthen_the_header_and_nothing_else(origin):
+    """Where rounds rested the file is of version 4, bound to a shard or not, with what was paid before."""
+    plain = encode(make_snapshot(), KEY)
+    given: tuple[dict[str, Any], ...] = ({"rested": 7}, {"rest_left": 3}, {"rested": 7, "rest_left": 3, "paid": 5})
+    for counts in given:
+        resting = encode(dataclasses.replace(make_snapshot(**counts), origin=origin), KEY)
+        assert (plain[8:10], resting[8:10]) == (b"\x02\0", b"\x04\0")
+        assert len(resting) == len(plain) + 24 == peek(resting).total_bytes
+        decoded = decode(resting, KEY, DIGEST)
+        assert decoded.origin == origin
+        assert {name: getattr(decoded, name) for name in counts} == counts
 
 
 def test_declared_length_is_not_believed():
@@ -254,6 +276,8 @@ def test_version_zero_is_corruption():
         ("generation", -1),
         ("position", 2**64),
         ("paid", 2**64),
+        ("rested", 2**64),
+        ("rest_left", -1),
         ("plan_digest", b"short"),
         ("tag", bytes(15)),
         ("arrays", {"text": np.array(["a"])}),

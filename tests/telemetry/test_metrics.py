@@ -17,6 +17,7 @@ from oracle.telemetry.log import PublicLog
 from oracle.telemetry.metrics import Format, Metrics, encode, format_for
 from oracle.telemetry.records import Work
 from oracle.telemetry.registry import Registry
+from tests.support.distributions import distribution_plan
 from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.shards import daemon_over, mixed_bodies, new_store, run_daemon, small_plan
 from tests.support.tables import paying_plan
@@ -198,6 +199,16 @@ def test_paid_answers_are_told_where_there_are_any():
         for accept in ("", "application/openmetrics-text; version=1.0.0"):
             found = {sample.name: sample.value for sample in bench.samples(accept) if sample.name in names}
             assert found == {"perpetua_paid_answers_total": paid, "perpetua_paid_answers_left": 12 - paid}
+
+
+def test_of_paid_answers_that_settle_all_others_none_is_left():
+    """They are counted, but nothing runs out, so no alert can say so."""
+    bench, plan = _Bench(), distribution_plan()
+    bench.registry = Registry(plan, PublicLog(io.StringIO()), version="1.2", now=lambda: 5000.0)
+    bench.metrics = Metrics(bench.registry, unready=lambda: bench.unready, now=lambda: 5100.0)
+    bench.registry.shard(0).restored(replace(_facts(20), paid=plan.paid), 0, 0.1)
+    found = {sample.name: sample.value for sample in bench.samples() if "paid" in sample.name and sample.value < 1e6}
+    assert found == {"perpetua_paid_answers_total": plan.paid}
 
 
 def test_a_process_that_no_broker_answers_says_so():

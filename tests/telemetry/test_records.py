@@ -17,9 +17,11 @@ from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.records import BOUNDS, ShardTelemetry, State, Timing, Work
 from oracle.telemetry.registry import Registry
+from tests.predictors.plans import tiny_distribution_plan
 from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.shards import (
     MASTER_KEY,
+    bodies,
     daemon_over,
     deliveries_of,
     first_snapshot,
@@ -185,6 +187,19 @@ def test_that_all_is_paid_is_said_once(predictor):
     (incident,) = registry.telemetry.incidents
     assert (incident.event, incident.text) == ("answers.spent", "all 8 answers that the data pay for were given")
     assert record.state is State.STOPPED
+
+
+def test_paid_answers_that_settle_all_others_are_no_incident():
+    """Behind the last one of a distribution everything is known, and nobody is warned."""
+    plan, output = tiny_distribution_plan(alpha=0.3), io.StringIO()
+    registry = Registry(plan, PublicLog(output, "json", plan.name), version="1.2")
+    log, store = MemoryLog.of(bodies(400, plan=plan)), MemoryStore(MASTER_KEY)
+    store.save(first_snapshot(plan))
+    run_daemon(daemon_over(log, store, MemorySink(log), plan=plan, batch_rows=50, reporter=registry.shard(0)))
+    (record,) = registry.telemetry.shards
+    assert (record.paid, record.paid_limit, record.paid_left) == (plan.paid, plan.paid, None)
+    assert "answers.spent" not in output.getvalue()
+    assert not registry.telemetry.incidents
 
 
 def test_standing_says_what_was_paid():

@@ -170,6 +170,8 @@ async def test_status(tmp_path):
             "epsilon",
             "declared",
             "paid_limit",
+            "settles",
+            "rests",
             "schedule",
             "delta_spent",
             "delta_limit",
@@ -186,7 +188,18 @@ async def test_status(tmp_path):
     shard = found["shards"][0]
     assert list(shard) == [
         *["shard", "state", "round", "phase", "phases", "phase_round", "phase_rounds", "rearms"],
-        *["paid", "delta", "delta_spent", "delta_limit", "batches", "rejections", "lag_records", "lag_seconds"],
+        *[
+            "paid",
+            "rested",
+            "rest_left",
+            "delta",
+            "delta_spent",
+            "delta_limit",
+            "batches",
+            "rejections",
+            "lag_records",
+            "lag_seconds",
+        ],
         *["snapshot_at", "snapshot_bytes", "rate"],
     ]
     assert (shard["state"], shard["round"], shard["rejections"], shard["lag_records"]) == ("waiting", 20, {}, None)

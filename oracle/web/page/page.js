@@ -163,15 +163,28 @@ const pays = (status) => (status.paid_limit ?? null) !== null;
 const paid = (status) => sum(status.shards.map((shard) => shard.paid));
 const unpaid = (status) => Math.max(0, status.paid_limit * status.shards.length - paid(status));
 const behind = ({ promise, shards }) => (promise.questions ?? null) !== null && shards.length > 0 && shards.every((shard) => shard.round >= promise.questions);
-const spent = (status) => pays(status) && status.shards.length > 0 && unpaid(status) === 0;
+/** Shards whose queries get no answer for some rounds more. */
+const resting = (status) => status.shards.filter((shard) => shard.rest_left > 0);
+const spent = (status) => pays(status) && !status.settles && status.shards.length > 0 && unpaid(status) === 0;
 
 function showKind(status) {
   for (const line of document.querySelectorAll(".scheduled")) line.hidden = pays(status);
   for (const line of document.querySelectorAll(".paying")) line.hidden = !pays(status);
+  for (const line of document.querySelectorAll(".resting")) line.hidden = status.rests !== true;
+  showRest(status);
   by("spent").hidden = !spent(status);
   put(by("spent-text"), status.predictor === "sparse-vector"
     ? "Only what follows from earlier answers is answered any more. New answers need a new model, whose budget the rows pay beside this one’s."
     : "Answers are no longer verified: those that earlier paid answers do not settle come from what was learned, and the promised error does not hold for them.");
+}
+
+function showRest(status) {
+  const found = resting(status);
+  by("rest").hidden = found.length === 0;
+  if (found.length === 0) return;
+  const named = found.slice(0, STATES_SHOWN).map((shard) => `shard ${shard.shard} for ${plural(shard.rest_left, "round")} more`);
+  if (found.length > STATES_SHOWN) named.push(`and ${plural(found.length - STATES_SHOWN, "more shard")}`);
+  put(by("rest-text"), `Queries get no answer, but the error “resting”: ${named.join(", ")}. More of them were contested than declared.`);
 }
 
 function showHead(status) {
@@ -332,6 +345,7 @@ function showProgress(status) {
   put(by("progress-next").firstChild, status.predictor === "bisection" ? "Rounds to its end" : "Rounds to re-arm");
   line("progress-left", closest ? count(roundsLeft(closest)) : DASH, closest && `${of(closest)}${wait}`);
   line("progress-rearms", total("rearms"));
+  line("progress-rested", total("rested"));
   line("progress-batches", total("batches"));
   line("progress-age", dated.length > 0 ? duration(status.now - dated[0].snapshot_at) : "none yet", dated.length > 0 ? of(dated[0]) : "");
   line("progress-bytes", bytes(sum(shards.map((shard) => shard.snapshot_bytes ?? 0))));
@@ -379,6 +393,7 @@ const COLUMNS = [
     cell, count(roundsLeft(shard)), `Phase ${shard.phase} done, shard ${shard.shard}`,
     shard.phase_rounds > 0 ? shard.phase_round / shard.phase_rounds : 0)],
   ["Re-arms", (cell, shard) => put(cell, count(shard.rearms))],
+  ["Rest left", (cell, shard) => put(cell, count(shard.rest_left))],
   ["Paid left", (cell, shard, { paid_limit: limit }) => metered(
     cell, count(limit - shard.paid), `Paid answers given, shard ${shard.shard}`, limit > 0 ? shard.paid / limit : 0)],
   ["δ of all", (cell, shard) => put(cell, roundedUp(shard.delta_spent))],
@@ -387,7 +402,10 @@ const COLUMNS = [
 ];
 
 const SCHEDULED = ["Phase", "Rounds left", "Re-arms", "δ of all"];
-const columnsOf = (status) => COLUMNS.filter(([label]) => (pays(status) ? !SCHEDULED.includes(label) : label !== "Paid left"));
+const columnsOf = (status) => COLUMNS.filter(([label]) => {
+  if (label === "Rest left") return status.rests === true;
+  return pays(status) ? !SCHEDULED.includes(label) : label !== "Paid left";
+});
 
 function buildHead([label]) {
   const head = make("th", { role: "columnheader", scope: "col" }, label);
@@ -495,6 +513,7 @@ function changes(status) {
   if (changed.length > STATES_SHOWN) told.push(`${count(changed.length)} shards changed their state.`);
   else told.push(...changed.map((shard) => `Shard ${shard.shard} is ${shard.state}.`));
   if (spent(status) && !spent(before)) told.push("No paid answer is left.");
+  if ((resting(status).length > 0) !== (resting(before).length > 0)) told.push(resting(status).length > 0 ? "Queries get no answer: a rest." : "The rest is over.");
   if (before.ready !== status.ready) told.push(status.ready ? "The daemon is ready." : "The daemon is not ready.");
   const seen = new Set(before.errors.map(errorKey));
   const fresh = status.errors.filter((error) => !seen.has(errorKey(error))).length;

@@ -302,6 +302,16 @@ def test_a_table_shows_what_is_paid(page):
     assert bars == pytest.approx([17 / 200])
 
 
+def test_paid_answers_that_settle_all_others_are_no_warning(page):
+    """Behind the last one the promise stands: all of a distribution's thresholds are known."""
+    page.open(table(199, predictor="distribution", settles=True))
+    page.show(table(200, predictor="distribution", settles=True))
+    assert page.texts("#spent") == []
+    assert page.text("progress-paid") == "200 of 200"
+    assert page.text("promise-bound") == "at most 0.0200"
+    assert page.text("announcer") == ""
+
+
 @pytest.mark.parametrize(
     ("predictor", "words"),
     [("statistics", "Answers are no longer verified"), ("sparse-vector", "Only what follows from earlier answers")],
@@ -316,6 +326,34 @@ def test_that_nothing_is_left_to_pay_is_a_warning(page, predictor, words):
     assert page.text("announcer") == "No paid answer is left."
     assert page.text("verdict-title") == "Ready: 1 of 1 shard serving"
     assert page.text("progress-unpaid") == "0"
+
+
+def ensemble(*lefts, **changes):
+    """Return the document of an ensemble whose shards will rest for so many rounds."""
+    shards = [shard(number, rested=1_200, rest_left=left) for number, left in enumerate(lefts)]
+    return document(*shards, predictor="ensemble", rests=True, **changes)
+
+
+def test_a_rest_is_a_warning(page):
+    """While queries get no answer, not before and not behind; the daemon is ready all the same."""
+    page.open(ensemble(0, 0))
+    assert page.texts("#rest") == []
+    assert page.text("progress-rested") == "2,400"
+    page.show(ensemble(0, 1_500))
+    assert page.text("rest-title") == "A rest: no answers for some rounds"
+    assert "shard 1 for 1,500 rounds more" in page.text("rest-text")
+    assert page.text("announcer") == "Queries get no answer: a rest."
+    assert page.text("verdict-title") == "Ready: 2 of 2 shards serving"
+    cells = page.texts("#shard-rows tr:nth-child(2) > *")
+    assert dict(zip(page.texts("#shard-table thead th"), cells, strict=True))["Rest left"] == "1,500"
+    page.show(ensemble(*[1] * 8))
+    assert page.text("rest-text").count("for 1 round more") < 8
+    assert "more shards" in page.text("rest-text")
+    page.show(ensemble(0, 0))
+    assert page.texts("#rest") == []
+    assert page.text("announcer").startswith("The rest is over.")
+    page.show(document(shard(0)))
+    assert "Rounds rested" not in page.texts(".overview .card:nth-child(4) dt")
 
 
 def test_the_promise_is_over(page):
