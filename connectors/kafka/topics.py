@@ -1,6 +1,6 @@
 """A model's topics: what they must be like, whether they are, and making those that are missing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aiokafka import errors
@@ -11,6 +11,7 @@ from connectors.kafka.internals import connections
 from connectors.kafka.marks import MARK_CONFIG
 from connectors.kafka.metadata import configs, look
 from connectors.kafka.settings import KafkaSettings
+from connectors.retry import Backoff, retry
 from oracle.errors import BusError, RefusedError
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "TopicFacts",
     "check",
     "describe",
+    "describe_made",
     "fitted",
     "make_missing",
     "other_partitions",
@@ -34,6 +36,7 @@ _UNCOMPRESSED = "uncompressed"
 _NOTE_BYTES = 2048
 _EVENT_BYTES = 4096
 _COMPACT = "compact"
+_REPORT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,25 @@ async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[s
         found = {name: len(looks[name].leaders) for name in names if looks[name].there and name not in hidden}
         set_to = await configs(below, list(found), needed=needed if tolerant else found.keys())
     return {name: TopicFacts(partitions, set_to.get(name, {})) for name, partitions in found.items()}
+
+
+async def describe_made(settings: KafkaSettings, made: Collection[str]) -> dict[str, TopicFacts]:
+    """Return `describe` as soon as it has these topics: brokers, busy ones above all, report them later than made.
+
+    Raises:
+        RefusedError: The brokers do not let us look.
+        BusError: They do not report all of them within `KafkaSettings.request_seconds`.
+    """
+
+    async def all_there() -> dict[str, TopicFacts]:
+        facts = await describe(settings)
+        missing = [name for name in made if name not in facts]
+        if missing:
+            raise BusError(f"topic {missing[0]}: was created, but the brokers do not report it yet; try again")
+        return facts
+
+    pauses = Backoff(_REPORT_SECONDS, 10 * _REPORT_SECONDS)
+    return await retry(all_there, BusError, seconds=settings.request_seconds, backoff=pauses)
 
 
 def other_partitions(settings: KafkaSettings, partitions: int, shards: int) -> str:

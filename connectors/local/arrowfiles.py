@@ -99,12 +99,19 @@ def _every(rows: int) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), rows, [None, numbers])
 
 
-def plain(table: pa.Table) -> pa.Table:
+def plain(table: pa.Table, *, described: bool = False) -> pa.Table:
     """Drop the metadata, decode dictionaries, and take types that others have made for what they are stored as.
 
     Nothing of that is part of the rows: it depends on who wrote them, and on what this process knows of.
+
+    Args:
+        table: The rows.
+        described: Keep the metadata of fields: those of our own answers say what a label stands for.
     """
-    fields = [pa.field(field.name, _plain_type(field.type), field.nullable) for field in table.schema]
+    fields = [
+        pa.field(field.name, _plain_type(field.type), field.nullable, field.metadata if described else None)
+        for field in table.schema
+    ]
     return table.cast(pa.schema(fields))
 
 

@@ -198,7 +198,7 @@ class ParquetSink(FileSink):
 
 def _read_reply(body: bytes) -> pa.Table:
     try:
-        return plain(pa.ipc.open_stream(body).read_all())
+        return plain(pa.ipc.open_stream(body).read_all(), described=True)
     except pa.ArrowException as exc:
         raise InputError("reply.body", "(not shown)", f"must be an Arrow stream, as {ARROW_STREAM} says") from exc
 

@@ -1,6 +1,7 @@
 """The AsyncAPI document says what the code does: its examples go through the real codecs, its words are theirs."""
 
 import base64
+import dataclasses
 import io
 from pathlib import Path
 from typing import get_args
@@ -24,14 +25,17 @@ from oracle.accounting import ledger
 from oracle.codec.arrow.messages import ArrowQueries
 from oracle.codec.batches import BatchCodec
 from oracle.codec.guarded import GuardedCodec
-from oracle.codec.json.questions import Breakdown
+from oracle.codec.json.public import Several
 from oracle.codec.kinds import codec_of
-from oracle.codec.rejections import Reason
+from oracle.codec.rejections import Reason, Rejection
 from oracle.planning.attributes import Attribute
+from oracle.planning.ensemble.model import MISSING
+from oracle.planning.features import Feature
 from oracle.planning.kinds import KINDS
 from oracle.predictors.base import Answers, phase_started
 from tests.predictors.examples import example as example_plan
-from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_plan
+from tests.predictors.plans import feature, tiny_bisection_plan, tiny_classical_plan, tiny_ensemble_plan, tiny_plan
+from tests.support.distributions import distribution_plan
 from tests.support.shards import arrow_body
 from tests.support.tables import share_answers, sparse_plan, statistics_plan
 
@@ -84,12 +88,23 @@ def test_every_message_has_an_example_and_a_channel():
 def test_queries_in_their_three_forms_are_one_query():
     """All three JSON examples are decoded to the same features, and give their ids back."""
     found = {}
-    for name, example in _examples("JsonQuery").items():
+    examples = _examples("JsonQuery")
+    del examples["category-and-missing-value"]
+    for name, example in examples.items():
         assert content_type(_headers(example)) == JSON
         _, batch = _decoded(msgspec.json.encode(example["payload"]))
         assert batch.features.tolist() == [[7.5, 12.0]]
         found[name] = batch.parts[0]
     assert found == {"by-position": "a1", "by-name-in-x": 2, "by-name": "a3"}
+
+
+def test_a_category_is_a_text_and_null_is_missing():
+    """The example is a query of an ensemble, and of no other model."""
+    body = msgspec.json.encode(_examples("JsonQuery")["category-and-missing-value"]["payload"])
+    features = (Feature(name="origin", categories=("JFK", "EWR")), Feature(name="wind"))
+    batch = BatchCodec(tiny_ensemble_plan(features)).decode(Deliveries.of([Delivery(1, body, JSON)]))
+    assert batch.features.tolist() == [[1.0, MISSING]]
+    assert isinstance(_decoded(body)[1].parts[0], Rejection)
 
 
 def test_no_query_is_a_round():
@@ -119,7 +134,18 @@ def test_arrow_queries_and_their_answers():
     assert _headers(answered) == reply_headers(reply.content_type, reply.headers)
 
 
-@pytest.mark.parametrize("name", _examples("JsonAnswer"))
+def test_a_round_that_an_ensemble_rested_in_has_an_error():
+    """The example is what the codec writes."""
+    payload = _examples("JsonAnswer")["resting"]["payload"]
+    codec = BatchCodec(msgspec.structs.replace(tiny_ensemble_plan([feature("visib")]), name="vfr"))
+    batch = codec.decode(Deliveries.of([Delivery(1, msgspec.json.encode({"id": payload["id"], "x": [1]}), JSON)]))
+    rows = np.zeros(1, np.int8), payload["round"], np.ones(1, np.int64), np.zeros(2, np.uint64), ()
+    (reply,) = codec.encode(batch, Answers(*rows, verified=np.zeros(1, np.bool_))).rows()
+    assert msgspec.json.decode(reply.body) == payload
+    assert {*_SCHEMAS["jsonAnswer"]["required"], "error"} == payload.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in _examples("JsonAnswer") if name != "resting"])
 def test_answers_are_what_the_codec_writes(name):
     """Each example of an answer is what the codec writes for its id, label and round."""
     payload = _examples("JsonAnswer")[name]["payload"]
@@ -127,7 +153,7 @@ def test_answers_are_what_the_codec_writes(name):
     label = -1 if payload["label"] is None else payload["label"]
     reply = _reply(body, label=label, first_round=payload["round"])
     assert msgspec.json.decode(reply.body) == payload
-    assert set(_SCHEMAS["jsonAnswer"]["required"]) == payload.keys()
+    assert {*_SCHEMAS["jsonAnswer"]["required"], "label"} == payload.keys()
 
 
 @pytest.mark.parametrize("name", _examples("JsonValue"))
@@ -167,7 +193,7 @@ def test_questions_are_read(name):
     codec = codec_of(_TABLES["v" if "above" in payload else "s"])
     batch = codec.decode(Deliveries.of([Delivery(1, msgspec.json.encode(payload), JSON)]))
     (part,) = batch.parts
-    assert (part.id if isinstance(part, Breakdown) else part) == payload["id"]
+    assert (part.id if isinstance(part, Several) else part) == payload["id"]
     assert len(batch.features) == (4 if "by" in payload else 1)
     assert payload.keys() <= set(_SCHEMAS["jsonQuestion"]["properties"])
 
@@ -195,6 +221,44 @@ def test_answers_about_tables_are_what_the_codec_writes(message):
         assert reply.body == msgspec.json.encode(payload)
         schema = _SCHEMAS[message[0].lower() + message[1:]]
         assert set(schema["required"]) <= payload.keys() <= set(schema["properties"])
+
+
+_PLACES = distribution_plan()
+
+
+@pytest.mark.parametrize("name", _examples("JsonDistribution"))
+def test_questions_about_a_distribution_are_read(name):
+    """Each example of a question is one, and gives its id back."""
+    payload = _examples("JsonDistribution")[name]["payload"]
+    batch = codec_of(_PLACES).decode(Deliveries.of([Delivery(1, msgspec.json.encode(payload), JSON)]))
+    (part,) = batch.parts
+    (asked,) = [payload[key] for key in ("at", "quantile") if key in payload]
+    assert (part.id if isinstance(part, Several) else part) == payload["id"]
+    assert len(batch.features) == (len(asked) if isinstance(asked, list) else 1)
+
+
+@pytest.mark.parametrize("name", _examples("JsonQuantile"))
+def test_answers_about_a_distribution_are_what_the_codec_writes(name):
+    """Each example is what the codec writes, in its order, for a question with its id."""
+    payload = _examples("JsonQuantile")[name]["payload"]
+    items = payload.get("values", [payload])
+    asked = [{"quantile": 0.5} if "quantile" in item else {"at": 1.0} for item in items]
+    ((field, value),) = asked[0].items()
+    question = {"id": payload["id"], field: [value] * len(items) if "values" in payload else value}
+    body = None if payload["id"] is None else msgspec.json.encode(question)
+    answers = share_answers(
+        [np.nan if item["value"] is None else item["value"] for item in items],
+        paid=[payload["paid"]] * len(items),
+        verified=[item["verified"] for item in items],
+        first_round=payload["round"],
+    )
+    found = np.array([[item.get("quantile", 0.0)] for item in items])
+    codec = codec_of(_PLACES)
+    batch = codec.decode(Deliveries.of([Delivery(1, body, JSON)]))
+    (reply,) = codec.encode(batch, dataclasses.replace(answers, found=found)).rows()
+    assert reply.body == msgspec.json.encode(payload)
+    schema = _SCHEMAS["jsonQuantile"]
+    assert set(schema["required"]) <= payload.keys() <= set(schema["properties"])
 
 
 _REJECTED = {

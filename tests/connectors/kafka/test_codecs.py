@@ -19,7 +19,7 @@ from oracle.planning.model import Limits
 from oracle.planning.serving import serving
 from oracle.predictors.base import Answers
 from tests.connectors.kafka.conftest import unique_name
-from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.plans import feature, tiny_ensemble_plan, tiny_plan
 from tests.runtime.test_peaks import Peaks
 from tests.support.arrow_types import unjoinable
 from tests.support.folders import long_plan
@@ -215,6 +215,19 @@ def test_the_bound_on_arrow_replies_is_not_far_off():
     body = arrow_body(pa.table(columns))
     size, bound = len(_reply(plan, body, ARROW_STREAM)), largest_reply(plan, len(body))
     assert 32 * rows < size <= bound < 1.35 * size
+
+
+@pytest.mark.parametrize(
+    "classes", [("é" * 2000, "n"), tuple("ab" + "c" * 250 + str(n) for n in range(32)), (7, 2**62)]
+)
+def test_no_reply_with_classes_is_larger_than_the_bound(classes):
+    """However long their names are, in JSON and in Arrow."""
+    plan = msgspec.structs.replace(tiny_ensemble_plan([feature("f")], classes=classes), name="é" * 64)
+    body = msgspec.json.encode({"id": "\x00" * 256, "x": [1]})
+    assert len(_reply(plan, body, JSON)) + len(body) <= largest_reply(plan, len(body))
+    for count in (1, 5000):
+        rows = arrow_body(pa.table({"f": pa.array(np.zeros(count, dtype=np.int8)), "id": pa.array([0] * count)}))
+        assert len(_reply(plan, rows, ARROW_STREAM)) <= largest_reply(plan, len(rows))
 
 
 _WORST_IDS = ["\x00" * 256, "\x1f\x7f" * 128, "\U0001f600" * 64, "\u2028" * 85, '"' * 256, "\\" * 256]

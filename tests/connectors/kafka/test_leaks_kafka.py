@@ -12,7 +12,13 @@ from tests.leaks.sightings import compare
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("subject", "kind"), [("rectangles", "label"), ("bisection", "query"), ("statistics, marginals", "training row")]
+    ("subject", "kind"),
+    [
+        ("rectangles", "label"),
+        ("ensemble", "query"),
+        ("bisection", "query"),
+        ("statistics, marginals", "training row"),
+    ],
 )
 def test_nothing_shows_on_kafka(subject, kind, broker, tmp_path, group):
     """Topics, offsets, headers, log, metrics and pages are the same, but for what the hidden record may change."""

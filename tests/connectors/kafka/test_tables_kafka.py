@@ -1,4 +1,4 @@
-"""A table's questions over a real broker: the ledger counts what is paid, answers are proved, and the model ends."""
+"""Public questions over a real broker: the ledger counts what is paid, answers are proved, and the model ends."""
 
 import json
 import os
@@ -9,9 +9,12 @@ import pytest
 from oracle.accounting.ledger import AnswerPaid, MarginalsReleased, ModelRetired, ShardStarted, ShardStopped
 from oracle.receipts.ledgers import against_ledger, read_ledger
 from oracle.receipts.receipts import open_receipt
+from tests.predictors.examples import example
+from tests.predictors.tables import ASKED, TABLES
 from tests.support.broker import Broker
 from tests.support.folders import command, environment
 from tests.support.kafka import KafkaModelUnderTest
+from tests.support.shards import bodies
 from tests.support.tables import paying_plan, questions
 from tests.support.waiting import TIMEOUT
 
@@ -29,15 +32,16 @@ def _run(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("predictor", ["statistics", "sparse-vector"])
-def test_a_table_from_questions_to_its_end(broker: Broker, tmp_path, predictor):
+@pytest.mark.parametrize("predictor", ASKED)
+def test_a_model_from_questions_to_its_end(broker: Broker, tmp_path, predictor):
     """Served in two runs; verified from its genesis; receipts agree with the ledger topic, the last one too."""
-    plan = paying_plan(predictor)
+    plan = paying_plan(predictor) if predictor in TABLES else example(predictor)
+    asked = questions(predictor, 2 * _COUNT) if predictor in TABLES else bodies(2 * _COUNT, plan=plan)
     model = KafkaModelUnderTest(broker, f"{predictor}-{os.getpid()}", tmp_path, plan=plan).create()
     config = model.config()
     try:
         for part in range(2):
-            model.ask(questions(predictor, 2 * _COUNT)[part * _COUNT : (part + 1) * _COUNT])
+            model.ask(asked[part * _COUNT : (part + 1) * _COUNT])
             daemon = model.serve(config)
             model.wait_for_answers((part + 1) * _COUNT)
             daemon.terminate()

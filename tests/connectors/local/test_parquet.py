@@ -15,6 +15,7 @@ from connectors.local.parquet_source import ParquetSource
 from oracle.errors import InputError, SourceError, StorageError
 from tests.connectors.suite import FileSinkSuite, SourceSuite, drain, read
 from tests.faults import full_disk
+from tests.support.shards import arrow_body
 
 ROOT = Path(__file__).parents[3]
 ROWS = 53
@@ -320,3 +321,19 @@ def test_a_parts_size_does_not_tell_the_values() -> None:
     columns = [np.zeros(5000, np.int8), np.ones(5000, np.int8), np.arange(5000).astype(np.int8) % 2]
     sizes = {len(parquet_bytes(pa.table({"label": column}))) for column in columns}
     assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.arrow"])
+async def test_what_is_said_of_a_field_of_answers_is_kept(tmp_path, name):
+    """It says what labels stand for."""
+    field = pa.field("label", pa.int8(), metadata={"classes": '["no","yes"]'})
+    table = pa.table([pa.array([1, 0], pa.int8())], schema=pa.schema([field]))
+    sink = ParquetSink(tmp_path / name)
+    await sink.open()
+    for position in (1, 2):
+        await sink.commit(Commit(Replies.of([Reply(arrow_body(table), ARROW_STREAM)]), [], position, b""))
+    await sink.close()
+    path = tmp_path / name
+    found = pq.read_table(path) if name.endswith("parquet") else pa.ipc.open_stream(path.read_bytes()).read_all()
+    assert found.schema.field("label").metadata == {b"classes": b'["no","yes"]'}
+    assert found.column("label").to_pylist() == [1, 0, 1, 0]
