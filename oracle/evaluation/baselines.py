@@ -11,18 +11,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.evaluation.trial import Labels, Rows, Table, run_trial
+from oracle.evaluation.trial import Rows, Table, run_trial
+from oracle.evaluation.votes import VotesSeen
+from oracle.planning.ensemble.model import EnsembleModel
 from oracle.planning.features import columns_of
 from oracle.planning.model import Model
 from oracle.planning.planner import as_classical, plan_sufficient
 
-__all__ = ["Baseline", "baselines", "best_box", "best_stump"]
+__all__ = ["Baseline", "baselines", "best_box", "best_stump", "error_beyond"]
 
 _MOST_TURNS: Final = 20
 """Times that all sides of the best box are moved; it settles after three or four."""
 
 _TRIMS: Final = (0.0, 0.01, 0.05, 0.15, 0.3)
 """Parts of the rows labelled 1 that boxes to begin with leave out on each side."""
+
+_BEYOND: Final = ("best stump", "teachers' votes")
+"""Baselines whose error a promise may come on top of."""
 
 _INSTALL: Final = "needs scikit-learn: pip install 'perpetua[evaluate]'"
 _RANGE: Final = " for the rows, but scaled by their true range, which is not private"
@@ -45,7 +50,19 @@ class Baseline:
     fit: float | None = None
 
 
-def baselines(model: Model, train: Table, test: Table, secret: bytes) -> Iterator[Baseline]:
+def error_beyond(others: Sequence[Baseline]) -> float:
+    """Return the error that a promise comes on top of, if it does; 0 where it was not found."""
+    return next((other.error or 0.0 for other in others if other.name in _BEYOND), 0.0)
+
+
+def baselines(  # noqa: PLR0913, PLR0917 -- all that they take
+    model: Model,
+    train: Table,
+    test: Table,
+    secret: bytes,
+    names: Sequence[str | int] = (0, 1),
+    votes: VotesSeen | None = None,
+) -> Iterator[Baseline]:
     """Yield the error of each learner, trained on the training rows.
 
     Args:
@@ -53,9 +70,18 @@ def baselines(model: Model, train: Table, test: Table, secret: bytes) -> Iterato
         train: The training rows.
         test: The test rows.
         secret: 32 bytes that the private ones' noise follows from.
+        names: What labels are called, by their numbers.
+        votes: Of an ensemble, what its teachers say of the test rows.
     """
-    most = bool(train.labels.mean() >= 0.5)  # noqa: PLR2004 -- the more frequent label
-    yield Baseline(f"always {int(most)}", float((test.labels != most).mean()), "majority: the more frequent label")
+    counts = np.bincount(train.labels, minlength=len(names))
+    most = len(names) - 1 - int(counts[::-1].argmax())  # of labels as frequent the last
+    yield Baseline(f"always {names[most]}", float((test.labels != most).mean()), "majority: the most frequent label")
+    if isinstance(model, EnsembleModel):
+        if votes is not None:
+            yield Baseline(_BEYOND[1], votes.error, f"{votes.teachers:,} teachers, no noise; not private")
+            yield Baseline(f"{model.learner.rpartition('.')[2]} alone", votes.alone, "on all rows; not private")
+        yield Baseline("other learners", None, "are not tried for an ensemble, whose values may be missing")
+        return
     starts = columns_of(model.features)
     numbers = [index for index, feature in enumerate(model.features) if feature.kind != "string"]
     if len(numbers) < len(model.features):
@@ -78,7 +104,8 @@ def baselines(model: Model, train: Table, test: Table, secret: bytes) -> Iterato
         yield _scikit(f"{name} of diffprivlib", made, train, test, f"epsilon {model.epsilon:g}{_RANGE}{more}")
 
 
-Rule = Callable[[Rows], Labels]
+_Flags = NDArray[np.bool_]
+Rule = Callable[[Rows], _Flags]
 _Edges = dict[tuple[int, float], float]
 
 
@@ -104,12 +131,12 @@ def best_stump(train: Table, sides: Sequence[str]) -> Rule:
 def _best_side(train: Table, sides: Sequence[str]) -> tuple[int, float, float] | None:
     """Return the best stump's column, sign and edge."""
     found: tuple[int, int, float, float] | None = None
-    everywhere = np.ones(len(train.labels), dtype=np.bool_)
+    everywhere, labels = np.ones(len(train.labels), dtype=np.bool_), train.labels.astype(np.bool_)
     for column, ways in enumerate(sides):
         ascending = train.features[:, column].argsort(kind="stable")
         for sign in _signs(ways):
             order = ascending if sign > 0.0 else ascending[::-1]
-            edge, wrong = _best_edge(sign * train.features[:, column], order, train.labels, everywhere)
+            edge, wrong = _best_edge(sign * train.features[:, column], order, labels, everywhere)
             if found is None or wrong < found[0]:
                 found = wrong, column, sign, edge
     return None if found is None else found[1:]
@@ -145,6 +172,7 @@ def best_box(train: Table, sides: Sequence[str]) -> Rule:
 
 def _moved(train: Table, orders: dict[int, NDArray[np.intp]], edges: _Edges) -> _Edges:
     outside = np.zeros(len(train.labels), dtype=np.int16)  # of so many sides is each row
+    labels = train.labels.astype(np.bool_)
     for (column, sign), edge in edges.items():
         outside += sign * train.features[:, column] < edge
     for _ in range(_MOST_TURNS):
@@ -153,7 +181,7 @@ def _moved(train: Table, orders: dict[int, NDArray[np.intp]], edges: _Edges) -> 
             keys = sign * train.features[:, column]
             mine = keys < edge
             order = orders[column] if sign > 0.0 else orders[column][::-1]
-            edges[column, sign], _wrong = _best_edge(keys, order, train.labels, outside == mine)
+            edges[column, sign], _wrong = _best_edge(keys, order, labels, outside == mine)
             outside += (keys < edges[column, sign]).astype(np.int16) - mine
         if edges == before:
             break
@@ -164,14 +192,14 @@ def _signs(ways: str) -> tuple[float, ...]:
     return {"lower": (1.0,), "upper": (-1.0,), "both": (1.0, -1.0), "none": ()}[ways]
 
 
-def _inside(rows: Rows, edges: _Edges) -> Labels:
+def _inside(rows: Rows, edges: _Edges) -> _Flags:
     inside = np.ones(len(rows), dtype=np.bool_)
     for (column, sign), edge in edges.items():
         inside &= sign * rows[:, column] >= edge
     return inside
 
 
-def _best_edge(keys: Rows, order: NDArray[np.intp], labels: Labels, allowed: Labels) -> tuple[float, int]:
+def _best_edge(keys: Rows, order: NDArray[np.intp], labels: _Flags, allowed: _Flags) -> tuple[float, int]:
     """Return the edge at and above which to say 1, of rows that are allowed it, and how many rows are wrong then.
 
     Args:

@@ -11,9 +11,13 @@ import numpy as np
 import scipy
 from msgspec import UNSET
 
-from oracle.evaluation.baselines import Baseline
+from oracle.codec.categories import other_category
+from oracle.evaluation.baselines import Baseline, error_beyond
 from oracle.evaluation.trial import Table, Trial, interval
+from oracle.evaluation.votes import VotesSeen
 from oracle.planning.boxes.edges import counted
+from oracle.planning.ensemble.model import EnsemblePlan
+from oracle.planning.ensemble.tight import too_rare
 from oracle.planning.features import columns_of
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.promise import Promise
@@ -32,11 +36,19 @@ _UNFIT: Final = 0.25
 _STARVES: Final = 1.2
 """Times its stripe that a side may reach past before it is named."""
 
+_OTHERS: Final = 0.25
+"""Share of a feature's texts that may be none of its categories before they are named."""
+
 _CHANCE: Final = 1e-6
 
 
-def causes(
-    plan: Plan, promise: Promise, trial: Trial, others: Sequence[Baseline], tables: tuple[Table, Table]
+def causes(  # noqa: PLR0913, PLR0917 -- what there is to see
+    plan: Plan,
+    promise: Promise,
+    trial: Trial,
+    others: Sequence[Baseline],
+    tables: tuple[Table, Table],
+    votes: VotesSeen | None,
 ) -> Iterator[str]:
     """Yield what is wrong, a sentence each; nothing where all that can be seen is as it should be.
 
@@ -46,17 +58,78 @@ def causes(
         trial: What was seen.
         others: The baselines, the majority first.
         tables: The training and the test rows.
+        votes: Of an ensemble's teachers, if any.
     """
     named = {other.name: other for other in others}
+    if isinstance(plan, EnsemblePlan) and trial.beyond is not None and trial.beyond < 0:
+        yield f"`init` makes no state of these rows, which pay for its count: {too_rare(plan, trial.beyond)}"
+    if votes is not None:
+        yield from _contested(plan, votes, len(tables[1].labels))
+        yield from _worse_later(votes, len(tables[1].labels))
+    yield from _misspelt(plan, tables[0])
     yield from _unfit(plan, promise, named.get("best box"), len(tables[0].labels))
     yield from _starving(plan, promise, trial)
-    stump = named["best stump"].error if promise.beyond and "best stump" in named else None
-    allowed = promise.bound + (stump or 0.0)
-    yield from _rare(allowed, trial, tables[1])
+    allowed = promise.bound + (error_beyond(others) if promise.beyond else 0.0)
+    if trial.binary:
+        yield from _rare(allowed, trial, tables[1])
     yield from _useless(trial, others[0])
     yield from _shared(*tables)
     yield from _unlike(plan, promise, *tables)
     yield from _unsteady(promise, allowed, trial)
+    yield from _rested(trial)
+
+
+def _rested(trial: Trial) -> Iterator[str]:
+    """Yield that there were queries that got no answer."""
+    if trial.resting:
+        rounds = trial.resting + len(trial.labels)
+        yield (
+            f"the model rested in {trial.resting:,} of {rounds:,} rounds, whose queries got no answer: lives were over "
+            "too soon, as more queries were contested than the plan bears"
+        )
+
+
+def _worse_later(votes: VotesSeen, rows: int) -> Iterator[str]:
+    """Yield that teachers fitted to answers err more than those that gave them, so that each life adds to it."""
+    if interval(votes.again, rows)[0] > interval(votes.error, rows)[1]:
+        yield (
+            f"later phases will err more: votes are wrong on {votes.error:.2%} of the test rows, and teachers fitted "
+            f"to what these answer on {votes.again:.2%}; --rounds shows how far it goes; take a learner that finds the "
+            "votes' rule again from a teacher's rows, such as a linear one or deeper trees, or more rows a teacher"
+        )
+
+
+def _contested(plan: Plan, votes: VotesSeen, rows: int) -> Iterator[str]:
+    """Yield that votes are more contested than the promise rests on, by what is declared or what noise changes."""
+    if votes.changed is None or votes.allowed is None or not isinstance(plan, EnsemblePlan):
+        return
+    remedy = "a larger alpha or epsilon, fewer rows a teacher, or another learner"
+    remedy = remedy if votes.examples is None else f"{votes.declare} with {votes.examples:,} rows, or {remedy}"
+    if votes.low > votes.declared or interval(votes.changed, rows)[0] > plan.changed:
+        yield (
+            f"votes crowd about thresholds more than declared: {votes.contested:.2%} of the test rows are contested "
+            f"({votes.declared:.2%} declared), and noise changes {votes.changed:.2%} of the answers in phase 1 "
+            f"({plan.changed:.2%} promised); more are paid for, so lives may end early and rest; take {remedy}"
+        )
+    if votes.later_low > votes.allowed:
+        yield (
+            f"votes of later teachers crowd about thresholds more than the plan bears: {votes.later:.2%} of the test "
+            f"rows are contested by teachers fitted to what first ones answer, and the plan bears {votes.allowed:.2%}; "
+            f"take {remedy}"
+        )
+
+
+def _misspelt(plan: Plan, train: Table) -> Iterator[str]:
+    """Yield the features whose texts are often none of their categories: these may be spelt otherwise."""
+    for feature, column in zip(plan.features, columns_of(plan.features)[:-1], strict=True):
+        if feature.kind != "category":
+            continue
+        other = float((train.features[:, column] == other_category(feature)).mean())
+        if other > _OTHERS:
+            yield (
+                f"{other:.2%} of the training rows have a {feature.name} that is none of its categories, and all of "
+                f"these count as one: are they spelt alike?"
+            )
 
 
 def _unfit(plan: Plan, promise: Promise, box: Baseline | None, rows: int) -> Iterator[str]:
@@ -131,15 +204,17 @@ def _useless(trial: Trial, majority: Baseline) -> Iterator[str]:
 
 def _unlike(plan: Plan, promise: Promise, train: Table, test: Table) -> Iterator[str]:
     """Yield how the test rows differ from the training rows: the label's share, and each feature's distribution."""
-    counts = [[int(table.labels.sum()), int((~table.labels).sum())] for table in (train, test)]
-    if np.min(np.sum(counts, axis=0)) > 0 and scipy.stats.chi2_contingency(counts).pvalue < _CHANCE:
-        before, after = float(train.labels.mean()), float(test.labels.mean())
+    counts = [np.bincount(table.labels, minlength=len(plan.labels)) for table in (train, test)]
+    there = [part[np.sum(counts, axis=0) > 0] for part in counts]
+    if len(there[0]) > 1 and scipy.stats.chi2_contingency(there).pvalue < _CHANCE:
+        before, after = (part / part.sum() for part in counts)
+        most = int(np.abs(after - before).argmax()) if len(plan.labels) > 2 else 1  # noqa: PLR2004 -- two are one share
         yield (
-            f"the test rows are not like the training rows: {after:.2%} of them are labelled 1, and {before:.2%} of "
-            "the training rows"
+            f"the test rows are not like the training rows: {after[most]:.2%} of them are labelled "
+            f"{plan.labels[most]}, and {before[most]:.2%} of the training rows"
         )
     for feature, column in zip(plan.features, columns_of(plan.features)[:-1], strict=True):
-        if feature.kind == "string" or feature.sides == "none":
+        if feature.kind in {"string", "category"} or feature.sides == "none":
             continue
         found = scipy.stats.ks_2samp(train.features[:, column], test.features[:, column], method="asymp")
         if found.pvalue < _CHANCE and found.statistic > promise.bound:

@@ -6,6 +6,7 @@ from typing import Final
 
 from oracle.evaluation.document import PLOT_WIDTH, document, table
 from oracle.evaluation.report import Report
+from oracle.evaluation.votes import VotesSeen, votes_rows
 
 __all__ = ["page"]
 
@@ -27,6 +28,8 @@ def page(report: Report) -> str:
         f"<h2>Conditions that the rows break</h2><ul>{found or '<li>none was found'}</ul>",
         f"<h2>Other learners on the same rows</h2>{_bars(report)}{_others(report)}",
         f"<h2>Over the rounds</h2><p class=soft>{escape(report.order)}{_LEGEND}</p>{_course(report)}{_phases(report)}",
+        f"<h2>By class</h2>{_classes(report)}" if report.classes else "",
+        f"<h2>What the teachers vote</h2>{_votes(report.votes)}" if report.votes is not None else "",
         f"<h2>What each side was given</h2>{_sides(report)}" if report.sides else "",
         warning,
     ]
@@ -34,9 +37,8 @@ def page(report: Report) -> str:
 
 
 def _seen(report: Report) -> str:
-    wrongs = f"{report.false_positives:.2%} wrongly say 1, {report.false_negatives:.2%} wrongly say 0"
     which = f"Predictor {report.predictor}, epsilon {report.epsilon:g}, delta {report.delta:g}"
-    return f"{report.low:.2%} to {report.high:.2%} ({report.interval}); {wrongs}. {which}."
+    return f"{report.low:.2%} to {report.high:.2%} ({report.interval}){report.wrongs('.2%')}. {which}."
 
 
 def _promised(report: Report) -> str:
@@ -122,6 +124,15 @@ def _phases(report: Report) -> str:
             yield str(seen.phase), f"{seen.rounds:,}", f"{of:,}", f"{seen.error:.2%}", between
 
     return table("#phase|#asked|#rounds in all|#wrong|#interval", rows())
+
+
+def _classes(report: Report) -> str:
+    rows = [(str(one.name), f"{one.share:.2%}", f"{one.given:.2%}", f"{one.missed:.2%}") for one in report.classes]
+    return table("class|#of the rows|#of the answers|#missed, of all answers", rows)
+
+
+def _votes(votes: VotesSeen) -> str:
+    return table("|seen", votes_rows(votes))
 
 
 def _sides(report: Report) -> str:

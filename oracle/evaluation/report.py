@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from oracle.accounting.ledger import ScoreReleased
-from oracle.evaluation.baselines import Baseline
-from oracle.evaluation.trial import Seen, Side, Trial
+from oracle.evaluation.baselines import Baseline, error_beyond
+from oracle.evaluation.trial import ClassSeen, Seen, Side, Trial
+from oracle.evaluation.votes import VotesSeen
 from oracle.planning.plan import Plan
 from oracle.planning.promise import Promise
 
@@ -31,14 +32,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         delta: Its delta.
         promise: What the plan promises.
         limit: The error that it comes to on these rows: of a promise beyond a learner's error, both.
-        kept: Whether the error that was seen may be below the limit, by its interval.
+        kept: Whether the error that was seen may be below the limit, by its interval, in each phase that was tried and
+            in all; of an ensemble, also whether noise may change as few answers of the first as is promised.
         order: How the test rows were asked, in words.
         interval: What the intervals are.
         error: Part of all answers that is wrong.
         low: The lower end of its interval.
         high: The upper end.
-        false_positives: Part of all answers that say 1 and should say 0.
-        false_negatives: Part of all answers that say 0 and should say 1.
+        false_positives: Part of all answers that say 1 and should say 0; None where labels are others.
+        false_negatives: Part of all answers that say 0 and should say 1; None where labels are others.
+        classes: Of labels other than 0 and 1, what was seen of each.
+        resting: Rounds that the model rested in, without an answer; they count nowhere else.
         phases: The errors by phase, in order.
         phase_rounds: Rounds that each of these phases has in all.
         later: How many phases come after the last one that was asked.
@@ -46,6 +50,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         sides: Of boxes, what each side was given.
         baselines: What others make of the same rows.
         causes: Conditions of the promise that the rows do not meet, and what else is wrong.
+        votes: Of an ensemble, what its first teachers say; else None.
         released: The noisy score and what it cost, which may be published; None if none was asked for.
     """
 
@@ -62,8 +67,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     error: float
     low: float
     high: float
-    false_positives: float
-    false_negatives: float
+    false_positives: float | None
+    false_negatives: float | None
+    classes: tuple[ClassSeen, ...] = ()
+    resting: int = 0
     phases: tuple[Seen, ...]
     phase_rounds: tuple[int, ...] = ()
     later: int = 0
@@ -71,14 +78,35 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sides: tuple[Side, ...] = ()
     baselines: tuple[Baseline, ...]
     causes: tuple[str, ...]
+    votes: VotesSeen | None = None
     released: ScoreReleased | None = None
+
+    def wrongs(self, share: str) -> str:
+        """Return what is wrong with answers of 0 and 1, and how many there are not, in words.
+
+        Args:
+            share: Format of a share.
+        """
+        ways = []
+        if self.false_positives is not None and self.false_negatives is not None:
+            ways.append(f"{self.false_positives:{share}} wrongly say 1, {self.false_negatives:{share}} wrongly say 0")
+        if self.resting:
+            ways.append(f"{self.resting:,} further rounds rested, without an answer")
+        return "".join(f"; {way}" for way in ways)
 
     @property
     def verdict(self) -> str:
-        """Whether the promise was kept, in words."""
-        if self.kept and self.error > self.limit:
-            return "may be kept: the error is above the promise, but with so few test rows it may be chance"
-        return "kept" if self.kept else "not kept"
+        """Whether the promise was kept, in words, and where nobody knows."""
+        tried = f" in phase {self.phases[0].phase}" if len(self.phases) == 1 else f" in {len(self.phases)} phases"
+        untried = f"; {self.later:,} later phases were not tried (--rounds)" if self.later else ""
+        if not self.kept:
+            wrong = [str(seen.phase) for seen in self.phases if seen.low > self.limit]
+            where = f" in phase {' and '.join(wrong)}" if wrong and len(self.phases) > 1 else tried
+            return f"not kept{where}{untried}"
+        if max(self.error, *(seen.error for seen in self.phases)) > self.limit:
+            few = "the error is above the promise, but with so few test rows it may be chance"
+            return f"may be kept{tried}: {few}{untried}"
+        return f"kept{tried}{untried}"
 
 
 def report_of(  # noqa: PLR0913, PLR0917 -- its parts
@@ -89,12 +117,14 @@ def report_of(  # noqa: PLR0913, PLR0917 -- its parts
     found: Sequence[str],
     order: str,
     released: ScoreReleased | None,
+    votes: VotesSeen | None = None,
 ) -> Report:
     """Put it together."""
-    stump = next((other.error for other in others if other.name == "best stump"), None)
-    limit = promise.bound + ((stump or 0.0) if promise.beyond else 0.0)
+    limit = promise.bound + (error_beyond(others) if promise.beyond else 0.0)
     whole, phases = trial.whole, tuple(trial.by_phase)
-    kept = whole.low <= limit
+    kept = all(seen.low <= limit for seen in (whole, *phases))
+    if votes is not None and votes.changed_low is not None:
+        kept &= votes.changed_low <= promise.bound
     return Report(
         model=plan.name,
         predictor=plan.predictor,
@@ -109,6 +139,8 @@ def report_of(  # noqa: PLR0913, PLR0917 -- its parts
         high=whole.high,
         false_positives=trial.false_positives,
         false_negatives=trial.false_negatives,
+        classes=() if trial.binary else tuple(trial.classes(plan.labels)),
+        resting=trial.resting,
         phases=phases,
         phase_rounds=tuple(plan.phases[seen.phase - 1].rounds for seen in phases),
         later=len(plan.phases) - phases[-1].phase,
@@ -116,5 +148,6 @@ def report_of(  # noqa: PLR0913, PLR0917 -- its parts
         sides=trial.sides,
         baselines=tuple(others),
         causes=tuple(found) or (() if kept else (_UNEXPLAINED,)),
+        votes=votes,
         released=released,
     )

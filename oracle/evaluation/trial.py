@@ -1,7 +1,7 @@
 """One trial: the real predictor under a throw-away key, trained and asked as a daemon would be."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,11 +14,11 @@ from oracle.mechanisms.orders import last_key, load_keys
 from oracle.planning.classical.model import ClassicalPlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.stumps.model import StumpsPlan
-from oracle.predictors.base import Predictor
+from oracle.predictors.base import Labels, Predictor
 from oracle.predictors.kinds import new_trainer, points_beyond
 from oracle.predictors.sides import Geometry
 
-__all__ = ["Seen", "Side", "Table", "Trial", "interval", "order_of", "run_trial"]
+__all__ = ["ClassSeen", "Seen", "Side", "Table", "Trial", "interval", "order_of", "run_trial"]
 
 _BATCH: Final = 16_384
 _WORD: Final = 8
@@ -28,7 +28,6 @@ _SHORTEST: Final = 30
 """Rounds of a stretch, at least: the interval of fewer says nothing."""
 
 Rows = NDArray[np.float64]
-Labels = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Table:
 
     Attributes:
         features: float64[n, D].
-        labels: bool[n].
+        labels: bool[n], or int8[n], places in `Plan.labels`.
     """
 
     features: Rows
@@ -86,18 +85,36 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassSeen:
+    """What was seen of one class.
+
+    Attributes:
+        name: What it is called.
+        share: Part of the rows asked that are of it.
+        given: Part of the answers that say it.
+        missed: Part of all answers that say another one and should say it.
+    """
+
+    name: str | int
+    share: float
+    given: float
+    missed: float
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """Answers beside the truth, in the order of rounds.
 
     Attributes:
-        labels: bool[n], the answers.
-        truth: bool[n].
+        labels: bool[n], the answers; or int8[n], places in `Plan.labels`.
+        truth: The same, as it is.
         phases: int64[n], the phase that gave each.
         rows: intp[n], the test row that was asked.
         sides: Of boxes, what each side was armed with at the start; else empty.
         trained: Training rows that were used.
         beyond: By how many points the side that holds the least exceeds what it needs, as `init` counts them with
             noise; None of a plan without this check.
+        resting: Further rounds that the model rested in, without an answer.
     """
 
     labels: Labels
@@ -107,6 +124,12 @@ class Trial:
     sides: tuple[Side, ...]
     trained: int
     beyond: int | None = None
+    resting: int = 0
+
+    @property
+    def binary(self) -> bool:
+        """Whether labels are 0 and 1."""
+        return self.truth.dtype == np.bool_
 
     @property
     def distinct(self) -> int:
@@ -119,14 +142,26 @@ class Trial:
         return self._seen(np.arange(len(self.labels)))
 
     @property
-    def false_positives(self) -> float:
-        """Part of the answers that say 1 and should say 0."""
-        return float((self.labels & ~self.truth).mean())
+    def false_positives(self) -> float | None:
+        """Part of the answers that say 1 and should say 0; None where labels are others."""
+        return float((self.labels > self.truth).mean()) if self.binary else None
 
     @property
-    def false_negatives(self) -> float:
-        """Part of the answers that say 0 and should say 1."""
-        return float((~self.labels & self.truth).mean())
+    def false_negatives(self) -> float | None:
+        """Part of the answers that say 0 and should say 1; None where labels are others."""
+        return float((self.labels < self.truth).mean()) if self.binary else None
+
+    def classes(self, names: Sequence[str | int]) -> list[ClassSeen]:
+        """Return what was seen of each class, by its number's name."""
+        return [
+            ClassSeen(
+                name,
+                float((self.truth == number).mean()),
+                float((self.labels == number).mean()),
+                float(((self.truth == number) & (self.labels != number)).mean()),
+            )
+            for number, name in enumerate(names)
+        ]
 
     @property
     def by_phase(self) -> list[Seen]:
@@ -198,16 +233,25 @@ def run_trial(
         trainer.add(np.ascontiguousarray(train.features[rows]), train.labels[rows])
     predictor = trainer.finish()
     sides = _sides(plan, predictor, train)
-    labels, phases = np.empty(len(order), dtype=np.bool_), np.empty(len(order), dtype=np.int64)
+    labels, phases = np.empty(len(order), dtype=test.labels.dtype), np.empty(len(order), dtype=np.int64)
+    answered = np.ones(len(order), dtype=np.bool_)
     for start in range(0, len(order), _BATCH):
-        asked = order[start : start + _BATCH]
+        part = slice(start, start + _BATCH)
+        asked = order[part]
         answers = predictor.answer(test.features[asked], np.ones(len(asked), dtype=np.bool_))
-        labels[start : start + _BATCH] = answers.labels == 1
-        phases[start : start + _BATCH] = answers.phases
+        labels[part] = answers.labels
+        phases[part] = answers.phases
+        if answers.verified is not None:
+            answered[part] = answers.verified
         predictor.settle()
         progress(start + len(asked))
-    trained = min(plan.declared, len(train.labels))
-    return Trial(labels, test.labels[order], phases, order, sides, trained, points_beyond(trainer))
+    if not answered.any():
+        raise DataError("data: the model rested in every round: model.contested is too small for these rows")
+    trained, beyond = min(plan.declared, len(train.labels)), points_beyond(trainer)
+    resting = len(order) - int(answered.sum())
+    truth = test.labels[order]
+    seen = (labels[answered], truth[answered], phases[answered], order[answered])
+    return Trial(*seen, sides, trained, beyond, resting)
 
 
 def _sides(plan: Plan, predictor: Predictor, train: Table) -> tuple[Side, ...]:
