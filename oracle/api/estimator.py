@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from oracle.api.planning import plan
 from oracle.api.training import train
-from oracle.errors import InputError, PlanError
+from oracle.errors import InputError, PlanError, RefusedError
+from oracle.planning.ensemble.model import MOST_CLASSES
 
 __all__ = ["PerpetuaClassifier"]
 
 
 class PerpetuaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn's classes have no types
-    """A binary classifier for scikit-learn. `oracle.train` says what is guaranteed.
+    """A classifier for scikit-learn, binary but for ensembles. `oracle.train` says what is guaranteed.
 
     Where it cannot be what scikit-learn expects:
         * `predict` and `score` change it: each row is a query, which takes a round and is gone, and the same row may
@@ -28,22 +29,26 @@ class PerpetuaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
           `check_fit_idempotent`, `check_pipeline_consistency`, `check_supervised_y_2d`.
         * A fitted one cannot be pickled or copied (`check_estimators_pickle`): save the state with `predictor_.save`,
           and go on with `oracle.load`.
-        * `fit` refuses fewer rows than the plan wants, as `check_estimator` has them, and other than two classes.
+        * `fit` refuses fewer rows than the plan wants, as `check_estimator` has them, and other than two classes, of
+          ensembles more than 32.
+
+    Only an ensemble takes values that are missing, and texts: `more` has its `features` then, as the categories of a
+    column must be public.
 
     Args:
-        predictor: "rectangles", "stumps" or "classical".
+        predictor: "rectangles", "stumps", "classical" or "ensemble".
         epsilon: Privacy loss of a record, for ever (nats).
         delta: Bound on the sum of delta over all records (probability).
         alpha: Error wanted on honest queries (share of answers).
         beta: Probability of missing `alpha`.
         gamma: Share of the queries that is honest.
         sides: Of each feature, "lower", "upper", "both" or "none"; or a mapping from names, "none" for the others.
-            Columns without a name are x0, x1, ...
+            Columns without a name are x0, x1, ... Ensembles have none.
         examples: Declared number of rows. None: as many as `fit` is given, which makes their number public.
         more: Further keys of the `[model]` table.
 
     Attributes:
-        classes_: The two labels, sorted; the second one is what a box contains.
+        classes_: The labels, sorted; of two the second one is what a box contains.
         predictor_: The `TrainedPredictor`.
         n_features_in_: D.
     """
@@ -75,21 +80,23 @@ class PerpetuaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         """Plan for the rows, and train on them under a fresh key.
 
         Args:
-            X: float64[n, D], finite, or a data frame.
-            y: Labels of two classes, [n].
+            X: float64[n, D], finite, or a data frame; of an ensemble also with texts, NaN and None.
+            y: Labels of two classes, [n]; of an ensemble of up to 32.
 
         Raises:
             InputError: A parameter is out of range, the rows are too few, or the classes are not two (a `ValueError`).
             RefusedError: See `oracle.train`.
         """
-        rows, labels = self._validate_data(X, y, dtype=np.float64)
+        rows, labels = self._validate_data(X, y, **self._taken)
         check_classification_targets(labels)
         classes, numbers = np.unique(labels, return_inverse=True)
-        if len(classes) != 2:  # noqa: PLR2004 -- it is binary
+        most = MOST_CLASSES if self._is_ensemble else 2
+        if not 2 <= len(classes) <= most:  # noqa: PLR2004 -- else there is nothing to learn
             count = f"{len(classes)} class{'' if len(classes) == 1 else 'es'}"
-            raise InputError("y", count, "Only binary classification is supported: there must be 2 classes")
+            many = "there must be 2 to 32 classes" if self._is_ensemble else "there must be 2 classes"
+            raise InputError("y", count, f"Only binary classification is supported: {many}" if most == 2 else many)  # noqa: PLR2004 -- as above
         try:
-            planned = plan(self._table(len(rows)))
+            planned = plan(self._table(len(rows), len(classes)))
         except PlanError as exc:
             raise InputError("n_samples", len(rows), str(exc)) from exc
         if planned.answers != "label":
@@ -110,27 +117,50 @@ class PerpetuaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         Raises:
             InputError: A value is wrong (scikit-learn raises a `ValueError` of its own for shapes).
             PlanExhaustedError: The plan has fewer rounds left; no row was answered.
+            RefusedError: An ensemble rested in some of these rounds, which are gone: `contested` is too small.
         """
         check_is_fitted(self, "predictor_")
-        rows = self._validate_data(X, dtype=np.float64, reset=False)
-        answers: NDArray[Any] = self.classes_[self.predictor_.answer(rows).astype(np.intp)]
+        rows = self._validate_data(X, reset=False, **self._taken)
+        answered = self.predictor_.answer(rows).tolist()
+        numbers = np.array([-1 if one is None else one for one in answered], dtype=np.intp)
+        if resting := int((numbers < 0).sum()):
+            raise RefusedError(f"predict: the model rested in {resting:,} of {len(numbers):,} rounds, which are gone")
+        answers: NDArray[Any] = self.classes_[numbers]
         return answers
 
-    def _table(self, count: int) -> dict[str, object]:
+    @property
+    def _is_ensemble(self) -> bool:
+        return self.predictor == "ensemble"
+
+    @property
+    def _taken(self) -> dict[str, object]:
+        """What scikit-learn lets pass."""
+        return {"dtype": None, "force_all_finite": False} if self._is_ensemble else {"dtype": np.float64}
+
+    def _table(self, count: int, classes: int) -> dict[str, object]:
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
         names = names or [f"x{number}" for number in range(self.n_features_in_)]
         sides = dict.fromkeys(names, self.sides) if isinstance(self.sides, str) else self.sides
         if unknown := sorted(set(sides) - set(names)):
             raise InputError("sides", unknown[0], "is no column of X")
         fields = ("predictor", "epsilon", "delta", "alpha", "beta", "gamma")
+        features = [{"name": name, "sides": sides.get(name, "none")} for name in names]
+        own: dict[str, object] = {"features": features}
+        if self._is_ensemble:
+            own = {"features": [{"name": name} for name in names], "classes": list(range(classes))}
         return {
             "name": "estimator",
             "examples": count if self.examples is None else self.examples,
-            "features": [{"name": name, "sides": sides.get(name, "none")} for name in names],
+            **own,
             **{field: getattr(self, field) for field in fields},
             **(self.more or {}),
         }
 
     def _more_tags(self) -> dict[str, object]:
         """Return what scikit-learn's own checks are told."""
-        return {"binary_only": True, "non_deterministic": True, "poor_score": True}
+        return {
+            "binary_only": not self._is_ensemble,
+            "allow_nan": self._is_ensemble,
+            "non_deterministic": True,
+            "poor_score": True,
+        }

@@ -5,9 +5,12 @@ from pathlib import Path
 
 from oracle.config.documents import read_toml
 from oracle.errors import InputError
+from oracle.planning.distribution.model import DistributionModel
+from oracle.planning.ensemble.model import EnsembleModel
 from oracle.planning.model_file import parse_model
 from oracle.planning.plan import Plan
 from oracle.planning.planner import plan_model
+from oracle.predictors.ensemble.trial import check_learner
 
 __all__ = ["plan"]
 
@@ -21,7 +24,7 @@ def plan(model: Mapping[str, object] | Path | str) -> Plan:
     Raises:
         PlanError: The declared examples are fewer than the least that works.
         InputError: A field is missing, unknown or outside its bound; the model names a data set, whose ledger only
-            `perpetua init` keeps; or a feature is no number.
+            `perpetua init` keeps; a feature is no number, but of ensembles and distributions; or a learner is none.
         SourceError: The file cannot be read.
 
     >>> table = {"name": "rain", "predictor": "classical", "epsilon": 4.0, "examples": 40_000}
@@ -34,7 +37,9 @@ def plan(model: Mapping[str, object] | Path | str) -> Plan:
         bound = "must be left out: only `perpetua init` enters a state in the data set's ledger"
         raise InputError("model.data", parsed.data, bound)
     for feature in parsed.features:
-        if feature.kind != "number":
+        if feature.kind != "number" and not isinstance(parsed, EnsembleModel | DistributionModel):
             bound = "must be number: only `perpetua init` and `serve` take others"
             raise InputError(f"feature {feature.name!r}: type", feature.kind, bound)
+    if isinstance(parsed, EnsembleModel):
+        check_learner(parsed)
     return plan_model(parsed)

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
 from oracle import durable
@@ -20,9 +20,11 @@ from oracle.codec.rejections import Rejection
 from oracle.config.daemon import StateConfig
 from oracle.errors import InputError, PlanExhaustedError, StateError, StorageError
 from oracle.hosting.files import open_store
+from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import Plan
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import TablePlan
-from oracle.predictors.base import Answers, Predictor, PublicFacts
+from oracle.predictors.base import NO_LABEL, Answers, Predictor, PublicFacts
 from oracle.predictors.kinds import restore_predictor
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot
@@ -34,8 +36,8 @@ from oracle.state.starts import record_start
 
 __all__ = ["Results", "TrainedPredictor", "load", "open_state"]
 
-Results = NDArray[np.int8] | NDArray[np.float64]
-"""Answers: labels, or numbers."""
+Results = NDArray[np.int8] | NDArray[np.float64] | NDArray[np.object_]
+"""Answers: labels, or numbers, or classes by their names."""
 
 
 _ANY: Final[Mapping[str, object]] = MappingProxyType({})
@@ -86,58 +88,83 @@ class TrainedPredictor:
         """What anyone may know of it: its round and phase, and how often a side was armed again."""
         return self._predictor.facts()
 
-    def answer(self, queries: ArrayLike) -> Results:
+    def answer(self, queries: Any) -> Results:  # noqa: ANN401 -- said below
         """Answer queries in order; each takes a round, and cannot be taken back.
 
         Args:
-            queries: float64[n, D], finite. Of a table, rows of `plan.layout.row`; `ask` takes questions in words.
+            queries: float64[n, D], finite; of an ensemble as in `oracle.train`. Of a table, rows of `plan.layout.row`;
+                `ask` takes questions in words.
 
         Returns:
-            int8[n], labels 0 or 1; float64[n] where `plan.answers` is "value".
+            int8[n], labels 0 or 1, -1 in rounds that the model rested in; float64[n] where `plan.answers` is "value".
+            Of other classes object[n], their names, None in rounds that the model rested in.
 
         Raises:
             InputError: A shape or a value is wrong; no query was answered.
+            DataError: A column holds what it should not; no query was answered.
             PlanExhaustedError: The plan has fewer rounds left; no query was answered.
             StateError: It is closed, was interrupted at work, or belongs to the process this one was forked from.
         """
         self._check_open()
+        if isinstance(self.plan, DistributionPlan):
+            raise InputError("plan.predictor", self.plan.predictor, "takes questions in words; use `ask`")
         features = as_features(self.plan, "queries", queries)
         self._begin(len(features))
         valued = self.plan.answers == "value"
         labels, values = np.empty(len(features), dtype=np.int8), np.empty(len(features) if valued else 0)
         for begin in range(0, len(features), BATCH):
             answers = self._answered(features[begin : begin + BATCH])
-            labels[begin : begin + BATCH] = answers.labels
+            rested = False if answers.verified is None else ~answers.verified
+            labels[begin : begin + BATCH] = np.where(rested, NO_LABEL, answers.labels)
             if answers.values is not None:
                 values[begin : begin + BATCH] = answers.values
         self._whole = True
-        return values if valued else labels
+        return values if valued else self._named(labels)
+
+    def _named(self, labels: NDArray[np.int8]) -> Results:
+        """Return classes by their names, but for 0 and 1."""
+        names = tuple(self.plan.labels)
+        return labels if names == (0, 1) else np.array([*names, None], dtype=np.object_)[labels]  # NO_LABEL is the last
 
     def ask(
-        self, where: Mapping[str, object] = _ANY, *, by: Sequence[str] = (), above: float | None = None
+        self,
+        where: Mapping[str, object] = _ANY,
+        *,
+        by: Sequence[str] = (),
+        above: float | None = None,
+        at: object = None,
+        quantile: float | Sequence[float] | None = None,
     ) -> dict[str, Any]:
-        """Ask a question about a table, as a JSON message would (`oracle.codec.json.questions`).
+        """Ask about a table or a distribution, as a JSON message would.
+
+        `oracle.codec.json.questions` explains the first three arguments, which are for tables, and
+        `oracle.codec.json.distributions` the others.
 
         Args:
             where: For each attribute the categories (None is "missing") or the range [from, to) that is meant; any
                 value will do of the others.
             by: Attributes for each of whose cells it is asked; each takes a round.
             above: The threshold, a share of the rows; for a sparse vector only, which must have it.
+            at: The value, or the list of values, of which is asked how many rows have no greater one.
+            quantile: The share, or the list of shares, at or below whose value so many rows are.
 
         Returns:
             What a message's answer would hold, such as {"value": 0.1234, "error": 0.02, "paid": 17, "verified": True,
             "model": "s", "round": 0}.
 
         Raises:
-            InputError: The question is none; or the plan is about no table.
+            InputError: The question is none; or the plan takes none.
             PlanExhaustedError: As of `answer`.
             StateError: As of `answer`.
         """
         self._check_open()
-        if not isinstance(self.plan, TablePlan):
-            raise InputError("plan.predictor", self.plan.predictor, "must be about a table; use `answer`")
-        codec = codec_of(self.plan)
-        batch = codec.decode(Deliveries.of([Delivery(0, _message(where, by, above))]))
+        if not isinstance(self.plan, QuestionPlan):
+            raise InputError("plan.predictor", self.plan.predictor, "must take questions; use `answer`")
+        given = {"by": by or None, "above": above, "at": at, "quantile": quantile}
+        asked = {name: value for name, value in given.items() if value is not None}
+        message = _message(self.plan, where, asked)
+        codec = codec_of(_admitting(self.plan, len(message)))
+        batch = codec.decode(Deliveries.of([Delivery(0, message)]))
         part = batch.parts[0]
         if isinstance(part, Rejection):
             raise InputError(part.field, "...", f"must be {part.bound}")
@@ -254,12 +281,60 @@ class TrainedPredictor:
             raise StateError("the predictor belongs to another process, and a copy would answer the same rounds")
 
 
-def _message(where: Mapping[str, object], by: Sequence[str], above: float | None) -> bytes:
-    asked = {"where": where} | ({"by": by} if by else {}) | ({} if above is None else {"above": above})
+def _message(plan: QuestionPlan, where: Mapping[str, object], asked: Mapping[str, object]) -> bytes:
+    """Return a question as a message; of a table it has `where` always.
+
+    Raises:
+        InputError: One is asked as the other, or an argument is nothing that JSON has.
+    """
+    table = isinstance(plan, TablePlan)
+    if table and (foreign := asked.keys() & {"at", "quantile"}):
+        raise InputError(min(foreign), "...", "must be left out: it is for distributions")
+    if not table:
+        _check_asked(plan, where, asked)
+    whole = {"where": where} if table else {}
     try:
-        return msgspec.json.encode(asked)
+        return msgspec.json.encode(whole | dict(asked), enc_hook=_plain)
     except (TypeError, ValueError) as exc:
-        raise InputError("where", "...", "must be lists of texts, numbers or dates by names of attributes") from exc
+        if table:
+            raise InputError("where", "...", "must be lists of texts, numbers or dates by names of attributes") from exc
+        raise InputError(min(asked), "...", "must be a value of the model's feature, or a list of such") from exc
+
+
+def _check_asked(plan: QuestionPlan, where: object, asked: Mapping[str, object]) -> None:
+    """Refuse what a distribution is not asked, and numbers that JSON would make null.
+
+    Raises:
+        InputError: There is something.
+    """
+    if where is not _ANY:
+        raise InputError("where", "...", "must be left out: it is for tables; ask(at=...) or ask(quantile=...)")
+    if foreign := asked.keys() & {"by", "above"}:
+        raise InputError(min(foreign), "...", "must be left out: it is for tables")
+    at = asked.get("at")
+    values = at if isinstance(at, list | tuple | np.ndarray) else [at]
+    if plan.features[0].kind == "number":
+        for place, value in enumerate(values):
+            if isinstance(value, float | np.floating) and not np.isfinite(value):
+                raise InputError("at" if values is not at else f"at[{place}]", "...", "must be a finite float64")
+
+
+def _admitting(plan: QuestionPlan, size: int) -> QuestionPlan:
+    """Return the plan with a limit that a message is within: it bounds what strangers send, and nobody sends this."""
+    limits = msgspec.structs.replace(plan.limits, body_bytes=max(plan.limits.body_bytes, size))
+    return msgspec.structs.replace(plan, limits=limits)
+
+
+def _plain(value: object) -> object:
+    """Return an array or a number of NumPy as Python's own.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not isinstance(value, np.ndarray | np.generic):
+        raise TypeError
+    found: object = value.tolist()
+    return found
 
 
 def load(folder: Path | str, *, key: Path | str | None = None) -> TrainedPredictor:

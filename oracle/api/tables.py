@@ -12,7 +12,7 @@ from oracle.codec.arrow.cells import read_cells
 from oracle.errors import InputError
 from oracle.planning.attributes import Attribute
 
-__all__ = ["as_cells"]
+__all__ = ["as_cells", "column_of"]
 
 
 def as_cells(attributes: Sequence[Attribute], rows: Any) -> NDArray[np.float64]:  # noqa: ANN401 -- said below
@@ -31,7 +31,7 @@ def as_cells(attributes: Sequence[Attribute], rows: Any) -> NDArray[np.float64]:
         raise InputError("rows", "...", "must be rows, no path: read the file, such as by pandas.read_csv")
     if isinstance(rows, np.ndarray | list | tuple):
         return _checked(attributes, rows)
-    columns = [read_cells(attribute, _column(rows, attribute.source)) for attribute in attributes]
+    columns = [read_cells(attribute, column_of(rows, attribute.source, "rows")) for attribute in attributes]
     for attribute, column in zip(attributes, columns, strict=True):
         if len(column) != len(columns[0]):
             bound = f"must be {len(columns[0])}, that of column {attributes[0].source}"
@@ -39,8 +39,13 @@ def as_cells(attributes: Sequence[Attribute], rows: Any) -> NDArray[np.float64]:
     return np.column_stack(columns)
 
 
-def _column(rows: Any, name: str) -> pa.Array:  # noqa: ANN401 -- as above
-    where = f"rows[{name!r}]"
+def column_of(rows: Any, name: str, what: str) -> pa.Array:  # noqa: ANN401 -- as above
+    """Return a column by its name; `what` is what to call its owner in an error.
+
+    Raises:
+        InputError: There is none, or its values are of several types.
+    """
+    where = f"{what}[{name!r}]"
     try:
         column = rows[name]
     except LookupError as exc:

@@ -32,7 +32,7 @@ COMMANDS: Final = {
     "replay": "Old name of `verify` (with --verify) and of `fork` (without it); these take the same options.",
     "hypothesis": "Write what a bisection or a statistics model answers by, as of its newest snapshot.",
     "demo": "Run the oracle on real flights: train on nine months, answer three, crash, resume, and report.",
-    "audit": "Attack Perpetua; sign and check receipts.",
+    "audit": "Attack Perpetua, or what others release; sign and check receipts.",
 }
 """What `--help` says of each: the first sentence of what the command says of itself. `oracle.cli.NAME` holds it, or
 `oracle.cli.NAME.command` where it has parts: as the function `run`, or, where it has commands of its own, as `app`."""

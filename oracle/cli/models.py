@@ -5,9 +5,11 @@ from typing import Any
 
 from oracle.config.documents import read_toml
 from oracle.errors import InputError
+from oracle.planning.ensemble.model import EnsembleModel
 from oracle.planning.model import Model
 from oracle.planning.model_file import parse_model
 from oracle.planning.schemas import range_of
+from oracle.predictors.ensemble.trial import check_learner
 
 __all__ = ["read_in_range", "read_model"]
 
@@ -17,9 +19,12 @@ def read_model(path: Path) -> Model:
 
     Raises:
         SourceError: It cannot be read.
-        InputError: It is not TOML, or a field is wrong.
+        InputError: It is not TOML, or a field is wrong, or a learner is none.
     """
-    return parse_model(read_toml(path))
+    model = parse_model(read_toml(path))
+    if isinstance(model, EnsembleModel):
+        check_learner(model)
+    return model
 
 
 def read_in_range(path: Path, refusal: InputError) -> Model | None:

@@ -20,20 +20,27 @@ __all__ = ["run"]
 
 _PRIVACY = ("epsilon", "delta")
 _COLUMNS = ("round", "phase", "phase_rounds_left", "rearms", "delta_spent", "forks", "snapshot_age_seconds")
-_OF_TABLES: Final = frozenset({"phase", "phases", "phase_rounds_left", "rearms", "delta_spent", "delta_limit"})
+_OF_QUESTIONS: Final = frozenset({"phase", "phases", "phase_rounds_left", "rearms", "delta_spent", "delta_limit"})
 _SENSELESS: Final[Mapping[str, frozenset[str]]] = {
     "classical": frozenset({"phase", "phases", "rearms", "delta"}),
     "bisection": frozenset({"rearms"}),
-    "statistics": _OF_TABLES,
-    "sparse-vector": _OF_TABLES,
+    "statistics": _OF_QUESTIONS,
+    "sparse-vector": _OF_QUESTIONS,
+    "distribution": _OF_QUESTIONS,
 }
 """Facts that a predictor's page leaves out: no sides are armed afresh, one phase has no end, delta is no sum."""
 
-_TABLE_NAMES: Final = {"round": "questions so far", "alpha": "error promised", "paid": "paid answers"}
+_QUESTION_NAMES: Final = {"round": "questions so far", "alpha": "error promised", "paid": "paid answers"}
 _NAMES: Final = {
     ("classical", "phase_rounds_left"): "rounds left",
-    **{("statistics", name): words for name, words in _TABLE_NAMES.items()},
-    **{("sparse-vector", name): words for name, words in _TABLE_NAMES.items()},
+    ("ensemble", "rearms"): "lives begun early",
+    ("ensemble", "rested"): "rounds rested",
+    ("ensemble", "rest_left"): "rounds to rest now",
+    **{
+        (predictor, name): words
+        for predictor in ("statistics", "sparse-vector", "distribution")
+        for name, words in _QUESTION_NAMES.items()
+    },
 }
 """What is called otherwise on a predictor's page."""
 
@@ -41,6 +48,9 @@ _SPENT: Final = {
     "statistics": "answers come from what was learned, with no promise (`verified` is false)",
     "sparse-vector": "only what follows from them is answered (else `budget-spent`)",
 }
+"""What happens when no paid answer is left, and the promise with it."""
+
+_PAYING: Final = {**_SPENT, "distribution": "they settle all others, which cost nothing then"}
 """What happens when no paid answer is left."""
 
 _PROVED: Final = {
@@ -100,9 +110,8 @@ def _over(status: Status | ShardedStatus) -> str | None:
     """Return why nothing new is promised; None where it is (only a shard of its own has paid answers)."""
     if isinstance(status, ShardedStatus):
         return None
-    return status.promise.over(
-        status.round, None if isinstance(status.paid_left, msgspec.UnsetType) else status.paid_left
-    )
+    left = None if isinstance(status.paid_left, msgspec.UnsetType) else status.paid_left
+    return status.promise.over(status.round, left if status.predictor in _SPENT else None)
 
 
 def _terms(status: Status | ShardedStatus) -> Iterator[Row]:
@@ -110,12 +119,14 @@ def _terms(status: Status | ShardedStatus) -> Iterator[Row]:
     if status.predictor in _ARMS_SIDES:
         yield "phase", "rounds under one key; nothing is used up when it ends, and the next one is planned already"
         yield ABOUT_REARMS
+    if status.predictor == "ensemble":
+        yield "rests", "rounds whose queries get no answer (`resting`): a life was spent early; they end by themselves"
     yield (
         "forks",
         "other logs answered from this state (`perpetua fork`); each is one more run that its records pay for",
     )
-    if status.predictor in _SPENT:
-        yield "paid", f"answers that the data paid for; when none is left, {_SPENT[status.predictor]}"
+    if status.predictor in _PAYING:
+        yield "paid", f"answers that the data paid for; when none is left, {_PAYING[status.predictor]}"
         yield "delta", "of each training row, for all answers for ever; `delta of forks` is what forks add to it"
     elif status.delta_limit:
         who = "record" if status.protects_queries else "training row"
@@ -125,6 +136,7 @@ def _terms(status: Status | ShardedStatus) -> Iterator[Row]:
 def _by_shard(status: ShardedStatus) -> Table:
     predictor = status.predictor
     columns = [name for name in _COLUMNS if name not in _SENSELESS.get(predictor, ())]
+    columns += ["rested", "rest_left"] if predictor == "ensemble" else []
     table = figure_table("shard", *(_heading(predictor, name) for name in columns), texts=0)
     for number, shard in enumerate(status.shards):
         table.add_row(str(number), *(_fact(predictor, name, getattr(shard, name)) for name in columns))

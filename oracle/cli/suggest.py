@@ -12,6 +12,7 @@ from oracle.cli.options import AsJson, ModelFile
 from oracle.cli.output import figure_table, print_json, wide_console
 from oracle.cli.progress import Progress
 from oracle.errors import InputError, RefusedError
+from oracle.planning.ensemble.model import EnsembleModel
 from oracle.planning.model import Model
 from oracle.planning.planner import searches
 from oracle.planning.schemas import bound_in_words, range_of, schema_of
@@ -24,6 +25,16 @@ _NOTES = """\
 Put any of these figures into the model file, and it has a plan; `perpetua plan` searches longer and may need a few
 percent less. Where fewer sides are named, they are the first in the file's order (sides = "none" for the rest); others
 cost the same. A stump's alpha is beyond the best stump's error; a classical learner releases what it learns."""
+
+_ABOUT_TEACHERS = """\
+Put any of these figures into the model file, and it has a plan. An ensemble's alpha is what noise changes, beyond what
+its teachers' own votes err: fewer rows a teacher take fewer rows in all, and each errs more. `perpetua evaluate`
+measures that on your rows, and how contested the votes are, by which all of this goes; with other teacher_rows it is
+another share."""
+
+_NO_TEACHERS = """\
+None of these has a plan. All of it goes by how contested the votes are: `perpetua evaluate` measures that on your rows,
+and another learner may be less contested."""
 
 
 def run(
@@ -55,15 +66,31 @@ def run(
     fewer = declared_in_words(model)
     if fewer:
         console.print(fewer)
-    console.print(f"\n{_NOTES}")
+    console.print(f"\n{_notes(model, offers)}")
 
 
-def refused_with_offers(refusal: RefusedError, model: Model) -> RefusedError:
-    """Return a refusal that ends with the best three of what the declared rows buy instead."""
+def refused_with_offers(refusal: RefusedError, model: Model, *, as_declared: bool = True) -> RefusedError:
+    """Return a refusal that ends with the best three of what the declared rows buy instead.
+
+    Args:
+        refusal: Why the model was refused.
+        model: The model.
+        as_declared: Whether the file declares it; else a figure was out of its range, and is the nearest within.
+    """
     best = nearest([offer_of(line) for line in lines_of(model, near=True)])
     fewer = declared_in_words(model)
-    lines = "".join(f"\n  {line}" for line in (*(_line(model, offer) for offer in best), *([fewer] if fewer else [])))
+    said = [_line(model, offer, as_declared=as_declared) for offer in best]
+    if isinstance(model, EnsembleModel) and all(offer.refused for offer in best):  # it would be the refusal once more
+        return refusal
+    lines = "".join(f"\n  {line}" for line in (*said, *([fewer] if fewer else [])))
     return RefusedError(f"{refusal}\n{model.examples:,} rows buy (`perpetua suggest` shows more):{lines}")
+
+
+def _notes(model: Model, offers: Sequence[Offer]) -> str:
+    if not isinstance(model, EnsembleModel):
+        return _NOTES
+    some = any(figure is not None for one in offers for figure in (one.epsilon, one.alpha, one.examples))
+    return _ABOUT_TEACHERS if some else _NO_TEACHERS
 
 
 def _offers(lines: Sequence[Model]) -> list[Offer]:
@@ -102,7 +129,8 @@ def _table(model: Model, offers: Sequence[Offer]) -> Table:
 
 def _name(offer: Offer) -> str:
     profile = f", {offer.profile}" if offer.profile == "paper" else ""
-    return f"{offer.predictor} {offer.concept}".strip() + profile
+    teachers = f", {offer.teacher_rows} rows a teacher" if offer.teacher_rows else ""
+    return f"{offer.predictor} {offer.concept}".strip() + teachers + profile
 
 
 def _figure(figure: float | None, field: str) -> str:
@@ -110,7 +138,13 @@ def _figure(figure: float | None, field: str) -> str:
 
 
 def _in_words(model: Model, offers: Sequence[Offer]) -> Iterator[str]:
-    """Yield what is refused as declared, and how far from it the rows are, once for each predictor and slicing."""
+    """Yield what is refused as declared, and how far from it the rows are, once for each predictor and slicing.
+
+    Of ensembles the table says the second, and all that are refused are refused for the same.
+    """
+    if isinstance(model, EnsembleModel):
+        yield from [f"{_name(offer)}: none; {offer.refused}" for offer in offers if offer.refused][:1]
+        return
     asked = f"epsilon {model.epsilon:g} and alpha {model.alpha:g}"
     most: dict[str, tuple[Offer, int]] = {}
     for offer in offers:
@@ -129,7 +163,7 @@ def _in_words(model: Model, offers: Sequence[Offer]) -> Iterator[str]:
             yield f"{said}; at {asked} the rows buy {many}" if first.slicing else said
 
 
-def _line(model: Model, offer: Offer) -> str:
+def _line(model: Model, offer: Offer, *, as_declared: bool) -> str:
     """Return an offer in a line: what would have to change, or what there is to gain."""
     sides = f"{len(offer.sides)} side{'s' if len(offer.sides) > 1 else ''}" if offer.sides else ""
     name = ", ".join(part for part in (_name(offer), offer.slicing, sides) if part)
@@ -142,7 +176,8 @@ def _line(model: Model, offer: Offer) -> str:
         if figure is not None
     ]
     if offer.enough:
-        return f"{name}: as declared; down to {' or '.join(ways)}"
+        bought = "as declared" if as_declared else f"epsilon {model.epsilon:g} and alpha {model.alpha:g}"
+        return f"{name}: {bought}; down to {' or '.join(ways)}"
     rows = [] if offer.examples is None else [f"{offer.examples:,} rows"]
     if not ways:
         rows = [

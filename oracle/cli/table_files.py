@@ -87,8 +87,8 @@ class TableFile:
         except pa.ArrowException as exc:
             row = _ROW.search(str(exc))
             comma = _DECIMAL_COMMA.search(str(exc)) is not None
-            return self._columns[number], int(row[1]) - 1 if row else None, comma  # the header is row 1 of Arrow's
-        return self._columns[number], None, False
+            return self._names()[number], int(row[1]) - 1 if row else None, comma  # the header is row 1 of Arrow's
+        return self._names()[number], None, False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the wanted columns, in the file's order of rows."""

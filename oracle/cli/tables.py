@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,31 +14,56 @@ from numpy.typing import NDArray
 from oracle.cli.init.persons import Persons
 from oracle.cli.table_files import TableFile, format_of
 from oracle.codec.arrow.cells import read_cells
-from oracle.codec.arrow.columns import COLUMNS, read_column, takes, type_name
+from oracle.codec.arrow.columns import type_name
+from oracle.codec.arrow.rows import labels_in_words, read_feature, read_labels
 from oracle.errors import DataError, SourceError
 from oracle.mechanisms.persons import AtMost
 from oracle.planning.attributes import Attribute
+from oracle.planning.ensemble.model import Class, EnsembleModel
 from oracle.planning.features import Feature
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import TableModel, TablePlan
+from oracle.predictors.base import Labels
 
-__all__ = ["BothLabels", "check_table", "inputs_of", "labelled_batches", "order_by", "read_persons"]
+__all__ = ["BothLabels", "Layout", "check_table", "labelled_batches", "layout_of", "order_by", "read_persons"]
 
 _Inputs: TypeAlias = Sequence[Feature | Attribute]
 
 _TEXT_TYPES: Final = {"number": pa.float64(), "string": pa.string(), "date": pa.date32()}
 _COLUMN: Final = re.compile(r"In CSV column #(\d+): |Column\(/(.*?)\) (?:was|changed)")
 _FIELDS: Final = re.compile(r"Expected (\d+) columns, got (\d+)")
-_LABELS: Final = "booleans, or the numbers 0 and 1"
 
 
-def inputs_of(of: Model | Plan) -> _Inputs:
-    """Return what is read of each row: features, or a table's attributes."""
-    return of.attributes if isinstance(of, TableModel | TablePlan) else of.features
+class Layout(NamedTuple):
+    """What is read of each row, a column each.
+
+    Attributes:
+        inputs: Features, or a table's attributes, in the model's order.
+        missing: Whether any feature's value may be missing.
+        labels: What a label may be, in the order of their numbers.
+    """
+
+    inputs: _Inputs
+    missing: bool = False
+    labels: Sequence[Class] = (0, 1)
 
 
-def check_table(path: Path, inputs: _Inputs, label: str | None) -> None:
+_NONE: Final = Layout(())
+
+
+def layout_of(of: Model | Plan) -> Layout:
+    """Return what is read of each row of a model; numbers of labels are the plan's."""
+    if isinstance(of, TableModel | TablePlan):
+        return Layout(of.attributes)
+    if isinstance(of, Plan):
+        return Layout(of.features, of.takes_missing, of.labels)
+    if isinstance(of, EnsembleModel):
+        return Layout(of.features, missing=True, labels=of.classes)
+    return Layout(of.features)
+
+
+def check_table(path: Path, layout: Layout, label: str | None) -> None:
     """Refuse what can be seen to be no table of such rows without reading them all.
 
     That is a file that is not there or cannot be opened, columns that are missing or of another type, and in a .csv
@@ -46,22 +71,22 @@ def check_table(path: Path, inputs: _Inputs, label: str | None) -> None:
 
     Args:
         path: As in `labelled_batches`, and so are the others.
-        inputs: What is read of each row.
+        layout: What is read of each row.
         label: The label column, if they have labels.
 
     Raises:
         SourceError: The file cannot be read.
         DataError: A column is missing or does not hold what it should. No value is ever quoted.
     """
-    with _opened(path, inputs, label) as table:
+    with _opened(path, layout, label) as table:
         schema = table.schema()
         wanted = [field for field in schema if not pa.types.is_null(field.type)]  # in a file without rows it may be
         empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in wanted], schema=pa.schema(wanted))
-        for one in inputs:
+        for one in layout.inputs:
             if one.source in empty.schema.names:
-                _values(empty, one)
+                _values(empty, one, layout)
         if label is not None and label in empty.schema.names:
-            _labels(empty, label)
+            read_labels(label, empty.column(label), layout.labels)
 
 
 class BothLabels:
@@ -73,9 +98,9 @@ class BothLabels:
 
     def __init__(self, label: str | None) -> None:
         self._label = label
-        self._seen: set[bool] = set()
+        self._seen: set[bool | int] = set()
 
-    def look(self, labels: NDArray[np.bool_]) -> None:
+    def look(self, labels: Labels) -> None:
         """Take the labels of some rows that are used."""
         self._seen.update(np.unique(labels).tolist())
 
@@ -96,20 +121,20 @@ def read_persons(path: Path, column: str, choice: AtMost) -> Persons:
         SourceError: The file cannot be read.
         DataError: The column is missing, or does not say of every row whose it is.
     """
-    with _opened(path, (), None, person=column) as table:
+    with _opened(path, _NONE, None, person=column) as table:
         return Persons(column, choice, (batch.column(column) for batch in table.batches()))
 
 
 def labelled_batches(
-    path: Path, inputs: _Inputs, label: str | None, persons: Persons | None = None
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
-    """Yield (features float64[n, D] or cells float64[n, A], labels bool[n]) in the file's order.
+    path: Path, layout: Layout, label: str | None, persons: Persons | None = None
+) -> Iterator[tuple[NDArray[np.float64], Labels]]:
+    """Yield (features float64[n, D] or cells float64[n, A], labels as `read_labels` says) in the file's order.
 
     Args:
         path: A file that `TableFile` reads; "-" is standard input.
-        inputs: What is read of each row, a column each, in the model's order. Of a feature, an empty field of a .csv
-            file is a string of no bytes, and no value of any other type; `read_cells` says what cell a value is in.
-        label: The label column: booleans, or the numbers 0 and 1. None: there is none, and all labels are True.
+        layout: What is read of each row. An empty field of a .csv file is a text of no characters, and of any other
+            type no value, which is refused unless values may be missing; `read_cells` says what cell a value is in.
+        label: The label column. None: there is none, and all labels are True.
         persons: Which rows to leave out, if any.
 
     Raises:
@@ -118,11 +143,12 @@ def labelled_batches(
     """
     if persons is not None:
         persons.begin()
-    with _opened(path, inputs, label, person=None if persons is None else persons.column) as table:
+    with _opened(path, layout, label, person=None if persons is None else persons.column) as table:
         for batch in table.batches():
             kept = batch if persons is None else batch.filter(pa.array(persons.kept(batch.column(persons.column))))
-            labels = np.ones(len(kept), dtype=np.bool_) if label is None else _labels(kept, label)
-            yield np.column_stack([_values(kept, one) for one in inputs]), labels
+            labels = np.ones(len(kept), dtype=np.bool_)
+            truth = labels if label is None else read_labels(label, kept.column(label), layout.labels)
+            yield np.column_stack([_values(kept, one, layout) for one in layout.inputs]), truth
 
 
 def order_by(path: Path, column: str) -> NDArray[np.int64]:
@@ -136,7 +162,7 @@ def order_by(path: Path, column: str) -> NDArray[np.int64]:
         SourceError: The file cannot be read.
         DataError: The column is missing, has a row without a value, or holds what has no such order.
     """
-    with _opened(path, (), column, "--time") as table:
+    with _opened(path, _NONE, column, "--time") as table:
         parts = [batch.column(column) for batch in table.batches()]
         values = pa.chunked_array(parts) if parts else pa.chunked_array([], type=pa.float64())
         kind = values.type
@@ -152,19 +178,20 @@ def order_by(path: Path, column: str) -> NDArray[np.int64]:
 
 @contextlib.contextmanager
 def _opened(
-    path: Path, inputs: _Inputs, label: str | None, option: str = "--label", *, person: str | None = None
+    path: Path, layout: Layout, label: str | None, option: str = "--label", *, person: str | None = None
 ) -> Iterator[TableFile]:
     """Lend a table; turn errors of the system and of Arrow into ours: a file or a column that holds something else.
 
     They never quote the file's content, which is private.
     """
-    table = None
+    table, inputs = None, layout.inputs
     try:
         advice = dict.fromkeys((one.source for one in inputs), '; column = "..." in the model file names another')
         types = _types(inputs)
         if format_of(path) in {"csv", "tsv"}:
             texts = [one.source for one in inputs if one.kind == "category"]
-            types |= dict.fromkeys([*texts, *filter(None, [person])], pa.string())  # 007 and 7 are two persons
+            named = [label] if any(isinstance(one, str) for one in layout.labels) else []
+            types |= dict.fromkeys([*texts, *filter(None, [person, *named])], pa.string())  # 007 and 7 are two persons
         advice |= {label or "": f"; {option} names another", person or "": "; --person names another"}
         wanted = list(dict.fromkeys([*(one.source for one in inputs), *filter(None, (label, person))]))
         table = TableFile(path, wanted, types, advice)
@@ -176,7 +203,7 @@ def _opened(
             raise SourceError(msg) from exc
         column = _COLUMN.search(str(exc))
         if table is not None and column:
-            raise DataError(_unlike(table, inputs, label or person or "", column)) from exc
+            raise DataError(_unlike(table, layout, label or person or "", column)) from exc
         raise SourceError(f"{shown}: cannot be read as {format_of(path)}: {_malformed(exc)}") from exc
 
 
@@ -200,54 +227,21 @@ def _types(inputs: _Inputs) -> dict[str, pa.DataType]:
     return {one.source: _TEXT_TYPES.get(one.kind) or decimals[one.source] for one in inputs if one.kind != "category"}
 
 
-def _unlike(table: TableFile, inputs: _Inputs, label: str, found: "re.Match[str]") -> str:
+def _unlike(table: TableFile, layout: Layout, label: str, found: "re.Match[str]") -> str:
     """Return what to say of a column of a text file that has a value of another type somewhere."""
-    named = {one.source: one for one in inputs}
+    named = {one.source: one for one in layout.inputs}
     number, name = found.groups()
     name, row, comma = table.first_unlike(int(number)) if number is not None else (name, None, False)
     one = named.get(name)
     if one is None:
-        return f"data: column {label}: must hold {_LABELS} in every row"
+        return f"data: column {label}: must hold {labels_in_words(layout.labels)} in every row"
     where = "" if row is None else f"; the first is in row {row}"
     hint = "; write numbers with a decimal point, not with a comma" if comma else ""
     return f"data: column {one.source}: holds something that is not {one.accepts}{where}{hint}"
 
 
-def _values(batch: pa.RecordBatch, feature: Feature | Attribute) -> NDArray[np.float64]:
-    name, column = feature.source, batch.column(feature.source)
-    if isinstance(feature, Attribute):
-        return read_cells(feature, column)
-    dated = feature.kind == "date" and pa.types.is_string(column.type)  # JSON has no dates
-    if not dated and not takes(feature, column.type):
-        wanted = COLUMNS[feature.kind].removeprefix("one column of ")
-        raise DataError(f"data: column {name}: must hold {wanted}, not {type_name(column.type)}")
-    if feature.kind != "number":
-        try:
-            column.validate(full=True)
-            column = column.cast(pa.date32()) if dated else column
-        except pa.ArrowInvalid as exc:
-            raise DataError(f"data: column {name}: every value must be {feature.accepts}") from exc
-    read = read_column(feature, column)
-    if column.null_count:
-        more = " (NaN counts as none)" if feature.kind == "number" else ""
-        raise DataError(f"data: column {name}: every row must have a value{more}")
-    if read.fit is not None and not read.fit.all():
-        raise DataError(f"data: column {name}: every value must be {feature.accepts}")
-    return read.values
-
-
-def _labels(batch: pa.RecordBatch, name: str) -> NDArray[np.bool_]:
-    column = batch.column(name)
-    if column.null_count:
-        raise DataError(f"data: column {name}: every row must have a label")
-    if pa.types.is_boolean(column.type):
-        flags: NDArray[np.bool_] = column.to_numpy(zero_copy_only=False)
-        return flags
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        if np.isin(numbers, (0.0, 1.0)).all():
-            return np.asarray(numbers == 1.0)
-        raise DataError(
-            f"data: column {name}: must hold {_LABELS}; its type is {type_name(column.type)}, with other numbers"
-        )
-    raise DataError(f"data: column {name}: must hold {_LABELS}, not {type_name(column.type)}")
+def _values(batch: pa.RecordBatch, one: Feature | Attribute, layout: Layout) -> NDArray[np.float64]:
+    column = batch.column(one.source)
+    if isinstance(one, Attribute):
+        return read_cells(one, column)
+    return read_feature(one, column, missing=layout.missing)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.kafka.topics import TopicFacts, describe, make_missing, problems
+from connectors.kafka.topics import TopicFacts, describe, describe_made, make_missing, problems
 from oracle.cli.kafka import open_kafka
 from oracle.cli.options import AsJson, KafkaConfigFile
 from oracle.cli.output import print_json
@@ -47,5 +47,5 @@ async def _look(model: KafkaModel, replication: int | None) -> tuple[list[str], 
     made: list[str] = []
     if replication is not None:
         made = await make_missing(settings, facts, model.shards, reply, replication)
-        facts = await describe(settings)
+        facts = await describe_made(settings, made)
     return made, problems(settings, facts, model.shards, reply), facts

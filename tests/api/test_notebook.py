@@ -31,3 +31,17 @@ def test_questions_are_answered_as_written(tmp_path):
     assert [ast.literal_eval(one)["carrier"] for one in carriers] == ["AA", "B6", "DL", "EV", "UA", "other", None]
     with oracle.load(tmp_path / "late") as predictor:
         assert predictor.facts.round == 8
+
+
+def test_quantiles_are_found_as_written(tmp_path):
+    """Each is within the promised error of the true one, of minutes and of texts, and the states can be loaded."""
+    on_time, *quantiles, airbus, middle = _printed("distributions.py", tmp_path)
+    assert abs(ast.literal_eval(on_time.removeprefix("on time: "))["value"] - 0.5938) < 0.02
+    found = [ast.literal_eval(one)["quantile"] for one in quantiles]
+    for value, low, high in zip(found, (-28, -18, -6, 12, 46), (-23, -15, -3, 18, 62), strict=True):
+        assert low <= value <= high
+    assert abs(float(airbus.removeprefix("Airbus: ")) - 0.3137) < 0.04
+    assert ast.literal_eval(middle.split(": ", 1)[1])["quantile"].startswith("A3")
+    for name, rounds in (("delays", 6), ("models", 3)):
+        with oracle.load(tmp_path / name) as predictor:
+            assert predictor.facts.round == rounds

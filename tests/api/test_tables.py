@@ -173,7 +173,7 @@ def test_labels_and_features_are_kept_apart():
     with pytest.raises(InputError, match="labels is not set: must be the rows' labels"):
         oracle.train(oracle.plan(box), np.zeros((2_000, 1)))
     predictor = oracle.train(oracle.plan(box), np.linspace(0.0, 1.0, 2_000)[:, None], np.arange(2_000) > 400, key=KEY)
-    with pytest.raises(InputError, match=r"plan.predictor = 'classical': must be about a table; use `answer`"):
+    with pytest.raises(InputError, match=r"plan.predictor = 'classical': must take questions; use `answer`"):
         predictor.ask({"a": [0.0, 1.0]})
     with pytest.raises(DataError, match=r"fewer rows than model.examples = 4000"):
         oracle.train(plan, {name: column[:10] for name, column in _flights().items()})

@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from oracle.cli.tables import labelled_batches
+from oracle.cli.tables import Layout, labelled_batches
 from oracle.errors import DataError
 from oracle.planning.features import Feature
 from oracle.planning.kinds import decode_plan
@@ -82,7 +82,7 @@ def test_both_files_hold_the_same_rows(tmp_path):
     table = _table(500)
     read = []
     for suffix in (".csv", ".parquet"):
-        batches = list(labelled_batches(_write(tmp_path / f"rows{suffix}", table), _FEATURES, "label"))
+        batches = list(labelled_batches(_write(tmp_path / f"rows{suffix}", table), Layout(_FEATURES), "label"))
         read.append([np.concatenate(part) for part in zip(*batches, strict=True)])
     assert np.array_equal(read[0][0], read[1][0])
     assert np.array_equal(read[0][1], read[1][1])
@@ -121,7 +121,7 @@ def test_bad_columns_are_named_and_not_quoted(tmp_path, suffix, column, message)
     columns = {name: array.combine_chunks() for name, array in zip("sdp", _table(2).columns, strict=False)}
     path = _write(tmp_path / f"rows{suffix}", pa.table({**columns, "label": [True, False], **column}))
     with pytest.raises(DataError) as caught:
-        list(labelled_batches(path, _FEATURES, "label"))
+        list(labelled_batches(path, Layout(_FEATURES), "label"))
     assert message in str(caught.value)
     assert not any(value in str(caught.value) for value in ("yesterday", "1.001", "0123456789"))
 

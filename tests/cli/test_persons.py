@@ -90,7 +90,7 @@ def test_what_is_read_is_what_is_kept(tmp_path, suffix):
     persons = tables.read_persons(path, "who", AtMost(_KEY, 2))
     features = (feature("a"),)
     for _ in range(2):  # it may be read again
-        batches = list(tables.labelled_batches(path, features, "label", persons))
+        batches = list(tables.labelled_batches(path, tables.Layout(features), "label", persons))
         found = np.concatenate([features for features, _ in batches])[:, 0]
         kept = _kept(people, 2)
         seen = dict.fromkeys(people, 0)
@@ -169,4 +169,4 @@ def test_a_file_that_changes_in_between_is_refused(tmp_path):
     persons = tables.read_persons(path, "who", AtMost(_KEY, 2))
     _table(tmp_path, people=["p1"] * 9_000)
     with pytest.raises(Exception, match="column who: has changed while it was read"):
-        list(tables.labelled_batches(path, (feature("a"),), "label", persons))
+        list(tables.labelled_batches(path, tables.Layout((feature("a"),)), "label", persons))

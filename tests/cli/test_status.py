@@ -5,7 +5,9 @@ import pytest
 
 from oracle.planning.promise import promise_of
 from oracle.state.shards import begin_shards, finish_shards
+from tests.predictors.ensemble.test_ensemble import resting_plan
 from tests.support.folders import long_plan, make_state, write_config, write_log
+from tests.support.shards import bodies
 
 
 @pytest.fixture
@@ -102,6 +104,33 @@ def test_each_predictor_has_the_words_that_make_sense_for_it(cli, tmp_path, pred
     facts = msgspec.json.decode(cli("status", tmp_path / "state", "--json").out)
     assert {"predictor", "phase", "phase_rounds_left", "rearms", "delta"} <= facts.keys()
     assert {name.replace("_", " ") for name in facts} - {"promise"} - lines.keys() == absent
+
+
+def test_rests_of_an_ensemble_are_told(cli, tmp_path):
+    """As many rounds rested as got no answer, and so many will: in JSON, in words, of a shard and of several."""
+    folder = tmp_path / "two"
+    folder.mkdir(mode=0o700)
+    begin_shards(folder, 2)
+    for number in range(2):
+        make_state(folder / f"shard-000{number}", resting_plan(), bytes([number]) * 32)
+    finish_shards(folder)
+    state = folder / "shard-0001"
+    facts = msgspec.json.decode(cli("status", state, "--json").out)
+    assert (facts["rested"], facts["rest_left"]) == (0, 0)
+    asked = bodies(resting_plan().rounds)
+    while not facts["rest_left"]:
+        with (tmp_path / "q.jsonl").open("ab") as log:
+            log.writelines(body + b"\n" for body in asked[facts["round"] : facts["round"] + 20])
+        assert cli("serve", write_config(tmp_path, state={"folder": str(state)})).code == 0
+        facts = msgspec.json.decode(cli("status", state, "--json").out)
+    answers = (tmp_path / "out.jsonl").read_bytes().splitlines()
+    assert facts["rested"] == sum(b'"resting"' in answer for answer in answers) > 0
+    lines = _lines(cli("status", state).out)
+    assert (lines["rounds rested"], lines["rounds to rest now"]) == (str(facts["rested"]), str(facts["rest_left"]))
+    both = cli("status", folder).out.splitlines()
+    assert both[0].endswith("rounds rested  rounds to rest now")
+    assert [line.split()[-2:] for line in both[1:3]] == [["0", "0"], [str(facts["rested"]), str(facts["rest_left"])]]
+    assert any(line.startswith("rests ") for line in both)
 
 
 @pytest.mark.parametrize("predictor", ["rectangles", "stumps", "classical", "bisection"])

@@ -128,3 +128,43 @@ def test_a_pace_is_said_after_a_tenth_of_the_work():
     lines = _shown((0.0, 0), (6.0, 1), (12.0, 2), (13.0, 20), (18.0, 45))
     assert lines[:2] == ["planning: 1 of 90 steps", "planning: 2 of 90 steps"]
     assert lines[2] == "planning: 45 of 90 steps, about 18 s left"
+
+
+_ENSEMBLE = """\
+[model]
+name = "late"
+predictor = "ensemble"
+learner = "sklearn.tree.DecisionTreeClassifier"
+examples = 14000
+epsilon = 1.0
+{setting}
+[[model.features]]
+name = "a"
+"""
+
+
+def _ensemble(tmp_path, setting):
+    path = tmp_path / "late.toml"
+    path.write_text(_ENSEMBLE.format(setting=setting))
+    return path
+
+
+def test_an_ensemble_is_refused_once_and_not_told_of_figures_that_are_none(cli, tmp_path):
+    """No rows a teacher have a plan; where some have, the table says all of it."""
+    none = cli("suggest", _ensemble(tmp_path, "contested = 0.5")).out
+    assert none.count("no number of examples is enough") == 1
+    assert "None of these has a plan" in none
+    assert "Put any of these figures" not in none
+    some = cli("suggest", _ensemble(tmp_path, "contested = 0.03")).out
+    assert "Put any of these figures" in some
+    assert "not below epsilon" not in some
+
+
+def test_plan_refuses_an_ensemble_with_what_its_rows_go_by(cli, tmp_path):
+    """Too few rows: for which `contested`; a class too rare: once."""
+    few = cli("plan", _ensemble(tmp_path, "contested = 0.1"))
+    assert few.code == 2
+    assert "would be enough with contested = 0.1, declared or assumed" in few.err
+    rare = cli("plan", _ensemble(tmp_path, "shares = [0.97, 0.03]"))
+    assert rare.code == 2
+    assert rare.err.count("most teachers of 25 have none") == 1

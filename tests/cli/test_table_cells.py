@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from oracle.cli import table_files
-from oracle.cli.tables import check_table, labelled_batches, read_persons
+from oracle.cli.tables import Layout, check_table, labelled_batches, read_persons
 from oracle.errors import DataError, SourceError
 from oracle.mechanisms.keys import PhaseKey
 from oracle.mechanisms.persons import AtMost
@@ -87,8 +87,8 @@ def test_every_format_holds_the_same_cells(tmp_path, monkeypatch, kind, piped):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
         table_files._standard_input.cache_clear()
     source = type(path)("-") if piped else path
-    check_table(source, _ATTRIBUTES, None)
-    batches = list(labelled_batches(source, _ATTRIBUTES, None))
+    check_table(source, Layout(_ATTRIBUTES), None)
+    batches = list(labelled_batches(source, Layout(_ATTRIBUTES), None))
     table_files._standard_input.cache_clear()
     np.testing.assert_array_equal(np.concatenate([cells for cells, _ in batches]), expected)
     assert all(labels.all() for _, labels in batches)
@@ -99,7 +99,7 @@ def test_rows_beyond_a_persons_limit_are_left_out(tmp_path):
     table, expected = _drawn()
     path = _write(tmp_path / "rows.parquet", "parquet", table)
     persons = read_persons(path, "who", AtMost(PhaseKey(bytes(32)), 2))
-    cells = np.concatenate([cells for cells, _ in labelled_batches(path, _ATTRIBUTES, None, persons)])
+    cells = np.concatenate([cells for cells, _ in labelled_batches(path, Layout(_ATTRIBUTES), None, persons)])
     assert len(cells) == 40_000
     persons.begin()
     np.testing.assert_array_equal(cells, expected[persons.kept(table["who"].combine_chunks())])
@@ -111,10 +111,10 @@ def test_json_texts_behind_a_null_are_texts(tmp_path, first):
     path = tmp_path / "rows.jsonl"
     path.write_text(f'{{"a": {first}}}\n{{"a": "1"}}\n')
     attribute = Attribute(name="a", categories=("1",))
-    (cells, _) = next(labelled_batches(path, [attribute], None))
+    (cells, _) = next(labelled_batches(path, Layout([attribute]), None))
     assert cells[:, 0].tolist() == [2.0 if first == "null" else 0.0, 0.0]
     path.write_text('{"a": null}\n{"a": null}\n')
-    (cells, _) = next(labelled_batches(path, [attribute], None))
+    (cells, _) = next(labelled_batches(path, Layout([attribute]), None))
     assert cells[:, 0].tolist() == [2.0, 2.0]
 
 
@@ -136,5 +136,5 @@ def test_what_is_wrong_is_named_and_not_quoted(tmp_path, name, content, message)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     attributes = (Attribute(name="a", categories=("x",)), _ATTRIBUTES[3])
     with pytest.raises((DataError, SourceError), match=message) as caught:
-        list(labelled_batches(path, attributes, None))
+        list(labelled_batches(path, Layout(attributes), None))
     assert "secret77" not in str(caught.value)

@@ -1,5 +1,6 @@
 import datetime as dt
 import io
+import itertools
 import json
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from oracle.cli import table_files
-from oracle.cli.tables import labelled_batches
+from oracle.cli.tables import Layout, labelled_batches
 from oracle.errors import DataError
 from oracle.planning.features import Feature
 
@@ -71,7 +72,7 @@ def test_every_format_holds_the_same_rows(tmp_path, monkeypatch, kind, piped):
     source = type(path)("-") if piped else path
     expected = _table()
     for _ in range(2):
-        batches = list(labelled_batches(source, _FEATURES, "label"))
+        batches = list(labelled_batches(source, Layout(_FEATURES), "label"))
         rows = np.concatenate([rows for rows, _ in batches])
         labels = np.concatenate([labels for _, labels in batches])
         np.testing.assert_array_equal(labels, expected["label"].to_numpy())
@@ -152,4 +153,14 @@ def test_row_of_a_bad_value_is_told(tmp_path, kind, good, bad, row):
     path.write_text("a,label\n" + "".join(f"{field},{number % 2}\n" for number, field in enumerate(fields)))
     feature = Feature(name="a", type=kind, places=2 if kind == "decimal" else 0)
     with pytest.raises(DataError, match=rf"column a: holds something that is not .*; the first is in row {row}$"):
-        list(labelled_batches(path, [feature], "label"))
+        list(labelled_batches(path, Layout([feature]), "label"))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["id", "a", "b", "label"])))
+def test_a_bad_value_is_told_by_the_name_of_its_column(tmp_path, order):
+    """Wherever it stands in the file, beside columns that nobody wants."""
+    row = {"id": "1", "a": "1.5", "b": "x", "label": "1"}
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{','.join(order)}\n{','.join(row[name] for name in order)}\n")
+    with pytest.raises(DataError, match=r"column b: holds something that is not a number; the first is in row 1$"):
+        list(labelled_batches(path, Layout([Feature(name="a"), Feature(name="b")]), "label"))

@@ -1,4 +1,4 @@
-"""What an operator does with a state of a table: look, sign, check, fork, skip, retire; each on real files."""
+"""What an operator does with a state that is asked in public: look, sign, check, fork, skip, retire; on real files."""
 
 import json
 
@@ -9,10 +9,14 @@ import pytest
 
 from oracle.accounting.ledger import AnswerPaid, MarginalsReleased, ModelRetired, encode
 from oracle.receipts.ledgers import read_ledger
+from tests.predictors.tables import ASKED, TABLES
 from tests.support.folders import write_config
 
 _ROWS = 20_000
-_PAID = {"statistics": 15, "sparse-vector": 3}
+_FEW = 2_000
+"""Rows of a distribution: as few as it takes, so that some answers are paid for."""
+
+_PAID = {"statistics": 15, "sparse-vector": 3, "distribution": 15}
 _MODEL = """
 [model]
 name = "s"
@@ -20,7 +24,9 @@ predictor = "{}"
 alpha = 0.1
 epsilon = 4.0
 delta = 1e-6
-examples = 20000
+examples = {}
+"""
+_ATTRIBUTES = """
 paid = {}
 
 [[model.attributes]]
@@ -37,23 +43,36 @@ categories = ["x", "y"]
 """
 
 
+_PASSED = dict.fromkeys(TABLES, '{"id": "passed over", "where": {}, "above": 0.5}\n')
+_PASSED["distribution"] = '{"id": "passed over", "quantile": 0.5}\n'
+
+
+def _model(predictor):
+    if predictor == "distribution":
+        return _MODEL.format(predictor, _FEW) + '[[model.features]]\nname = "v"\n'
+    return _MODEL.format(predictor, _ROWS) + _ATTRIBUTES.format(_PAID[predictor])
+
+
 def _questions(predictor, count, seed):
     generator = np.random.default_rng(seed)
     for number in range(count):
+        if predictor == "distribution":
+            yield json.dumps({"id": number, "at": round(generator.normal(), 3)}) + "\n"
+            continue
         where = {name: [str(generator.choice(["x", "y"]))] for name in "abc"}
         above = {"above": float(generator.integers(1, 8)) / 20} if predictor == "sparse-vector" else {}
         yield json.dumps({"id": number, "where": where, **above}) + "\n"
 
 
-@pytest.fixture(params=["statistics", "sparse-vector"])
+@pytest.fixture(params=ASKED)
 def run(request, cli, tmp_path):
     """Serve a hundred questions about rows whose third value follows from the first two; return the predictor."""
     generator = np.random.default_rng(1)
     a, b = generator.integers(0, 2, (2, _ROWS))
     names = np.array(["x", "y"])
-    table = pa.table({"a": names[a], "b": names[b], "c": names[a ^ b]})
+    table = pa.table({"a": names[a], "b": names[b], "c": names[a ^ b], "v": generator.normal(size=_ROWS)})
     pa.parquet.write_table(table, tmp_path / "rows.parquet")
-    (tmp_path / "model.toml").write_text(_MODEL.format(request.param, _PAID[request.param]))
+    (tmp_path / "model.toml").write_text(_model(request.param))
     options = ["--state", tmp_path / "state", "--keep-genesis", tmp_path / "genesis"]
     made = cli("init", tmp_path / "model.toml", "--data", tmp_path / "rows.parquet", *options)
     assert made.code == 0, made.err
@@ -87,7 +106,8 @@ def test_status_says_what_is_paid_and_what_is_left(cli, run, tmp_path):
     told = {" ".join(line.split()) for line in lines}
     assert {f"paid answers {paid}", f"paid left {_PAID[run] - paid}", "questions so far 100", "delta 1e-06"} <= told
     assert "error promised 0.1" in told
-    assert any("nothing new is promised: all paid answers are spent" in line for line in told) == (paid == _PAID[run])
+    over = run != "distribution" and paid == _PAID[run]
+    assert any("nothing new is promised: all paid answers are spent" in line for line in told) == over
     assert not any(line.startswith(("phase", "rearms", "delta spent", "delta limit")) for line in lines)
 
 
@@ -111,14 +131,14 @@ def test_a_forged_ledger_is_found(cli, run, tmp_path, forgery):
     events, paid = read_ledger(tmp_path / "ledger.jsonl"), _paid(tmp_path)
     marginals = [event for event in events if isinstance(event, MarginalsReleased)]
     assert len(marginals) == (run == "statistics")
-    more = AnswerPaid(round=99, paid=len(paid) + 1, count=7, above=True)
     first, second = paid[:2]
+    more = AnswerPaid(round=99, paid=len(paid) + 1, count=7, above=first.above)
     changed = {
         "dropped": ([paid[-1]], []),
         "added": ([], [more]),
         "exchanged": ([first, second], [_at(first, second.round), _at(second, first.round)]),
         "marginals": (marginals, [MarginalsReleased(round=1, counts=((1,),))]),
-        "beyond": ([], [AnswerPaid(round=99, paid=_PAID[run] + 1, count=7, above=True)]),
+        "beyond": ([], [AnswerPaid(round=99, paid=_PAID[run] + 1, count=7, above=first.above)]),
     }[forgery]
     kept = [event for event in events if event not in changed[0]]
     (tmp_path / "ledger.jsonl").write_bytes(b"".join(encode(event) + b"\n" for event in [*kept, *changed[1]]))
@@ -157,7 +177,7 @@ def test_a_message_is_skipped_and_the_model_retired(cli, run, tmp_path):
     """What was skipped takes no round; the last event counts what was paid, and the last receipt agrees with it."""
     log = tmp_path / "q.jsonl"
     with log.open("a") as lines:
-        lines.write('{"id": "passed over", "where": {}, "above": 0.5}\n')
+        lines.write(_PASSED[run])
     where = ["--partition", 0, "--position", log.stat().st_size]
     skipped = cli("skip", write_config(tmp_path), *where, "--yes")
     assert skipped.code == 0, skipped.err

@@ -26,6 +26,7 @@ from oracle.audit.findings import (
     verdict,
 )
 from oracle.audit.page import page
+from oracle.cli.audit import majority, trace
 from oracle.cli.audit import receipt as audit_receipt
 from oracle.cli.options import AsJson
 from oracle.cli.output import figure_table, print_json, wide_console
@@ -54,10 +55,12 @@ app = typer.Typer(
     invoke_without_command=True,
     no_args_is_help=False,
     add_completion=False,
-    help="Attack Perpetua; sign and check receipts.",
+    help="Attack Perpetua, or what others release; sign and check receipts.",
 )
 app.command("receipt")(audit_receipt.check)
 app.command("sign")(audit_receipt.sign)
+app.command("trace")(trace.run)
+app.command("majority")(majority.run)
 
 
 @app.callback()

@@ -13,26 +13,29 @@ from numpy.typing import NDArray
 from oracle import durable
 from oracle.accounting.ledger import ScoreReleased
 from oracle.cli.data_ledger import data_ledger, enter_score, read_ledger
-from oracle.cli.evaluate.page import print_cost, print_report
+from oracle.cli.evaluate.page import print_cost, print_report, print_votes
 from oracle.cli.models import read_model
 from oracle.cli.options import AsJson, ModelFile
 from oracle.cli.output import print_json
 from oracle.cli.progress import Progress
-from oracle.cli.tables import labelled_batches, order_by
-from oracle.errors import InputError, RefusedError, StorageError
+from oracle.cli.tables import labelled_batches, layout_of, order_by
+from oracle.errors import InputError, PlanError, RefusedError, StorageError
 from oracle.evaluation.baselines import baselines
 from oracle.evaluation.causes import causes
 from oracle.evaluation.page import page
 from oracle.evaluation.release import check_release, cost_of, release
-from oracle.evaluation.report import report_of
+from oracle.evaluation.report import NOT_PRIVATE, report_of
 from oracle.evaluation.trial import Table, Trial, order_of, run_trial
+from oracle.evaluation.votes import votes_seen
 from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
 from oracle.planning.boxes.tight import PLAN_STEPS
-from oracle.planning.features import Feature
+from oracle.planning.ensemble.model import EnsembleModel
+from oracle.planning.features import columns_of
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.planner import plan_model
 from oracle.planning.promise import promise_of
+from oracle.predictors.base import Labels
 
 __all__ = ["run"]
 
@@ -92,16 +95,15 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     state is made. Exits 1 if the plan's promise is not kept.
     """
     model = read_model(model_file)
-    with Progress("planning", PLAN_STEPS, "steps at most") as progress:
-        plan = plan_model(model, progress.at)
+    secret = secrets.token_bytes(KEY_BYTES)
+    plan = _planned(model, train, test, label, secret, as_json=as_json)
     if plan.answers != "label":
         bound = f'answers with numbers; evaluate is for predictors that answer with labels, not "{plan.predictor}"'
         raise InputError("model.predictor", plan.predictor, bound)
     if epsilon is not None and ledger is None:
         ledger = data_ledger(model, model_file, train)
     paid = _Release.of(epsilon, ledger, _data_name(model, name), plan, (model.data_epsilon, model.data_delta))
-    tables = _read(train, model.features, label, most=plan.declared), _read(test, model.features, label)
-    secret = secrets.token_bytes(KEY_BYTES)
+    tables = _read(train, plan, label, most=plan.declared), _read(test, plan, label)
     asked, words = _order(test, len(tables[1].labels), rounds, order, time, PhaseKey(secret).ratchet().secret)
     if paid is not None:
         paid.confirm(train, test, tables[1], asked, yes=yes)
@@ -109,9 +111,10 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         trial = run_trial(plan, secret, tables, asked, progress=progress.at)
     released = None if paid is None else paid.publish(trial)
     promise = promise_of(plan)
-    others = list(baselines(model, *tables, secret))
-    found = list(causes(plan, promise, trial, others, tables))
-    report = report_of(plan, promise, trial, others, found, words, released)
+    votes = votes_seen(model, plan, *tables, secret) if isinstance(model, EnsembleModel) else None
+    others = list(baselines(model, *tables, secret, plan.labels, votes))
+    found = list(causes(plan, promise, trial, others, tables, votes))
+    report = report_of(plan, promise, trial, others, found, words, released, votes)
     if html is not None:
         _write(html, page(report))
     if as_json:
@@ -120,6 +123,28 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         print_report(report)
     if not report.kept:
         raise typer.Exit(1)
+
+
+def _planned(  # noqa: PLR0913 -- options of the command, as they are
+    model: Model, train: Path, test: Path, label: str, secret: bytes, *, as_json: bool
+) -> Plan:
+    """Return the plan; where an ensemble has none, say first how contested its votes are: that may be why.
+
+    Raises:
+        PlanError: There is none.
+    """
+    try:
+        with Progress("planning", PLAN_STEPS, "steps at most") as progress:
+            return plan_model(model, progress.at)
+    except PlanError:
+        if isinstance(model, EnsembleModel):
+            tables = _read(train, model, label, most=model.examples), _read(test, model, label)
+            votes = votes_seen(model, None, *tables, secret)
+            if votes is not None and as_json:
+                print_json({"warning": NOT_PRIVATE, "votes": votes}, pretty=True)
+            elif votes is not None:
+                print_votes(votes)
+        raise
 
 
 def _data_name(model: Model, name: str | None) -> str:
@@ -206,19 +231,19 @@ def _order(  # noqa: PLR0913, PLR0917 -- options of the command, as they are
     return asked, f"Test rows {'by the time in ' + time if time else 'in the order of the file'}{again}"
 
 
-def _read(path: Path, features: tuple[Feature, ...], label: str, most: int | None = None) -> Table:
+def _read(path: Path, plan: Plan | Model, label: str, most: int | None = None) -> Table:
     """Read rows, no more than `most` of them."""
-    rows: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = []
-    labels: list[np.ndarray[tuple[int, ...], np.dtype[np.bool_]]] = []
+    rows: list[NDArray[np.float64]] = []
+    labels: list[Labels] = []
     count = 0
-    for some, given in labelled_batches(path, features, label):
+    for some, given in labelled_batches(path, layout_of(plan), label):
         rows.append(some)
         labels.append(given)
         count += len(some)
         if most is not None and count >= most:
             break
     if not count:
-        return Table(np.empty((0, sum(feature.width for feature in features))), np.empty(0, dtype=np.bool_))
+        return Table(np.empty((0, columns_of(plan.features)[-1])), np.empty(0, dtype=np.bool_))
     return Table(np.concatenate(rows)[:most], np.concatenate(labels)[:most])
 
 

@@ -7,10 +7,11 @@ from oracle.accounting.ledger import ScoreReleased
 from oracle.cli.output import figure_table, print_rows, wide_console
 from oracle.cli.plan.page import promise_rows
 from oracle.evaluation.release import cost_of, noise_reach
-from oracle.evaluation.report import Report
+from oracle.evaluation.report import NOT_PRIVATE, Report
+from oracle.evaluation.votes import VotesSeen, votes_rows
 from oracle.planning.plan import Plan
 
-__all__ = ["print_cost", "print_report"]
+__all__ = ["print_cost", "print_report", "print_votes"]
 
 
 def print_cost(plan: Plan, epsilon: float, rounds: int, data: str) -> None:
@@ -25,23 +26,32 @@ def print_cost(plan: Plan, epsilon: float, rounds: int, data: str) -> None:
     console.print(f'  once for each such trial and each state made of the data "{data}"; a row in both files pays both')
 
 
+def print_votes(votes: VotesSeen) -> None:
+    """Say what the teachers' votes are like, where there is no plan."""
+    console = wide_console()
+    console.print(NOT_PRIVATE)
+    console.print()
+    print_rows(console, votes_rows(votes))
+
+
 def print_report(report: Report) -> None:
     """Print it as tables."""
     console = wide_console()
     console.print(report.warning)
     console.print()
     seen = f"{report.error:.4f} wrong, {report.low:.4f} to {report.high:.4f} ({report.interval})"
-    wrongs = f"{report.false_positives:.4f} wrongly say 1, {report.false_negatives:.4f} wrongly say 0"
-    limit = f", at most {report.limit:.4f} on these rows" if report.promise.beyond else ""
+    limit = f"; at most {report.limit:.4f} wrong on these rows" if report.promise.beyond else ""
     rows = [
         ("model", f"{report.model}: {report.predictor}, epsilon = {report.epsilon:g}, delta = {report.delta:g}"),
-        ("seen", f"{seen}; {wrongs}"),
-        ("promise", (report.verdict if report.kept else report.verdict.upper()) + limit),
+        ("seen", seen + report.wrongs(".4f")),
+        ("promise", (report.verdict if report.kept else report.verdict.replace("not kept", "NOT KEPT", 1)) + limit),
         *promise_rows(report.promise),
     ]
+    rows += votes_rows(report.votes) if report.votes is not None else []
     rows += [("" if number else "found", cause) for number, cause in enumerate(report.causes or ("nothing wrong",))]
     print_rows(console, rows)
-    for table in (_others(report), _phases(report), _stretches(report)):
+    tables = (_others(report), *([_classes(report)] if report.classes else []), _phases(report), _stretches(report))
+    for table in tables:
         console.print()
         console.print(table)
     if report.later:
@@ -70,6 +80,13 @@ def _others(report: Report) -> ConsoleTable:
     table.add_row(report.model, f"{report.error:.4f}", f"this model, epsilon {report.epsilon:g}")
     for one in report.baselines:
         table.add_row(one.name, "-" if one.error is None else f"{one.error:.4f}", one.note)
+    return table
+
+
+def _classes(report: Report) -> ConsoleTable:
+    table = figure_table("class", "of the rows", "of the answers", "missed")
+    for one in report.classes:
+        table.add_row(str(one.name), f"{one.share:.4f}", f"{one.given:.4f}", f"{one.missed:.4f}")
     return table
 
 

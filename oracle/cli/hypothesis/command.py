@@ -10,6 +10,7 @@ from oracle.cli.output import print_json
 from oracle.cli.states import present, state_plan
 from oracle.errors import InputError, RefusedError
 from oracle.planning.bisection.model import BisectionPlan
+from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import StatisticsPlan
 from oracle.predictors.bisection.predictor import Bisection
@@ -71,7 +72,8 @@ def _check(plan: Plan, state: Path, out: Path | None, sample: int | None) -> Non
         RefusedError: It is one.
     """
     if not isinstance(plan, BisectionPlan | StatisticsPlan):
-        why = "is not printed, but may be asked at no cost" if plan.released else "is never released"
+        asked = plan.released or isinstance(plan, DistributionPlan)
+        why = "is not printed, but may be asked" if asked else "is never released"
         raise RefusedError(
             f"{state}: what predictor {plan.predictor} has learned {why}; this command is for bisection and statistics"
         )

@@ -1,4 +1,4 @@
-"""What `perpetua init` does with the noisy count of its sides' points: it records it, and makes no state of too few."""
+"""What `perpetua init` does with a noisy count of its sides' points, or classes: it records it, and may stop there."""
 
 import math
 from collections.abc import Iterator
@@ -8,11 +8,14 @@ from typing import Final, Literal
 
 from msgspec import UNSET
 
+from oracle.accounting.ledger import StartChecked
 from oracle.cli.data_ledger import enter_start
 from oracle.errors import PlanError, RefusedError
 from oracle.planning.boxes.edges import counted
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import plan_boxes
+from oracle.planning.ensemble.model import EnsemblePlan
+from oracle.planning.ensemble.tight import too_rare
 from oracle.planning.plan import BoxPlan, CheckPlan, Plan
 from oracle.predictors.base import phase_started
 from oracle.state.starts import record_start, start_event, starts_path
@@ -39,12 +42,12 @@ class StartCheck:
     data_ledger: Path | None = None
 
     def confirm(self, shard: int, beyond: int | None) -> None:
-        """Record what was released of a shard's points; return if they suffice.
+        """Record what was released of a shard's rows; return if they suffice.
 
         Args:
             shard: Its number.
-            beyond: By how many points the side that holds the least exceeds what it needs, with noise; None if the plan
-                has no check.
+            beyond: By how many points the side that holds the least, or rows the rarest class, exceeds what it needs,
+                with noise; None if the plan has no check.
 
         Raises:
             RefusedError: They do not, or the noise may hide that they do not.
@@ -55,16 +58,27 @@ class StartCheck:
         if self.data_ledger is not None:
             enter_start(self.data_ledger, event, phase_started(self.plan, 1))
         record_start(self.state, event)
-        if not event.passed and isinstance(self.plan, BoxPlan) and self.plan.check is not UNSET:
-            plan, check = self.plan, self.plan.check
+        if not event.passed:
             where = f"shard {shard}: " if self.shards > 1 else ""
+            found, remedies = self._found(event)
             raise RefusedError(
-                f"data: {where}no state was made: {counted(check, len(plan.sides), event.beyond)}, with noise; to be "
-                f"{1.0 - check.miss:.2%} sure it takes {check.margin:,} more than are needed. The rows have paid "
-                f"epsilon = {event.epsilon:.3g}, delta = {event.delta:.2g} for this number, as "
-                f"{starts_path(self.state)} says; nothing else was released. "
-                f"{'; '.join(self._remedies(plan, check, event.beyond))}"
+                f"data: {where}no state was made: {found}. The rows have paid epsilon = {event.epsilon:.3g}, "
+                f"delta = {event.delta:.2g} for this number, as {starts_path(self.state)} says; nothing else was "
+                f"released. {remedies}".rstrip()
             )
+
+    def _found(self, event: StartChecked) -> tuple[str, str]:
+        """Return what was found, and what could be done about it."""
+        plan = self.plan
+        if isinstance(plan, EnsemblePlan):
+            return too_rare(plan, event.beyond), ""
+        if not isinstance(plan, BoxPlan) or plan.check is UNSET:
+            return "too few rows", ""
+        check = plan.check
+        return (
+            f"{counted(check, len(plan.sides), event.beyond)}, with noise; to be {1.0 - check.miss:.2%} sure it takes "
+            f"{check.margin:,} more than are needed"
+        ), "; ".join(self._remedies(plan, check, event.beyond))
 
     def _remedies(self, plan: BoxPlan, check: CheckPlan, beyond: int) -> Iterator[str]:
         """Yield what could be done and what it costs; all of it follows from the plan and what was released."""

@@ -25,15 +25,15 @@ from oracle.cli.init.shards import Rows, Targets, make_shards, refuse_genesis_fo
 from oracle.cli.models import read_model
 from oracle.cli.options import DEFAULT_LABEL, LabelColumn, ModelFile
 from oracle.cli.progress import Progress
-from oracle.cli.tables import BothLabels, check_table, inputs_of, labelled_batches, read_persons
+from oracle.cli.tables import BothLabels, check_table, labelled_batches, layout_of, read_persons
 from oracle.errors import DataError, InputError, RefusedError
 from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
 from oracle.mechanisms.persons import AtMost
 from oracle.planning.boxes.tight import PLAN_STEPS
 from oracle.planning.model import Model
 from oracle.planning.plan import Plan
+from oracle.planning.questions import QuestionModel, QuestionPlan
 from oracle.planning.sharding import plan_shards, shard_model
-from oracle.planning.statistics.model import TableModel, TablePlan
 from oracle.predictors.kinds import new_trainer, points_beyond
 from oracle.predictors.statistics.predictor import Statistics
 from oracle.state.folder import FolderStore
@@ -51,7 +51,7 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         Path,
         typer.Option(
             "--data",
-            help="Rows, labelled but for tables: a .csv, .tsv, .parquet, .jsonl or .arrow file; - is standard input.",
+            help="Rows, labelled if labels are learned: .csv, .tsv, .parquet, .jsonl or .arrow; - is standard input.",
         ),
     ],
     state: Annotated[Path, typer.Option("--state", help="The state folder to create.")],
@@ -81,12 +81,12 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     """Create the state of a model: plan it, read the labelled rows, write the first snapshot and the key file."""
     model = read_model(model_file)
     truth = _label_of(model, label)
-    check_persons(person, at_most, {*filter(None, [truth]), *(one.source for one in inputs_of(model))})
+    check_persons(person, at_most, {*filter(None, [truth]), *(one.source for one in layout_of(model).inputs)})
     shard_model(model, shards)  # refuses a number of shards that no plan is for
     targets = Targets(state, key or state / "key", keep_genesis, data_ledger(model, model_file, data))
     _refuse_existing(targets, shards)
     check_destination(state)
-    check_table(data, inputs_of(model), truth)  # before the planner takes its seconds
+    check_table(data, layout_of(model), truth)  # before the planner takes its seconds
     rows = Rows(data, truth, model.examples, _persons(data, person, at_most))
     with Progress("planning", PLAN_STEPS, "steps at most") as progress:
         plan = plan_shards(model, shards, progress.at)
@@ -121,12 +121,12 @@ def _refuse_existing(targets: Targets, shards: int) -> None:
 
 
 def _label_of(model: Model, label: str) -> str | None:
-    """Return the label column; None for a table, whose rows have no labels.
+    """Return the label column; None where questions are about the rows themselves, which have no labels.
 
     Raises:
-        RefusedError: It is a feature, or a column is named for a table.
+        RefusedError: It is a feature, or a column is named for rows that have none.
     """
-    if isinstance(model, TableModel):
+    if isinstance(model, QuestionModel):
         if label != DEFAULT_LABEL:
             raise InputError("--label", label, f"must be left out: the rows of {model.predictor} have no labels")
         return None
@@ -156,7 +156,7 @@ def _train(plan: Plan, rows: Rows, check: StartCheck) -> Snapshot:
     trainer = new_trainer(plan, secrets.token_bytes(KEY_BYTES))
     both = BothLabels(rows.label)
     with Progress("reading", plan.declared, "rows") as progress:
-        for features, labels in labelled_batches(rows.path, inputs_of(plan), rows.label, rows.persons):
+        for features, labels in labelled_batches(rows.path, layout_of(plan), rows.label, rows.persons):
             both.look(labels[: trainer.missing])
             trainer.add(np.ascontiguousarray(features), labels)
             progress.at(plan.declared - trainer.missing)
@@ -184,7 +184,7 @@ def _say_what_is_other(predictor: Statistics) -> None:
 def _say_what_was_made(model: Model, plan: Plan, shards: int, targets: Targets) -> None:
     nominal = "; both nominal: no proof bounds them" if plan.nominal else ""
     whole = f"sum of delta <= {0.0 if plan.released else model.delta:g}{nominal}"
-    if isinstance(plan, TablePlan):
+    if isinstance(plan, QuestionPlan):
         whole = f"delta = {plan.delta:g} of each training row, for ever (questions are public){nominal}"
     elif not plan.protects_queries:
         whole += "; both of the training rows: queries are not protected"

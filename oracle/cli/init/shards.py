@@ -3,7 +3,7 @@
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +23,12 @@ from oracle.cli.init.files import (
 )
 from oracle.cli.init.persons import Persons
 from oracle.cli.progress import Progress
-from oracle.cli.tables import BothLabels, labelled_batches
+from oracle.cli.tables import BothLabels, Layout, labelled_batches, layout_of
 from oracle.errors import DataError, RefusedError
 from oracle.mechanisms.keys import KEY_BYTES, PhaseKey
 from oracle.mechanisms.partition import Partition
-from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
+from oracle.predictors.base import Labels
 from oracle.predictors.split import SplitTrainer
 from oracle.state.folder import FolderStore, check_mode
 from oracle.state.format import Snapshot
@@ -99,7 +99,7 @@ def make_shards(plan: Plan, shards: int, rows: Rows, targets: Targets) -> None:
     together = max(_TOGETHER_BYTES // plan.training_bytes, 1)
     groups = [range(first, min(first + together, shards)) for first in range(0, shards, together)]
     with Progress("reading", rows.declared * len(groups), "rows") as progress:
-        readings = _Readings(rows, plan.features, progress)
+        readings = _Readings(rows, layout_of(plan), progress)
         trainer = readings.train(plan, partition, groups[0])
         store, master_key = _begin(plan, shards, targets)
         with store:
@@ -149,10 +149,10 @@ def _write_group(plan: Plan, trainer: SplitTrainer, master_key: bytes, targets: 
 class _Readings:
     """Reads the rows as often as it takes, and sees to it that they are the same each time."""
 
-    def __init__(self, rows: Rows, features: Sequence[Feature], progress: Progress) -> None:
+    def __init__(self, rows: Rows, layout: Layout, progress: Progress) -> None:
         self._rows = rows
         self._progress = progress
-        self._what = (rows.path, features, rows.label, rows.persons)
+        self._what = (rows.path, layout, rows.label, rows.persons)
         self._read = 0
         self._first: bytes | None = None
 
@@ -179,7 +179,7 @@ class _Readings:
             raise DataError(f"{self._rows.path}: has changed while it was read; run the same command again")
         return trainer
 
-    def _batches(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
+    def _batches(self) -> Iterator[tuple[NDArray[np.float64], Labels]]:
         missing = self._rows.declared
         for features, labels in labelled_batches(*self._what):
             yield features[:missing], labels[:missing]

@@ -14,6 +14,13 @@ from oracle.cli.output import Row, print_json, print_rows, wide_console
 from oracle.cli.plan.bisection import bisection_phases, bisection_rows, compare_bisection
 from oracle.cli.plan.boxes import TERMS, box_phases, box_rows, compare_boxes
 from oracle.cli.plan.classical import ADVICE, beside, classical_choices, classical_rows
+from oracle.cli.plan.distribution import (
+    compare_distributions,
+    distribution_figures,
+    distribution_rows,
+    values_table,
+)
+from oracle.cli.plan.ensemble import LIFE_TERMS, ensemble_phases, ensemble_rows
 from oracle.cli.plan.page import mebibytes, promise_rows
 from oracle.cli.plan.statistics import (
     attribute_table,
@@ -32,6 +39,7 @@ from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.planner import as_classical, as_paper, plan_sufficient
 from oracle.planning.promise import promise_of
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.serving import serving
 from oracle.planning.sharding import refuse_small_parts, shard_model
 from oracle.planning.statistics.declared import declared_in_words
@@ -49,6 +57,11 @@ protocols (Theorem 4.6), so no bound on what a record pays is claimed here."""
 _NOMINAL_TABLE = """\
 The lecture's epsilon and delta are nominal: they are what the algorithm is called with. Its proof is for noise of real
 numbers, and no accountant here checks it."""
+
+
+_NOMINAL_DISTRIBUTION = """\
+The paper's epsilon and delta are nominal: they are what the algorithm is called with. A step of its proof is wrong as
+printed, and its noise is of real numbers (PRIVACY.md, section 16), so no bound on what a row pays is claimed here."""
 
 
 class Page(NamedTuple, Generic[PlanT]):
@@ -78,6 +91,10 @@ PAGES: Final[Mapping[str, Page[Any]]] = {
     "classical": Page(classical_rows, classical_choices),
     "statistics": Page(statistics_rows, attribute_table, compare_statistics, (), counts_figures, _NOMINAL_TABLE),
     "sparse-vector": Page(sparse_rows, attribute_table, figures=counts_figures),
+    "distribution": Page(
+        distribution_rows, values_table, compare_distributions, (), distribution_figures, _NOMINAL_DISTRIBUTION
+    ),
+    "ensemble": Page(ensemble_rows, ensemble_phases, None, LIFE_TERMS),
 }
 """The page of every kind in `oracle.planning.kinds.KINDS`."""
 
@@ -101,7 +118,7 @@ def run(
         model = read_model(model_file)
     except InputError as exc:
         near = read_in_range(model_file, exc)
-        raise (refused_with_offers(exc, near) if near else exc) from None
+        raise (refused_with_offers(exc, near, as_declared=False) if near else exc) from None
     if compare is not None and model.profile == compare:
         raise RefusedError(
             "--compare = 'paper': this model is of the paper profile itself; compare one of profile tight with it"
@@ -162,6 +179,7 @@ def _print(console: Console, plan: Plan, model: Model, classical: Plan | None) -
         ("model", f"{plan.name}: {plan.predictor}, profile {plan.profile}"),
         *_types(plan.features),
         ("examples", f"{plan.examples if enough else plan.declared:,} wanted, {declared:,} declared"),
+        *([] if enough else [("", f"too few; all that follows is for {plan.declared:,}")]),
         *([("", fewer)] if fewer else []),
         ("privacy", _privacy(plan)),
         *([("honest share", f"at least {plan.gamma:g} of the stream")] if _is_of_the_stream(plan) else []),
@@ -213,7 +231,7 @@ def _types(features: Sequence[Feature]) -> Iterator[Row]:
 def _beside(plan: Plan, classical: Plan | None) -> Iterator[Row]:
     if classical is not None:
         yield beside(classical)
-    elif any(feature.kind == "string" for feature in plan.features):
+    elif not isinstance(plan, QuestionPlan) and any(feature.kind == "string" for feature in plan.features):
         yield "classical", "no such learner: it chooses among all edges of a finite grid, and strings have none"
 
 

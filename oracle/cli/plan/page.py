@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import UNSET
+
 from oracle.cli.output import Row
 from oracle.planning.promise import Promise
 
@@ -27,6 +29,11 @@ def promise_rows(promise: Promise, over: str | None = None) -> Iterator[Row]:
     beyond = f" beyond {promise.beyond}" if promise.beyond else ""
     missed = "" if promise.missed is None else f", missed with probability {promise.missed:g} at most"
     yield "error", f"at most {promise.bound:.4f}{beyond} on {promise.on}{missed}"
+    if promise.told is not UNSET:
+        yield (
+            "",
+            f"promised is alpha = {promise.told:g}, the `error` of answers; this bound is sharper, by your rows",
+        )
     how = {"theorem": "a theorem", "estimate": "an estimate", "nominal": "nominal"}[promise.kind]
     yield "", f"{how}: {promise.basis}"
     for number, condition in enumerate(promise.conditions):

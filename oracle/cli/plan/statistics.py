@@ -7,10 +7,19 @@ from rich.table import Table
 from oracle.cli.output import Row, figure_table
 from oracle.cli.plan.page import mebibytes
 from oracle.planning.attributes import Layout
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.counts import counts_error, questions_to_win
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
 
-__all__ = ["attribute_table", "compare_statistics", "counts_figures", "sparse_rows", "statistics_rows"]
+__all__ = [
+    "attribute_table",
+    "compare_statistics",
+    "counts_figures",
+    "counts_rows",
+    "figure",
+    "sparse_rows",
+    "statistics_rows",
+]
 
 
 def statistics_rows(plan: StatisticsPlan) -> Iterator[Row]:
@@ -31,7 +40,7 @@ def statistics_rows(plan: StatisticsPlan) -> Iterator[Row]:
         yield "gap", f"{plan.gap:.3%} of the rows: no answer is paid for that errs by less, but with probability beta/2"
     first = "" if plan.first_margin == plan.margin else f"{plan.first_margin:,} rows at first, and at last "
     yield "threshold", f"{first}{plan.margin:,} rows beyond what the hypothesis says: from there on an answer is paid"
-    yield from _counts_rows(plan)
+    yield from counts_rows(plan)
     yield "memory", _memory(plan)
 
 
@@ -40,7 +49,7 @@ def sparse_rows(plan: SparseVectorPlan) -> Iterator[Row]:
     yield from _table_rows(plan)
     yield "paid", f'"above" is said {plan.paid:,} times, with the noisy share; "below" costs nothing'
     yield from _noise_rows(plan)
-    yield from _counts_rows(plan)
+    yield from counts_rows(plan)
     yield "memory", _memory(plan)
 
 
@@ -66,7 +75,7 @@ def _noise_rows(plan: TablePlan) -> Iterator[Row]:
     yield "", f"may be paid for, {noise.below:,} above it may be free"
 
 
-def _counts_rows(plan: TablePlan) -> Iterator[Row]:
+def counts_rows(plan: QuestionPlan) -> Iterator[Row]:
     """Yield what a Gaussian count for each question would err, and from how many questions on more than the plan."""
     win = questions_to_win(plan.alpha, plan.declared, plan.epsilon, plan.phases[0].delta, plan.beta)
     all_of_them = counts_error(plan.questions, plan.declared, plan.epsilon, plan.phases[0].delta, plan.beta)
@@ -74,8 +83,8 @@ def _counts_rows(plan: TablePlan) -> Iterator[Row]:
     yield "", f"as many counts, for the same epsilon, delta and beta, err by more than alpha from {win:,} questions on"
 
 
-def counts_figures(plan: TablePlan) -> Mapping[str, object]:
-    """Return the same as `_counts_rows`, for JSON."""
+def counts_figures(plan: QuestionPlan) -> Mapping[str, object]:
+    """Return the same as `counts_rows`, for JSON."""
     delta = plan.phases[0].delta
     return {
         "counts": {
@@ -109,9 +118,10 @@ def compare_statistics(tight: StatisticsPlan, paper: StatisticsPlan) -> Table:
         ("largest noise compared, rows", 1.0 / tight.paid_noise.slope, 1.0 / paper.paper.slope if paper.paper else 0.0),
         ("least gap, share of rows", tight.gap, paper.gap),
     ):
-        table.add_row(name, _figure(mine), _figure(other), f"{other / mine:,.3g}")
+        table.add_row(name, figure(mine), figure(other), f"{other / mine:,.3g}")
     return table
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
+    """Return a whole number in full, any other by four digits."""
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
