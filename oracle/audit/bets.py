@@ -16,7 +16,9 @@ __all__ = ["Bets"]
 _MISS: Final = 1e-9
 """Probability with which a law that is as claimed is refuted."""
 
-_LEAST: Final = 2.0**-60
+_LEAST: Final = 2.0**-53
+"""The least there is below 1: at 0 and 1 logarithms have no end."""
+
 _POWERS: Final = np.array([0.5, 0.8, 1.25, 2.0])
 _PARTS: Final = 8
 _RARE, _OFTEN = 0.25, 2.0

@@ -13,7 +13,7 @@ from oracle.audit.adversaries import ADVERSARIES
 from oracle.audit.bounds import CHOOSING, ceiling, epsilon_bound, fewest
 from oracle.audit.findings import Finding, finite
 from oracle.audit.games import Game
-from oracle.audit.learners import LEARNERS
+from oracle.audit.learners import LEARNERS, Learner
 from oracle.audit.mechanisms import play_between, play_stopper
 from oracle.audit.plans import TARGETS, between_instance, small_plan
 from oracle.audit.policies import BetweenPolicy, StopperShape, between_policy, stopper_shapes
@@ -126,6 +126,7 @@ def _learner_cells(epsilons: Sequence[float], games: int, miss: float) -> Iterat
     """Yield attacks on the predictors without armed sides, each by its adversary."""
     for learner in LEARNERS:
         share = 0.4 if learner.adversary == "reader of bits" else 1.0  # it takes two learners along in every round
+        share = _WEAK if learner.predictor == "ensemble" else share  # whose teachers are fitted in every game
         for epsilon in epsilons:
             count = _enough(games, share, epsilon, learner.delta, miss)
             yield Cell("predictor", learner.name, learner.adversary, epsilon, learner.delta, count)
@@ -169,7 +170,8 @@ def run_cell(cell: Cell, seed: bytes, miss: float) -> Finding:
         record = "one medium"
     else:
         absent, present = predictor_views(cell, randomness)
-        record = ADVERSARIES[cell.adversary].record if cell.adversary in ADVERSARIES else record
+        learner = _learner(cell)
+        record = ADVERSARIES[cell.adversary].record if learner is None else learner.record
     bound = epsilon_bound(absent, present, cell.delta, miss)
     return Finding(
         cell=cell.name,
@@ -229,11 +231,15 @@ def predictor_views(cell: Cell, randomness: list[Randomness]) -> Views:
 
 def _attack(cell: Cell) -> tuple[Plan, Callable[[Game[Any]], Floats]]:
     """Return the plan that is attacked, and the adversary."""
-    learner = next((one for one in LEARNERS if one.name == cell.target), None)
+    learner = _learner(cell)
     if learner is not None:
         return learner.plan(cell.epsilon), learner.play
     target = next(target for target in TARGETS if target.name == cell.target)
     return small_plan(target, cell.epsilon, cell.delta), ADVERSARIES[cell.adversary].play
+
+
+def _learner(cell: Cell) -> Learner | None:
+    return next((one for one in LEARNERS if (one.name, one.adversary) == (cell.target, cell.adversary)), None)
 
 
 def _both(play: Callable[[bool], Floats]) -> Views:

@@ -1,8 +1,8 @@
-"""Attacks on the predictors without armed sides: classical learners, OnlineBisection, and questions about tables.
+"""Attacks on the predictors without armed sides: classical learners, OnlineBisection, tables, distributions, ensembles.
 
 What both release, a hypothesis, may be known to everyone (`ClassicalTrainer`, `Bisection.hypothesis`), so the adversary
-reads it instead of asking many queries. The hidden record is a training row; queries of the classical learner leave
-nothing behind (`oracle.audit.learner_checks`), and those of OnlineBisection are not protected.
+reads it instead of asking many queries. The hidden record is a training row, or of an ensemble a query; queries of the
+classical learner leave nothing behind (`oracle.audit.learner_checks`), and those of OnlineBisection are not protected.
 """
 
 import math
@@ -13,6 +13,8 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oracle.audit.distributions import hammer_thresholds, ladder_plan
+from oracle.audit.ensembles import ATTACKS
 from oracle.audit.games import Game
 from oracle.audit.tables import (
     ask_at_thresholds,
@@ -65,6 +67,7 @@ class Learner(NamedTuple):
         delta: Claimed, of a training row.
         plan: Makes a plan for an epsilon; the planner has made every figure of it.
         play: Plays a game of such a plan and returns float64[k].
+        record: What the hidden record is.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Learner(NamedTuple):
     delta: float
     plan: Callable[[float], Plan]
     play: Callable[[Game[Any]], Floats]
+    record: str = "training row"
 
 
 @cache
@@ -313,5 +317,7 @@ LEARNERS: Final = (
     Learner("statistics", "statistics", "reader of marginals", _DELTA, marginal_plan, read_marginals),
     Learner("statistics, three attributes", "statistics", "reader of marginals", _DELTA, several_plan, read_marginals),
     Learner("statistics, complete", "statistics", "question at its threshold", _DELTA, complete_plan, where_h_is_wrong),
+    Learner("distribution", "distribution", "hammer at thresholds", _DELTA, ladder_plan, hammer_thresholds),
+    *(Learner("ensemble", "ensemble", one.name, _DELTA, one.plan, one.play, one.record) for one in ATTACKS),
 )
 """Every shipped predictor without armed sides, in every profile but `paper` of statistics, and who attacks it."""

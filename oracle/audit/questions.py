@@ -16,7 +16,7 @@ from oracle.audit.randomness import Randomness
 from oracle.errors import InputError
 from oracle.mechanisms.thresholds.paid import HIGH, LOW, PAID, Answers, PaidLaw, PaidQuestions
 
-__all__ = ["QUESTIONERS", "Questioner", "log_below", "play_questions", "questioner"]
+__all__ = ["QUESTIONERS", "Questioner", "log_above", "log_below", "log_mass", "play_questions", "questioner"]
 
 _PAID: Final = 6
 _RARE: Final = 1_200
@@ -147,7 +147,7 @@ class _Law:
         lows, highs, moves = (column[:, None] for column in self._kinds.T)
         counts = moves * present - self._offsets[None, :]
         low = log_below(self._law, self._slope, lows - counts)
-        high = _log_above(self._slope, highs + 1 - counts)
+        high = log_above(self._slope, highs + 1 - counts)
         return np.stack([low, high])
 
     def loss(self, answers: Answers) -> float:
@@ -163,7 +163,7 @@ class _Law:
             total += times[times > 0] @ table[times > 0]
         for row in np.flatnonzero(answers.outcomes == PAID):
             count = int(self._shape.moves[row]) * present
-            total += _log_mass(self._law, self._slope, int(answers.values[row]) - count + self._offsets)
+            total += log_mass(self._law, self._slope, int(answers.values[row]) - count + self._offsets)
         most = float(total.max())
         return most + math.log(float(np.exp(total - most).sum())) if math.isfinite(most) else -math.inf
 
@@ -178,12 +178,12 @@ def log_below(law: PaidLaw, slope: float, z: Ints) -> Floats:
         return np.asarray(np.log(-np.expm1(-slope * np.maximum(z, 0))))
 
 
-def _log_above(slope: float, z: Ints) -> Floats:
+def log_above(slope: float, z: Ints) -> Floats:
     """Return ln P(Z >= z) of logistic noise: other laws are asked "above" only."""
     return np.asarray(-np.logaddexp(0.0, slope * (z - 0.5)))
 
 
-def _log_mass(law: PaidLaw, slope: float, z: Ints) -> Floats:
+def log_mass(law: PaidLaw, slope: float, z: Ints) -> Floats:
     """Return ln P(Z = z)."""
     if law == "exponential":
         return np.where(z >= 0, -slope * z + math.log(-math.expm1(-slope)), -np.inf)

@@ -42,7 +42,7 @@ class Told:
         """Return the first of some questions that was paid for."""
         for number, place in enumerate(asked.rounds.tolist()):
             if place in self.paid:
-                return PaidAnswer(number, self.paid[place].above, self.paid[place].count)
+                return PaidAnswer(number, self.paid[place].above is True, self.paid[place].count)
         return None
 
 

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from connectors.base import Deliveries, Delivery
 from oracle.accounting.ledger import PhaseEnded
 from oracle.audit.counting import counted, one_place
+from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
+from oracle.audit.ensemble_checks import one_draw, one_teacher, plainly, proved
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
 from oracle.audit.learner_checks import bits_end, key_let_go, loss_spread, mean_moves, nothing_left, separate_noise
@@ -27,6 +29,7 @@ from oracle.audit.unique_noise import fresh_noise
 from oracle.errors import StateError
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
+from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.statistics.model import StatisticsPlan, TablePlan
 from oracle.predictors.base import Answers, StateArrays
@@ -132,17 +135,23 @@ def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     """Two messages are two rounds, whatever they say: else whoever guesses an id is given a hidden answer."""
     predictor = trained(plan, randomness.secret(0))
     first = Snapshot.first(plan.digest, predictor.export())
-    table = isinstance(plan, TablePlan)
-    said = b'"where":{"a":["%d"]},"above":0.9' if table else b'"x":[0.%d]'
-    if isinstance(plan, StatisticsPlan):
-        said = said.removesuffix(b',"above":0.9')
-    bodies = [b'{"id":"one",%b}' % (said % number) for number in ((0, 1) if table else (25, 26))]  # one id, two bodies
+    bodies = [b'{"id":"one",%b}' % said for said in _two_questions(plan)]  # one id, two bodies
     messages = Deliveries.of(Delivery(position, bodies[position % 2]) for position in range(1, 10))
     runs = [_outcome(Shard(plan, first), messages.part(0, count)) for count in (1, 2, 9)]
     rounds = [run.rounds for run in runs]
     replied = {body.partition(b'"round":')[2] for body in runs[-1].commit.replies.bodies}
     good = rounds == [1, 2, 9] and len(replied) == len(runs[-1].commit.replies)
     return good, f"1, 2 and 9 messages with one id took {rounds[0]}, {rounds[1]} and {rounds[2]} rounds"
+
+
+def _two_questions(plan: Plan) -> list[bytes]:
+    """Return what two messages say, but for their ids."""
+    if isinstance(plan, DistributionPlan):
+        return [b'"at":0.25', b'"at":0.26']
+    if not isinstance(plan, TablePlan):
+        return [b'"x":[0.25]', b'"x":[0.26]']
+    above = b"" if isinstance(plan, StatisticsPlan) else b',"above":0.9'
+    return [b'"where":{"a":["%d"]}%b' % (cell, above) for cell in (0, 1)]
 
 
 def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
@@ -178,6 +187,22 @@ _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "a draw serves once only": one_draw_each,
 }
 
+_ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
+    "answers are those of a plain re-implementation": plainly,
+    "one record is in one teacher of one life": one_teacher,
+    "its figures are the proof's": proved,
+    **_ALL,
+    "a draw serves once only": one_draw,
+}
+
+_DISTRIBUTION: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
+    "answers are those of a plain re-implementation": ladder_plainly,
+    "comparisons have the plan's noise": ladder_laws,
+    "its figures are the proof's": ladder_proved,
+    **_ALL,
+    "a draw serves once only": ladder_draws,
+}
+
 _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]] = {
     "classical": {
         "a query leaves nothing behind": nothing_left,
@@ -191,6 +216,8 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
     },
     "statistics": _TABLE,
     "sparse-vector": _TABLE,
+    "ensemble": _ENSEMBLE,
+    "distribution": _DISTRIBUTION,
 }
 """By predictor, and what must hold."""
 
@@ -198,7 +225,8 @@ _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]]
 def structure_names() -> list[tuple[str, str]]:
     """Return (target, check) of all: every check of every predictor whose claims are proved."""
     armed = [(target.name, name) for target in TARGETS if target.profile == "tight" for name in CHECKS]
-    return armed + [(learner.name, name) for learner in LEARNERS for name in _LEARNER_CHECKS[learner.predictor]]
+    learners = {learner.name: learner.predictor for learner in LEARNERS}
+    return armed + [(target, name) for target, predictor in learners.items() for name in _LEARNER_CHECKS[predictor]]
 
 
 def run_check(target: str, name: str, seed: bytes) -> Check:

@@ -119,7 +119,7 @@ class _Witness:
         self._paid += 1
         noise = event.count - count + self._offsets if event.above else count - event.count + self._offsets
         least = least_above if event.above else least_below
-        first = np.where(event.above, 1.0, not_above)
+        first = np.where(event.above is True, 1.0, not_above)
         upto = first * (self._below(noise) - self._below(least))
         mass = first * np.where(noise >= least, self._below(noise + 1) - self._below(noise), 0.0)
         if not float(mass @ self._weights) > 0.0:

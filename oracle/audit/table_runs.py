@@ -6,25 +6,21 @@ snapshots, of which some are older than the last answer, so that what lies betwe
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.base import Deliveries, Delivery
+from connectors.base import Delivery
 from oracle.audit.randomness import Draws, Randomness
+from oracle.audit.served import Served
 from oracle.planning.attributes import Attribute
 from oracle.planning.kinds import decode_plan
 from oracle.planning.statistics.model import SparseVectorPlan, StatisticsPlan, TablePlan
-from oracle.predictors.base import Predictor
 from oracle.predictors.kinds import new_trainer
-from oracle.runtime.shard import Shard
-from oracle.state.format import Snapshot, decode, encode
 
-__all__ = ["Run", "Served", "eager", "play"]
+__all__ = ["Run", "eager", "play"]
 
 _REPEATED: Final = 0.15
 _SILENT: Final = 0.05
@@ -32,7 +28,6 @@ _WRONG: Final = 0.05
 _BY: Final = 0.1
 _NAMED: Final = 0.7
 _BATCHES: Final = 7
-_MASTER_KEY: Final = bytes(range(32))
 
 Cells = NDArray[np.int64]
 
@@ -53,66 +48,6 @@ class Run(NamedTuple):
     deliveries: Sequence[Delivery]
     replies: Sequence[bytes]
     ledger: Sequence[bytes]
-
-
-class Served:
-    """A predictor served by one shard after the other.
-
-    Args:
-        plan: The plan.
-        predictor: At its beginning.
-    """
-
-    def __init__(self, plan: TablePlan, predictor: Predictor) -> None:
-        self._plan = plan
-        self._kept = encode(Snapshot.first(plan.digest, predictor.export()), _MASTER_KEY)
-        self._shard = self._restored()
-        self._behind: list[Delivery] = []
-        self._position = 0
-        self.replies: list[bytes] = []
-        self.ledger: list[bytes] = []
-
-    def send(self, bodies: Sequence[bytes | None]) -> list[bytes]:
-        """Have one batch of messages answered, and return the replies."""
-        given = [Delivery(position, body) for position, body in enumerate(bodies, self._position + 1)]
-        commit = self._shard.process(self._shard.decode(Deliveries.of(given))).commit
-        replies = list(commit.replies.bodies)
-        self._behind += given
-        self._position += len(given)
-        self.replies += replies
-        self.ledger += commit.ledger
-        return replies
-
-    def checkpoint(self, *, forget: bool = False) -> None:
-        """Write a snapshot, from which the next restart is.
-
-        Args:
-            forget: Whether the answers to earlier questions are not in it, as if many others had come behind them.
-        """
-        snapshot = self._shard.snapshot()
-        if forget:
-            nothing = {"repeated_added": np.zeros(1, dtype=np.int64)}
-            snapshot = replace(snapshot, arrays={**snapshot.arrays, **nothing})
-        self._kept, self._behind = encode(snapshot, _MASTER_KEY), []
-
-    def restart(self) -> None:
-        """Go on from the last snapshot, and answer again what came behind it.
-
-        Raises:
-            LogDivergedError: It is not the state that was left.
-        """
-        mark = self._shard.mark
-        self._shard = self._restored()
-        if self._behind:
-            self._shard.repeat(self._shard.decode(Deliveries.of(self._behind)))
-        self._shard.check(mark)
-
-    def kept(self) -> Snapshot:
-        """Return the last snapshot, as whoever has the key reads it."""
-        return decode(self._kept, _MASTER_KEY, self._plan.digest)
-
-    def _restored(self) -> Shard:
-        return Shard(self._plan, self.kept())
 
 
 def eager(plan: TablePlan) -> TablePlan:
@@ -140,13 +75,13 @@ def play(plan: TablePlan, randomness: Randomness, number: int, questions: int, *
     trainer.add(cells.astype(np.float64), np.ones(len(cells), dtype=np.bool_))
     served = Served(served_plan, trainer.finish())
     bodies = _messages(plan, draws, questions, by=0.0 if alone else _BY)
-    cuts = [0, *(1 + cut for cut in draws.some(_BATCHES, questions - 1)), questions]
-    for turn, (start, stop) in enumerate(pairwise(range(questions + 1) if alone else cuts)):
-        served.send(bodies[start:stop])
-        if alone or turn % 2 == 0:
-            served.checkpoint(forget=alone)
-        if alone or turn % 3:
+    if alone:
+        for body in bodies:
+            served.send([body])
+            served.checkpoint(forget=True)
             served.restart()
+    else:
+        list(served.turns(bodies, [1 + cut for cut in draws.some(_BATCHES, questions - 1)]))
     deliveries = [Delivery(position, body) for position, body in enumerate(bodies, 1)]
     return Run(served_plan, cells, deliveries, served.replies, served.ledger)
 

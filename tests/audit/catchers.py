@@ -36,6 +36,9 @@ class Catcher(NamedTuple):
 
 _ONE_SIDE: Final = TARGETS[0].name
 _BOX: Final = TARGETS[1].name
+_PLAINLY: Final = Catcher("structure", "ensemble", "answers are those of a plain re-implementation")
+_LADDER: Final = Catcher("structure", "distribution", "answers are those of a plain re-implementation")
+_LADDER_NOISE: Final = Catcher("structure", "distribution", "comparisons have the plan's noise")
 
 CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     "noise scale halved": (
@@ -153,6 +156,40 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
         Catcher("game", "exponential", "rarely above", 1.0, 4_000),
     ),
     "one-sided noise on counts only": (Catcher("game", "exponential", "rarely above", 4.0, 12_000),),
+    "a row in two teachers": (_PLAINLY, Catcher("structure", "ensemble", "one record is in one teacher of one life")),
+    "retrained on true votes": (_PLAINLY,),
+    "votes with weights": (_PLAINLY, Catcher("structure", "ensemble", "one record is in one teacher of one life")),
+    "more paid than P": (_PLAINLY,),
+    "K of a plan short": (Catcher("structure", "ensemble", "its figures are the proof's"),),
+    "half the noise after a re-arm": (_PLAINLY,),
+    "thresholds of true counts": (_PLAINLY,),
+    "paid queries kept": (_PLAINLY,),
+    "slots of queries": (Catcher("structure", "ensemble", "one record is in one teacher of one life"),),
+    "a Stopper not reset": (_PLAINLY,),
+    "a life without end": (_PLAINLY,),
+    "a Stopper's level without noise": (_PLAINLY,),
+    "a cap that is passed": (_PLAINLY,),
+    "paid queries forgotten after a restart": (_PLAINLY,),
+    "one draw for all classes": (Catcher("structure", "ensemble", "a draw serves once only"),),
+    "blocks for nothing": (Catcher("structure", "ensemble", "its figures are the proof's"),),
+    "rows dealt by their presence": (
+        _PLAINLY,
+        Catcher("structure", "ensemble", "one record is in one teacher of one life"),
+    ),
+    "a threshold that does not retire": (_LADDER,),
+    "comparisons with half the noise": (
+        _LADDER,
+        _LADDER_NOISE,
+    ),
+    "one draw for all thresholds": (_LADDER, Catcher("structure", "distribution", "a draw serves once only")),
+    "a free comparison's count told": (_LADDER,),
+    "zones that follow the count": (_LADDER, _LADDER_NOISE),
+    "true counts paid for": (_LADDER,),
+    "one threshold not paid for": (Catcher("structure", "distribution", "its figures are the proof's"),),
+    "a threshold open again after a restart": (_LADDER,),
+    "a row that counts twice": (_LADDER,),
+    "blanked rows counted": (_LADDER,),
+    "comparisons forgotten after a restart": (_LADDER,),
 }
 """By planted bug."""
 

@@ -1,4 +1,4 @@
-"""Perpetua, broken on purpose in thirty-one ways: what an auditor is for is finding these."""
+"""Perpetua, broken on purpose in many ways: what an auditor is for is finding these."""
 
 import hashlib
 import itertools
@@ -29,6 +29,8 @@ from oracle.predictors import classical, rectangles, sides
 from oracle.predictors.bisection import predictor, window
 from oracle.predictors.bisection.trainer import BisectionTrainer
 from oracle.runtime.shard import Outcome, Shard
+from tests.audit.mutants_of_distributions import MUTANTS_OF_DISTRIBUTIONS
+from tests.audit.mutants_of_ensembles import MUTANTS_OF_ENSEMBLES
 from tests.audit.mutants_of_noise import MUTANTS_OF_NOISE
 from tests.audit.mutants_of_questions import MUTANTS_OF_QUESTIONS
 from tests.audit.mutants_of_tables import MUTANTS_OF_TABLES
@@ -247,6 +249,8 @@ MUTANTS: Final[dict[str, Callable[[Patch], None]]] = {
     **MUTANTS_OF_NOISE,
     **MUTANTS_OF_QUESTIONS,
     **MUTANTS_OF_TABLES,
+    **MUTANTS_OF_ENSEMBLES,
+    **MUTANTS_OF_DISTRIBUTIONS,
 }
 """What breaks it, by name."""
 

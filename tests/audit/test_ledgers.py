@@ -35,7 +35,7 @@ from oracle.telemetry.ledger_event import shard_event
 from oracle.telemetry.records import initial_record, public_fields
 from tests.planning.statistics.tables import table_plan
 from tests.predictors.examples import EXAMPLES, example
-from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.plans import feature, tiny_distribution_plan, tiny_plan
 from tests.support.memory_bus import MemoryLog, MemorySink
 from tests.support.shard_events import lifecycle_event
 from tests.support.shards import (
@@ -233,7 +233,15 @@ def test_events_that_the_plan_cannot_have_are_found(every_round, foreign):
 
 @pytest.mark.parametrize(
     ("predictor", "sides"),
-    [("rectangles", 4), ("stumps", 1), ("classical", 0), ("bisection", 0), ("statistics", 0), ("sparse-vector", 0)],
+    [
+        ("rectangles", 4),
+        ("stumps", 1),
+        ("classical", 0),
+        ("bisection", 0),
+        ("statistics", 0),
+        ("sparse-vector", 0),
+        ("distribution", 0),
+    ],
 )
 def test_a_side_that_the_plan_does_not_have_is_no_re_arm(predictor, sides):
     """The receipt cannot count one, though the numbers agree; the plan's own sides pass."""
@@ -380,3 +388,26 @@ def test_boxes_pay_for_no_answers(every_round, event):
     """Such a ledger is of another plan."""
     statements, events = every_round
     assert "the ledger is of another plan" in problems(statements[-1][0], [*events, event])
+
+
+def _distribution_said(profile: str, paid: list[AnswerPaid]) -> str:
+    plan = tiny_distribution_plan(1000, profile=profile)
+    snapshot = replace(first_snapshot(plan), round=20, paid=len(paid))
+    return problems(stated(snapshot, plan), [phase_started(plan, 1), *paid])
+
+
+@pytest.mark.parametrize(
+    ("profile", "rounds", "above", "said"),
+    [
+        ("tight", (3, 7), UNSET, ""),
+        ("tight", (3, 3), UNSET, "of no later round"),
+        ("tight", (3, 7), True, "the receipt's allows no answer-paid like that"),
+        ("paper", (3, 3), UNSET, ""),
+        ("paper", (7, 3), UNSET, "of no later round"),
+    ],
+)
+def test_paid_answers_of_a_distribution(profile, rounds, above, said):
+    """They say nothing of above and below; in the paper's profile a question may pay for several chunks."""
+    paid = [AnswerPaid(round=number, paid=at, count=7, above=above) for at, number in enumerate(rounds, 1)]
+    found = _distribution_said(profile, paid)
+    assert (said in found) if said else found == ""

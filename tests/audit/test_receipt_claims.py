@@ -71,7 +71,15 @@ def test_figures_out_of_any_range_are_found(told, changes):
 
 @pytest.mark.parametrize(
     ("predictor", "most"),
-    [("rectangles", 40), ("stumps", 10), ("classical", 0), ("bisection", 0), ("statistics", 0), ("sparse-vector", 0)],
+    [
+        ("rectangles", 40),
+        ("stumps", 10),
+        ("classical", 0),
+        ("bisection", 0),
+        ("statistics", 0),
+        ("sparse-vector", 0),
+        ("distribution", 0),
+    ],
 )
 def test_every_predictor_arms_the_sides_it_has(predictor, most):
     """Of two features: four sides of a box, the one of the chosen stump, and none where nothing is armed afresh."""
