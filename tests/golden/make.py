@@ -28,6 +28,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from connectors.local.jsonl import JsonlSink, JsonlSource
+from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import TablePlan
@@ -38,7 +39,8 @@ from oracle.state.genesis import Genesis, write_genesis
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.reporter import Reporter
 from tests.predictors.examples import example
-from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.plans import feature, tiny_distribution_plan, tiny_plan
+from tests.predictors.tables import drawn_messages
 from tests.predictors.test_paper import toy_plan
 from tests.predictors.texts import as_value, text
 from tests.support.shards import MASTER_KEY, first_snapshot
@@ -76,6 +78,8 @@ def plans() -> Mapping[str, Plan]:
         "classical": example("classical", rounds=_PHASE_ROUNDS),
         "statistics": paying_plan("statistics"),
         "sparse-vector": paying_plan("sparse-vector"),
+        "distribution": tiny_distribution_plan(_LINES),
+        "ensemble": _eventful(example("ensemble"), 6),
     }
 
 
@@ -128,15 +132,20 @@ def serve(folder: Path, plan: Plan) -> None:
 
 @contextmanager
 def nonces(first: int = 1) -> Iterator[None]:
-    """Let snapshots have the nonces `first`, `first` + 1, ... as long as it lasts. For public test data only."""
+    """Let snapshots have the nonces `first`, `first` + 1, ... as long as it lasts. For public test data only.
+
+    What an ensemble's teachers are fitted with is left out: it differs from machine to machine.
+    """
     numbers = itertools.count(first)
-    with patch("oracle.state.format.secrets") as secrets:
+    named = patch("oracle.predictors.ensemble.fitting.libraries", return_value={})
+    with named, patch("oracle.state.format.secrets") as secrets:
         secrets.token_bytes = lambda size: next(numbers).to_bytes(size, "little")
         yield
 
 
 def _init(work: Path, plan: Plan) -> None:
-    snapshot = first_snapshot(plan)
+    with nonces():
+        snapshot = first_snapshot(plan)
     with nonces(), FolderStore.open(work / "state", MASTER_KEY) as store:
         store.write_plan(plan.encode())
         store.save(snapshot)
@@ -149,6 +158,8 @@ def _log(plan: Plan) -> list[bytes]:
     """Return lines with queries, about a quarter of them near some side, rounds without a query, and rejects."""
     if isinstance(plan, TablePlan):
         return _with_others(questions(plan.predictor, _LINES))
+    if isinstance(plan, DistributionPlan):
+        return _with_others(drawn_messages(plan, _LINES, seed=7))
     rows = np.random.default_rng(7).uniform(-0.1, 1.1, (_LINES, len(plan.features))).round(4)
     if any(feature.kind != "number" for feature in plan.features):
         rows = rows.clip(0.0, 0.9999)

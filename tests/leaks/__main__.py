@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from oracle.cli.progress import Progress
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 from tests.leaks import inside, outside
 from tests.leaks.sightings import Difference, Sightings, compare
 from tests.leaks.subjects import SUBJECTS, Kind, leak_plan
@@ -94,7 +94,7 @@ def _runs(choices: Sequence[tuple[str, Kind]], pairs: int, first: int) -> Iterat
         (subject, kind), seed = choices[place], first + number
         yield here[turn % len(here)], subject, kind, seed
         way = there[turn // _EVERY % len(there)]
-        if isinstance(leak_plan(subject), TablePlan):
+        if isinstance(leak_plan(subject), QuestionPlan):
             way = _LINES  # they are asked in nothing else
         if turn % _EVERY == 0 and (kind, way) != ("presence", _LINES):  # there a length differs, in public
             yield way, subject, kind, seed

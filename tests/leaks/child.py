@@ -19,7 +19,7 @@ from oracle.cli.init import command as init
 from oracle.cli.main import main
 from oracle.cli.serve import web
 from oracle.planning.kinds import decode_plan
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 from tests.leaks.coupling import Apart, couple
 from tests.leaks.mutants import MUTANTS
 from tests.leaks.tokens import Tokens
@@ -37,7 +37,7 @@ class Order:
         out: File for its standard output.
         err: File for its standard error.
         plan: What `init` plans, as `Plan.encode` writes it.
-        apart: Where a table's row stands in the other world, and in this one, to which its noise is fitted.
+        apart: Where a row stands in the other world, and in this one, to which its noise is fitted.
         mutant: How it is broken; None for the real one.
     """
 
@@ -66,7 +66,7 @@ def run(order: Order) -> None:
     patch.setattr(init, "plan_shards", lambda *_: plan)
     patch.setattr(progress, "_QUIET", math.inf)
     patch.setattr(web, "_SHOWN_SECONDS", 0.1)  # a diverged log would be shown for long
-    if order.apart is not None and isinstance(plan, TablePlan):
+    if order.apart is not None and isinstance(plan, QuestionPlan):
         couple(patch, plan, order.apart)
     if order.mutant is not None:
         MUTANTS[order.mutant].break_it(patch)

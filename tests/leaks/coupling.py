@@ -1,9 +1,9 @@
-"""Noise by which two neighbours' tables give out the same: all that is released is equal, and the rows are not.
+"""Noise by which two neighbours' rows give out the same: all that is released is equal, and the rows are not.
 
-One row stands in another cell in the second world, so a count may be one more or one less there. Its noise is drawn
-from other bits: those for which it is one less or one more. So both worlds have one transcript, for any questions,
-as under two keys they could; only one-sided noise that is none cannot be less, and where that shows they part. Nothing
-else is touched: counts, comparisons and values are the real ones.
+One row stands in another cell in the second world, or has another value, so a count may be one more or one less there.
+Its noise is drawn from other bits: those for which it is one less or one more. So both worlds have one transcript, for
+any questions, as under two keys they could; only one-sided noise that is none cannot be less, and where that shows they
+part. Nothing else is touched: counts, comparisons and values are the real ones.
 """
 
 from typing import Any
@@ -14,19 +14,36 @@ from numpy.typing import NDArray
 
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.noise.tables import IntegerLaw, edges, geometric, sample, tail_reach
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import StatisticsPlan, TablePlan
+from oracle.predictors.distribution.ladder import Outcome
+from oracle.predictors.distribution.predictor import Distribution
 
 __all__ = ["Apart", "couple"]
 
-Apart = tuple[tuple[int, ...], tuple[int, ...]]
-"""The row's cell, by attribute, in the first world and in the second one."""
+Apart = tuple[tuple[float, ...], tuple[float, ...]]
+"""The row's cell, by attribute, in the first world and in the second one; or its value, of a distribution."""
 
 Words = NDArray[np.uint64]
 Shifts = NDArray[np.int64]
 
 
-def couple(patch: pytest.MonkeyPatch, plan: TablePlan, apart: Apart) -> None:
+def couple(patch: pytest.MonkeyPatch, plan: QuestionPlan, apart: Apart) -> None:
     """Let this process be the second world: its noise makes up for the row that stands elsewhere."""
+    if isinstance(plan, TablePlan):
+        _couple_table(patch, plan, apart)
+        return
+    real = Distribution.compare
+
+    def compare(self: Distribution, key: float, threshold: int, words: Words) -> Outcome:
+        there = int(apart[0][0] <= key) - int(apart[1][0] <= key)
+        slope = self._plan.thresholds.slope
+        return real(self, key, threshold, _moved("logistic", slope, words, np.array([there])))
+
+    patch.setattr(Distribution, "compare", compare)
+
+
+def _couple_table(patch: pytest.MonkeyPatch, plan: TablePlan, apart: Apart) -> None:
     more: dict[int, int] = {}
     real_hashes, real_words = Addresses.hashes, Addresses.words
 
@@ -54,10 +71,12 @@ def couple(patch: pytest.MonkeyPatch, plan: TablePlan, apart: Apart) -> None:
     patch.setattr(Addresses, "words", words)
 
 
-def _asked_for(plan: TablePlan, features: NDArray[np.float64], cell: tuple[int, ...]) -> Shifts:
+def _asked_for(plan: TablePlan, features: NDArray[np.float64], cell: tuple[float, ...]) -> Shifts:
     """Return for each question 1 if it asks for a cell."""
     masks = plan.layout.masks(features[:, : plan.layout.width])
-    asked: Shifts = np.stack([mask[:, place] for mask, place in zip(masks, cell, strict=True)]).min(axis=0).astype(int)
+    asked: Shifts = (
+        np.stack([mask[:, int(place)] for mask, place in zip(masks, cell, strict=True)]).min(axis=0).astype(int)
+    )
     return asked
 
 
@@ -65,7 +84,7 @@ def _in_marginal(plan: TablePlan, about: tuple[int, ...], apart: Apart) -> Shift
     """Return by how much the first world's counts of a marginal exceed the second one's."""
     shifts = np.zeros([plan.layout.shape[attribute] for attribute in about], dtype=np.int64)
     for cell, count in zip(apart, (1, -1), strict=True):
-        shifts[tuple(cell[attribute] for attribute in about)] += count
+        shifts[tuple(int(cell[attribute]) for attribute in about)] += count
     return shifts.reshape(-1)
 
 

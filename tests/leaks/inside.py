@@ -20,7 +20,7 @@ import pytest
 import structlog
 
 from connectors.base import ARROW_STREAM, JSON
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 from oracle.runtime import pipeline
 from oracle.runtime.daemon import Daemon, DaemonSettings
 from oracle.state.folder import FolderStore
@@ -69,7 +69,7 @@ def sight(pair: Pair, which: int, folder: Path, *, form: Form = "json", mutant: 
         patch.setattr(pipeline, "time", SimpleNamespace(perf_counter=clock))
         world = pair.worlds[which]
         plan = leak_plan(world.subject)
-        if world.apart is not None and isinstance(plan, TablePlan):
+        if world.apart is not None and isinstance(plan, QuestionPlan):
             couple(patch, plan, world.apart)
         if mutant is not None:
             MUTANTS[mutant].break_it(patch)
@@ -111,7 +111,7 @@ class _Run:
     def __init__(self, pair: Pair, which: int, folder: Path, form: Form, clock: _Clock) -> None:
         self._world, self._pair, self._form, self._clock = pair.worlds[which], pair, form, clock
         self._plan = leak_plan(self._world.subject)
-        if isinstance(self._plan, TablePlan):
+        if isinstance(self._plan, QuestionPlan):
             self._form = "json"  # they are asked in nothing else
         self._folder, self._state = folder, folder / "state"
         self._bus = MemoryLog(live=True)
@@ -177,7 +177,7 @@ class _Run:
 
     def _body(self, message: Message) -> bytes:
         """Return a query or a question as JSON, or what is neither."""
-        if isinstance(self._plan, TablePlan) and isinstance(message, tuple):
+        if isinstance(self._plan, QuestionPlan) and isinstance(message, tuple):
             return question_of(self._plan, message)
         return json.dumps(
             {"x": as_values(self._plan.features, message) if isinstance(message, tuple) else [0.5]}

@@ -43,6 +43,7 @@ from tests.leaks.levers import (
     ones,
     padded,
 )
+from tests.leaks.mutants_of_distributions import MUTANTS_OF_DISTRIBUTIONS
 from tests.leaks.mutants_of_others import MUTANTS_OF_OTHERS, metric_by_label
 from tests.leaks.mutants_of_tables import MUTANTS_OF_TABLES
 from tests.support.shards import arrow_body
@@ -194,7 +195,8 @@ def _header_by_label(patch: Patch) -> None:
 
 
 def _length_by_label(patch: Patch) -> None:
-    patch.setitem(json_messages._LABELS, 0, b"0")
+    real = json_messages._padded
+    patch.setattr(json_messages, "_padded", lambda labels: real(labels) | {0: b"0"})
 
 
 def _padding(patch: Patch) -> None:
@@ -256,5 +258,6 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "training rows on standard output": Mutant(_printed_set, "training row", in_channels("init"), files="jsonl once"),
     **MUTANTS_OF_OTHERS,
     **MUTANTS_OF_TABLES,
+    **MUTANTS_OF_DISTRIBUTIONS,
 }
 """Every leak by what it is."""

@@ -1,4 +1,4 @@
-"""Leaks planted on purpose in boxes on strings, stumps, classical predictors and bisection."""
+"""Leaks planted on purpose in boxes on strings, stumps, ensembles, classical predictors and bisection."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,8 +10,10 @@ from oracle.codec.json import messages as json_messages
 from oracle.codec.json import values as json_values
 from oracle.mechanisms.orders import text_digits
 from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
+from oracle.predictors.base import NO_LABEL
 from oracle.predictors.bisection.predictor import Bisection
 from oracle.predictors.classical import ClassicalPredictor
+from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.rectangles import RectanglesPERP
 from oracle.predictors.stumps import StumpsPERP
 from oracle.telemetry.reporter import Reporter
@@ -43,6 +45,11 @@ def _gauge_of(read: Callable[[Any], float], patch: Patch) -> None:
 
 def _log_of(read: Callable[[Any], float], patch: Patch) -> None:
     log_reason(patch, of_state(patch, read))
+
+
+def _kept(state: Any) -> int:
+    """Return how many slots of an ensemble's next life have a query."""
+    return int(np.count_nonzero(state["next_labels"] != NO_LABEL))
 
 
 def _trimmed_keys(state: Any) -> int:
@@ -126,6 +133,19 @@ MUTANTS_OF_OTHERS: Final[dict[str, Mutant]] = {
         "training row",
         in_channels("log"),
         subject="stumps",
+    ),
+    "ensembles: a metric by label": Mutant(metric_by_label, "label", in_channels("metrics"), subject="ensemble"),
+    "ensembles: how many queries are kept, logged": Mutant(
+        partial(_log_of, _kept), "presence", in_channels("log"), subject="ensemble"
+    ),
+    "ensembles: a state's size by its pool": Mutant(
+        partial(padded, Ensemble, _kept), "presence", _FILES, subject="ensemble"
+    ),
+    "ensembles: which teachers, in /status": Mutant(
+        lambda patch: in_status(patch, "teachers", of_state(patch, lambda state: float(state["teachers"][0]))),
+        "training row",
+        in_channels("status"),
+        subject="ensemble",
     ),
     "classical: a metric by label": Mutant(metric_by_label, "label", in_channels("metrics"), subject="classical"),
     "classical: queries are kept": Mutant(_kept_queries, "label", _FILES, subject="classical"),

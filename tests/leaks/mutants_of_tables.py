@@ -39,7 +39,7 @@ from tests.leaks.levers import (
     padded,
 )
 
-__all__ = ["MUTANTS_OF_TABLES"]
+__all__ = ["MUTANTS_OF_TABLES", "metric_of_distances"]
 
 
 def _counts(patch: Patch) -> Callable[[], int]:
@@ -69,7 +69,7 @@ def _lines_by_count(patch: Patch) -> None:
     on_commit(patch, committed)
 
 
-def _metric_of_distances(patch: Patch) -> None:
+def metric_of_distances(patch: Patch) -> None:
     """How far counts without their noise are from their thresholds, in a metric."""
     real, rows = PaidQuestions.ask, [0]
 
@@ -247,10 +247,10 @@ MUTANTS_OF_TABLES: Final[dict[str, Mutant]] = {
     "sparse vector: counts, logged": Mutant(_logged_count, _ROW, in_channels("log"), subject=_SPARSE),
     "sparse vector: log lines by a count": Mutant(_lines_by_count, _ROW, in_channels("log"), subject=_SPARSE),
     "statistics: how far counts are from thresholds": Mutant(
-        _metric_of_distances, _ROW, in_channels("metrics"), subject=_STATISTICS
+        metric_of_distances, _ROW, in_channels("metrics"), subject=_STATISTICS
     ),
     "sparse vector: how far counts are from thresholds": Mutant(
-        _metric_of_distances, _ROW, in_channels("metrics"), subject="sparse vector, spent"
+        metric_of_distances, _ROW, in_channels("metrics"), subject="sparse vector, spent"
     ),
     "statistics: counts that were paid for": Mutant(
         _metric_of_paid, _ROW, in_channels("metrics"), subject="statistics, spent"

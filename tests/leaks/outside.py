@@ -19,6 +19,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import TablePlan
 from tests.leaks import child
 from tests.leaks.questions import as_cells, as_labels, question_of
@@ -190,9 +191,9 @@ class _Run:
         self._see_all()
 
     def ask_around(self) -> None:
-        """Run the commands that say something of a table's state, and one that must be refused."""
+        """Run the commands that say something of a state that is asked in public, and one that must be refused."""
         plan = leak_plan(self._world.subject)
-        if not isinstance(plan, TablePlan):
+        if not isinstance(plan, QuestionPlan):
             return
         self.command("check", "c.toml", channel="check")
         self.command("verify", "q.jsonl", "--from", "early", "--answers", "out/out.jsonl", channel="verify")
@@ -303,7 +304,8 @@ def _write_rows(path: Path, world: World) -> None:
         cells = zip(plan.attributes, as_cells(plan, world.rows).T, strict=True)
         pq.write_table(pa.table({attribute.name: as_labels(attribute, column) for attribute, column in cells}), path)
         return
-    features = zip(plan.features, world.rows.T.tolist(), strict=True)
+    values = as_cells(plan, world.rows) if isinstance(plan, QuestionPlan) else world.rows
+    features = zip(plan.features, values.T.tolist(), strict=True)
     columns = {feature.name: as_column(feature, column) for feature, column in features}
     pq.write_table(pa.table({**columns, "label": world.labels}), path)
 
@@ -313,7 +315,7 @@ def line_of(world: World, number: int) -> bytes:
     message, plan = world.messages[number], leak_plan(world.subject)
     if message is None:
         return _NULL
-    if isinstance(plan, TablePlan) and isinstance(message, tuple):
+    if isinstance(plan, QuestionPlan) and isinstance(message, tuple):
         text = question_of(plan, message)
     else:
         x = as_values(plan.features, message) if isinstance(message, tuple) else [0.5]

@@ -7,11 +7,13 @@ What a *record* is, and what the transcript of a run is, differs (`worlds.py` ha
   feature and direction were chosen, and how many rows are labelled 1, are private releases too, but shown nowhere.
   Boxes are run on two numbers, assigned by declared bounds or ("learned") by edges that are released but shown nowhere,
   and ("strings") on a text and a number; there the text is what is hidden.
+* Ensembles. As boxes: rests are among the answers, and shares are declared, so that no count of rows is released. Where
+  thresholds stand is a private release too, and shown nowhere. A blanked training row is another one, of class 0.
 * Classical. What was learned is a release; a query goes through nothing, so nothing at all may follow from it but its
   own answer, and nothing that is kept: behind the hidden query even the private state is the same. Of training rows the
   transcript is the labels.
-* Statistics and sparse vectors. A record is a training row; the transcript is all answers, and what the ledger says of
-  paid ones and of marginals: public, like the questions. `coupling.py` makes them the same in both worlds.
+* Statistics, sparse vectors and distributions. A record is a training row; the transcript is all answers, and what the
+  ledger says of paid ones and of marginals: public, like the questions. `coupling.py` makes it one in both worlds.
 * Bisection. A record is a training row, and the transcript is the values: functions of the queries and of the bits that
   were asked for. Queries are *not* protected: what one of them taught shows in later answers. But it may show nowhere
   else, so where the hidden query is one that is asked about, the answers from it on are left out, and all the rest must
@@ -32,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.planning.attributes import Attribute
+from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.features import Feature
 from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import TablePlan
@@ -39,6 +42,8 @@ from tests.predictors.plans import (
     feature,
     tiny_bisection_plan,
     tiny_classical_plan,
+    tiny_distribution_plan,
+    tiny_ensemble_plan,
     tiny_plan,
     tiny_sparse_plan,
     tiny_statistics_plan,
@@ -100,7 +105,10 @@ def leak_plan(subject: str) -> Plan:
 def model_file(subject: str) -> str:
     """Return the subject's model file; the plan is `leak_plan` all the same."""
     plan = leak_plan(subject)
-    inputs = "".join(map(_in_file, plan.features))
+    bounded = plan.predictor not in {"ensemble", "distribution"}
+    inputs = "".join(_in_file(one, bounded=bounded) for one in plan.features)
+    if isinstance(plan, DistributionPlan):
+        inputs = f'data = "rows"\ndata_epsilon = 20.0\n{inputs}'
     if isinstance(plan, TablePlan):
         inputs = 'data = "rows"\ndata_epsilon = 20.0\nalpha = 0.2\n' + "".join(map(_attribute, plan.attributes))
     return (
@@ -117,8 +125,9 @@ def _attribute(one: Attribute) -> str:
     return f'[[model.attributes]]\nname = "{one.name}"\n{more}\n'
 
 
-def _in_file(one: Feature) -> str:
-    more = f'type = "string"\nmax_bytes = {one.longest}\n' if one.kind == "string" else "bounds = [0.0, 1.0]\n"
+def _in_file(one: Feature, *, bounded: bool) -> str:
+    more = "bounds = [0.0, 1.0]\n" if bounded else ""
+    more = f'type = "string"\nmax_bytes = {one.longest}\n' if one.kind == "string" else more
     return f'[[model.features]]\nname = "{one.name}"\n{more}'
 
 
@@ -210,6 +219,17 @@ def _hide_from_stump(kind: Kind, source: np.random.Generator) -> tuple[Message, 
     return (_EDGE + near, along), (_EDGE + next_to, other)
 
 
+# Ensembles
+
+
+def _ensemble_plan() -> Plan:
+    """Return a plan whose lives are spent about twice a phase, and rest."""
+    plan = tiny_ensemble_plan(
+        _FEATURES, rounds=(110, 110, 110, 110), examples=_EXAMPLES, threshold=9, least_rounds=30, keep=1.0
+    )
+    return msgspec.structs.replace(plan, share_slope=msgspec.UNSET, shares=(_EDGE, 1.0 - _EDGE))
+
+
 # Classical
 
 
@@ -260,7 +280,7 @@ def _hide_from_bisection(kind: Kind, source: np.random.Generator) -> tuple[Messa
     return (1.0, 0.0), (other, along)
 
 
-# Tables
+# Tables and distributions
 
 
 def _about_a_table(source: np.random.Generator, count: int) -> Rows:
@@ -324,6 +344,15 @@ SUBJECTS: Final[dict[str, Subject]] = {
         kinds=_ANY_QUERY,
     ),
     "stumps": Subject(_stump_plan, "", _above_edge, _nearness_to_edge, _about_the_edge, _hide_from_stump, _ANY_QUERY),
+    "ensemble": Subject(
+        make_plan=_ensemble_plan,
+        settings='learner = "sklearn.tree.DecisionTreeClassifier"\nteacher_rows = 9\n',
+        label=_above_edge,
+        nearness=_nearness_to_edge,
+        ask=_about_the_edge,
+        hide=_hide_from_stump,
+        kinds=_ANY_QUERY,
+    ),
     "classical": _classical("box", "faces"),
     "classical, whole": _classical("box"),
     "classical, stump": _classical("stump"),
@@ -339,5 +368,7 @@ SUBJECTS: Final[dict[str, Subject]] = {
     ),
     "sparse vector": _table(lambda: tiny_sparse_plan(5000, paid=40), "paid = 40\n"),
     "sparse vector, spent": _table(lambda: tiny_sparse_plan(5000, paid=2), "paid = 2\n"),
+    "distribution": _table(lambda: tiny_distribution_plan(5000)),
+    "distribution, settled": _table(lambda: tiny_distribution_plan(5000, alpha=0.3)),
 }
 """Every subject by its name: a predictor, and a variant of it."""

@@ -1,12 +1,13 @@
 """The leak test: two neighbouring worlds under one key, and everything in sight of the one as in sight of the other.
 
 *Worlds* (`worlds.py`): a training row is there or blanked; the hidden query is one or another; it is there or the round
-has none; it gets another answer. Their transcripts are one: the answers of all other rounds, re-arms and phase ends.
+has none; it gets another answer. Their transcripts are one: the answers of all other rounds, which of all rest, re-arms
+and phase ends.
 What that is for each predictor, and which of them may differ in everything at once, `subjects.py` says.
 
-*Tables.* Their neighbours' noise is fitted to each other (`coupling.py`), so that all that is paid for, marginals too,
-is released alike in both, before and after the last paid answer; then `check`, `verify`, `budget`, `hypothesis`, a
-receipt and a refused `init` are compared as well.
+*Tables and distributions.* Their neighbours' noise is fitted to each other (`coupling.py`), so that all that is paid
+for, marginals too, is released alike in both, before and after the last paid answer; then `check`, `verify`, `budget`,
+`hypothesis`, a receipt and a refused `init` are compared as well.
 
 *Compared* (`sightings.py`), at fixed points of the stream and at the end: every sample, type and help text of /metrics
 in both formats; /status, /readyz, /livez, the page, a path that is not there, and all headers; every log line;
@@ -56,6 +57,10 @@ _PRIVATE = {
     ("stumps", "query"): {"collected"},
     ("stumps", "presence"): {"collected", "mediums"},
     ("stumps", "label"): {"harvest"},
+    ("ensemble", "training row"): {"life", "teachers"},
+    ("ensemble", "query"): {"next"},
+    ("ensemble", "presence"): {"next", "thresholds"},
+    ("ensemble", "label"): {"next", "thresholds"},
     ("classical", "training row"): {"lower"},
     ("classical", "query"): set(),
     ("classical", "presence"): set(),
@@ -70,6 +75,8 @@ _PRIVATE = {
     ("statistics, marginals", "training row"): {"cells"},
     ("sparse vector", "training row"): {"cells"},
     ("sparse vector, spent", "training row"): {"cells"},
+    ("distribution", "training row"): {"rows"},
+    ("distribution, settled", "training row"): {"rows"},
     ("bisection", "everything"): {"database", "cost", "sums", "mean", "raw", "asked", "bits"},
 }
 """What differs in the private state behind the first look; nothing where queries leave nothing behind."""
@@ -79,6 +86,7 @@ _EVENTS = {
     "rectangles, learned": (5, 2),
     "strings": (7, 2),
     "stumps": (4, 2),
+    "ensemble": (1, 2),
     "classical": (0, 0),
     "bisection": (0, 1),
 }
@@ -90,6 +98,8 @@ _PAID = {
     "statistics, marginals": 20,
     "sparse vector": 4,
     "sparse vector, spent": 2,
+    "distribution": 14,
+    "distribution, settled": 3,
 }
 """How many answers are paid for; where all are that there may be, questions come behind them."""
 
@@ -99,6 +109,7 @@ _SAID = ["verify: 0", "receipt: 0", "budget: 0", "init again: 3"]
 _AROUND = {
     "statistics": ["check: 1", *_SAID, "hypothesis: 0", "hypothesis: 0"],
     "sparse-vector": ["check: 0", *_SAID],
+    "distribution": ["check: 0", *_SAID],
 }
 """What the commands beside a table end with; `check` says that a plan that pays for so much keeps no error."""
 
@@ -123,6 +134,7 @@ def test_worlds_are_neighbours_with_one_transcript(subject, kind):
     events = [what for _, what in left if isinstance(what, tuple)]
     rearms, phases = _EVENTS.get(subject, (0, 0))
     assert sum(what[0] == "re-arm" for what in events) >= rearms
+    assert any(what == "rests" for _, what in left) == (subject == "ensemble")
     assert sum(what[0] == "phase ended" for what in events) == phases
     assert sum(what[0] == "paid" for what in events) == _PAID.get(subject, 0)
     assert _parts(*(state_after(world, CHUNK) for world in pair.worlds)) == _PRIVATE[subject, kind]
@@ -188,6 +200,9 @@ def test_nothing_shows_inside(subject, kind, form, tmp_path):
         pytest.param("stumps", "training row", "jsonl", marks=pytest.mark.slow),
         ("strings", "query", "parquet"),
         ("stumps", "presence", "parquet"),
+        pytest.param("ensemble", "training row", "jsonl", marks=pytest.mark.slow),
+        pytest.param("ensemble", "query", "jsonl", marks=pytest.mark.slow),
+        ("ensemble", "presence", "parquet"),
         pytest.param("classical", "label", "jsonl", marks=pytest.mark.slow),
         ("classical", "everything", "parquet"),
         pytest.param("bisection", "query", "jsonl", marks=pytest.mark.slow),
@@ -196,6 +211,8 @@ def test_nothing_shows_inside(subject, kind, form, tmp_path):
         pytest.param("statistics, spent", "training row", "jsonl", marks=pytest.mark.slow),
         pytest.param("sparse vector", "training row", "jsonl", marks=pytest.mark.slow),
         pytest.param("sparse vector, spent", "training row", "jsonl", marks=pytest.mark.slow),
+        ("distribution", "training row", "jsonl"),
+        pytest.param("distribution, settled", "training row", "jsonl", marks=pytest.mark.slow),
     ],
 )
 def test_nothing_shows_outside(subject, kind, files, tmp_path):

@@ -1,10 +1,10 @@
 """Neighbouring worlds: the same key, the same public view, and one record that differs.
 
-A *record* is one training row or one query (PRIVACY.md, Definition 1). The transcript is what the guarantee
-bounds and the leak test therefore leaves out: the answer of every round but the hidden one's own, the rounds in which a
-side was armed afresh, and the phases' ends. Two worlds whose transcripts part are cut, both, right before the first
-message at which they do; what is left of them has one transcript, so whatever else differs is a leak. What that means
-for each predictor, `subjects.py` says; what brings two tables to one transcript, `coupling.py`.
+A *record* is one training row or one query (PRIVACY.md, Definition 1). The transcript is what the guarantee bounds and
+the leak test therefore leaves out: the answer of every round but the hidden one's own, the rounds that rest, those in
+which a side was armed afresh, and the phases' ends. Two worlds whose transcripts part are cut, both, right before the
+first message at which they do; what is left of them has one transcript, so whatever else differs is a leak. What that
+means for each predictor, `subjects.py` says; what brings two tables to one transcript, `coupling.py`.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid, MarginalsReleased, PhaseEnded, SideRearmed
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.base import Answers, Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer
@@ -54,7 +55,8 @@ class World:
         rows: float64[n, 2], the training rows.
         labels: bool[n].
         messages: Queries, rounds with no query (None) and `BAD` ones.
-        apart: Of a table's second world, where the row that differs stands in the first one, and here.
+        apart: Of the second world where questions are public: where the row that differs stands in the first one, and
+            here.
     """
 
     subject: str
@@ -114,7 +116,7 @@ def trained(world: World) -> Predictor:
     """Return the world's predictor as `perpetua init` makes it under the key of `Tokens`."""
     plan = leak_plan(world.subject)
     trainer = new_trainer(plan, Tokens().token_bytes(32))
-    rows = as_cells(plan, world.rows) if isinstance(plan, TablePlan) else as_numbers(plan.features, world.rows)
+    rows = as_cells(plan, world.rows) if isinstance(plan, QuestionPlan) else as_numbers(plan.features, world.rows)
     trainer.add(rows, world.labels)
     return trainer.finish()
 
@@ -126,7 +128,7 @@ def _queries(subject: str, message: Message) -> NDArray[np.float64]:
         return np.empty((0, plan.width))
     if not isinstance(message, tuple):
         return np.full((1, plan.width), np.nan)
-    if isinstance(plan, TablePlan):
+    if isinstance(plan, QuestionPlan):
         return questions_in(plan, message)
     return as_numbers(plan.features, np.array([message]))
 
@@ -142,7 +144,7 @@ def answered(world: World, count: int) -> tuple[Predictor, Answers | None]:
     with pytest.MonkeyPatch.context() as patch:
         if world.apart is not None:
             plan = leak_plan(world.subject)
-            assert isinstance(plan, TablePlan)
+            assert isinstance(plan, QuestionPlan)
             couple(patch, plan, world.apart)
         predictor = trained(world)
         if not sum(map(len, queries)):
@@ -163,7 +165,11 @@ def transcript(world: World, left_out: range) -> list[tuple[int, object]]:
     outcomes: list[object] = list(map(int, answers.labels))
     if answers.values is not None:
         outcomes = list(map(str, answers.values))
+    if answers.found is not None:
+        outcomes = list(zip(outcomes, map(str, answers.found), strict=True))
     shown = [(number, outcome) for number, outcome in zip(asked, outcomes, strict=True) if number not in left_out]
+    if leak_plan(world.subject).rests and answers.verified is not None:
+        shown += [(asked[number], "rests") for number in np.flatnonzero(~answers.verified).tolist()]
     for event in answers.events:
         if isinstance(event, SideRearmed):
             shown.append((asked[event.round], ("re-arm", event.side)))
@@ -231,9 +237,9 @@ def _blanked(world: World, source: np.random.Generator) -> World:
     row = int(source.choice(np.argsort(nearness)[-40:]))
     rows, labels = world.rows.copy(), world.labels.copy()
     plan = leak_plan(world.subject)
-    if isinstance(plan, TablePlan):  # all its rows are there, so it is one whose values are all missing
-        rows[row] = np.nan
-        here, there = (tuple(map(int, as_cells(plan, numbers)[row])) for numbers in (world.rows, rows))
+    if isinstance(plan, QuestionPlan):  # all its rows are there, so it is one whose values are missing, or others
+        rows[row] = np.nan if isinstance(plan, TablePlan) else np.round(rows[row] / 2.0, 6)
+        here, there = (tuple(as_cells(plan, numbers)[row].tolist()) for numbers in (world.rows, rows))
         return dataclasses.replace(world, rows=rows, apart=(here, there))
     rows[row], labels[row] = 0.0, False
     return dataclasses.replace(world, rows=rows, labels=labels)

@@ -13,7 +13,7 @@ FILES: Final = {
 }
 """The parsed examples, by name; what holds `[model]` is a model file, the others are configurations."""
 
-_LISTS: Final = ("features", "attributes")
+_LISTS: Final = ("features", "attributes", "preprocessing")
 """Tables that there are many of."""
 
 Step = str | int
@@ -45,7 +45,7 @@ def where(path: tuple[Step, ...], key: str, chosen: Mapping[str, Sequence[str]])
     """Yield every place of a key in a table of the examples.
 
     Args:
-        path: The way to the table; to one of the features or attributes if it ends there.
+        path: The way to the table; to one of these where there are many.
         key: The key's name.
         chosen: What the table must hold beside it: one of so many values of other keys.
     """

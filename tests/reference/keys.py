@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from oracle.config.daemon import Config, tables_of
 from oracle.planning.attributes import Attribute
+from oracle.planning.ensemble.model import Transformer
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature, Limits, Model
 from oracle.planning.schemas import schema_of
@@ -70,6 +71,8 @@ def model_tables() -> Iterator[Table]:
         documented = own[name].union(*map(_section, _classes(kind.model)))
         yield _struct(f'`[model]`, `predictor = "{name}"`', ("model",), {"predictor": [name]}, kind.model, documented)
     yield _struct("`[[model.features]]`", ("model", "features"), {}, Feature, set(Feature.__annotations__))
+    step = set(Transformer.__annotations__)
+    yield _struct("`[[model.preprocessing]]`", ("model", "preprocessing"), {}, Transformer, step)
     yield _struct("`[[model.attributes]]`", ("model", "attributes"), {}, Attribute, set(Attribute.__annotations__))
     yield _struct("`[model.limits]`", ("model", "limits"), {}, Limits, set(Limits.__annotations__))
 

@@ -40,6 +40,7 @@ _TYPES: Final = {
     "number": "a number",
     "string": "text",
     "array": "a list",
+    "object": "a table",
 }
 """JSON Schema's types, in words."""
 

@@ -204,7 +204,7 @@ def test_texts_are_refused_as_the_page_says():
                     parse_model(_changed(place, key.name, value))
                 assert key.schema["bound"] in str(caught.value)
                 seen += 1
-    assert seen == 12
+    assert seen == 18
 
 
 @pytest.mark.parametrize(

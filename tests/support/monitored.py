@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 
 from oracle.codec.rejections import Reason
 
-__all__ = ["METRICS", "PAID_METRICS", "Monitored", "monitored"]
+__all__ = ["METRICS", "PAID_METRICS", "REST_METRICS", "Monitored", "monitored"]
 
 _COUNTERS: Final = (
     "perpetua_rounds",
@@ -68,7 +68,10 @@ METRICS: Final = frozenset(
         *(f"{name}_{part}" for name in _HISTOGRAMS for part in ("bucket", "count", "sum")),
     }
 )
-"""The names of all samples, but for those of paid answers."""
+"""The names of all samples, but for those of paid answers and of rests."""
+
+REST_METRICS: Final = frozenset({"perpetua_rested_rounds_total", "perpetua_resting", "perpetua_rest_rounds_left"})
+"""The names of those of models that may rest."""
 
 PAID_METRICS: Final = frozenset({"perpetua_paid_answers_total", "perpetua_paid_answers_left"})
 """The names of those, of models that have such."""

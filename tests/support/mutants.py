@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from oracle.mechanisms.thresholds.bits import BinaryThresholdOracle
 from oracle.mechanisms.thresholds.paid import PaidQuestions
 from oracle.predictors.base import Answers
+from oracle.predictors.ensemble.predictor import Ensemble
 from oracle.predictors.rectangles import RectanglesPERP
 
 __all__ = ["draw_noise"]
@@ -23,15 +24,21 @@ def draw_noise() -> None:
     salt = os.urandom(1)[0]
     _break_bits(salt)
     _break_paid(salt)
-    real = RectanglesPERP.answer
+    _break_labels(salt, RectanglesPERP)
+    _break_labels(salt, Ensemble)
 
-    def answer(self: RectanglesPERP, *args: Any) -> Answers:
-        answers = real(self, *args)
+
+def _break_labels(salt: int, predictor: type[RectanglesPERP] | type[Ensemble]) -> None:
+    """Turn some answers of 0 or 1 over."""
+    real: Any = predictor.answer
+
+    def answer(self: object, *args: Any) -> Answers:
+        answers: Answers = real(self, *args)
         rounds = answers.first_round + np.arange(len(answers.labels))
         flipped = (rounds % 5 == salt % 5) & (answers.labels >= 0)
         return dataclasses.replace(answers, labels=np.where(flipped, 1 - answers.labels, answers.labels))
 
-    setattr(RectanglesPERP, "answer", answer)  # noqa: B010 -- to mypy, a method is nothing to assign to
+    setattr(predictor, "answer", answer)  # noqa: B010 -- to mypy, a method is nothing to assign to
 
 
 def _break_bits(salt: int) -> None:

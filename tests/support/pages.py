@@ -72,7 +72,7 @@ def read_blocks(page: Path, section: str = "") -> list[Block]:
 def run_blocks(blocks: Sequence[Block], folder: Path, addresses: Mapping[str, str]) -> Ran:
     """Run blocks in one bash that ends at the first command that fails.
 
-    `perpetua` is this tree's; `make` only looks whether there is such a target.
+    `perpetua` and `python` are this tree's; `make` only looks whether there is such a target.
 
     Args:
         blocks: What to run.
@@ -82,6 +82,7 @@ def run_blocks(blocks: Sequence[Block], folder: Path, addresses: Mapping[str, st
     programs = folder.parent / "programs"
     programs.mkdir()
     _program(programs / "perpetua", f'exec {shlex.quote(sys.executable)} -m oracle.cli "$@"')
+    _program(programs / "python", f'exec {shlex.quote(sys.executable)} "$@"')
     for name in ("kafka-console-producer", "kafka-console-consumer"):
         _program(programs / name, f'exec {shlex.quote(sys.executable)} -m tests.support.console "$@"')
     _program(programs / "make", f'exec /usr/bin/make --dry-run --silent -C {shlex.quote(str(ROOT))} "$@" > /dev/null')

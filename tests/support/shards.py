@@ -19,7 +19,9 @@ import pyarrow as pa
 from connectors.base import ARROW_STREAM, Commit, Deliveries, Delivery
 from oracle.codec.guarded import Codec
 from oracle.codec.kinds import codec_of
+from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.planning.questions import QuestionPlan
 from oracle.planning.statistics.model import TablePlan
 from oracle.predictors.base import StateArrays
 from oracle.predictors.kinds import new_trainer, restore_predictor
@@ -77,7 +79,8 @@ _PAIR: Final = ("a", "b")
 def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot:
     """Return the snapshot that `perpetua init` would make of uniform rows, nine tenths of each axis positive.
 
-    Of a table: of those that `tests.predictors.tables` draws, or of two attributes `tests.support.tables`.
+    Of a distribution all are there. Of a table: of those that `tests.predictors.tables` draws, or of two attributes
+    `tests.support.tables`.
     """
     plan = plan or small_plan()
     trainer = new_trainer(plan, secret)
@@ -86,7 +89,8 @@ def first_snapshot(plan: Plan | None = None, secret: bytes = SECRET) -> Snapshot
         trainer.add(table_cells(plan) if len(plan.attributes) == len(_PAIR) else rows, there)
         return Snapshot.first(plan.digest, trainer.finish().export()).bound(ShardId(0, 1))
     rows = np.random.default_rng(1).random((plan.declared, len(plan.features)))
-    trainer.add(as_rows(plan.features, rows), np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)))
+    labels = np.asarray(((rows > 0.05) & (rows < 0.95)).all(axis=1)) | isinstance(plan, DistributionPlan)
+    trainer.add(as_rows(plan.features, rows), labels)
     return Snapshot.first(plan.digest, trainer.finish().export())
 
 
@@ -105,7 +109,7 @@ def new_store(plan: Plan | None = None) -> MemoryStore:
 
 def bodies(count: int, seed: int = 1, plan: Plan | None = None) -> list[bytes]:
     """Return JSON queries with ids q0, q1, ..., of which about a quarter lies near some side; or questions."""
-    if isinstance(plan, TablePlan):
+    if isinstance(plan, QuestionPlan):
         return drawn_messages(plan, count, seed)
     rows = np.random.default_rng(seed).uniform(-0.1, 1.1, (count, 2)).tolist()
     return [json.dumps({"id": f"q{number}", "x": row}).encode() for number, row in enumerate(rows)]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.planning.attributes import Attribute
+from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.model import Limits
 from oracle.planning.plan import Phase, Plan
 from oracle.planning.statistics.model import NoisePlan, SparseVectorPlan, StatisticsPlan, TablePlan
@@ -175,6 +176,7 @@ class _MadeUp:
             values=np.where(present, values, np.nan),
             paid=paid,
             verified=verified,
+            found=features[:, :-1] if isinstance(self._plan, DistributionPlan) else None,
         )
         self._round += len(codes)
         self._paid = int(paid[-1]) if len(codes) else self._paid
