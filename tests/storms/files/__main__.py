@@ -11,7 +11,7 @@ from typing import Final
 
 from oracle.cli.progress import Progress
 from oracle.planning.kinds import KINDS
-from tests.predictors.tables import TABLES
+from tests.predictors.tables import ASKED
 from tests.storms.files import disks, inits, kills, setbacks
 from tests.storms.files.arena import Arena, Grounds, Row
 from tests.storms.files.processes import Launcher, Violation
@@ -84,7 +84,7 @@ def _run(options: argparse.Namespace) -> tuple[list[Row], list[Violation]]:
         Launcher(Path(folder), options.mutant) as launcher,
     ):
         for predictor, name in itertools.product(predictors, names):
-            if predictor in TABLES and any(columns in name for columns in _COLUMNS):
+            if predictor in ASKED and any(columns in name for columns in _COLUMNS):
                 done += shares[name]
                 continue
             own = Path(folder) / predictor / name

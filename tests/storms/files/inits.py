@@ -23,6 +23,8 @@ _SETTINGS = {
     "classical": "epsilon = 8.0\nalpha = 0.4",
     "statistics": "epsilon = 8.0\nalpha = 0.1\npaid = 12",
     "sparse-vector": "epsilon = 8.0\nalpha = 0.1\npaid = 12",
+    "distribution": "epsilon = 8.0\nalpha = 0.1",
+    "ensemble": 'epsilon = 8.0\nteacher_rows = 10\ncontested = 0.05\nlearner = "sklearn.tree.DecisionTreeClassifier"',
 }
 """For every kind, what makes a small real plan, with phases that end within the log where it has such."""
 
@@ -37,7 +39,7 @@ examples = {_EXAMPLES}
 
 [[model.{"attributes" if predictor in TABLES else "features"}]]
 name = "a"
-bounds = [0.0, 1.0]
+{"" if predictor in {"ensemble", "distribution"} else "bounds = [0.0, 1.0]"}
 {"bins = 10" if predictor in TABLES else ""}
 """
 
@@ -151,6 +153,8 @@ def _write_inputs(folder: Path, predictor: str) -> None:
 
 
 def _query(predictor: str, number: float) -> str:
+    if predictor == "distribution":
+        return f'{{"at":{number}}}'
     if predictor not in TABLES:
         return f'{{"x":[{number}]}}'
     above = f',"above":{number}' if predictor == "sparse-vector" else ""

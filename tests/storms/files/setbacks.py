@@ -77,7 +77,7 @@ def sink_set_back(arena: Arena, kind: Kind, count: int) -> Row:
     return row
 
 
-_DIGIT = re.compile(rb'(?<="x": \[0\.)[0-9](?=[0-9])|(?<="b": \[)0(?=\.0, [23])')
+_DIGIT = re.compile(rb'(?<="x": \[0\.)[0-9](?=[0-9])|(?<="at": 0\.)[0-9](?=[0-9])|(?<="b": \[)0(?=\.0, [23])')
 """A digit of a query, or of a range that a question names and that is a smaller one without its first bin."""
 
 

@@ -20,7 +20,11 @@ def test_no_kill_shows(capsys, predictor):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "predictors"),
-    [(40, ["rectangles"]), (50, ["stumps", "bisection", "classical"]), (30, ["statistics", "sparse-vector"])],
+    [
+        (40, ["rectangles"]),
+        (50, ["stumps", "bisection", "classical", "ensemble"]),
+        (40, ["statistics", "sparse-vector", "distribution"]),
+    ],
 )
 def test_killed_init_can_be_run_again(capsys, kills, predictors):
     """A state of any kind whose `init` was killed is made by the next one, and serves."""
@@ -37,6 +41,8 @@ def test_killed_init_can_be_run_again(capsys, kills, predictors):
         ("drawn noise", "bisection"),
         ("drawn noise", "statistics"),
         ("drawn noise", "sparse-vector"),
+        ("drawn noise", "distribution"),
+        ("drawn noise", "ensemble"),
         ("nothing cut", "rectangles"),
     ],
 )

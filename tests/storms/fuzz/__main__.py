@@ -14,7 +14,7 @@ from tests.storms.fuzz.workers import Counts, Job, run_jobs
 
 __all__ = ["main"]
 
-_CODECS: Final = ("codecs", "questions", "arrow")
+_CODECS: Final = ("codecs", "missing", "questions", "distributions", "arrow")
 _OTHERS: Final = 10  # the snapshot reader gets as many tries as there are messages; other readers a tenth
 
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--messages",
         type=int,
         default=1_000_000,
-        help="queries, as many questions, and as many of Arrow alone",
+        help="queries, as many questions of each kind, and as many of Arrow alone",
     )
     parser.add_argument("--seed", type=int, default=1, help="of the changes")
     parser.add_argument("--workers", type=int, default=2, help="processes")

@@ -7,21 +7,30 @@ from functools import cache, partial
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from connectors.base import ARROW_STREAM, JSON, Deliveries, Delivery, Reply
+from oracle.codec.arrow.messages import ArrowQueries
+from oracle.codec.batches import BatchCodec
+from oracle.codec.decoded import DecodedBatch
+from oracle.codec.guarded import Codec
+from oracle.codec.rejections import Rejection
 from oracle.planning.features import Feature
 from oracle.planning.model import Limits
 from oracle.planning.plan import BoxPlan, Plan
+from oracle.predictors.base import Answers
 from oracle.runtime.shard import Shard
-from tests.predictors.plans import feature, tiny_plan
+from tests.predictors.plans import feature, tiny_ensemble_plan, tiny_plan
 from tests.predictors.texts import text
+from tests.storms.fuzz.distributions import distribution_plans, judge_place, place
 from tests.storms.fuzz.messages import delivery
 from tests.storms.fuzz.questions import judge_question, question, question_plans
-from tests.storms.fuzz.verdicts import BrokenPromiseError, Verdict, judge
+from tests.storms.fuzz.verdicts import BrokenPromiseError, Verdict, expect, judge, read
 from tests.support.shards import new_shard, process, same_state, state_of
 from tests.support.tables import made_up_shard
 
-__all__ = ["RUN", "fuzz_codecs", "fuzz_questions"]
+__all__ = ["RUN", "fuzz_codecs", "fuzz_distributions", "fuzz_missing", "fuzz_questions"]
 
 RUN = 1_000
 """Messages of one run; each starts with a fresh state."""
@@ -29,12 +38,22 @@ RUN = 1_000
 _BATCH = 200
 _SINGLY = 5  # of how many batches one is processed message by message; the others are cut into pieces of some 20
 _SAMPLE = 10  # of how many rejected messages one has the whole state compared around it
+_LONG = 40  # messages that are read together, at least
 _MOST_ROUNDS = 3_000  # more rounds than a batch can take
 _TYPED = (
     text("s"),
     feature("a"),
     Feature(name="d", type="date"),
     Feature(name="p", type="decimal", places=2),
+)
+
+
+_CATEGORIES = Feature(name="c", categories=("EWR", "jfk", "é", 'a"b'))
+_MISSING = (
+    (Feature(name="a"), Feature(name="b")),
+    (Feature(name="a"), _CATEGORIES, Feature(name="b")),
+    (_CATEGORIES, Feature(name="e", categories=("x", ""))),
+    (_CATEGORIES, Feature(name="a"), Feature(name="d", type="date"), Feature(name="p", type="decimal", places=2)),
 )
 
 
@@ -72,6 +91,71 @@ def fuzz_questions(seed: int, run: int, counts: Counter[tuple[str, str]], messag
     make = partial(made_up_shard, plan)
     target = _Target(plan, make, partial(question, plan), partial(judge_question, plan), "question")
     _fuzz(target, f"{seed} questions {run}", run, counts, messages)
+
+
+def fuzz_distributions(seed: int, run: int, counts: Counter[tuple[str, str]], messages: int = RUN) -> None:
+    """Put one run of questions about a distribution through, as `fuzz_codecs` does.
+
+    Raises:
+        BrokenPromiseError: With the message that showed it.
+    """
+    plan = distribution_plans()[run % len(distribution_plans())]
+    make = partial(made_up_shard, plan)
+    target = _Target(plan, make, partial(place, plan), partial(judge_place, plan), "place")
+    _fuzz(target, f"{seed} distributions {run}", run, counts, messages)
+
+
+def fuzz_missing(seed: int, run: int, counts: Counter[tuple[str, str]], messages: int = RUN) -> None:
+    """Read messages of an ensemble, whose values may be missing, in batches and one by one; count what became of them.
+
+    Raises:
+        BrokenPromiseError: With the message that showed it.
+    """
+    rng = random.Random(f"{seed} missing {run}")  # noqa: S311  # test data
+    plan = tiny_ensemble_plan(_MISSING[run % len(_MISSING)])
+    codec = BatchCodec(plan)
+    for start in range(0, messages, _BATCH):
+        batch = [delivery(rng, start + number, plan.features) for number in range(1, _BATCH + 1)]
+        whole = codec.decode(Deliveries.of(batch))
+        answers = _any_answers(rng, whole.present)
+        replies = codec.encode(whole, answers).rows()
+        for message, reply, begin, end in zip(batch, replies, [0, *whole.ends], whole.ends, strict=False):
+            rows, given = whole.features[begin:end].tolist(), answers.part(begin, end)
+            alone = codec.decode(Deliveries.of([message]))
+            try:
+                expect(alone.features.tolist() == rows, "alone it is read as in a batch")
+                expect(list(codec.encode(alone, given).rows()) == [reply], "alone it is answered as in a batch")
+                verdict = judge(plan, message, reply, rows)
+            except Exception as exc:
+                raise BrokenPromiseError(f"{type(exc).__name__}: {exc}: {message} -> {reply}") from exc
+            counts[_kind(message, "JSON"), verdict.outcome] += 1
+        _read_together(codec, whole)
+
+
+def _read_together(codec: BatchCodec, whole: DecodedBatch) -> None:
+    """Read the good JSON queries of a batch once more, those of one form together, as they come where all are good.
+
+    Raises:
+        BrokenPromiseError: Some are read otherwise.
+    """
+    forms: dict[object, list[tuple[Delivery, list[float]]]] = {}
+    for message, part, end in zip(whole.deliveries.rows(), whole.parts, whole.ends, strict=True):
+        known = None if message.body is None else read(message.body)
+        if isinstance(part, Rejection | ArrowQueries) or known is None or message.body is None:
+            continue
+        assert isinstance(known.document, dict)
+        form = type(known.document.get("x")), frozenset(known.document) & {"a", "b", "c", "d", "e", "p"}
+        line = message._replace(body=message.body.replace(b"\n", b" "))
+        forms.setdefault(form, []).append((line, whole.features[end - 1].tolist()))
+    for queries in forms.values():
+        some = queries * -(-_LONG // len(queries))
+        again = codec.decode(Deliveries.of([message for message, _ in some]))
+        expect(again.features.tolist() == [row for _, row in some], f"read together they are other rows: {some}")
+
+
+def _any_answers(rng: random.Random, present: NDArray[np.bool_]) -> Answers:
+    labels = np.array([rng.randrange(2) if there else -1 for there in present.tolist()], dtype=np.int8)
+    return Answers(labels, 0, np.ones(len(labels), np.int64), np.zeros(2, np.uint64), ())
 
 
 class _Target(NamedTuple):
@@ -134,6 +218,7 @@ def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
             raise BrokenPromiseError(f"{type(exc).__name__}: {exc}: {message} -> {reply}") from exc
         rounds, begin = rounds + verdict.rounds, end
         counts[_kind(message, target.json), verdict.outcome] += 1
+    _read_ones(whole._codec, decoded)
     if rounds != outcome.rounds:
         raise BrokenPromiseError(f"the replies tell of {rounds} rounds, {outcome.rounds} were taken: {batch}")
     kept = [message for message, reply in zip(batch, replies, strict=True) if not reply.rejected]
@@ -143,6 +228,24 @@ def _check_batch(  # noqa: PLR0913 -- all that a batch is checked with
     states = [state_of(shard) for shard in shards]
     if not (same_state(states[0], states[1]) and same_state(states[0], states[2])):
         raise BrokenPromiseError(f"the states differ: {batch}")
+
+
+def _read_ones(codec: Codec, whole: DecodedBatch) -> None:
+    """Read the good messages of one row of JSON once more, together.
+
+    Raises:
+        BrokenPromiseError: Some are read otherwise.
+    """
+    parts = zip(whole.deliveries.rows(), whole.parts, whole.ends, strict=True)
+    ones = [
+        (message._replace(body=message.body.replace(b"\n", b" ")), whole.features[end - 1].tolist())
+        for message, part, end in parts
+        if message.body is not None and (part is None or isinstance(part, str | int))
+    ]
+    some = ones * -(-_LONG // max(len(ones), 1))
+    again = codec.decode(Deliveries.of([message for message, _ in some]))
+    if again.features.tolist() != [row for _, row in some]:
+        raise BrokenPromiseError(f"read together they are other rows: {some}")
 
 
 def _one_by_one(plan: Plan, shard: Shard, batch: list[Delivery], rng: random.Random):

@@ -1,4 +1,4 @@
-"""Values of strings, dates and decimals to fuzz the codecs with, in JSON and as Arrow columns: most of them good."""
+"""Values that are no numbers to fuzz the codecs with, in JSON and as Arrow columns: most of them good."""
 
 import datetime as dt
 import json
@@ -56,6 +56,8 @@ def json_value(rng: random.Random, feature: Feature) -> str:
     good = rng.random() >= _ROUGH
     if not good and rng.random() < 0.3:
         return rng.choice(_OTHERS)
+    if feature.kind == "category":
+        return "null" if rng.random() < 0.2 else json.dumps(_category(rng, feature), ensure_ascii=rng.random() < 0.3)
     if feature.kind == "string":
         return json.dumps(_text(rng, feature, good=good), ensure_ascii=rng.random() < 0.3)
     if feature.kind == "date":
@@ -67,6 +69,13 @@ def json_value(rng: random.Random, feature: Feature) -> str:
         return text if text in _NO_DECIMALS and rng.random() < 0.5 else json.dumps(text)
     text = rng.choice((*_DECIMALS, *[number] * len(_DECIMALS)))
     return text if rng.random() < 0.5 else json.dumps(text)
+
+
+def _category(rng: random.Random, feature: Feature) -> str:
+    """Return a category, one in another spelling, or any other text."""
+    known = rng.choice(feature.categories or ("",))
+    other = "".join(rng.choice(_CHARACTERS) for _ in range(rng.choice((0, 1, 3, 40))))
+    return rng.choice((known, known, known, known.upper(), known + " ", other))
 
 
 def _text(rng: random.Random, feature: Feature, *, good: bool) -> str:
@@ -85,6 +94,9 @@ def arrow_column(rng: np.random.Generator, feature: Feature, rows: int) -> pa.Ar
     """Return a column for a feature that is no number, of any type that it may have, with nulls and bad values."""
     generator = random.Random(int(rng.integers(2**32)))  # noqa: S311  # test data
     missing = rng.random(rows) < 0.05
+    if feature.kind == "category":
+        names = [_category(generator, feature) for _ in range(rows)]
+        return pa.array(_with_nulls(names, missing), generator.choice((pa.string(), pa.string(), pa.large_string())))
     if feature.kind == "string":
         texts = [_text(generator, feature, good=generator.random() >= _ROUGH) for _ in range(rows)]
         return pa.array(_with_nulls(texts, missing), generator.choice((pa.string(), pa.string(), pa.large_string())))

@@ -16,12 +16,13 @@ from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Reply
 from oracle.planning.attributes import Attribute
 from oracle.planning.features import NAME_LIMIT
 from oracle.planning.model import Limits
+from oracle.planning.plan import Plan
 from oracle.planning.statistics.model import SparseVectorPlan, TablePlan
 from tests.storms.fuzz.mutate import mutated
 from tests.storms.fuzz.verdicts import Verdict, asker, expect, read, small
 from tests.support.tables import code_of, sparse_plan, statistics_plan
 
-__all__ = ["judge_question", "question", "question_plans", "read_question"]
+__all__ = ["is_id", "judge_question", "question", "question_plans", "read_question"]
 
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _WORDS: Final = 2**63
@@ -200,7 +201,7 @@ def read_question(
     plan: TablePlan, document: object
 ) -> tuple[object, list[dict[str, object]] | None, list[list[float]]] | None:
     """Return a document's id, the cells that it is broken down by, and its rows, if it is a question."""
-    if not isinstance(document, dict) or not _is_id(plan, document.get("id")):
+    if not isinstance(document, dict) or not is_id(plan, document.get("id")):
         return None
     cells, threshold = _asked_cells(plan, document), _threshold(plan, document)
     if cells is None or threshold is None:
@@ -248,7 +249,8 @@ def _asked_by(plan: TablePlan, by: object, cells: Sequence[set[int]]) -> tuple[l
     return None if len(chosen) > plan.limits.rows else (places, chosen)
 
 
-def _is_id(plan: TablePlan, identifier: object) -> bool:
+def is_id(plan: Plan, identifier: object) -> bool:
+    """Return whether a message may have such an id."""
     if type(identifier) is int:
         return -_WORDS <= identifier < _WORDS
     if isinstance(identifier, str):

@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 import re
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final, Self
@@ -17,6 +18,7 @@ _DIGIT: Final = 6  # bytes of a string in one number
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _DECIMAL: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,9}))?")
 _MOST_DIGITS: Final = 15
+_MISSING: Final = -sys.float_info.max
 
 
 class Written(float):
@@ -31,8 +33,14 @@ class Written(float):
         return number
 
 
-def read_value(feature: Feature, value: object) -> list[float] | None:
-    """Return the numbers of a JSON value, or None if the feature does not accept it."""
+def read_value(feature: Feature, value: object, *, missing: bool = False) -> list[float] | None:
+    """Return the numbers of a JSON value, or None if the feature does not accept it; `missing` where null is one."""
+    if missing and value is None:
+        return [_MISSING] * feature.width
+    if missing and value == _MISSING:
+        return None
+    if feature.kind == "category":
+        return _read_category(feature, value) if isinstance(value, str) else None
     if feature.kind == "string":
         return _read_text(feature, value) if isinstance(value, str) else None
     if feature.kind == "date":
@@ -54,6 +62,13 @@ def _read_number(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _read_category(feature: Feature, text: str) -> list[float]:
+    categories = feature.categories or ()
+    if not text and "" not in categories:
+        return [_MISSING]
+    return [float(next((place for place, one in enumerate(categories) if one == text), len(categories)))]
 
 
 def _read_text(feature: Feature, text: str) -> list[float] | None:

@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 
 from connectors.base import Deliveries, Delivery, Replies
 from oracle.codec.arrow import columns
+from oracle.codec.arrow import messages as arrow_messages
 from oracle.codec.arrow.messages import ArrowCodec
 from oracle.codec.batches import BatchCodec
-from oracle.codec.json import domains, questions
+from oracle.codec.categories import category_numbers, other_category
+from oracle.codec.json import distributions, domains, quantiles, questions
 from oracle.codec.json import messages as json_messages
 from oracle.codec.json import values as json_values
+from oracle.codec.json.distributions import DistributionReader
 from oracle.codec.json.messages import JsonCodec
+from oracle.codec.json.mixed import read_mixed
 from oracle.codec.json.questions import QuestionReader
 from oracle.codec.json.shares import ShareWriter
 from oracle.codec.rejections import Reason, Rejection
@@ -24,7 +28,7 @@ from oracle.mechanisms.orders import text_digits
 from oracle.mechanisms.scalars import day_of, decimal_of
 from tests.storms.fuzz import readers
 from tests.storms.fuzz.arrow import fuzz_arrow
-from tests.storms.fuzz.codecs import fuzz_codecs, fuzz_questions
+from tests.storms.fuzz.codecs import fuzz_codecs, fuzz_distributions, fuzz_missing, fuzz_questions
 from tests.storms.fuzz.verdicts import BrokenPromiseError, judge
 from tests.support.shards import new_shard, process, small_plan
 
@@ -53,6 +57,16 @@ def test_codecs(run):
 
 
 @pytest.mark.parametrize("run", range(8))
+def test_categories_and_missing_values(run):
+    """Of 8,000 changed messages of ensembles each gets one right reply, alone as in a batch."""
+    counts: Counter[tuple[str, str]] = Counter()
+    fuzz_missing(5, run, counts)
+    assert sum(counts.values()) == 1_000
+    assert counts["JSON", "accepted"] > 150
+    assert counts["Arrow", "accepted"] > 10
+
+
+@pytest.mark.parametrize("run", range(8))
 def test_questions(run):
     """Of 16,000 changed questions about a table each gets one right reply, and the rejected ones leave no trace."""
     counts: Counter[tuple[str, str]] = Counter()
@@ -60,6 +74,16 @@ def test_questions(run):
     assert sum(counts.values()) == 2_000
     assert counts["question", "accepted"] > 500
     assert min(counts["question", reason] for reason in ("outside-domain", "wrong-type", "malformed")) > 10
+
+
+@pytest.mark.parametrize("run", range(4))
+def test_distributions(run):
+    """Of 8,000 changed questions about a distribution each gets one right reply, and the rejected leave no trace."""
+    counts: Counter[tuple[str, str]] = Counter()
+    fuzz_distributions(5, run, counts, 2_000)
+    assert sum(counts.values()) == 2_000
+    assert counts["place", "accepted"] > 500
+    assert min(counts["place", reason] for reason in ("unknown-feature", "wrong-type", "malformed")) > 10
 
 
 @pytest.mark.parametrize("run", range(3))
@@ -162,7 +186,30 @@ def test_broken_types_are_found(monkeypatch, owner, name, broken, found):
         fuzz_codecs(5, 3, Counter(), 6_000)
 
 
-_real_breakdown = ShareWriter.broken_down
+def _read_all():
+    for run in range(4):
+        fuzz_missing(5, run, Counter(), 2_000)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken"),
+    [
+        (json_values, "category_numbers", lambda feature: {**category_numbers(feature), None: 0.0}),
+        (json_values, "category_numbers", lambda feature: {**category_numbers(feature), "": 9.0}),
+        (columns, "other_category", lambda feature: other_category(feature) - 1.0),
+        (json_messages, "read_mixed", lambda readers, rows: np.zeros_like(read_mixed(readers, rows))),
+        (arrow_messages, "MISSING", 0.0),
+        (json_values, "MISSING", -1.0),
+    ],
+)
+def test_broken_categories_and_nulls_are_found(monkeypatch, owner, name, broken):
+    """A codec that takes null for a category, miscounts the others, or reads many queries as others is found."""
+    monkeypatch.setattr(owner, name, broken)
+    with pytest.raises(BrokenPromiseError):
+        _read_all()
+
+
+_real_breakdown = ShareWriter.several
 
 
 def _ask_all():
@@ -180,9 +227,9 @@ def _ask_all():
         (QuestionReader, "_wrong_by", lambda _self, by: _raises() if not by else None, "KeyError"),
         (
             ShareWriter,
-            "broken_down",
-            lambda self, message, answers: _real_breakdown(
-                self, dataclasses.replace(message, labels=message.labels[::-1]), answers
+            "several",
+            lambda self, message, rows, answers: _real_breakdown(
+                self, dataclasses.replace(message, labels=message.labels[::-1]), rows, answers
             ),
             "a breakdown's answer",
         ),
@@ -194,6 +241,37 @@ def test_broken_questions_are_found(monkeypatch, owner, name, broken, found):
     monkeypatch.setattr(owner, name, broken)
     with pytest.raises(BrokenPromiseError, match=found):
         _ask_all()
+
+
+def _place_all():
+    for run in range(4):
+        fuzz_distributions(5, run, Counter(), 2_000)
+
+
+_real_items = DistributionReader._items
+_real_texts = quantiles._texts
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken", "found"),
+    [
+        (DistributionReader, "_items", lambda self, reader, data: _real_items(self, reader, data)[:3], "its rows"),
+        (distributions, "AT", 0.0, "its rows"),
+        (
+            distributions,
+            "_rows_of_ones",
+            lambda messages: np.array([[one.at or 0.0, -1.0] for one in messages]),
+            "read together",
+        ),
+        (json_values, "day_of", lambda text: day_of(text) or 0.0, "an accepted message is a question"),
+        (quantiles, "_texts", lambda feature, found: _real_texts(feature, found + 1.0), "an answer"),
+    ],
+)
+def test_broken_distributions_are_found(monkeypatch, owner, name, broken, found):
+    """A codec that loses values, takes shares for values, raises, takes no dates, or answers with others is found."""
+    monkeypatch.setattr(owner, name, broken)
+    with pytest.raises(BrokenPromiseError, match=found):
+        _place_all()
 
 
 _real_run = ArrowCodec._run

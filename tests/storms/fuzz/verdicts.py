@@ -4,6 +4,7 @@ import io
 import json
 import math
 import re
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from connectors.base import ARROW_STREAM, JSON, Delivery, Reply
 from oracle.codec.arrow.columns import COLUMNS
 from oracle.codec.rejections import Reason
 from oracle.planning.model import Limits
-from oracle.planning.plan import BoxPlan
+from oracle.planning.plan import Plan
 from tests.storms.fuzz.reading import Written, column_values, read_value
 
 __all__ = ["BrokenPromiseError", "Read", "Verdict", "asker", "expect", "judge", "read", "small"]
@@ -46,7 +47,7 @@ class Read(NamedTuple):
     doubled: bool
 
 
-def judge(plan: BoxPlan, delivery: Delivery, reply: Reply, features: Sequence[Sequence[float]]) -> Verdict:
+def judge(plan: Plan, delivery: Delivery, reply: Reply, features: Sequence[Sequence[float]]) -> Verdict:
     """Check one reply against its message.
 
     Args:
@@ -82,7 +83,7 @@ def judge(plan: BoxPlan, delivery: Delivery, reply: Reply, features: Sequence[Se
     return Verdict("accepted", 1)
 
 
-def _rejection(plan: BoxPlan, delivery: Delivery, reply: Reply) -> str:
+def _rejection(plan: Plan, delivery: Delivery, reply: Reply) -> str:
     """Check a rejection: its form, its words, and that it gives nothing of the message back but the id."""
     told = json.loads(reply.body)
     expect(
@@ -116,8 +117,8 @@ def small(limits: Limits, body: bytes | None) -> bool:
     return within and b"\\ud" not in body.lower()
 
 
-def _bounds(plan: BoxPlan) -> set[str]:
-    limits = plan.limits
+def _bounds(plan: Plan) -> set[str]:
+    limits, null = plan.limits, ", or null" if plan.takes_missing else ""
     return {
         f"at most {limits.body_bytes} bytes",
         f"at most {limits.batch_bytes} bytes",
@@ -129,8 +130,9 @@ def _bounds(plan: BoxPlan) -> set[str]:
         "a string, or an integer of 64 bits",
         f"{len(plan.features)} {_values_called(plan)}{'' if len(plan.features) == 1 else 's'}",
         "the model's features only",
-        *(feature.accepts for feature in plan.features),
-        *(f"{feature.accepts}, here or in x" for feature in plan.features),
+        *(f"{feature.accepts}{null}" for feature in plan.features),
+        *(f"{feature.accepts}{null}, here or in x" for feature in plan.features),
+        "a finite float64 above -1.7976931348623157e+308, which stands for null" if null else "UTF-8",
         *(COLUMNS[feature.kind] for feature in plan.features),
         "a finite float64",
         "finite float64 numbers",
@@ -147,11 +149,12 @@ def _bounds(plan: BoxPlan) -> set[str]:
     }
 
 
-def _values_called(plan: BoxPlan) -> str:
-    return "number" if all(feature.kind == "number" for feature in plan.features) else "value"
+def _values_called(plan: Plan) -> str:
+    numbers = all(feature.kind == "number" for feature in plan.features)
+    return "number" if numbers and not plan.takes_missing else "value"
 
 
-def _arrow_answer(plan: BoxPlan, body: bytes, reply: Reply, features: Sequence[Sequence[float]]) -> int:
+def _arrow_answer(plan: Plan, body: bytes, reply: Reply, features: Sequence[Sequence[float]]) -> int:
     rows = len(features)
     expect(reply.content_type == ARROW_STREAM, "an Arrow message's answer")
     with pa.ipc.open_stream(io.BytesIO(body)) as reader:
@@ -173,20 +176,34 @@ def _arrow_answer(plan: BoxPlan, body: bytes, reply: Reply, features: Sequence[S
     return rows
 
 
-def _arrow_rows(plan: BoxPlan, table: pa.Table) -> list[list[float] | str]:
+def _arrow_rows(plan: Plan, table: pa.Table) -> list[list[float] | str]:
     """Return of each row its numbers, or the reason of its rejection."""
     outcomes: list[list[float] | str] = []
     columns = [column_values(feature, table[feature.name].combine_chunks()) for feature in plan.features]
-    for values in zip(*columns, strict=True):
+    for row in zip(*columns, strict=True):
+        values: Sequence[list[float] | None] = row
         if all(value is None for value in values):
             outcomes.append([0.0] * plan.width)
-        elif None in values:
+            continue
+        if plan.takes_missing:
+            values = _without_nulls(plan, row)
+        if None in values:
             outcomes.append("missing-feature")
         elif [] in [value for value, feature in zip(values, plan.features, strict=True) if feature.kind == "number"]:
             outcomes.append("not-finite")
         else:
             outcomes.append("wrong-type" if [] in values else [number for value in values for number in value or ()])
     return outcomes
+
+
+def _without_nulls(plan: Plan, row: Sequence[list[float] | None]) -> list[list[float]]:
+    """Return the numbers of a row where null is a value that is missing, [] where there is none."""
+    least = [-sys.float_info.max]
+    pairs = zip(row, plan.features, strict=True)
+    return [
+        least if value is None else [] if value == least and feature.kind == "number" else value
+        for value, feature in pairs
+    ]
 
 
 def _exactly(numbers: Sequence[float]) -> list[str]:
@@ -226,7 +243,7 @@ def _integer(text: str) -> int | float:
     return int(text) if len(text) < 4300 else math.inf
 
 
-def _query(plan: BoxPlan, document: object) -> tuple[object, list[float]] | None:
+def _query(plan: Plan, document: object) -> tuple[object, list[float]] | None:
     """Return a document's id and features, if it is a query."""
     names = [feature.name for feature in plan.features]
     if not isinstance(document, dict):
@@ -245,8 +262,11 @@ def _query(plan: BoxPlan, document: object) -> tuple[object, list[float]] | None
     if not isinstance(vector, list) or len(vector) != len(names):
         return None
     kinds = {feature.name: feature for feature in plan.features}
-    numbers = [read_value(feature, value) for feature, value in zip(plan.features, vector, strict=True)]
-    others = [read_value(kinds[name], value) for name, value in beside.items()]
+    missing = plan.takes_missing
+    numbers = [
+        read_value(feature, value, missing=missing) for feature, value in zip(plan.features, vector, strict=True)
+    ]
+    others = [read_value(kinds[name], value, missing=missing) for name, value in beside.items()]
     flat = [number for value in numbers for number in value or ()]
     return None if None in numbers or None in others else (identifier, flat)
 

@@ -82,8 +82,12 @@ def _work(end: Connection, seed: int) -> None:
             try:
                 if job.target == "codecs":
                     codecs.fuzz_codecs(seed, job.run, counts)
+                elif job.target == "missing":
+                    codecs.fuzz_missing(seed, job.run, counts)
                 elif job.target == "questions":
                     codecs.fuzz_questions(seed, job.run, counts)
+                elif job.target == "distributions":
+                    codecs.fuzz_distributions(seed, job.run, counts)
                 elif job.target == "arrow":
                     arrow.fuzz_arrow(seed, job.run, counts)
                 else:

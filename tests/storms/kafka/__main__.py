@@ -25,6 +25,8 @@ _STORMS: Final = {
     "classical": ("classical", True),
     "statistics": ("statistics", False),
     "sparse-vector": ("sparse-vector", True),
+    "distribution": ("distribution", False),
+    "ensemble": ("ensemble", False),
 }
 """What answers, and whether each daemon has a state folder of its own."""
 

@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from connectors.base import ARROW_STREAM, JSON, Delivery
 from oracle.planning.plan import BoxPlan, Plan
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 from oracle.runtime.shard import Shard
 from tests.predictors.plans import (
     feature,
     tiny_bisection_plan,
     tiny_classical_plan,
+    tiny_distribution_plan,
+    tiny_ensemble_plan,
     tiny_plan,
     tiny_sparse_plan,
     tiny_statistics_plan,
@@ -69,7 +71,7 @@ class Expected:
 
 
 @cache
-def chaos_plan(predictor: str = "rectangles") -> Plan:
+def chaos_plan(predictor: str = "rectangles") -> Plan:  # noqa: PLR0911 -- one for each kind
     """Return a plan in form only: 128 phases of 150 rounds, some with a re-arm; or as many rounds of another kind."""
     features, rounds = [feature("a"), feature("b")], _PHASES * _PHASE_ROUNDS
     points = (12, 15, 10, 13) * (_PHASES // 4)
@@ -80,6 +82,10 @@ def chaos_plan(predictor: str = "rectangles") -> Plan:
             return tiny_classical_plan(features, rounds=rounds)
         case "statistics":
             return tiny_statistics_plan(rounds, paid=100, epsilon=8.0, margins=(5, 40))
+        case "distribution":
+            return tiny_distribution_plan(rounds, alpha=0.02)
+        case "ensemble":
+            return tiny_ensemble_plan(features, rounds=(_PHASE_ROUNDS,) * _PHASES, threshold=6, least_rounds=20)
         case "sparse-vector":
             return tiny_sparse_plan(rounds, paid=400, epsilon=8.0)
         case "stumps":
@@ -96,12 +102,16 @@ def queries(seed: int, partition: int, predictor: str = "rectangles") -> Iterato
     rng = random.Random(f"{seed} {partition}")  # noqa: S311  # features of queries, not noise
     plan, number = chaos_plan(predictor), 0
     while True:
-        yield _question(rng, plan, partition, number) if isinstance(plan, TablePlan) else _query(rng, partition, number)
+        yield (
+            _question(rng, plan, partition, number)
+            if isinstance(plan, QuestionPlan)
+            else _query(rng, partition, number)
+        )
         number += 1
 
 
-def _question(rng: random.Random, plan: TablePlan, partition: int, number: int) -> Query:
-    """Return a question about a table, a tombstone or a reject; all of them are JSON."""
+def _question(rng: random.Random, plan: QuestionPlan, partition: int, number: int) -> Query:
+    """Return a public question, a tombstone or a reject; all of them are JSON."""
     message = drawn_message(plan, np.random.default_rng(rng.getrandbits(64)), f"{partition}-{number}")
     kind = rng.random()
     body = None if kind < 0.05 else b'{"id":"bad","x":[1]}' if kind < 0.10 else msgspec.json.encode(message)

@@ -18,7 +18,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("storm_", ["own", "statistics", "sparse-vector"])
+@pytest.mark.parametrize("storm_", ["own", "statistics", "sparse-vector", "distribution", "ensemble"])
 def test_no_kill_and_no_restart_shows(capsys: pytest.CaptureFixture[str], storm_: str) -> None:
     """Daemons are killed and the broker is restarted: each query has its one answer, and what was paid is told once."""
     code = main(["--kills=4", "--restarts=1", f"--only={storm_}"])

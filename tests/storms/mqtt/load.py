@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from oracle.planning.statistics.model import TablePlan
+from oracle.planning.questions import QuestionPlan
 from tests.predictors.tables import drawn_message
 from tests.support.mqtt import Asker, Heard, MqttModelUnderTest
 
@@ -95,6 +95,6 @@ class Load:
 
     def _query(self, rng: random.Random, number: int) -> dict[str, object]:
         plan = self.model.plan
-        if isinstance(plan, TablePlan):
+        if isinstance(plan, QuestionPlan):
             return drawn_message(plan, np.random.default_rng(rng.getrandbits(64)), f"q{number}")
         return {"id": f"q{number}", "x": [rng.uniform(-0.1, 1.1), rng.uniform(-0.1, 1.1)]}

@@ -38,6 +38,9 @@ def test_noise_drawn_anew_by_each_process_is_found(tmp_path):
 def test_command_prints_a_table(capsys):
     """The command runs a storm of each predictor that is named, and says what came of it."""
     few = ["--kills", "2", "--restarts", "0", "--pauses", "0", "--clients", "3", "--queries", "120"]
-    chosen = [f"--predictor={predictor}" for predictor in ("bisection", "stumps", "statistics", "sparse-vector")]
+    chosen = [
+        f"--predictor={predictor}"
+        for predictor in ("bisection", "stumps", "statistics", "sparse-vector", "distribution", "ensemble")
+    ]
     assert main([*few, *chosen]) == 0
     assert "Every query has one answer" in capsys.readouterr().out

@@ -38,6 +38,7 @@ _WRITING: Final = ("O_CREAT", "O_TRUNC", "O_TMPFILE")
 _OTHERS: Final = {
     "oracle/audit/crash.py": "the folders of daemons that are played with",
     "oracle/cli/audit/command.py": "a report, made again by the same command",
+    "oracle/cli/audit/releases.py": "the files of an attack, made again by the same command",
     "oracle/cli/demo.py": "the demonstration's folder",
     "oracle/demo/bus.py": "the demonstration's files",
     "oracle/demo/data.py": "the demonstration's files",
