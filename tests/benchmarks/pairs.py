@@ -27,6 +27,7 @@ class Settings:
         narrow: Features of the small model, each with two sides.
         wide: Features of the large model, each with two sides.
         directions: Features, and directions, of what bisection learns.
+        teachers: Teachers of an ensemble.
         questions: Questions about a table that are answered at a stretch.
         epsilon: Of all models.
         kafka_pairs: The same over Kafka, whose broker becomes faster for about a minute.
@@ -49,6 +50,7 @@ class Settings:
     narrow: int = 2
     wide: int = 20
     directions: int = 10
+    teachers: int = 1_000
     questions: int = 16_384
     epsilon: float = 4.0
     kafka_pairs: int = 6

@@ -11,6 +11,7 @@ from tests.benchmarks.report import table, write
 from tests.benchmarks.topics import TOPICS, run
 
 _TINY = Settings(
+    teachers=8,
     questions=256,
     seconds=0.0,
     pairs=1,
@@ -40,6 +41,8 @@ _ROWS = {
     "classical": 3,
     "bisection": 3,
     "statistics": 4,
+    "distribution": 2,
+    "ensemble": 4,
     "recovery": 2,
     "memory": 1,
     "planner": 1,

@@ -1,9 +1,10 @@
 """The adversaries by name, of boxes and of stumps, and the plan that an operator would make for each.
 
-The other two predictors have no row. *Classical*: its hypothesis is released once, nothing is armed again, and no query
+Two other predictors have no row. *Classical*: its hypothesis is released once, nothing is armed again, and no query
 changes another answer; its error is that of the training set for ever, and its tests measure it. *Bisection*: its error
 is promised for queries that are drawn from a law, so there is no bound that an adversary could break; what holds
-against one all the same is in `tests/experiments/adversaries/streams.py`.
+against one all the same is in `tests/experiments/adversaries/streams.py`. Ensembles have their own,
+`tests/experiments/adversaries/ensembles.py`.
 """
 
 from dataclasses import dataclass

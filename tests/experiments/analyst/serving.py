@@ -19,6 +19,9 @@ __all__ = ["Daemon", "run"]
 
 _TOPICS: Final = {"source": "flights.questions", "sink": "flights.answers"}
 
+_SAID: Final = 2000
+"""Characters of a failed command's output that are shown: its last ones."""
+
 Ask = Callable[[Sequence[bytes]], list[Mapping[str, Any]]]
 
 
@@ -30,7 +33,9 @@ def run(*arguments: str | Path) -> None:
     """
     done = perpetua(*arguments)
     if done.returncode:
-        msg = f"perpetua {arguments[0]}: ended with {done.returncode}: {done.stderr.decode().strip()}"
+        # What a check has found (exit code 1) is on standard output; progress may be before it.
+        said = [text.decode().strip()[-_SAID:] for text in (done.stdout, done.stderr)]
+        msg = f"perpetua {arguments[0]}: ended with {done.returncode}: {'; '.join(filter(None, said))}"
         raise RuntimeError(msg)
 
 

@@ -16,6 +16,7 @@ from tests.experiments.analyst.plot import Run, draw
 from tests.experiments.analyst.serving import Daemon, run
 from tests.experiments.analyst.table import FLIGHTS, Counts, flights, model_text, write_rows
 from tests.support.broker import Broker
+from tests.support.folders import long_plan, make_state, write_config
 from tests.support.tables import statistics_plan
 
 _FEW = (FLIGHTS[1], FLIGHTS[4], FLIGHTS[5])
@@ -120,6 +121,17 @@ def test_asked_through_the_commands(tmp_path, table, bus):
     assert all(one.verified for one in found)
     with pytest.raises(RuntimeError, match="perpetua init: ended with 3"):
         run("init", tmp_path / "model.toml", "--data", tmp_path / "rows.parquet", "--state", tmp_path / "state")
+
+
+def test_a_command_that_fails_says_why(tmp_path):
+    """On whichever stream it does: what a check has found stands on standard output."""
+    make_state(tmp_path / "state", long_plan())
+    config = write_config(tmp_path)
+    (tmp_path / "state" / "key").unlink()
+    with pytest.raises(RuntimeError, match=r"(?s)perpetua check: ended with \d: .*WRONG .*key"):
+        run("check", config)
+    with pytest.raises(RuntimeError, match=r"perpetua serve: ended with 3: perpetua: key file"):
+        run("serve", config)
 
 
 def test_the_plot_is_the_same_each_time(tmp_path):

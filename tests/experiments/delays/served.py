@@ -35,6 +35,10 @@ examples = {examples}  # declared, never counted from the data
 """
 
 
+_SAID: Final = 2000
+"""Characters of a failed command's output that are shown: its last ones."""
+
+
 def model_text(epsilon: float, alpha: float, examples: int, features: Sequence[str] = tuple(FEATURES)) -> str:
     """Return the model file."""
     head = _TEXT.format(epsilon=epsilon, alpha=alpha, examples=examples)
@@ -52,8 +56,8 @@ def write_rows(task: Delays, folder: Path, features: Sequence[str] = tuple(FEATU
 def _perpetua(*arguments: str | Path) -> None:
     done = subprocess.run(command(*arguments), capture_output=True, check=False, text=True, env=environment())
     if done.returncode:
-        msg = f"perpetua {arguments[0]}: ended with {done.returncode}: {done.stderr.strip()}"
-        raise PerpetuaError(msg)
+        said = "; ".join(filter(None, (done.stdout.strip()[-_SAID:], done.stderr.strip()[-_SAID:])))
+        raise PerpetuaError(f"perpetua {arguments[0]}: ended with {done.returncode}: {said}")
 
 
 def serve_killed(folder: Path, model: str, kill_at: int) -> NDArray[np.bool_]:

@@ -1,0 +1,168 @@
+"""Perpetua's own predictors of a table, asked by the attacks: a row is a person, and a question a set of people."""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.audit.trace import Design
+from oracle.planning.attributes import WORD, Attribute
+from oracle.planning.statistics.model import SparseVectorModel, SparseVectorPlan, StatisticsModel, StatisticsPlan
+from oracle.planning.statistics.tight import plan_sparse_vector, plan_statistics
+from oracle.predictors.base import Predictor
+from oracle.predictors.kinds import new_trainer
+
+__all__ = ["DELTA", "KINDS", "Kind", "Shares", "TablePlan", "ask", "copies", "planned", "prefixes", "shares", "trained"]
+
+Floats = NDArray[np.float64]
+Kind = Literal["statistics", "sparse-vector"]
+TablePlan = StatisticsPlan | SparseVectorPlan
+
+DELTA: Final = 1e-6
+KINDS: Final[tuple[Kind, ...]] = ("statistics", "sparse-vector")
+_PAID: Final = 20
+_BATCH: Final = 4096
+_STEPS: Final = 10
+_WIDEST: Final = 0.499
+"""With half of all rows for an error nothing needs to be asked."""
+
+
+@lru_cache(maxsize=64)
+def planned(kind: Kind, epsilon: float, rows: int, attributes: tuple[Attribute, ...]) -> TablePlan | None:
+    """Return the plan of the least alpha that the planner makes for so many rows; None where it makes none.
+
+    Its own epsilon is half of this one, which is that of exchanging a row: one that is blanked, and one that is there.
+    """
+    low, high, plan = 0.0, _WIDEST, _try(kind, epsilon, rows, attributes, _WIDEST)
+    if plan is None:
+        return None
+    for _ in range(_STEPS):
+        middle = (low + high) / 2.0
+        better = _try(kind, epsilon, rows, attributes, middle)
+        low, high, plan = (middle, high, plan) if better is None else (low, middle, better)
+    return plan
+
+
+def _try(kind: Kind, epsilon: float, rows: int, attributes: tuple[Attribute, ...], alpha: float) -> TablePlan | None:
+    common: dict[str, Any] = {
+        "name": "attacked",
+        "epsilon": epsilon / 2.0,
+        "delta": DELTA / (1.0 + math.exp(epsilon / 2.0)),
+        "alpha": alpha,
+        "beta": 0.05,
+        "examples": rows,
+        "rounds": 100_000,
+        "attributes": attributes,
+        "paid": _PAID,
+    }
+    plan: TablePlan
+    if kind == "statistics":
+        plan = plan_statistics(StatisticsModel(predictor=kind, **common), lambda _: None)
+    else:
+        plan = plan_sparse_vector(SparseVectorModel(predictor=kind, **common), lambda _: None)
+    return plan if plan.examples <= rows else None
+
+
+def trained(plan: TablePlan, cells: NDArray[np.int64], key: str) -> Predictor:
+    """Train on int64[n], each row's cell of the only attribute, under a key of its own."""
+    trainer = new_trainer(plan, hashlib.sha256(key.encode()).digest())
+    trainer.add(cells[:, None].astype(np.float64), np.ones(len(cells), dtype=np.bool_))
+    return trainer.finish()
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What a predictor answered.
+
+    Attributes:
+        values: float64[k]; of a sparse vector NaN where it said "below".
+        verified: bool[k]; of a sparse vector whether it answered at all.
+        paid: Answers that the rows paid for.
+    """
+
+    values: Floats
+    verified: NDArray[np.bool_]
+    paid: int
+
+
+def ask(predictor: Predictor, rows: Floats) -> Shares:
+    """Ask questions, batch by batch."""
+    values, verified, paid = [], [], 0
+    for start in range(0, len(rows), _BATCH):
+        batch = rows[start : start + _BATCH]
+        answers = predictor.answer(batch, np.ones(len(batch), dtype=np.bool_))
+        predictor.settle()
+        assert answers.values is not None
+        assert answers.verified is not None
+        assert answers.paid is not None
+        values.append(answers.values)
+        verified.append(answers.verified)
+        paid = int(answers.paid[-1])
+    return Shares(np.concatenate(values), np.concatenate(verified), paid)
+
+
+def _rows(plan: TablePlan, masks: NDArray[np.bool_]) -> Floats:
+    """Return questions' rows: float64[k, words] of bool[k, cells] of the only attribute."""
+    words = plan.layout.words[0]
+    padded = np.zeros((len(masks), words * WORD))
+    padded[:, : masks.shape[1]] = masks
+    packed: Floats = padded.reshape(len(masks), words, WORD) @ np.ldexp(1.0, np.arange(WORD))
+    return packed
+
+
+def people(count: int) -> tuple[Attribute, ...]:
+    """Return the attribute that says who a row is."""
+    return (Attribute(name="person", categories=tuple(map(str, range(count)))),)
+
+
+def shares(kind: Kind, epsilon: float, design: Design, key: str) -> Floats | None:
+    """Ask what a tracer asks of pairs: the share of the rows among those with a 1; None without a plan.
+
+    A sparse vector is asked whether the share is above that among all candidates, and "below" counts as this:
+    float64[k], NaN once it answers no more.
+    """
+    coins, each, questions = design.bits.shape
+    plan = planned(kind, epsilon, coins, people(coins * each))
+    if plan is None:
+        return None
+    predictor = trained(plan, np.flatnonzero(design.present), key)
+    asked = design.bits.reshape(coins * each, questions).T == 1
+    rows, means = _rows(plan, asked), asked.mean(axis=1)
+    if kind == "statistics":
+        return ask(predictor, rows).values
+    told = ask(predictor, np.column_stack([rows, means]))
+    return np.where(told.verified, np.where(np.isnan(told.values), means, told.values), np.nan)
+
+
+def prefixes(plan: TablePlan, value: int) -> Floats:
+    """Return the question for the first cells of the only attribute: float64[1, width]."""
+    return _rows(plan, np.arange(plan.layout.shape[0])[None, :] < value)
+
+
+def copies(kind: Kind, epsilon: float, bits: NDArray[np.bool_], rounds: int, key: str) -> Floats | None:
+    """Ask for everybody's bit, again and again in other words: float64[rounds, n], or None without a plan.
+
+    Each person has two categories, one for each bit. There are some that nobody has, and each round comes with other
+    ones of these; so no question comes twice.
+    """
+    count, spare = len(bits), rounds.bit_length()
+    plan = planned(kind, epsilon, count, people(2 * count + spare))
+    if plan is None:
+        return None
+    predictor = trained(plan, 2 * np.arange(count) + bits, key)
+    return np.array([_copy(plan, predictor, count, number) for number in range(rounds)])
+
+
+def _copy(plan: TablePlan, predictor: Predictor, count: int, number: int) -> Floats:
+    masks = np.zeros((count, plan.layout.shape[0]), dtype=np.bool_)
+    masks[np.arange(count), 2 * np.arange(count) + 1] = True
+    masks[:, 2 * count :] = number >> np.arange(plan.layout.shape[0] - 2 * count) & 1
+    half, rows = 0.5 / count, _rows(plan, masks)
+    if plan.predictor == "statistics":
+        return (ask(predictor, rows).values > half).astype(np.float64)
+    told = ask(predictor, np.column_stack([rows, np.full(count, half)]))
+    return np.where(told.verified, (~np.isnan(told.values)).astype(np.float64), 0.5)
