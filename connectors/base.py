@@ -15,6 +15,7 @@ Formal guarantees every connector gives:
     * *Ordered*: deliveries come in one total order; `Delivery.position` strictly increases.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -112,14 +113,14 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns(Generic[_Row]):
+class _Columns(ABC, Generic[_Row]):
     """Rows of one kind, column by column."""
 
     _row: ClassVar[Any]
 
+    @abstractmethod
     def columns(self) -> tuple[Sequence[Any], ...]:
         """Return all columns, in order."""
-        raise NotImplementedError
 
     def __post_init__(self) -> None:
         lengths = list(map(len, self.columns()))

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 
-import pytest
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped] # it has no types
 
 from oracle.predictors.ensemble.fitting import _WORKER
@@ -47,11 +46,10 @@ def _fitted_on(kernel: str) -> list[str]:
 
 def test_other_processors_fit_the_same_trees_and_other_linear_models():
     """A tree is on no kernel of BLAS; a linear model is, and `OPENBLAS_CORETYPE` brings the same bits anywhere."""
-    if platform.machine() != "x86_64":
-        pytest.skip("OpenBLAS has these kernels on x86-64 only")
     nehalem, again, prescott = map(_fitted_on, ("Nehalem", "Nehalem", "Prescott"))
     assert nehalem == again
-    assert [one == other for one, other in zip(nehalem, prescott, strict=True)] == [True, False, False]
+    named = platform.machine() == "x86_64"  # OpenBLAS passes over names of kernels that a machine cannot have
+    assert [one == other for one, other in zip(nehalem, prescott, strict=True)] == [True, not named, not named]
 
 
 def test_blas_has_its_threads_back_when_the_last_one_is_done():
