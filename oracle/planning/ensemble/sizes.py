@@ -7,6 +7,7 @@ the guarantee takes, and how many answers that noise changes, if queries are as 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import scipy  # which loads its parts when they are asked for
@@ -281,6 +282,7 @@ def _within_reach(slope: float, teachers: int, gap: Callable[[float], int]) -> f
     return slope
 
 
+@lru_cache(maxsize=1 << 14)
 def most_paid(crowd: Crowd, gap: int, rounds: int, beta: float) -> int:
     """Return a number of paid queries, at least 1, that rounds pass with probability at most half of beta."""
     return max(int(scipy.stats.binom.isf(beta / 2.0, rounds, min(paid_rate(crowd, gap), 1.0))), 1)
