@@ -121,7 +121,7 @@ class Texts(Domain[bytes]):
         self._longest = longest
         self._digits = digit_count(longest)
         within = [1]  # texts of at most 0, 1, ... bytes
-        self._before = [[0]]  # of these, by its first character's length: how many come before one with such a character
+        self._before = [[0]]  # how many of these come before the first that begins with 1, 2, ... bytes of a character
         for size in range(1, longest + 1):
             sizes = (many * within[size - 1 - k] for k, many in enumerate(_CHARACTERS) if k < size)
             *before, end = accumulate(sizes, initial=1)
