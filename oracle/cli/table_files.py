@@ -2,13 +2,15 @@
 
 import contextlib
 import errno
+import io
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -18,7 +20,7 @@ import pyarrow.parquet
 
 from oracle.errors import DataError, InputError
 
-__all__ = ["FORMATS", "TableFile", "format_of"]
+__all__ = ["FORMATS", "TableFile", "Unlike", "format_of"]
 
 FORMATS: Final = ("csv", "tsv", "parquet", "jsonl", "arrow")
 """What a file's name may end in."""
@@ -29,9 +31,26 @@ _ARROW_FILE: Final = b"ARROW1"
 _BATCH_ROWS: Final = 65_536
 _HEADER_BYTES: Final = 1 << 20
 _ROW: Final = re.compile(r"Row #(\d+): ")
+_CSV_COLUMN: Final = re.compile(r"In CSV column #(\d+): ")
+_LINES: Final = 1024
+"""Lines of JSON that are tried together."""
 _DECIMAL_COMMA: Final = re.compile(r"(?:invalid value|The string) '\s*[-+]?\d+,\d+\s*'")
 
 _Reader: TypeAlias = "pyarrow.parquet.ParquetFile | pa.RecordBatchFileReader | pa.RecordBatchReader"
+
+
+class Unlike(NamedTuple):
+    """The first value of a text file that is not of its column's type, or the first row that is none.
+
+    Attributes:
+        column: Its column; None if the row is none.
+        row: From 1; None where it cannot be told.
+        comma: Whether it is a number with a decimal comma.
+    """
+
+    column: str | None
+    row: int | None
+    comma: bool = False
 
 
 class TableFile:
@@ -74,21 +93,38 @@ class TableFile:
         with self._reader(typed=True) as reader:
             return pa.schema([_schema_of(reader).field(name) for name in self._columns])
 
-    def first_unlike(self, number: int) -> tuple[str, int | None, bool]:
-        """Return the name of a wanted column of a .csv file, and the first row (from 1) that cannot be read as typed.
+    def first_unlike(self, error: Exception) -> Unlike | None:
+        """Return what a text file could not be read for, by Arrow's error; None if that cannot be told.
 
-        The row is None where Arrow does not tell: it counts rows only where it reads them in one thread. The last part
-        says whether the value there is a number with a decimal comma.
+        It reads the file again, as Arrow counts rows only where it reads them in one thread, and of JSON not at all.
         """
+        if self._format == "jsonl":
+            return self._first_unlike_object()
+        if self._format not in {"csv", "tsv"}:
+            return None
         try:
             with self._csv_reader(self._source(), typed=True, threads=False) as reader:
                 for _ in reader:
                     pass
         except pa.ArrowException as exc:
-            row = _ROW.search(str(exc))
-            comma = _DECIMAL_COMMA.search(str(exc)) is not None
-            return self._names()[number], int(row[1]) - 1 if row else None, comma  # the header is row 1 of Arrow's
-        return self._names()[number], None, False
+            error = exc
+        column, row = _CSV_COLUMN.search(str(error)), _ROW.search(str(error))
+        name = self._names()[int(column[1])] if column else None
+        comma = _DECIMAL_COMMA.search(str(error)) is not None
+        return Unlike(name, int(row[1]) - 1 if row else None, comma)  # the header is row 1 of Arrow's
+
+    def _first_unlike_object(self) -> Unlike | None:
+        schema = self._json_schema()
+        lines = (line for line in io.BufferedReader(self._source()) if line.strip())  # type: ignore[type-var] # it is a file
+        end = 0
+        while some := list(islice(lines, _LINES)):
+            if not _is_json(b"".join(some), schema):
+                for row, line in enumerate(some, end + 1):
+                    if not _is_json(line, schema):
+                        bad = (field.name for field in schema if not _is_json(line, pa.schema([field])))
+                        return Unlike(next(bad, None) if _is_json(line, pa.schema([])) else None, row)
+            end += len(some)
+        return None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the wanted columns, in the file's order of rows."""
@@ -115,14 +151,18 @@ class TableFile:
             source.seek(0)
             return pa.ipc.open_file(source) if file else pa.ipc.open_stream(source)
         if self._format == "jsonl":
-            return pyarrow.json.open_json(source, parse_options=self._json_options())
+            return pyarrow.json.open_json(source, parse_options=_options(self._json_schema()))
         return self._csv_reader(source, typed=typed)
 
     def _csv_reader(self, source: pa.NativeFile, *, typed: bool, threads: bool = True) -> pa.RecordBatchReader:
         return pyarrow.csv.open_csv(
             source,
             read_options=pyarrow.csv.ReadOptions(use_threads=threads),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=_delimiter(source, self._format)),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=_delimiter(source, self._format),
+                # Where only the header is wanted. Its types do not know it.
+                invalid_row_handler=None if typed else _pass_over,  # type: ignore[call-arg]
+            ),
             convert_options=pyarrow.csv.ConvertOptions(
                 include_columns=self._columns if typed else None, column_types=self._types if typed else None
             ),
@@ -147,11 +187,11 @@ class TableFile:
                 found |= {name: more.get(name) for name in self._columns if found.get(name) is None}
         return found
 
-    def _json_options(self) -> pyarrow.json.ParseOptions:
+    def _json_schema(self) -> pa.Schema:
         first = self._first_values() if set(self._columns) - set(self._types) else {}
         kinds = {name: self._types.get(name) or _inferred(first.get(name)) for name in self._columns}
         fields = [(name, pa.string() if pa.types.is_date(kind) else kind) for name, kind in kinds.items()]
-        return pyarrow.json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
+        return pa.schema(fields)
 
     def _source(self) -> pa.NativeFile:
         if self._path == _STANDARD_INPUT:
@@ -159,6 +199,24 @@ class TableFile:
         if self._path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         return pa.OSFile(str(self._path))
+
+
+def _options(schema: pa.Schema) -> pyarrow.json.ParseOptions:
+    return pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+
+
+def _is_json(lines: bytes, schema: pa.Schema) -> bool:
+    """Return whether lines of JSON can be read as typed."""
+    try:
+        for _ in pyarrow.json.open_json(pa.BufferReader(lines), parse_options=_options(schema)):
+            pass
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def _pass_over(_row: object) -> str:
+    return "skip"
 
 
 def _schema_of(reader: _Reader) -> pa.Schema:

@@ -12,8 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from oracle.cli.init.persons import Persons
-from oracle.cli.table_files import TableFile, format_of
-from oracle.codec.arrow.cells import read_cells
+from oracle.cli.table_files import TableFile, Unlike, format_of
+from oracle.codec.arrow.cells import RowNumbers, read_cells, row_of
 from oracle.codec.arrow.columns import type_name
 from oracle.codec.arrow.rows import labels_in_words, read_feature, read_labels
 from oracle.errors import DataError, SourceError
@@ -31,7 +31,6 @@ __all__ = ["BothLabels", "Layout", "check_table", "labelled_batches", "layout_of
 _Inputs: TypeAlias = Sequence[Feature | Attribute]
 
 _TEXT_TYPES: Final = {"number": pa.float64(), "string": pa.string(), "date": pa.date32()}
-_COLUMN: Final = re.compile(r"In CSV column #(\d+): |Column\(/(.*?)\) (?:was|changed)")
 _FIELDS: Final = re.compile(r"Expected (\d+) columns, got (\d+)")
 
 
@@ -143,12 +142,18 @@ def labelled_batches(
     """
     if persons is not None:
         persons.begin()
+    end = 0
     with _opened(path, layout, label, person=None if persons is None else persons.column) as table:
         for batch in table.batches():
-            kept = batch if persons is None else batch.filter(pa.array(persons.kept(batch.column(persons.column))))
-            labels = np.ones(len(kept), dtype=np.bool_)
-            truth = labels if label is None else read_labels(label, kept.column(label), layout.labels)
-            yield np.column_stack([_values(kept, one, layout) for one in layout.inputs]), truth
+            numbers = np.arange(end + 1, end + 1 + len(batch))
+            end += len(batch)
+            if persons is not None:
+                keep = persons.kept(batch.column(persons.column))
+                batch, numbers = batch.filter(pa.array(keep)), numbers[keep]  # noqa: PLW2901 -- those left out are none
+            truth: Labels = np.ones(len(batch), dtype=np.bool_)
+            if label is not None:
+                truth = read_labels(label, batch.column(label), layout.labels, numbers)
+            yield np.column_stack([_values(batch, one, layout, numbers) for one in layout.inputs]), truth
 
 
 def order_by(path: Path, column: str) -> NDArray[np.int64]:
@@ -201,10 +206,11 @@ def _opened(
         if isinstance(exc, OSError) and exc.errno:
             msg = f"{shown}: cannot be read: {os.strerror(exc.errno)}"  # Arrow's own text has the path again
             raise SourceError(msg) from exc
-        column = _COLUMN.search(str(exc))
-        if table is not None and column:
-            raise DataError(_unlike(table, layout, label or person or "", column)) from exc
-        raise SourceError(f"{shown}: cannot be read as {format_of(path)}: {_malformed(exc)}") from exc
+        found = None if table is None or isinstance(exc, OSError) else table.first_unlike(exc)
+        if found is not None and found.column is not None:
+            raise DataError(_unlike(found, layout, label or person or "")) from exc
+        where = "" if found is None or found.row is None else f", in row {found.row}"
+        raise SourceError(f"{shown}: cannot be read as {format_of(path)}: {_malformed(exc)}{where}") from exc
 
 
 def _malformed(exc: Exception) -> str:
@@ -227,21 +233,27 @@ def _types(inputs: _Inputs) -> dict[str, pa.DataType]:
     return {one.source: _TEXT_TYPES.get(one.kind) or decimals[one.source] for one in inputs if one.kind != "category"}
 
 
-def _unlike(table: TableFile, layout: Layout, label: str, found: "re.Match[str]") -> str:
+def _unlike(found: Unlike, layout: Layout, label: str) -> str:
     """Return what to say of a column of a text file that has a value of another type somewhere."""
-    named = {one.source: one for one in layout.inputs}
-    number, name = found.groups()
-    name, row, comma = table.first_unlike(int(number)) if number is not None else (name, None, False)
-    one = named.get(name)
+    one = {one.source: one for one in layout.inputs}.get(found.column or "")
+    where = "" if found.row is None else f"; the first is in row {found.row}"
     if one is None:
-        return f"data: column {label}: must hold {labels_in_words(layout.labels)} in every row"
-    where = "" if row is None else f"; the first is in row {row}"
-    hint = "; write numbers with a decimal point, not with a comma" if comma else ""
+        return f"data: column {label}: must hold {labels_in_words(layout.labels)} in every row{where}"
+    hint = "; write numbers with a decimal point, not with a comma" if found.comma else ""
     return f"data: column {one.source}: holds something that is not {one.accepts}{where}{hint}"
 
 
-def _values(batch: pa.RecordBatch, one: Feature | Attribute, layout: Layout) -> NDArray[np.float64]:
+def _values(
+    batch: pa.RecordBatch, one: Feature | Attribute, layout: Layout, numbers: RowNumbers = None
+) -> NDArray[np.float64]:
     column = batch.column(one.source)
     if isinstance(one, Attribute):
-        return read_cells(one, column)
-    return read_feature(one, column, missing=layout.missing)
+        return read_cells(one, column, numbers)
+    values = read_feature(one, column, numbers, missing=layout.missing)
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        row = row_of(numbers, int(finite.argmin()))
+        raise DataError(
+            f"data: column {one.source}: every value must be a finite number; the first that is not is in row {row}"
+        )
+    return values

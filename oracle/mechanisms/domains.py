@@ -121,8 +121,12 @@ class Texts(Domain[bytes]):
         self._longest = longest
         self._digits = digit_count(longest)
         within = [1]  # texts of at most 0, 1, ... bytes
+        self._before = [[0]]  # how many of these come before the first that begins with 1, 2, ... bytes of a character
         for size in range(1, longest + 1):
-            within.append(1 + sum(many * within[size - 1 - k] for k, many in enumerate(_CHARACTERS) if k < size))
+            sizes = (many * within[size - 1 - k] for k, many in enumerate(_CHARACTERS) if k < size)
+            *before, end = accumulate(sizes, initial=1)
+            self._before.append(before)
+            within.append(end)
         self._within = within
         self.size = within[longest]
 
@@ -132,8 +136,7 @@ class Texts(Domain[bytes]):
         rank, left = 0, self._longest
         for character in text:
             code, length = ord(character), len(character.encode())
-            rank += 1  # the text that ends here comes first
-            rank += sum(_CHARACTERS[k] * self._within[left - 1 - k] for k in range(length - 1))
+            rank += self._before[left][length - 1]
             rank += (code - _FIRSTS[length - 1] - _skipped(code)) * self._within[left - length]
             left -= length
         return rank
@@ -142,10 +145,8 @@ class Texts(Domain[bytes]):
         """See `Domain.row`."""
         characters: list[str] = []
         left = self._longest
-        while rank > 0:
-            rank -= 1
-            sizes = [many * self._within[left - 1 - k] for k, many in enumerate(_CHARACTERS) if k < left]
-            before = [0, *accumulate(sizes)]
+        while rank > 0:  # 0 is the text that ends here
+            before = self._before[left]
             length = bisect_right(before, rank)
             place, rank = divmod(rank - before[length - 1], self._within[left - length])
             code = _FIRSTS[length - 1] + place

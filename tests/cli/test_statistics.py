@@ -211,3 +211,4 @@ def test_evaluate_is_for_labels(refused, model, rows):
     """There is nothing to compare an answer with."""
     line = refused(2, "evaluate", model(), "--train", rows[0], "--test", rows[0])
     assert "answers with numbers" in line
+    assert "plan prints the error that is promised, and in Python oracle.train(" in line

@@ -10,8 +10,10 @@ import pyarrow.parquet
 import pytest
 
 from oracle.cli import table_files
-from oracle.cli.tables import Layout, labelled_batches
-from oracle.errors import DataError
+from oracle.cli.tables import Layout, labelled_batches, read_persons
+from oracle.errors import DataError, SourceError
+from oracle.mechanisms.keys import PhaseKey
+from oracle.mechanisms.persons import AtMost
 from oracle.planning.features import Feature
 
 pytestmark = pytest.mark.usefixtures("planned_once")
@@ -88,13 +90,21 @@ def test_every_format_holds_the_same_rows(tmp_path, monkeypatch, kind, piped):
     ("name", "content", "message"),
     [
         ("rows.jsonl", '{"a": 1, "label": true}\n{"a": "secret77", "label": true}\n', "column a: holds something"),
-        ("rows.jsonl", '{"a": 1, "label": true}\n{"label": true}\n', "column a: every row must have a value"),
+        (
+            "rows.jsonl",
+            '{"a": 1, "label": true}\n{"label": true}\n',
+            "the first without is row 2",
+        ),
         ("rows.jsonl", '{"a": 1, "label": true}\nsecret77\n', "not a well-formed file"),
         ("rows.jsonl", '{"a": 1, "label": "secret77"}\n', "column label: must hold booleans"),
         ("rows.jsonl", '{"a": 1, "label": 1}\n{"a": 1, "label": "secret77"}\n', "column label: must hold booleans"),
         ("rows.arrow", "secret77", "not a well-formed file"),
         ("rows.csv", b"a \xb0C,label\nsecret77,1\n", "cannot be read as csv: its header is not UTF-8"),
-        ("rows.csv", "a,label\n1,1\nsecret77\n", "cannot be read as csv: a row has 1 fields, and the header 2"),
+        (
+            "rows.csv",
+            "a,label\n1,1\nsecret77\n",
+            "read as csv: a row has 1 fields, and the header 2, in row 2",
+        ),
         ("rows.tsv", "", "cannot be read as tsv: it is empty"),
         ("rows.tsv", "a\tlabel\n1\t1\nsecret77\t1\n", "column a: holds something that is not a number"),
         (
@@ -111,7 +121,7 @@ def test_what_is_wrong_is_named_and_not_quoted(refused, model, tmp_path, name, c
     """One line, exit 2 for rows that do not do and 4 for a file that is none; nothing is made, no value is shown."""
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    code = 4 if "cannot be read" in message or "well-formed" in message else 2
+    code = 4 if "read as" in message or "well-formed" in message else 2
     command = ["init", model(), "--data", path, "--state", tmp_path / "state"]
     line = refused(code, *command)
     assert message in line
@@ -164,3 +174,39 @@ def test_a_bad_value_is_told_by_the_name_of_its_column(tmp_path, order):
     path.write_text(f"{','.join(order)}\n{','.join(row[name] for name in order)}\n")
     with pytest.raises(DataError, match=r"column b: holds something that is not a number; the first is in row 1$"):
         list(labelled_batches(path, Layout([Feature(name="a"), Feature(name="b")]), "label"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("number", 1.5, '"secret77"'),
+        ("decimal", 1.25, "1.234"),
+        ("decimal", "1.25", '"secret77"'),
+        ("string", "a", "77"),
+        ("date", "2013-07-04", "77"),
+    ],
+)
+@pytest.mark.parametrize("row", [1, 2, 1_025])
+def test_row_of_a_bad_value_of_json_is_told(tmp_path, kind, good, bad, row):
+    """As of a .csv file, and empty lines are none; a line that is cut off is told as such."""
+    lines = [json.dumps({"b": 1, "a": good, "label": number % 2}) for number in range(1_100)]
+    path = tmp_path / "rows.jsonl"
+    layout = Layout([Feature(name="b"), Feature(name="a", type=kind, places=2 if kind == "decimal" else 0)])
+    for line, error, message in (
+        (f'{{"b": 1, "a": {bad}, "label": 1}}', DataError, rf"column a: holds something that is not .* in row {row}$"),
+        ('{"b": 1, "a": ', SourceError, "not a well-formed file" + (f", in row {row}$" if row > 1 else "$")),
+    ):
+        lines[row - 1] = line
+        path.write_text("\n\n".join(lines))
+        with pytest.raises(error, match=message):
+            list(labelled_batches(path, layout, "label"))
+
+
+def test_rows_keep_their_numbers_where_others_are_left_out(tmp_path):
+    """Of a person that has two rows one is left out; what is wrong in the last row is told by its place in the file."""
+    path = tmp_path / "rows.parquet"
+    table = pa.table({"a": [0.0, 0.0, 0.0, float("nan")], "who": ["x", "x", "x", "y"], "label": [0, 1, 0, 1]})
+    pyarrow.parquet.write_table(table, path)
+    persons = read_persons(path, "who", AtMost(PhaseKey(bytes(32)), 1))
+    with pytest.raises(DataError, match=r"column a: every value must be a finite number; the first that .* row 4$"):
+        list(labelled_batches(path, Layout([Feature(name="a")]), "label", persons))

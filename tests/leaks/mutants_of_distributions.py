@@ -5,11 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import typer
 
-from oracle.accounting.ledger import AnswerPaid
 from oracle.cli.init import command as init
 from oracle.codec.decoded import DecodedBatch
 from oracle.mechanisms.thresholds.paid import PaidQuestions
@@ -19,7 +17,7 @@ from oracle.predictors.distribution.predictor import Distribution
 from oracle.predictors.distribution.trainer import DistributionTrainer
 from oracle.runtime.shard import Shard
 from tests.leaks.levers import Mutant, Patch, after, in_channels, in_status, log_reason, of_state, on_answers, padded
-from tests.leaks.mutants_of_tables import metric_of_distances
+from tests.leaks.mutants_of_tables import count_in_ledger, metric_of_distances
 
 __all__ = ["MUTANTS_OF_DISTRIBUTIONS"]
 
@@ -62,22 +60,6 @@ def _below(state: Any) -> int:
 
 def _rows_in_status(patch: Patch) -> None:
     in_status(patch, "rows", of_state(patch, _below))
-
-
-def _count_in_ledger(patch: Patch) -> None:
-    """A paid answer's event has the count without its noise, in its last place."""
-    count = _counts(patch)
-
-    def told(_shard: Shard, _batch: DecodedBatch, answers: Answers) -> Answers:
-        events = [
-            msgspec.structs.replace(event, count=10 * event.count + count() % 10)
-            if isinstance(event, AnswerPaid)
-            else event
-            for event in answers.events
-        ]
-        return dataclasses.replace(answers, events=events)
-
-    on_answers(patch, told)
 
 
 def _last_digits(patch: Patch) -> None:
@@ -132,7 +114,7 @@ MUTANTS_OF_DISTRIBUTIONS: Final[dict[str, Mutant]] = {
     "distribution: a state's size by the rows": _planted(
         partial(padded, Distribution, _below), "files", "metrics", "snapshot headers", "status"
     ),
-    "distribution: a count in the ledger": _planted(_count_in_ledger, "ledger"),
+    "distribution: a count in the ledger": _planted(partial(count_in_ledger, _counts), "ledger"),
     "distribution: a share's last digits": _planted(_last_digits, "answers"),
     "distribution: quantiles made of rows": _planted(_quantiles_of_rows, "answers"),
     "distribution: verified by the rows, when all is settled": _planted(

@@ -39,7 +39,7 @@ from tests.leaks.levers import (
     padded,
 )
 
-__all__ = ["MUTANTS_OF_TABLES", "metric_of_distances"]
+__all__ = ["MUTANTS_OF_TABLES", "count_in_ledger", "metric_of_distances"]
 
 
 def _counts(patch: Patch) -> Callable[[], int]:
@@ -116,9 +116,9 @@ def _occupied(state: Any) -> int:
     return len(np.unique(state["cells"]))
 
 
-def _counts_in_ledger(patch: Patch) -> None:
+def count_in_ledger(counts: Callable[[Patch], Callable[[], int]], patch: Patch) -> None:
     """A paid answer's event has the count without its noise, in its last place."""
-    count = _counts(patch)
+    count = counts(patch)
 
     def told(_shard: Shard, _batch: DecodedBatch, answers: Answers) -> Answers:
         events = [
@@ -269,7 +269,7 @@ MUTANTS_OF_TABLES: Final[dict[str, Mutant]] = {
         partial(padded, SparseVector, _occupied), _ROW, _FILES, subject=_SPARSE
     ),
     "statistics: a count in the ledger": Mutant(
-        _counts_in_ledger, _ROW, in_channels("ledger"), subject="statistics, spent"
+        partial(count_in_ledger, _counts), _ROW, in_channels("ledger"), subject="statistics, spent"
     ),
     "statistics: a marginal without noise in the ledger": Mutant(
         _marginal_in_ledger, _ROW, in_channels("ledger"), subject=_STATISTICS

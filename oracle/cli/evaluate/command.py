@@ -35,6 +35,7 @@ from oracle.planning.model import Model
 from oracle.planning.plan import Plan
 from oracle.planning.planner import plan_model
 from oracle.planning.promise import promise_of
+from oracle.planning.questions import QuestionPlan
 from oracle.predictors.base import Labels
 
 __all__ = ["run"]
@@ -98,7 +99,12 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     secret = secrets.token_bytes(KEY_BYTES)
     plan = _planned(model, train, test, label, secret, as_json=as_json)
     if plan.answers != "label":
-        bound = f'answers with numbers; evaluate is for predictors that answer with labels, not "{plan.predictor}"'
+        bound = "answers with numbers, and evaluate is for predictors that answer with labels"
+        if isinstance(plan, QuestionPlan):
+            bound += (
+                "; plan prints the error that is promised, and in Python oracle.train(oracle.plan(MODEL), rows)"
+                ".ask(...) answers any question, to compare with the rows themselves"
+            )
         raise InputError("model.predictor", plan.predictor, bound)
     if epsilon is not None and ledger is None:
         ledger = data_ledger(model, model_file, train)

@@ -5,7 +5,7 @@ numbers what `number_text` says, whatever a file calls their type. A text of no 
 category, and so is NaN.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,20 @@ from oracle.errors import DataError
 from oracle.planning.attributes import OTHER, Attribute
 from oracle.planning.features import Feature
 
-__all__ = ["CATEGORIES", "is_text", "look_up", "number_text", "read_cells", "takes_texts"]
+__all__ = [
+    "CATEGORIES",
+    "RowNumbers",
+    "first_invalid",
+    "is_text",
+    "look_up",
+    "number_text",
+    "read_cells",
+    "row_of",
+    "takes_texts",
+]
+
+RowNumbers = NDArray[np.int64] | None
+"""int64[n], by which number an error names each row of a column; from 1 where there is None."""
 
 CATEGORIES: Final = "texts, numbers, booleans or dates"
 """What a column of categories must hold, in words."""
@@ -26,12 +39,13 @@ _EXACT: Final = 2.0**53
 """Up to here every whole number is a float64."""
 
 
-def read_cells(attribute: Attribute, column: pa.Array) -> NDArray[np.float64]:
+def read_cells(attribute: Attribute, column: pa.Array, numbers: RowNumbers = None) -> NDArray[np.float64]:
     """Return the cell of each value: float64[n], whole numbers below `attribute.cells`.
 
     Args:
         attribute: The attribute.
         column: Its values, null where there are none. Of a dictionary column the values count.
+        numbers: The rows' numbers.
 
     Raises:
         DataError: The column is of another type, or a value is none of it. No value is ever quoted.
@@ -45,12 +59,37 @@ def read_cells(attribute: Attribute, column: pa.Array) -> NDArray[np.float64]:
         known = {**COLUMNS, "category": CATEGORIES}
         wanted = known[attribute.kind].removeprefix("one column of ")
         raise DataError(f"{where}: must hold {wanted}, not {type_name(column.type)}")
+
+    def read(part: pa.Array) -> NDArray[np.float64]:
+        part.validate(full=True)
+        return _categories(attribute, part) if attribute.kind == "category" else _bins(attribute, part)
+
     try:
-        column.validate(full=True)
-        return _categories(attribute, column) if attribute.kind == "category" else _bins(attribute, column)
+        return read(column)
     except pa.ArrowInvalid as exc:
         wanted = "text of UTF-8" if attribute.kind == "category" else attribute.accepts
-        raise DataError(f"{where}: every value must be {wanted}") from exc
+        row = row_of(numbers, first_invalid(column, read))
+        raise DataError(f"{where}: every value must be {wanted}; the first that is not is in row {row}") from exc
+
+
+def row_of(numbers: RowNumbers, index: int) -> int:
+    """Return the number of a row."""
+    return index + 1 if numbers is None else int(numbers[index])
+
+
+def first_invalid(column: pa.Array, read: Callable[[pa.Array], object]) -> int:
+    """Return the index of the first value that `read` fails on with ArrowInvalid, by halving a column that has one."""
+    column = column.cast(column.type.value_type) if isinstance(column, pa.DictionaryArray) else column
+    start, size = 0, len(column)
+    while size > 1:
+        half = size // 2
+        try:
+            read(column.slice(start, half))
+        except pa.ArrowInvalid:
+            size = half
+        else:
+            start, size = start + half, size - half
+    return start
 
 
 def number_text(number: "np.floating[Any]") -> str:

@@ -5,9 +5,13 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from oracle.codec.arrow.cells import read_cells
 from oracle.codec.arrow.rows import read_feature, read_labels
 from oracle.errors import DataError
+from oracle.planning.attributes import Attribute
 from oracle.planning.ensemble.model import MISSING
 from oracle.planning.features import Feature
 
@@ -42,6 +46,7 @@ def test_categories_are_compared_as_texts(column, numbers):
         (Feature(name="n", type="date"), pa.array([dt.date(1970, 1, 3), None]), [2, MISSING]),
         (Feature(name="n", type="date"), pa.array(["1970-01-03", None]), [2, MISSING]),
         (Feature(name="n", type="decimal", places=1), pa.array([5, None]), [5, MISSING]),
+        (Feature(name="n", type="decimal", places=1), pa.array(["-5.50", None]), [-5.5, MISSING]),
     ],
 )
 def test_any_value_may_be_missing(feature, column, numbers):
@@ -100,17 +105,18 @@ def test_zero_and_one_are_flags_as_they_always_were():
 
 
 _WANTED = "data: column y: every label must be one of the model's classes: 'late', 'on time'"
+_FIRST = f"{_WANTED}; the first that is not is in row"
 
 
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array(["late", "secret77"]), _WANTED),
-        (pa.array(["late", ""]), _WANTED),
-        (pa.array([1, 2]), _WANTED),
-        (pa.array([1.0, float("nan")]), _WANTED),
+        (pa.array(["late", "secret77"]), f"{_FIRST} 2"),
+        (pa.array(["late", ""]), f"{_FIRST} 2"),
+        (pa.array([1, 2]), f"{_FIRST} 1"),
+        (pa.array([1.0, float("nan")]), f"{_FIRST} 1"),
         (pa.array([b"late"]), f"{_WANTED}; its type is binary"),
-        (pa.array(["late", None]), "data: column y: every row must have a label"),
+        (pa.array(["late", None]), "data: column y: every row must have a label; the first without is row 2"),
     ],
 )
 def test_other_labels_are_refused(column, message):
@@ -118,3 +124,42 @@ def test_other_labels_are_refused(column, message):
     with pytest.raises(DataError) as caught:
         read_labels("y", column, ("late", "on time"))
     assert str(caught.value) == message
+
+
+_DATES, _PRICES = Feature(name="d", type="date"), Feature(name="p", type="decimal", places=2)
+_NOT_UTF8 = pa.array([b"a", b"\xff", b"b"]).view(pa.string())
+
+
+@settings(max_examples=30)
+@given(bad=st.sets(st.integers(0, 99), min_size=1), first=st.integers(1, 10**6), case=st.integers(0, 7))
+def test_the_first_bad_row_is_named(bad, first, case):
+    """By the number that it was given, whatever is wrong, and however many more are."""
+
+    def column(good, wrong, kind=None):
+        return pa.array([wrong if row in bad else good for row in range(100)], kind)
+
+    numbers = np.arange(first, first + 100)
+    feature, rows = (
+        (_DATES, column("2013-02-28", "2013-02-30")),
+        (_DATES, column("2013-02-28", None)),
+        (_PRICES, column("1.25", "1.255")),
+        (_PRICES, column("1.25", "")),
+        (_PRICES, column(1, 10**13)),
+        (Feature(name="s", type="string", max_bytes=2), column("ab", "abc")),
+        (Feature(name="s", type="string", max_bytes=2), column(b"a", b"\xff").view(pa.string())),
+        (Feature(name="n"), column(1.0, None)),
+    )[case]
+    with pytest.raises(DataError, match=rf"row {first + min(bad)}$"):
+        read_feature(feature, rows, numbers, missing=False)
+
+
+def test_labels_and_cells_that_are_wrong_are_named_by_their_rows():
+    """Flags, texts behind a dictionary, and bins."""
+    numbers = np.array([7, 9, 11])
+    with pytest.raises(DataError, match=r"with other numbers; the first is in row 9$"):
+        read_labels("y", pa.array([1.0, 2.0, 3.0]), (0, 1), numbers)
+    with pytest.raises(DataError, match=r"the first that is not is in row 9$"):
+        read_labels("y", _NOT_UTF8.dictionary_encode(), ("a", "b"), numbers)
+    days = Attribute(name="d", type="date", bounds=(15706.0, 15710.0), bins=2)
+    with pytest.raises(DataError, match=r"the first that is not is in row 11$"):
+        read_cells(days, pa.array(["2013-01-02", "", "2013-02-30"]), numbers)

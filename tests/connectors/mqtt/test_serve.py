@@ -8,10 +8,12 @@ import pyarrow as pa
 import pytest
 
 from connectors.base import ARROW_STREAM
-from tests.connectors.mqtt.conftest import ask, wait_for
+from tests.connectors.mqtt.conftest import ask, unique_name, wait_for
+from tests.predictors.examples import example
 from tests.support.arrow_types import unjoinable
-from tests.support.mqtt import eventually
+from tests.support.mqtt import MqttModelUnderTest, eventually
 from tests.support.shards import arrow_body, bodies
+from tests.support.tables import paying_plan, questions
 
 
 def test_queries_are_answered_in_order_as_in_one_run(served):
@@ -188,6 +190,27 @@ def test_ledger_events_are_published(model):
     kinds = [one.json["kind"] for one in asker.heard]
     assert (kinds[0], kinds[-1]) == ("shard-started", "shard-stopped")
     assert "phase-started" in kinds
+
+
+@pytest.mark.parametrize("predictor", ["statistics", "distribution"])
+def test_public_questions_are_answered_as_in_one_run(broker, request, tmp_path, predictor):
+    """Byte for byte, and the ledger topic has an event for each answer that the rows paid for."""
+    plan = paying_plan(predictor) if predictor == "statistics" else example(predictor)
+    contents = questions(predictor, 150) if predictor == "statistics" else bodies(150, plan=plan)
+    model = MqttModelUnderTest(broker, unique_name(request), tmp_path, plan=plan).create()
+    try:
+        ledger = model.asker(f"{model.name}/ledger")
+        model.serve(model.config())
+        model.wait_for_event("bus.connected")
+        heard = ask(model, model.asker(), contents)
+        assert [one.body for one in heard] == model.expected(contents)
+        paid = heard[-1].json["paid"]
+        assert paid > 0
+        eventually(lambda: [one.json.get("paid") for one in ledger.heard].count(paid))
+        bought = [one.json["paid"] for one in ledger.heard if one.json["kind"] == "answer-paid"]
+        assert bought == list(range(1, paid + 1))
+    finally:
+        model.end()
 
 
 def test_dead_letters_may_hold_the_message(model):

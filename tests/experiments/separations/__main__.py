@@ -16,7 +16,7 @@ from tests.experiments.separations.copying import Own, copied, medians, vectors
 from tests.experiments.separations.median import Search
 from tests.experiments.separations.plot import draw_medians, draw_prefix, draw_vectors
 from tests.experiments.separations.prefix import Asked
-from tests.experiments.separations.report import median_lines, prefix_lines, stop_lines, vector_lines
+from tests.experiments.separations.report import first_lines, median_lines, prefix_lines, stop_lines, vector_lines
 from tests.experiments.separations.tracing import games, offline, online, stops, toys
 from tests.experiments.separations.vectors import Correlated
 
@@ -38,14 +38,15 @@ def main() -> None:
     _FOLDER.mkdir(parents=True, exist_ok=True)
     runs = {"prefix": _prefix, "vectors": _vectors, "medians": _medians}
     with Progress("separating", len(runs), "experiments") as progress:
-        made = []
+        made = first_lines()
         for number, (name, run) in enumerate(runs.items(), 1):
             if not chosen.only or name in chosen.only:
                 made += run(chosen.seed)
             progress.at(number)
-    text = "\n".join(made)
-    (_FOLDER / "separations.md").write_text(text, encoding="utf-8")
+    text, path = "\n".join(made), _FOLDER / "separations.md"
+    path.write_text(text, encoding="utf-8")
     console.print(text, markup=False)
+    console.print(f"Report: {path}, with its plots beside it")
 
 
 def _prefix(seed: int) -> list[str]:

@@ -1,7 +1,7 @@
 """Runs of the majority attack and of medians."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -13,7 +13,6 @@ from oracle.audit.majority import agreement_bound, correlations, majority
 from oracle.planning.attributes import Attribute
 from oracle.predictors.base import Predictor
 from tests.experiments.separations.median import (
-    Rows,
     Search,
     hard_rows,
     laplace_rows,
@@ -23,7 +22,18 @@ from tests.experiments.separations.median import (
     packing_epsilon,
     rows_needed,
 )
-from tests.experiments.separations.ours import DELTA, KINDS, TablePlan, ask, copies, planned, prefixes, trained
+from tests.experiments.separations.ours import (
+    DELTA,
+    KINDS,
+    TablePlan,
+    ask,
+    copies,
+    middle,
+    ordered,
+    planned,
+    prefixes,
+    trained,
+)
 from tests.experiments.separations.vectors import Correlated, attack, is_right, respond, response_epsilon
 
 __all__ = ["Copied", "Medians", "Own", "Step", "Told", "Vectors", "copied", "medians", "vectors"]
@@ -118,13 +128,15 @@ class Copied:
     Attributes:
         name: Who answered.
         epsilon: Of all answers; of fresh responses that of each.
+        composed: Of all answers together; of fresh responses by basic composition.
         shares: Of the bits, right by the majority of the first answers, by their number.
-        cap: What epsilon allows.
+        cap: What the composed epsilon allows.
         proved: Of epsilon by all answers.
     """
 
     name: str
     epsilon: float
+    composed: float
     shares: dict[int, float]
     cap: float
     proved: float
@@ -146,7 +158,8 @@ def copied(people: int, counts: Sequence[int], epsilons: Sequence[float], seed: 
         for name, given in answers.items():
             judged = [judge(majority(given[:count]), bits, DELTA, _RARE) for count in counts]
             by_count = {count: one.share for count, one in zip(counts, judged, strict=True)}
-            found.append(Copied(name, epsilon, by_count, cap(epsilon, DELTA), judged[-1].lowest))
+            composed = epsilon * max(counts) if given is responses else epsilon
+            found.append(Copied(name, epsilon, composed, by_count, cap(composed, DELTA), judged[-1].lowest))
     return found
 
 
@@ -156,12 +169,14 @@ class Told:
 
     Attributes:
         name: Who answers.
+        values: T.
         rows: n.
         epsilon: Of all answers.
         failures: Share of the medians that were none.
     """
 
     name: str
+    values: int
     rows: int
     epsilon: float
     failures: float
@@ -177,7 +192,8 @@ class Medians:
         enough: Rows at which Laplace noise is proved to do.
         told: Laplace noise of epsilon 1, by rows.
         packed: Rows and epsilon that few failures of too little noise prove.
-        ours: Perpetua's statistics, by epsilon; those without a plan are left out.
+        ours: Perpetua's own beside Laplace noise, by epsilon; those without a plan are left out.
+        least: What no failure at all would prove of these (Proposition 6).
     """
 
     search: Search
@@ -186,10 +202,11 @@ class Medians:
     told: list[Told]
     packed: tuple[int, float]
     ours: list[Told]
+    least: float
 
 
 class Own(NamedTuple):
-    """Searches that Perpetua's statistics are asked for.
+    """Medians that Perpetua's own predictors are asked for.
 
     Attributes:
         search: What is looked for.
@@ -211,18 +228,19 @@ def medians(search: Search, rows: Sequence[int], runs: int, own: Own, seed: int)
         search: Of the runs with Laplace noise.
         rows: Of these.
         runs: Of these, for each number of rows.
-        own: Of statistics.
+        own: Of Perpetua's own predictors.
         seed: Of targets and noise.
     """
     random = np.random.default_rng(seed)
     told = []
     for count in rows:
         failures = _laplace(search, (count, 1.0), runs, random)
-        told.append(Told("Laplace noise", count, 1.0, failures / runs))
+        told.append(Told("Laplace noise", search.values, count, 1.0, failures / runs))
     worst = max(_laplace(search, (_FEW, _ALMOST_NONE), runs, random, target) for target in (None, search.values))
-    ours = [one for epsilon in own.epsilons if (one := _ours(own, epsilon, random)) is not None]
+    ours = [one for epsilon in own.epsilons for one in _ours(own, epsilon, random)]
     packed = _FEW, packing_epsilon(search, _FEW, worst, runs)
-    return Medians(search, rows_needed(search, 1.0), laplace_rows(search, 1.0), told, packed, ours)
+    least = packing_epsilon(own.search, own.rows, 0, own.runs)
+    return Medians(search, rows_needed(search, 1.0), laplace_rows(search, 1.0), told, packed, ours, least)
 
 
 def _laplace(
@@ -238,19 +256,24 @@ def _laplace(
     return failures
 
 
-def _ours(own: Own, epsilon: float, random: np.random.Generator) -> Told | None:
-    search, rows, runs, _ = own
+def _ours(own: Own, epsilon: float, random: np.random.Generator) -> Iterator[Told]:
+    """Yield the failures of all who have a plan, on the same rows."""
+    search, count, runs, _ = own
     attributes = (Attribute(name="number", bounds=(0.0, float(search.values)), bins=search.values),)
-    plan = planned("statistics", epsilon, rows, attributes)
-    if plan is None:
-        return None
-    failures = 0
+    table, order = planned("statistics", epsilon, count, attributes), ordered(epsilon, count)
+    failures: dict[str, int] = {}
     for number in range(runs):
-        hard: Rows = hard_rows(search, rows, int(random.integers(1, search.values)))
-        predictor = trained(plan, hard - 1, f"median {epsilon} {number}")
-        answer = median(partial(_share, predictor, plan), search.values)
-        failures += median_fails(hard, answer, search.alpha)
-    return Told("statistics", rows, epsilon, failures / runs)
+        rows = hard_rows(search, count, int(random.integers(1, search.values)))
+        found = {"Laplace noise": float(median(laplace_shares(rows, epsilon, search.values, random), search.values))}
+        key = f"median {epsilon} {number}"
+        if table is not None:
+            found["statistics"] = median(partial(_share, trained(table, rows - 1, key), table), search.values)
+        if order is not None:
+            found["distribution"] = middle(trained(order, rows, key))
+        for name, answer in found.items():
+            failures[name] = failures.get(name, 0) + median_fails(rows, answer, search.alpha)
+    for name, failed in failures.items():
+        yield Told(name, search.values, count, epsilon, failed / runs)
 
 
 def _share(predictor: Predictor, plan: TablePlan, value: int) -> float:

@@ -54,7 +54,7 @@ def hard_rows(search: Search, rows: int, target: int) -> Rows:
     ).astype(np.int64)
 
 
-def median_fails(rows: Rows, answer: int, alpha: float) -> bool:
+def median_fails(rows: Rows, answer: float, alpha: float) -> bool:
     """Return whether fewer than (1/2 - alpha) n rows are at most, or at least, the answer."""
     least = (0.5 - alpha) * len(rows)
     at_most = np.searchsorted(rows, answer, side="right")

@@ -1,26 +1,50 @@
-"""Perpetua's own predictors of a table, asked by the attacks: a row is a person, and a question a set of people."""
+"""Perpetua's own predictors, asked by the attacks.
+
+Of a table a row is a person, and a question a set of people. A distribution takes no such questions: its sets are the
+rows up to a value, each within the next, so it can only be asked for a median.
+"""
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.audit.trace import Design
+from oracle.errors import PlanError
 from oracle.planning.attributes import WORD, Attribute
+from oracle.planning.distribution.model import DistributionModel, DistributionPlan
+from oracle.planning.distribution.tight import plan_distribution
+from oracle.planning.features import Feature
 from oracle.planning.statistics.model import SparseVectorModel, SparseVectorPlan, StatisticsModel, StatisticsPlan
 from oracle.planning.statistics.tight import plan_sparse_vector, plan_statistics
 from oracle.predictors.base import Predictor
 from oracle.predictors.kinds import new_trainer
 
-__all__ = ["DELTA", "KINDS", "Kind", "Shares", "TablePlan", "ask", "copies", "planned", "prefixes", "shares", "trained"]
+__all__ = [
+    "DELTA",
+    "KINDS",
+    "Kind",
+    "Shares",
+    "TablePlan",
+    "ask",
+    "copies",
+    "middle",
+    "ordered",
+    "planned",
+    "prefixes",
+    "shares",
+    "trained",
+]
 
 Floats = NDArray[np.float64]
 Kind = Literal["statistics", "sparse-vector"]
 TablePlan = StatisticsPlan | SparseVectorPlan
+_PlanT = TypeVar("_PlanT", bound=TablePlan | DistributionPlan)
 
 DELTA: Final = 1e-6
 KINDS: Final[tuple[Kind, ...]] = ("statistics", "sparse-vector")
@@ -37,18 +61,50 @@ def planned(kind: Kind, epsilon: float, rows: int, attributes: tuple[Attribute, 
 
     Its own epsilon is half of this one, which is that of exchanging a row: one that is blanked, and one that is there.
     """
-    low, high, plan = 0.0, _WIDEST, _try(kind, epsilon, rows, attributes, _WIDEST)
+
+    def plan_of(alpha: float) -> TablePlan:
+        common = {**_declared(epsilon, rows, alpha), "attributes": attributes, "paid": _PAID}
+        if kind == "statistics":
+            return plan_statistics(StatisticsModel(predictor=kind, **common), lambda _: None)
+        return plan_sparse_vector(SparseVectorModel(predictor=kind, **common), lambda _: None)
+
+    return _least(plan_of, rows)
+
+
+@lru_cache(maxsize=64)
+def ordered(epsilon: float, rows: int) -> DistributionPlan | None:
+    """Return the plan of a distribution of numbers, as `planned` does of a table."""
+
+    def plan_of(alpha: float) -> DistributionPlan:
+        common = _declared(epsilon, rows, alpha)
+        model = DistributionModel(predictor="distribution", features=(Feature(name="number"),), **common)
+        return plan_distribution(model, lambda _: None)
+
+    return _least(plan_of, rows)
+
+
+def _least(plan_of: Callable[[float], _PlanT], rows: int) -> _PlanT | None:
+    """Return the plan of the least alpha that so many rows are enough for."""
+    low, high, plan = 0.0, _WIDEST, _fitting(plan_of, rows, _WIDEST)
     if plan is None:
         return None
     for _ in range(_STEPS):
-        middle = (low + high) / 2.0
-        better = _try(kind, epsilon, rows, attributes, middle)
-        low, high, plan = (middle, high, plan) if better is None else (low, middle, better)
+        alpha = (low + high) / 2.0
+        better = _fitting(plan_of, rows, alpha)
+        low, high, plan = (alpha, high, plan) if better is None else (low, alpha, better)
     return plan
 
 
-def _try(kind: Kind, epsilon: float, rows: int, attributes: tuple[Attribute, ...], alpha: float) -> TablePlan | None:
-    common: dict[str, Any] = {
+def _fitting(plan_of: Callable[[float], _PlanT], rows: int, alpha: float) -> _PlanT | None:
+    try:
+        plan = plan_of(alpha)
+    except PlanError:
+        return None
+    return plan if plan.examples <= rows else None
+
+
+def _declared(epsilon: float, rows: int, alpha: float) -> dict[str, Any]:
+    return {
         "name": "attacked",
         "epsilon": epsilon / 2.0,
         "delta": DELTA / (1.0 + math.exp(epsilon / 2.0)),
@@ -56,19 +112,11 @@ def _try(kind: Kind, epsilon: float, rows: int, attributes: tuple[Attribute, ...
         "beta": 0.05,
         "examples": rows,
         "rounds": 100_000,
-        "attributes": attributes,
-        "paid": _PAID,
     }
-    plan: TablePlan
-    if kind == "statistics":
-        plan = plan_statistics(StatisticsModel(predictor=kind, **common), lambda _: None)
-    else:
-        plan = plan_sparse_vector(SparseVectorModel(predictor=kind, **common), lambda _: None)
-    return plan if plan.examples <= rows else None
 
 
-def trained(plan: TablePlan, cells: NDArray[np.int64], key: str) -> Predictor:
-    """Train on int64[n], each row's cell of the only attribute, under a key of its own."""
+def trained(plan: TablePlan | DistributionPlan, cells: NDArray[np.int64], key: str) -> Predictor:
+    """Train on int64[n], each row's cell of the only attribute, or its number, under a key of its own."""
     trainer = new_trainer(plan, hashlib.sha256(key.encode()).digest())
     trainer.add(cells[:, None].astype(np.float64), np.ones(len(cells), dtype=np.bool_))
     return trainer.finish()
@@ -141,6 +189,14 @@ def shares(kind: Kind, epsilon: float, design: Design, key: str) -> Floats | Non
 def prefixes(plan: TablePlan, value: int) -> Floats:
     """Return the question for the first cells of the only attribute: float64[1, width]."""
     return _rows(plan, np.arange(plan.layout.shape[0])[None, :] < value)
+
+
+def middle(predictor: Predictor) -> float:
+    """Ask a distribution for the median."""
+    told = predictor.answer(np.array([[0.0, 0.5]]), np.ones(1, dtype=np.bool_))
+    predictor.settle()
+    assert told.found is not None
+    return float(told.found[0, 0])
 
 
 def copies(kind: Kind, epsilon: float, bits: NDArray[np.bool_], rounds: int, key: str) -> Floats | None:

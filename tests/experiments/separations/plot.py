@@ -25,8 +25,10 @@ Floats = np.typing.NDArray[np.float64]
 _LOOKS: Final = {
     "Gaussian noise": (VERMILION, "^", "--"),
     "fresh responses": (VERMILION, "^", "--"),
+    "Laplace noise": (VERMILION, "^", "--"),
     "statistics": (BLUE, "o", "-"),
     "sparse-vector": ("#009E73", "s", "-"),
+    "distribution": ("#CC79A7", "s", "-"),
 }
 _SIZE: Final = (11.0, 3.8)
 
@@ -48,6 +50,7 @@ def draw_prefix(asked: Asked, sums: Floats, traced: Traced, path: Path) -> None:
         left.hist(sums[0], edges, color=VERMILION, alpha=0.6, label="rows")
         left.set_title(f"Exact answers to {asked.questions:,} online questions", loc="left", fontweight="bold")
         left.set_xlabel(f"tracing sum (standard deviations), {asked.rows} rows", loc="left")
+        left.set_ylabel("people")
         left.legend(frameon=False)
         for name in sorted({one.name for one in traced.guessed}):
             mine = [one for one in traced.guessed if one.name == name]
@@ -90,23 +93,24 @@ def draw_vectors(found: Vectors, copied: Sequence[Copied], path: Path) -> None:
         times = max(copied[0].shares)
         for name in sorted({one.name for one in copied}):
             mine = [one for one in copied if one.name == name]
-            _line(right, name, [one.epsilon for one in mine], [one.shares[times] for one in mine])
-        _caps(right, sorted({one.epsilon for one in copied}))
+            label = f"{name} (each of epsilon)" if any(one.composed > one.epsilon for one in mine) else name
+            _line(right, name, [one.epsilon for one in mine], [one.shares[times] for one in mine], label)
+        _caps(right, sorted({one.epsilon for one in copied}), "epsilon allows at most, once")
         right.set_title(f"Bits right, asked {times} times", loc="left", fontweight="bold")
         right.legend(frameon=False, fontsize=8.5)
         save(figure, path, "The majority attack: how many answers it takes, and at which epsilon it stops")
 
 
 def draw_medians(found: Medians, path: Path) -> None:
-    """Draw how often medians fail, by rows.
+    """Draw how often medians fail: of Laplace noise by rows, of Perpetua's own at growing epsilon.
 
     Args:
-        found: Of Laplace noise at epsilon 1.
+        found: Of all of them.
         path: Where to write the SVG; the same input gives the same bytes.
     """
     with mpl.rc_context({**STYLE, "font.size": 10.0}):
-        figure = Figure(figsize=(6.5, 3.6), dpi=110, layout="constrained")
-        axes = figure.subplots()
+        figure = Figure(figsize=_SIZE, dpi=110, layout="constrained")
+        axes, right = figure.subplots(1, 2)
         rows, failures = [one.rows for one in found.told], [100.0 * one.failures for one in found.told]
         axes.plot(rows, failures, color=VERMILION, marker="^", label="Laplace noise, epsilon 1")
         axes.axvline(found.needed, color=GREY, label="no method with fewer rows (Proposition 6)")
@@ -118,22 +122,37 @@ def draw_medians(found: Medians, path: Path) -> None:
         axes.set_ylabel("medians that fail (percent)")
         axes.set_title(f"Median of {found.search.values:,} values", loc="left", fontweight="bold")
         axes.legend(frameon=False, fontsize=8.5)
-        save(figure, path, "Medians by binary search: failures by rows")
+        for name in sorted({one.name for one in found.ours}):
+            mine = [one for one in found.ours if one.name == name]
+            _line(right, name, [one.epsilon for one in mine], [one.failures for one in mine])
+        _epsilons(right, sorted({one.epsilon for one in found.ours}))
+        right.set_ylim(bottom=-1.0)
+        right.set_ylabel("medians that fail (percent)")
+        values, count = found.ours[0].values, found.ours[0].rows
+        right.set_title(f"Median of {values:,} values, {count:,} rows", loc="left", fontweight="bold")
+        right.legend(frameon=False, fontsize=8.5)
+        save(figure, path, "Medians: failures by rows, and of Perpetua's own by epsilon")
 
 
-def _line(axes: "Axes", name: str, epsilons: Sequence[float], shares: Sequence[float]) -> None:
+def _line(
+    axes: "Axes", name: str, epsilons: Sequence[float], shares: Sequence[float], label: str | None = None
+) -> None:
     color, marker, dashes = _LOOKS[name]
     percent = [100.0 * share for share in shares]
-    axes.plot(epsilons, percent, color=color, marker=marker, linestyle=dashes, markersize=4.5, label=name)
+    axes.plot(epsilons, percent, color=color, marker=marker, linestyle=dashes, markersize=4.5, label=label or name)
 
 
-def _caps(axes: "Axes", epsilons: Sequence[float]) -> None:
+def _caps(axes: "Axes", epsilons: Sequence[float], label: str = "epsilon allows at most") -> None:
     """Draw what each epsilon allows, and name the axes."""
     percent = [100.0 * cap(epsilon, DELTA) for epsilon in epsilons]
-    axes.plot(epsilons, percent, color=GREY, linestyle=":", label="epsilon allows at most")
+    axes.plot(epsilons, percent, color=GREY, linestyle=":", label=label)
+    _epsilons(axes, epsilons)
+    axes.set_ylim(45.0, 103.0)
+    axes.set_ylabel("right (percent)")
+
+
+def _epsilons(axes: "Axes", epsilons: Sequence[float]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_ylim(45.0, 103.0)
     axes.set_xlabel("epsilon, of exchanging a row", loc="left")
-    axes.set_ylabel("right (percent)")

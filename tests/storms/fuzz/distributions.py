@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from connectors.base import ARROW_STREAM, JSON, RETAINED, Delivery, Reply
+from connectors.base import JSON, Delivery, Reply
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.features import NAME_LIMIT, Feature
 from oracle.planning.model import Limits
-from tests.storms.fuzz.mutate import mutated
 from tests.storms.fuzz.ordered import json_value
-from tests.storms.fuzz.questions import is_id
+from tests.storms.fuzz.questions import delivered, drawn_id, is_id, joined
 from tests.storms.fuzz.reading import read_value
 from tests.storms.fuzz.verdicts import Verdict, asker, expect, read, small
 from tests.support.distributions import distribution_plan
@@ -28,8 +27,6 @@ _ODD: Final = (
 )  # fmt: skip
 _SHARES: Final = ("0", "1", "0.5", "5e-1", "-0.0", "0.25", "0.999999", "1e-300")
 _ODD_SHARES: Final = ("1.0000000001", "-1", "-1e-9", "2", "1e999", "null", '"0.5"', "[]", "true", "[0.5,2]")
-_IDS: Final = ('"q1"', '"é\\n\\u00e9"', "17", "null", "9223372036854775807")
-_ODD_IDS: Final = ("9223372036854775808", "1.5", "true", '"' + "i" * 300 + '"', '"\\ud800"', "[1]")
 _NUMBERS: Final = ("0", "-0.0", "3.5", "1e300", "-5e-324", "7", "12.25", "1E2")
 _NUMBER: Final = Feature(name="quantile")
 _AT: Final = -1.0
@@ -49,26 +46,18 @@ def distribution_plans() -> tuple[DistributionPlan, ...]:
 
 def place(plan: DistributionPlan, rng: random.Random, position: int) -> Delivery:
     """Return the next delivery: about half of them well formed."""
-    if rng.random() < 0.03:
-        return Delivery(position, None, rng.choice((JSON, "text/plain")))
-    body = _message(plan, rng).encode(errors="replace")
-    if rng.random() < 0.4:
-        body = mutated(rng, body, [_message(plan, rng).encode(errors="replace")])
-    content = rng.choice((ARROW_STREAM, "text/plain", "", RETAINED)) if rng.random() < 0.02 else JSON
-    return Delivery(position, body, content)
+    return delivered(rng, position, lambda: _message(plan, rng))
 
 
 def _message(plan: DistributionPlan, rng: random.Random) -> str:
-    pairs = [("id", rng.choice(_IDS if rng.random() < 0.9 else _ODD_IDS))]
+    pairs = [drawn_id(rng)]
     name = rng.choice(("at", "at", "quantile"))
     if rng.random() < 0.97:
         items = [_item(plan, name, rng) for _ in range(rng.randint(0, 6))] if rng.random() < 0.3 else []
         pairs.append((name, f"[{','.join(items)}]" if items else _item(plan, name, rng)))
     if rng.random() < 0.1:
         pairs.append((rng.choice(("note", "id", "at", "quantile", "At", "$.id", "\\u0061t", "")), rng.choice(_ODD)))
-    if rng.random() < 0.1:
-        rng.shuffle(pairs)
-    return "{" + rng.choice((",", ", ", " ,\n")).join(f'"{key}":{value}' for key, value in pairs) + "}"
+    return joined(rng, pairs)
 
 
 def _item(plan: DistributionPlan, name: str, rng: random.Random) -> str:

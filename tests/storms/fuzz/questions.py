@@ -5,7 +5,7 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any, Final
@@ -22,7 +22,16 @@ from tests.storms.fuzz.mutate import mutated
 from tests.storms.fuzz.verdicts import Verdict, asker, expect, read, small
 from tests.support.tables import code_of, sparse_plan, statistics_plan
 
-__all__ = ["is_id", "judge_question", "question", "question_plans", "read_question"]
+__all__ = [
+    "delivered",
+    "drawn_id",
+    "is_id",
+    "joined",
+    "judge_question",
+    "question",
+    "question_plans",
+    "read_question",
+]
 
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _WORDS: Final = 2**63
@@ -55,17 +64,22 @@ def question_plans() -> tuple[TablePlan, ...]:
 
 def question(plan: TablePlan, rng: random.Random, position: int) -> Delivery:
     """Return the next delivery: about half of them well formed."""
+    return delivered(rng, position, lambda: _message(plan, rng))
+
+
+def delivered(rng: random.Random, position: int, message: Callable[[], str]) -> Delivery:
+    """Return a delivery of a message, or of what has become of one, or of none."""
     if rng.random() < 0.03:
         return Delivery(position, None, rng.choice((JSON, "text/plain")))
-    body = _message(plan, rng).encode(errors="replace")
+    body = message().encode(errors="replace")
     if rng.random() < 0.4:
-        body = mutated(rng, body, [_message(plan, rng).encode(errors="replace")])
+        body = mutated(rng, body, [message().encode(errors="replace")])
     content = rng.choice((ARROW_STREAM, "text/plain", "", RETAINED)) if rng.random() < 0.02 else JSON
     return Delivery(position, body, content)
 
 
 def _message(plan: TablePlan, rng: random.Random) -> str:
-    pairs = [("id", rng.choice(_IDS if rng.random() < 0.9 else _ODD_IDS))]
+    pairs = [drawn_id(rng)]
     if rng.random() < 0.9:
         pairs.append(("where", _where(plan, rng)))
     names = [attribute.name for attribute in plan.attributes]
@@ -76,6 +90,16 @@ def _message(plan: TablePlan, rng: random.Random) -> str:
         pairs.append(("above", rng.choice(_THRESHOLDS[:5] if rng.random() < 0.8 else _THRESHOLDS)))
     if rng.random() < 0.1:
         pairs.append((rng.choice(("note", "id", "where", "by", "above", "Where")), rng.choice(_ODD)))
+    return joined(rng, pairs)
+
+
+def drawn_id(rng: random.Random) -> tuple[str, str]:
+    """Return the name of a message's id and its value, which may be none that a message may have."""
+    return "id", rng.choice(_IDS if rng.random() < 0.9 else _ODD_IDS)
+
+
+def joined(rng: random.Random, pairs: list[tuple[str, str]]) -> str:
+    """Return a JSON object of names and values, in any order."""
     if rng.random() < 0.1:
         rng.shuffle(pairs)
     return "{" + rng.choice((",", ", ", " ,\n")).join(f'"{key}":{value}' for key, value in pairs) + "}"
