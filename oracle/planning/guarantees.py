@@ -1,7 +1,7 @@
 """From a plan's numbers to the events its records go through, and from these to what the accountant proves."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import UNSET
 
@@ -20,6 +20,7 @@ from oracle.accounting.events import (
     StopperOverflowEvent,
 )
 from oracle.errors import PlanError
+from oracle.planning.boxes.due import chosen_epsilon, form_faults, share_faults
 from oracle.planning.plan import BoxPlan, InstancePlan, PhasePlan
 from oracle.planning.stumps.model import StumpsPlan
 
@@ -53,18 +54,16 @@ def noise_delta(stopper_epsilon: float, rounds: int, instances: int) -> float:
     return delta_at(NoiseDistanceEvent(noise_comparisons(rounds, instances), stopper_epsilon), 0.0)
 
 
+def _between(phase: PhasePlan, instance: InstancePlan) -> BetweenThresholdsEvent:
+    gap, rounds = instance.high - instance.low, phase.rounds * instance.instances
+    return BetweenThresholdsEvent(instance.law, instance.scale, gap, instance.mediums, instance.points, rounds)
+
+
 def _instance_event(phase: PhasePlan, instance: InstancePlan) -> Event:
     """Sit in an instance: BetweenThresholds up to K mediums, the overflow beyond K, the tables' distance."""
     return Composed(
         (
-            BetweenThresholdsEvent(
-                instance.law,
-                instance.scale,
-                instance.high - instance.low,
-                instance.mediums,
-                instance.points,
-                phase.rounds * instance.instances,
-            ),
+            _between(phase, instance),
             StopperOverflowEvent(phase.stopper.epsilon, phase.stopper.threshold, phase.stopper.cap, instance.instances),
             NoiseDistanceEvent(noise_comparisons(phase.rounds, instance.instances), phase.stopper.epsilon),
         )
@@ -143,16 +142,34 @@ def query_guarantee(plan: BoxPlan, index: int) -> Guarantee:
     return guarantee(event, plan.epsilon)
 
 
+def _share_deltas(plan: BoxPlan, index: int) -> Iterator[tuple[str, InstancePlan, float]]:
+    """Yield each kind of instance with the delta that it has at its own share of epsilon, of all parts the first.
+
+    What a record pays beside it is in the composition, so that the accountant is asked what it was asked before.
+    """
+    phase = plan.phases[index]
+    before = released_event(plan).events if index == 0 else ()
+    chosen = chosen_epsilon(plan) if index == 0 else 0.0
+    for name, instance, others, spent in (
+        ("start", phase.start, before, chosen),
+        ("rearmed", phase.rearmed, (StopperEvent(phase.stopper.epsilon),), phase.stopper.epsilon),
+    ):
+        whole = min(plan.epsilon, (spent + instance.epsilon) * (1.0 + 1e-12))
+        yield name, instance, delta_at(Composed((*others, _between(phase, instance))), whole)
+
+
 def verify(plan: BoxPlan, progress: Callable[[int], None] = lambda _phases: None) -> None:
-    """Check every figure of a plan with the accountant.
+    """Derive what is due from what the plan runs, and check every figure that privacy rests on with the accountant.
 
     Args:
         plan: The plan.
         progress: Called with the number of phases that are checked, after each.
 
     Raises:
-        PlanError: A phase's delta is below what the accountant proves, or the sum exceeds delta.
+        PlanError: A figure is less than what is due, or the deltas sum to more than delta.
     """
+    for where, value, bound in form_faults(plan):
+        raise PlanError(f"plan.{where} = {value!r}: {bound}")
     spent = [plan.declared * plan.phases[0].delta, *(phase.rounds * phase.delta for phase in plan.phases)]
     for index, phase in enumerate(plan.phases):
         proved = query_guarantee(plan, index).delta
@@ -162,6 +179,12 @@ def verify(plan: BoxPlan, progress: Callable[[int], None] = lambda _phases: None
         if not phase.delta_noise >= noise_delta(phase.stopper.epsilon, phase.rounds, phase.start.instances):
             msg = f"plan.phases[{index}].delta_noise = {phase.delta_noise!r}: below the noise tables' distance"
             raise PlanError(msg)
+        for where, value, bound in share_faults(plan, index):
+            raise PlanError(f"plan.{where} = {value!r}: {bound}")
+        for name, instance, share in _share_deltas(plan, index):
+            if not share <= instance.delta_between * (1.0 + 1e-9):
+                stated = f"plan.phases[{index}].{name}.delta_between = {instance.delta_between!r}"
+                raise PlanError(f"{stated}: {share!r} is proved at epsilon = {instance.epsilon!r}")
         progress(index + 1)
     if not math.fsum(spent) <= plan.delta:
         msg = f"plan.delta = {plan.delta!r}: the schedule spends {math.fsum(spent)!r}"

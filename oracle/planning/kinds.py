@@ -45,7 +45,7 @@ from oracle.planning.statistics.tight import (
 )
 from oracle.planning.stumps.model import StumpsModel, StumpsPlan, check_stumps_model
 from oracle.planning.stumps.paper import check_stumps_paper, plan_stumps_paper
-from oracle.planning.stumps.tight import plan_stumps, quick_stump_examples, verify_stumps
+from oracle.planning.stumps.tight import plan_stumps, quick_stump_examples
 
 __all__ = ["KINDS", "Kind", "Profile", "decode_plan"]
 
@@ -125,7 +125,7 @@ KINDS: Final[Mapping[str, Kind[Any, Any]]] = {
         plan=StumpsPlan,
         check_model=check_stumps_model,
         profiles={
-            "tight": Profile(plan_stumps, verify_stumps, quick_stump_examples),
+            "tight": Profile(plan_stumps, verify, quick_stump_examples),
             "paper": Profile(
                 lambda model, _: plan_stumps_paper(model), check_stumps_paper, check_runnable=check_runnable
             ),

@@ -1,11 +1,12 @@
 """Planning a model, whatever its predictor."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from oracle.errors import PlanError
+from oracle.errors import PlanError, RefusedError
 from oracle.planning.classical.model import ClassicalModel
 from oracle.planning.kinds import KINDS, Profile
 from oracle.planning.model import Model, promises_of
@@ -86,9 +87,32 @@ def verify_plan(plan: Plan) -> None:
     """Make every figure of a plan again: with the accountant, or, where epsilon is nominal, as the paper's proofs say.
 
     Raises:
-        PlanError: A figure does not hold.
+        PlanError: A figure does not hold, or is none that a theorem is about.
     """
-    _profile(plan).verify(plan)
+    try:
+        _check_form(plan)
+        _profile(plan).verify(plan)
+    except PlanError:
+        raise
+    except (RefusedError, ArithmeticError, ValueError, IndexError) as exc:  # of numbers that no planner makes
+        raise PlanError(f"plan: a figure is outside what its formulas are about: {exc}") from exc
+
+
+def _check_form(plan: Plan) -> None:
+    """Refuse numbers that no plan of any predictor has."""
+    numbers = [phase.phase for phase in plan.phases]
+    if not numbers or numbers != list(range(1, len(numbers) + 1)):
+        raise PlanError(f"plan.phases = {numbers}: must be at least one, numbered from 1")
+    figures = [("epsilon", plan.epsilon, 0.0 < plan.epsilon < math.inf, "above 0 and finite")]
+    bound = f"from 1 to {plan.declared}, the declared ones"
+    figures.append(("examples", plan.examples, 1 <= plan.examples <= plan.declared, bound))
+    figures.append(("delta", plan.delta, plan.delta >= 0.0, "at least 0"))
+    for index, phase in enumerate(plan.phases):
+        figures.append((f"phases[{index}].rounds", phase.rounds, phase.rounds >= 1, "at least 1"))
+        figures.append((f"phases[{index}].delta", phase.delta, 0.0 <= phase.delta <= 1.0, "from 0 to 1"))
+    for where, figure, holds, must in figures:
+        if not holds:
+            raise PlanError(f"plan.{where} = {figure!r}: must be {must}")
 
 
 def as_paper(model: Model) -> Model | None:

@@ -156,6 +156,11 @@ class RectanglesPERP(PhasedPredictor[BoxPlan]):
     def _current(self) -> PhasePlan:
         return self._plan.phases[self._phase - 1]
 
+    @property
+    def sides(self) -> SideBank:
+        """The armed sides that answer now, for who audits them. Private: they hold points and noisy thresholds."""
+        return self._bank
+
     def arm(self, slices: list[Keys]) -> None:
         """Arm every side for the current phase."""
         self._bank = SideBank.begin(self._current, self._addresses, slices)

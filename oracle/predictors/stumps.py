@@ -24,7 +24,7 @@ from oracle.planning.boxes.tight import side_names
 from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.base import Answers, PublicFacts, StateArrays, Trainer
 from oracle.predictors.rectangles import RectanglesPERP
-from oracle.predictors.sides import Geometry, Harvest
+from oracle.predictors.sides import Geometry, Harvest, SideBank
 from oracle.predictors.values import Values
 
 __all__ = ["Stump", "StumpsPERP", "StumpsTrainer", "candidates"]
@@ -162,6 +162,11 @@ class StumpsPERP:
         self._plan = plan
         self._stump = stump
         self._boxes = boxes
+
+    @property
+    def sides(self) -> SideBank:
+        """The armed sides of the stump (see `RectanglesPERP.sides`)."""
+        return self._boxes.sides
 
     def answer(self, features: NDArray[np.float64], present: NDArray[np.bool_]) -> Answers:
         """Answer a batch in arrival order (see `Predictor.answer`)."""

@@ -28,7 +28,8 @@ from oracle.audit.findings import (
 from oracle.audit.page import page
 from oracle.cli.audit import majority, trace
 from oracle.cli.audit import receipt as audit_receipt
-from oracle.cli.options import AsJson
+from oracle.cli.audit.own import audit_own
+from oracle.cli.options import AsJson, KeyFile
 from oracle.cli.output import figure_table, print_json, wide_console
 from oracle.cli.progress import Progress
 from oracle.cli.version import version
@@ -92,6 +93,15 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         float, typer.Option("--miss", help="Probability that at least one true claim is refuted by chance.")
     ] = 1e-3,
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0 for one per core.")] = 0,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan", help="Account for this plan a second time (a state's plan.json); no game is played."),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", help="The same for a state's plan, and look at its live objects; it is only read."),
+    ] = None,
+    key: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Play both worlds of the privacy game against every predictor; check structure, restarts and time.
@@ -100,6 +110,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     """
     if context.invoked_subcommand is not None:
         return
+    if plan_file is not None or state is not None or key is not None:
+        _run_own(plan_file, state, key, out, as_json=as_json)
     from oracle.audit.runner import Settings, kept_seed, run_jobs
     from oracle.audit.software import fingerprint
 
@@ -117,14 +129,37 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     with Progress("auditing", len(jobs), "parts") as progress:
         results = run_jobs(jobs, settings, workers=workers or os.cpu_count() or 1, kept=kept, done=progress.at)
     if out is not None:
-        shown = page(results, version=settings.version, software=settings.software, seed=settings.seed, miss=miss)
-        _write(out / _REPORTS[0], shown.encode())
-        _write(out / _REPORTS[1], msgspec.json.encode(_report(settings, results)))
+        _report_to(out, settings, results)
     if as_json:
         print_json(_report(settings, results))
     else:
         _print(results, settings, out)
     raise typer.Exit(1 if refuted(results) or untold(results) else 0)
+
+
+def _run_own(plan_file: Path | None, state: Path | None, key: Path | None, out: Path | None, *, as_json: bool) -> None:
+    """Look at somebody's own plan and state, print what was found, and exit."""
+    from oracle.audit.runner import Settings
+    from oracle.audit.software import fingerprint
+
+    results = tuple(audit_own(plan_file, state, key))
+    cells = tuple(one.cell for one in results)
+    settings = Settings(version=version(), software=fingerprint(), seed="none", miss=0.0, jobs=cells)
+    if out is not None:
+        _report_to(_folder(out), settings, results)
+    if as_json:
+        print_json(_report(settings, results))
+    else:
+        console = wide_console()
+        console.print(_checks_table(results))
+        console.print(outcome(results), style="bold")
+    raise typer.Exit(1 if refuted(results) else 0)
+
+
+def _report_to(out: Path, settings: "Settings", results: "Sequence[Finding | Check]") -> None:
+    shown = page(results, version=settings.version, software=settings.software, seed=settings.seed, miss=settings.miss)
+    _write(out / _REPORTS[0], shown.encode())
+    _write(out / _REPORTS[1], msgspec.json.encode(_report(settings, results)))
 
 
 class Report(msgspec.Struct, frozen=True):

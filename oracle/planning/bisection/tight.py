@@ -132,6 +132,8 @@ def verify_bisection_plan(plan: BisectionPlan) -> None:
         PlanError: A row's delta is below what the accountant proves, the sum exceeds delta, or the error alpha.
     """
     first, *others = plan.phases
+    if not 0.0 < plan.scale < math.inf:
+        raise PlanError(f"plan.scale = {plan.scale!r}: must be above 0 and finite")
     proved = delta_at(row_event(plan), plan.epsilon)
     if not proved <= first.delta:
         msg = f"plan.phases[0].delta = {first.delta!r}: the accountant proves {proved!r} only"

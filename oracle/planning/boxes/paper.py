@@ -99,7 +99,7 @@ def _rounds(model: Promise, sides: int, alpha: float, beta: float, points: int) 
     return math.ceil(max(8.0 * sides * points, 16.0 * sides * math.log(sides / beta)) / rate)
 
 
-def _examples(model: Model, sides: int, points: int) -> int:
+def _examples(model: Promise, sides: int, points: int) -> int:
     """Return n: half of the mean puts 2 m_1 examples into every stripe of phase 1, of mass alpha/(2S)."""
     alpha, beta = model.alpha / 2.0, model.beta / 2.0
     return math.ceil(max(4.0 * sides * points, 8.0 * sides * math.log(sides / beta)) / alpha)
@@ -292,6 +292,11 @@ def check_paper(plan: BoxPlan) -> None:
             `plan.delta`.
     """
     sides = len(plan.sides)
+    if plan.slicing != "rsc":
+        raise PlanError(f"plan.slicing = {plan.slicing!r}: must be 'rsc', as in the paper")
+    least = _examples(plan, sides, plan.phases[0].stopper.threshold // 2)
+    if plan.examples < least:
+        raise PlanError(f"plan.examples = {plan.examples}: must be at least {least}")
     for index, phase in enumerate(plan.phases):
         sizes = _constants(plan, sides, phase.rounds, phase.delta, phase.beta)
         if _write_phase(plan, sides, index, _Phase(phase.rounds, phase.delta, sizes)) != phase:

@@ -184,6 +184,11 @@ def verify_classical_plan(plan: ClassicalPlan) -> None:
     if (plan.spread, plan.choices) != wanted:
         msg = f"plan.spread = {plan.spread}, plan.choices = {plan.choices}: must be {wanted[0]} and {wanted[1]}"
         raise PlanError(msg)
+    if not 0.0 < plan.scale < math.inf:
+        raise PlanError(f"plan.scale = {plan.scale!r}: must be above 0 and finite")
+    spent = plan.declared * plan.phases[0].delta
+    if not spent <= plan.delta:
+        raise PlanError(f"plan.delta = {plan.delta!r}: the schedule spends {spent!r}")
     if delta_at(classical_event(plan), plan.epsilon) > 0.0:
         msg = f"plan.epsilon = {plan.epsilon!r}: the choices' epsilons sum to more"
         raise PlanError(msg)

@@ -72,8 +72,8 @@ def _faults(plan: EnsemblePlan) -> Iterator[_Fault]:
     if not changed <= plan.changed * (1.0 + 1e-9) or not plan.changed <= plan.alpha:
         yield "changed", plan.changed, f"must be at least {changed!r}, and at most alpha = {plan.alpha!r}"
     memory = max(phase.memory_bytes for phase in plan.phases)
-    if plan.memory_bytes != memory:
-        yield "memory_bytes", plan.memory_bytes, f"must be {memory}: the largest of the phases'"
+    if plan.memory_bytes < memory:
+        yield "memory_bytes", plan.memory_bytes, f"must be at least {memory}: the largest of the phases'"
 
 
 def _form_faults(plan: EnsemblePlan) -> Iterator[_Fault]:
@@ -147,5 +147,5 @@ def _phase_faults(plan: EnsemblePlan, index: int) -> Iterator[_Fault]:
         yield f"{where}.kept_rows", phase.kept_rows, "must be at least 1"
     if not 0.0 < phase.keep <= 1.0:
         yield f"{where}.keep", phase.keep, "must be above 0 and at most 1"
-    if phase.memory_bytes != memory:
-        yield f"{where}.memory_bytes", phase.memory_bytes, f"must be {memory}"
+    if phase.memory_bytes < memory:
+        yield f"{where}.memory_bytes", phase.memory_bytes, f"must be at least {memory}"

@@ -8,6 +8,7 @@ import math
 
 import msgspec
 
+from oracle.errors import PlanError
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.paper import check_paper, plan_paper
 from oracle.planning.boxes.tight import side_names
@@ -49,20 +50,25 @@ def plan_stumps_paper(model: StumpsModel) -> StumpsPlan:
             "examples": needed,
             "declared": max(needed, inner.declared),
             "expected_error": model.alpha,
-            "selection": SelectionPlan(
-                candidates=candidates,
-                scale=model.epsilon / 8.0,
-                epsilon=model.epsilon / 4.0,
-                cut_law="laplace",
-                cut_scale=model.epsilon / 4.0,
-                cut_epsilon=model.epsilon / 4.0,
-                error=model.alpha / 2.0,
-            ),
+            "selection": _selection(model),
         }
     )
     plan = StumpsPlan(**fields)
     check_stumps_paper(plan)
     return plan
+
+
+def _selection(of: StumpsModel | StumpsPlan) -> SelectionPlan:
+    part = of.epsilon / 4.0
+    return SelectionPlan(
+        candidates=len(side_names(of)),
+        scale=of.epsilon / 8.0,
+        epsilon=part,
+        cut_law="laplace",
+        cut_scale=part,
+        cut_epsilon=part,
+        error=of.alpha / 2.0,
+    )
 
 
 def check_stumps_paper(plan: StumpsPlan) -> None:
@@ -71,6 +77,8 @@ def check_stumps_paper(plan: StumpsPlan) -> None:
     Raises:
         PlanError: One is another.
     """
+    if plan.selection != _selection(plan):
+        raise PlanError("plan.selection: its figures are not those of the paper's constants")
     inner = msgspec.structs.replace(
         plan, epsilon=plan.epsilon / 4.0, delta=plan.delta / 2.0, alpha=plan.alpha / 2.0, beta=plan.beta / 2.0
     )

@@ -17,13 +17,12 @@ from oracle.planning.boxes.drafts import Task, count_allowed, count_phases, draf
 from oracle.planning.boxes.model import BoxModel
 from oracle.planning.boxes.tight import FEW_PHASES, SEARCH_STEPS, side_names, verify_in_steps, with_slack
 from oracle.planning.features import stand_in
-from oracle.planning.guarantees import verify
 from oracle.planning.model import promises_of
 from oracle.planning.search import first_enough, least_in_box
 from oracle.planning.sizes import Shares
 from oracle.planning.stumps.model import SelectionPlan, StumpsModel, StumpsPlan
 
-__all__ = ["plan_stumps", "quick_stump_examples", "selection_error", "verify_stumps"]
+__all__ = ["plan_stumps", "quick_stump_examples", "selection_error"]
 
 _LOWEST: Final = np.array([0.3, 0.3, 0.01, 0.3, 0.002])
 _HIGHEST: Final = np.array([0.95, 10.0, 0.6, 0.97, 0.3])
@@ -275,20 +274,3 @@ def _write(model: StumpsModel, split: _Split, count: int, rows: int) -> StumpsPl
             error=selection,
         ),
     )
-
-
-def verify_stumps(plan: StumpsPlan) -> None:
-    """Check every figure of a plan with the accountant.
-
-    Raises:
-        PlanError: A figure does not hold.
-    """
-    selection = plan.selection
-    for name, stated, proved in (
-        ("epsilon", selection.epsilon, selection.scale),
-        ("cut_epsilon", selection.cut_epsilon, 2.0 * selection.cut_scale),
-    ):
-        if not stated >= proved:
-            msg = f"plan.selection.{name} = {stated!r}: the accountant proves {proved!r} only"
-            raise PlanError(msg)
-    verify(plan)

@@ -88,7 +88,7 @@ def _mutants(plan: DistributionPlan) -> list[tuple[str, DistributionPlan]]:
     found = []
     for field in ("epsilon", "delta", "alpha", "beta", "gamma", "error"):
         value = getattr(plan, field)
-        factors = {"epsilon": (0.7, 0.99, 1.3), "beta": (0.5, 0.9, 1.1, 2.0)}.get(field, (0.7, 0.99, 1.01, 1.3))
+        factors = {"epsilon": (0.7, 0.99), "beta": (0.5, 0.9, 1.1, 2.0)}.get(field, (0.7, 0.99, 1.01, 1.3))
         found += [(field, msgspec.structs.replace(plan, **{field: factor * value})) for factor in factors]
     for field in ("examples", "declared", "questions", "comparisons", "paid", "memory_bytes"):
         value = getattr(plan, field)
@@ -145,12 +145,10 @@ def test_tampered_plans_are_refused(mutant):
         verify_plan(mutant)
 
 
-def test_epsilon_a_little_higher_is_no_worse():
-    """Less is proved than is said: that holds, as it will where accountants get better, but for a tenth at most."""
-    plan = _plan()
-    verify_plan(msgspec.structs.replace(plan, epsilon=1.05))
-    with pytest.raises(PlanError, match=r"plan\.epsilon = 1\.12"):
-        verify_plan(msgspec.structs.replace(plan, epsilon=1.12))
+@pytest.mark.parametrize("epsilon", [1.05, 1.12, 4.0])
+def test_less_may_be_claimed_than_is_proved(epsilon):
+    """A plan with more privacy than it says holds, by a little or by much."""
+    verify_plan(msgspec.structs.replace(_plan(), epsilon=epsilon))
 
 
 @settings(max_examples=25, deadline=None)

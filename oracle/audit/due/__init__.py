@@ -1,0 +1,1 @@
+"""A second accountant: what plans owe, by other mathematics than the planner's."""
