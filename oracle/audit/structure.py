@@ -26,6 +26,7 @@ from oracle.audit.sensitivity import sensitivity
 from oracle.audit.table_checks import count_moves, judged, ledger_tells, one_draw_each, paid_once
 from oracle.audit.trials import ask, stream, trained
 from oracle.audit.unique_noise import fresh_noise
+from oracle.audit.whole_checks import beside_plain
 from oracle.errors import StateError
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
@@ -158,7 +159,10 @@ def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
     return shard.process(shard.decode(messages))
 
 
+_PLAIN: Final = "answers are those of a plain re-implementation"
+
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
+    _PLAIN: beside_plain,
     "thresholds and noise are the plan's, exactly": exact_noise,
     "one draw for one round, also after a restart": restored,
     "a draw serves one round only": fresh_noise,
@@ -188,7 +192,7 @@ _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 }
 
 _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
-    "answers are those of a plain re-implementation": plainly,
+    _PLAIN: plainly,
     "one record is in one teacher of one life": one_teacher,
     "its figures are the proof's": proved,
     **_ALL,
@@ -196,7 +200,7 @@ _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 }
 
 _DISTRIBUTION: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
-    "answers are those of a plain re-implementation": ladder_plainly,
+    _PLAIN: ladder_plainly,
     "comparisons have the plan's noise": ladder_laws,
     "its figures are the proof's": ladder_proved,
     **_ALL,
@@ -205,11 +209,13 @@ _DISTRIBUTION: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 
 _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]] = {
     "classical": {
+        _PLAIN: beside_plain,
         "a query leaves nothing behind": nothing_left,
         "one row moves losses within the plan's spread": loss_spread,
         **_ALL,
     },
     "bisection": {
+        _PLAIN: beside_plain,
         "one row moves the mean by 1/n": mean_moves,
         "bits end with the learning rounds": bits_end,
         **_ALL,
