@@ -203,6 +203,11 @@ class PlainBoxes:
         )
 
     @property
+    def drawn(self) -> list[tuple[int, int]]:
+        """All words that were drawn."""
+        return self._keyed.drawn
+
+    @property
     def _sizes(self) -> PhasePlan:
         return self._plan.phases[self._phase - 1]
 
@@ -268,9 +273,14 @@ class PlainBoxes:
         else:
             self._begin(self._now.given)
 
+    def _needed(self, side: int) -> int:
+        """Return how many positive records a side keeps: all that the next phase may take, of it or of those before."""
+        following = self._plan.phases[min(self._phase, len(self._plan.phases) - 1)].start
+        return (following.trim + following.points) * (side + 1 if self._plan.slicing == "sequential" else 1)
+
     def state(self) -> Mapping[str, Any]:
         """Return what a state must hold, as `oracle.audit.whole_runs` reads it."""
-        lives = self._lives
+        lives, kept = self._lives, self._sizes.rearmed.trim + self._sizes.rearmed.points
         state: dict[str, Any] = {
             "key": self._keyed.secret,
             "counters": (self.round, self._phase, self._phase_round, self._rearms, self._phase_rearms),
@@ -278,8 +288,8 @@ class PlainBoxes:
             "mediums": tuple(life.mediums for life in lives),
             "armed": tuple(life.armed for life in lives),
             "fresh": tuple(int(life.again) for life in lives),
-            "collected": tuple(tuple(points) for points in self._now.collected),
-            "harvest": tuple(tuple(points) for points in self._now.given),
+            "collected": tuple(tuple(points[:kept]) for points in self._now.collected),
+            "harvest": tuple(tuple(points[: self._needed(side)]) for side, points in enumerate(self._now.given)),
         }
         return state | ({"edges": tuple(self._edges)} if self._edges else {})
 

@@ -28,28 +28,30 @@ class Keyed:
     Args:
         secret: The phase's key, 32 bytes.
 
+        drawn: Words that were drawn before.
+
     Attributes:
-        drawn: All words so far, as (purpose, number, side, query).
+        drawn: All words so far, those of earlier phases too, but coins, which are looked at again and again.
     """
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, drawn: list[tuple[int, int]] | None = None) -> None:
         self.secret = secret
+        self.drawn = [] if drawn is None else drawn
         self._noise, self._hash, self._tag = (
             Cipher(algorithms.AES(_derived(secret, b"use/" + name)), modes.ECB()).encryptor()  # noqa: S305 -- one block
             for name in (b"noise", b"query hash", b"running tag")
         )
-        self.drawn: set[tuple[int, int, int, int]] = set()
 
     def ratchet(self) -> "Keyed":
         """Return the next phase's."""
-        return Keyed(_derived(self.secret, b"ratchet"))
+        return Keyed(_derived(self.secret, b"ratchet"), self.drawn)
 
     def halves(self, purpose: Purpose, number: int, side: int = 0, query: int = 0) -> tuple[int, int]:
         """Return the two words of 64 uniform bits at an address."""
-        self.drawn.add((int(purpose), number, side, query))
-        first, second = struct.unpack(
-            "<QQ", self._noise.update(struct.pack("<QQ", (purpose << 61) | (side << 51) | number, query))
-        )
+        block = struct.pack("<QQ", (purpose << 61) | (side << 51) | number, query)
+        first, second = struct.unpack("<QQ", self._noise.update(block))
+        if purpose is not Purpose.COIN:
+            self.drawn.append((first, second))
         return first, second
 
     def word(self, purpose: Purpose, number: int, side: int = 0, query: int = 0) -> int:

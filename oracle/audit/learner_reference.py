@@ -53,6 +53,11 @@ class _Phased:
         self.events: list[LedgerEvent] = []
         self.round = self.tag = self._phase = self._phase_round = 0
 
+    @property
+    def drawn(self) -> list[tuple[int, int]]:
+        """All words that were drawn."""
+        return self._keyed.drawn
+
     def _begin(self, started: PhaseStarted) -> None:
         self._keyed = self._keyed.ratchet()
         self._phase += 1
@@ -105,7 +110,7 @@ class PlainClassical(_Phased):
         else:  # losses change by -1, 0 or 1, so each choice that sees a row costs 2 e
             whole = plan.slicing == "whole"
             positive = [(number, row) for number, row in enumerate(learned) if labels[number]]
-            shown = {number: self._shown(number, row) for number, row in positive}
+            shown = {} if whole else {number: self._shown(number, row) for number, row in positive}
             rate = plan.epsilon / (2.0 * (len(self._sides) if whole else 1))
             for side in range(len(self._sides)):
                 mine = [self._place(row, side) for number, row in positive if whole or shown[number] == side]

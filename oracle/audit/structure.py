@@ -12,20 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
-from oracle.accounting.ledger import PhaseEnded
-from oracle.audit.counting import counted, one_place
 from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
 from oracle.audit.ensemble_checks import one_draw, one_teacher, plainly, proved
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
-from oracle.audit.learner_checks import bits_end, key_let_go, loss_spread, mean_moves, nothing_left, separate_noise
+from oracle.audit.learner_checks import key_let_go, mean_moves
 from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
 from oracle.audit.table_checks import count_moves, judged, ledger_tells, one_draw_each, paid_once
 from oracle.audit.trials import ask, stream, trained
-from oracle.audit.unique_noise import fresh_noise
 from oracle.audit.whole_checks import beside_plain
 from oracle.errors import StateError
 from oracle.mechanisms.addresses import Addresses
@@ -98,40 +95,6 @@ def _equal(left: Answers, right: Answers) -> bool:
     )
 
 
-def own_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
-    """A round's noise depends on nothing that came before: where a query left no state, later answers are the same."""
-    unmoved = 0
-    for number in range(_ROWS):
-        base = trained(plan, randomness.secret(number // 8)).export()
-        tail = stream(plan, _ROWS)
-        states, answers = [], []
-        for hidden in (-5.0 - number, -50.0 - number):
-            predictor = restore_predictor(plan, base)
-            ask(predictor, np.full((1, 1), hidden))
-            states.append(predictor.export())
-            answers.append(ask(predictor, tail))
-        if _same(*states):
-            unmoved += 1
-            if not np.array_equal(answers[0].labels, answers[1].labels):
-                return False, "another query in one round changed the noise of later ones"
-    return unmoved > 0, f"{unmoved} queries that left no state: no later answer changed"
-
-
-def ratcheted(plan: BoxPlan, randomness: Randomness) -> Seen:
-    """Each phase has a key from which the one before cannot be had: else a state that leaks opens all past noise."""
-    secret = randomness.secret(0)
-    predictor = trained(plan, secret)
-    keys = [secret, predictor.export()["key"].tobytes()]
-    ended = ask(predictor, stream(plan, plan.phases[0].rounds)).events
-    state = predictor.export()
-    keys.append(state["key"].tobytes())
-    if not any(isinstance(event, PhaseEnded) for event in ended):
-        return False, "no phase ended"
-    held = b"".join(array.tobytes() for array in state.values())
-    good = len(set(keys)) == len(keys) and not any(key in held for key in keys[:-1])
-    return good, "each phase has its own key, and holds no older one" if good else "a phase's key outlives it"
-
-
 def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
     """Two messages are two rounds, whatever they say: else whoever guesses an id is given a hidden answer."""
     predictor = trained(plan, randomness.secret(0))
@@ -164,13 +127,7 @@ _PLAIN: Final = "answers are those of a plain re-implementation"
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
     _PLAIN: beside_plain,
     "thresholds and noise are the plan's, exactly": exact_noise,
-    "one draw for one round, also after a restart": restored,
-    "a draw serves one round only": fresh_noise,
-    "a round's noise is its own": own_noise,
-    "a query stands in one place": one_place,
     "one record moves a depth by one": sensitivity,
-    "a phase's key does not outlive it": ratcheted,
-    "mediums are counted up to K": counted,
     "one message, one round": no_deduplication,
 }
 """Of predictors with armed sides, by what must hold."""
@@ -178,7 +135,6 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
-    "a draw serves once only": separate_noise,
     "each message is a round": no_deduplication,
 }
 
@@ -210,14 +166,11 @@ _DISTRIBUTION: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]] = {
     "classical": {
         _PLAIN: beside_plain,
-        "a query leaves nothing behind": nothing_left,
-        "one row moves losses within the plan's spread": loss_spread,
         **_ALL,
     },
     "bisection": {
         _PLAIN: beside_plain,
         "one row moves the mean by 1/n": mean_moves,
-        "bits end with the learning rounds": bits_end,
         **_ALL,
     },
     "statistics": _TABLE,

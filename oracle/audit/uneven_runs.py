@@ -5,6 +5,7 @@ noise, thresholds, Stoppers and lengths of their own, so that a number that is t
 would pass the noise.
 """
 
+import math
 from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any, Final, Literal
@@ -26,7 +27,7 @@ from oracle.planning.stumps.model import SelectionPlan, StumpsPlan
 __all__ = ["bisection_run", "box_run", "classical_run", "stump_run"]
 
 _SILENT, _WRONG, _AGAIN = 0.08, 0.04, 0.1
-_NEAR, _ANYWHERE = 0.5, 0.1
+_NEAR, _ANYWHERE = 0.55, 0.08
 _INNER: Final = 0.15
 """What a box cuts off of a feature, at a side."""
 
@@ -37,20 +38,23 @@ _MISTAKEN: Final = 0.04
 _MORE: Final = 2
 """Rows more than are declared."""
 
+_LETTERS: Final = "\0\1 09AZ_az~\x7f\u00e9\u03c0\u07ff\u0800\ud7ff\uffff\U00010000\U0010ffff"
+"""In the order of their codes, and of their bytes in UTF-8."""
+
 _FIRST_DAY: Final = date(1999, 12, 1)
 
 NUMBERS: Final = (
     Feature(name="a", sides="none"),
-    Feature(name="b", sides="both", bounds=(-0.45, 0.4)),
-    Feature(name="c", sides="upper", bounds=(-0.6, 0.5)),
-    Feature(name="d", sides="lower", bounds=(-0.5, 0.35)),
+    Feature(name="b", sides="both", bounds=(2.0, 3.1)),
+    Feature(name="c", sides="upper", bounds=(-0.45, 0.35)),
+    Feature(name="d", sides="lower", bounds=(-40.0, -5.0)),
 )
 """Numbers, of which one has no side."""
 
 ANY: Final = (
     Feature(name="day", type="date", sides="lower"),
     Feature(name="none", sides="none"),
-    Feature(name="text", type="string", max_bytes=7, sides="both"),
+    Feature(name="text", type="string", max_bytes=8, sides="both"),
     Feature(name="price", type="decimal", places=2, sides="upper"),
 )
 """Of every type; keys are bytes."""
@@ -64,7 +68,7 @@ SCALARS: Final = (
 """Dates and decimals, whose keys are numbers."""
 
 MANY: Final = tuple(
-    Feature(name=f"f{number}", sides=("both", "lower", "upper")[number % 3], bounds=(-0.5 - number / 256, 0.5))
+    Feature(name=f"f{number}", sides=("both", "lower", "upper")[number % 3], bounds=(number - 3.5, number * 1.5 - 3.0))
     for number in range(11)
 )
 
@@ -80,9 +84,11 @@ def _value(feature: Feature, share: float) -> Value:
             return round(share * 5.0 - 2.0, 1)
         case "string":
             place = int(share * 80)
-            return chr(0x3C0 + place // 4) + "az\u00e9"[: place % 4]
+            return _LETTERS[place // 4] + "az\u00e9"[: place % 4]
         case _:
-            return round(share * 40.0) / 40.0 - 0.5 if int(share * 997) % 2 else share - 0.5
+            low, high = feature.bounds or (-0.5, 0.5)
+            number = low + (round(share * 40.0) / 40.0 if int(share * 997) % 2 else share) * (high - low)
+            return number or math.copysign(0.0, share - 0.5)
 
 
 def _inside(feature: Feature, share: float) -> bool:
@@ -123,7 +129,7 @@ def _messages(draws: Draws, features: Sequence[Feature], rounds: int) -> list[An
             messages.append(_row(features, draws.uniform(len(features)).tolist()))
         else:
             if draws.one() < _NEAR:
-                place = sided[draws.below(len(sided))]
+                place = sided[draws.below(len(sided)) * draws.below(2)]  # the first one most often
                 off = _INNER + 0.12 * draws.one() - 0.02
                 ends = {"lower": [off], "upper": [1.0 - off], "both": [off, 1.0 - off]}[features[place].sides]
                 shares[place] = ends[draws.below(len(ends))]
@@ -138,7 +144,7 @@ def _instance(
     low += draws.below(2)
     return InstancePlan(
         law=law,
-        scale=0.7 + 1.5 * draws.one(),
+        scale=1.0 + 1.5 * draws.one(),
         low=low,
         high=low + 1 + draws.below(2),
         points=points,
@@ -152,7 +158,7 @@ def _instance(
 
 def _phase(draws: Draws, number: int, rounds: int, trim: int, points: int) -> PhasePlan:
     laws: tuple[Literal["logistic", "discrete-laplace"], ...] = ("logistic", "discrete-laplace")
-    law = laws[draws.below(4) == 0]
+    law, again = laws[draws.below(4) == 0], (6, 4, 5)[number - 1]
     return PhasePlan(
         phase=number,
         rounds=rounds,
@@ -161,11 +167,11 @@ def _phase(draws: Draws, number: int, rounds: int, trim: int, points: int) -> Ph
         alpha=0.1,
         beta=0.1,
         margin=3.0,
-        start=_instance(draws, law, points // 4, points + 2 * ((2 * number) % 3) + draws.below(2), trim),
-        rearmed=_instance(draws, law, 1, points // 2 + 2 + (2 * number) % 3, 0),
+        start=_instance(draws, law, points // 4, points + (4, 2, 0)[number - 1] + draws.below(2), trim),
+        rearmed=_instance(draws, law, 1, again, 0),
         stopper=StopperPlan(
-            epsilon=(0.8, 1.7, 1.2)[number - 1] + 0.3 * draws.one(),
-            threshold=(8, 6, 7)[number - 1] + draws.below(2),
+            epsilon=(1.5, 1.9, 1.1)[number - 1] + 0.3 * draws.one(),
+            threshold=again + 2 + draws.below(2),
             cap=50 + draws.below(99),
             delta_cap=1e-6 * draws.one(),
         ),
@@ -188,7 +194,7 @@ def _boxes(
 ) -> BoxPlan:
     sides = _sides(features)
     trims = [1 + draws.below(2), 0, 2 + draws.below(2)] if draws.below(3) else [0, 1, 0]
-    points = 8 if len(sides) < _MANY else 4
+    points = 6 if len(sides) < _MANY else 4
     phases = tuple(_phase(draws, number, count, trims[number - 1], points) for number, count in enumerate(rounds, 1))
     held = phases[0].start.points + phases[0].start.trim
     declared = 150 + 25 * len(sides) + draws.below(20)
@@ -238,7 +244,7 @@ def box_run(draws: Draws, slicing: Literal["faces", "sequential"], *, learned: b
         learned: Whether edges are learned.
         sides: 1 for one side, else some, or many.
     """
-    rounds = [70 + draws.below(20), 115 + draws.below(30), 95 + draws.below(15)]
+    rounds = [125 + draws.below(20), 150 + draws.below(20), 95 + draws.below(20)]
     features: Sequence[Feature] = (*NUMBERS,)
     if sides == 1:
         features = ONE
@@ -292,7 +298,7 @@ def classical_run(
     sides = _sides(features)
     faces = concept == "box" and slicing == "faces"
     spread, choices = (2, 1 if faces else len(sides)) if concept == "box" else (1, 1)
-    epsilon = (8.0 + 8.0 * draws.one()) * choices
+    epsilon = (0.4 + 2.0 * draws.one()) * spread * choices  # so that losses other than the least are chosen too
     declared = 60 + draws.below(30)
     plan = ClassicalPlan(
         name="audited",
@@ -329,7 +335,8 @@ def bisection_run(draws: Draws, profile: Literal["efficient", "paper"]) -> Run:
     count = 3
     names = tuple(f"f{number}" for number in range(count))
     warmup = 20 + draws.below(9) if draws.below(2) and profile == "efficient" else 0
-    basis = ((0.6, 0.8, 0.0), (0.0, 0.0, 1.0))
+    directions = 1 + draws.below(2) if profile == "paper" else 2
+    basis = ((0.6, 0.8, 0.0), (0.0, 0.0, 1.0))[:directions]
     learning = 750 + draws.below(50) if profile == "paper" else 170 + draws.below(50)
     declared = 40 + draws.below(20)
     plan = BisectionPlan(
@@ -338,9 +345,9 @@ def bisection_run(draws: Draws, profile: Literal["efficient", "paper"]) -> Run:
         profile=profile,
         features=tuple(Feature(name=name) for name in names),
         noise=("laplace", "gaussian")[draws.below(2)],  # type: ignore[arg-type]  # one of both
-        scale=0.02 + 0.03 * draws.one(),
+        scale=0.02 + 0.03 * draws.one() + (0.06 if directions == 1 else 0.0),
         basis=() if warmup else basis,
-        directions=2,
+        directions=directions,
         warmup=warmup,
         epsilon=1.0 + draws.one(),
         delta=0.05,

@@ -2,11 +2,13 @@
 
 from typing import Final
 
+import numpy as np
 from msgspec import UNSET
 
 from oracle.accounting.ledger import SideRearmed
 from oracle.audit.randomness import Draws, Randomness
 from oracle.audit.uneven_runs import bisection_run, box_run, classical_run, stump_run
+from oracle.audit.unique_noise import spread_bits
 from oracle.audit.whole_runs import Run, begins, differs
 from oracle.planning.bisection.model import BisectionPlan
 from oracle.planning.classical.model import ClassicalPlan
@@ -55,19 +57,23 @@ def beside_plain(plan: Plan, randomness: Randomness) -> Seen:
     is another phase's, side's or life's; or a restart changes what is answered.
     """
     rounds = events = rearms = 0
+    drawn: list[tuple[int, int]] = []
     for number in range(_RUNS):
         run = run_of(plan, Draws(randomness, number), number)
         wrong, played = differs(run, randomness.secret(number), Draws(randomness, _RUNS + number))
         if wrong is not None:
             return False, f"run {number}: {wrong}: not what a plain re-implementation says"
         rounds += played.rounds
+        drawn += played.drawn
         events += len(played.events)
         rearms += sum(isinstance(event, SideRearmed) for event in played.events)
     run = run_of(plan, Draws(randomness, 2 * _RUNS), 0)
     keys = _FEWER if isinstance(plan, BoxPlan) and plan.scale is not UNSET else _KEYS
     for number in range(keys):
-        wrong = begins(run, randomness.secret(_RUNS + number), Draws(randomness, 3 * _RUNS + number))
+        wrong, words = begins(run, randomness.secret(_RUNS + number), Draws(randomness, 3 * _RUNS + number))
+        drawn += words
         if wrong is not None:
             return False, f"key {number}: {wrong}: not what a plain re-implementation says"
     says = f"{rounds} rounds four times, {events} events and {keys} more states are what a plain re-implementation says"
-    return rearms > 0 or not isinstance(plan, BoxPlan), says
+    fine, spread = spread_bits([np.array(drawn, dtype=np.uint64)])
+    return fine and (rearms > 0 or not isinstance(plan, BoxPlan)), f"{says}; {spread}"

@@ -19,6 +19,7 @@ from oracle.accounting.ledger import LedgerEvent
 from oracle.audit.plain_values import Value, numbers_of
 from oracle.audit.randomness import Draws
 from oracle.audit.served import Served
+from oracle.audit.unique_noise import recorded
 from oracle.planning.plan import Plan
 from oracle.predictors.base import Predictor, StateArrays
 from oracle.predictors.kinds import new_trainer, points_beyond
@@ -42,6 +43,10 @@ class Plain(Protocol):
     round: int
     tag: int
     margin: int | None
+
+    @property
+    def drawn(self) -> Sequence[tuple[int, int]]:
+        """All words that were drawn."""
 
     def answer(self, query: Row | None) -> float | None:
         """Answer a round."""
@@ -75,11 +80,13 @@ class Played(NamedTuple):
         rounds: How many.
         events: What it says of the ledger.
         ones: How many answers were 1.
+        drawn: Words, which are the predictor's where nothing differs.
     """
 
     rounds: int
     events: Sequence[LedgerEvent]
     ones: int
+    drawn: Sequence[tuple[int, int]]
 
 
 def _trained(run: Run, secret: bytes, draws: Draws) -> tuple[Predictor, int | None]:
@@ -94,8 +101,8 @@ def _trained(run: Run, secret: bytes, draws: Draws) -> tuple[Predictor, int | No
     return predictor, points_beyond(trainer)
 
 
-def begins(run: Run, secret: bytes, draws: Draws) -> str | None:
-    """Return what of a run's first state is not as the re-implementation says, if anything.
+def begins(run: Run, secret: bytes, draws: Draws) -> tuple[str | None, Sequence[tuple[int, int]]]:
+    """Return what of a run's first state is not as the re-implementation says, if anything, and the words drawn.
 
     Args:
         run: Whose rows and plan.
@@ -105,7 +112,7 @@ def begins(run: Run, secret: bytes, draws: Draws) -> str | None:
     predictor, margin = _trained(run, secret, draws)
     declared = run.plan.declared
     plain = run.plain(run.plan, secret, run.rows[:declared], run.labels[:declared])
-    return _unlike_start(predictor, margin, plain.state(), plain.margin)
+    return _unlike_start(predictor, margin, plain.state(), plain.margin), plain.drawn
 
 
 def _unlike_start(
@@ -133,7 +140,7 @@ class _Expected:
             self.tags.append(plain.tag)
             self.told.append(len(plain.events))
             self.message_ends.append(place)
-        self.events = plain.events
+        self.events, self.drawn = plain.events, plain.drawn
         last = len(self.answers)
         near = {event.round + step for event in plain.events for step in (-1, 0, 1)}  # type: ignore[union-attr]
         self.cuts = sorted(cut for cut in near if 0 < cut < last)
@@ -149,7 +156,7 @@ def differs(run: Run, secret: bytes, draws: Draws) -> tuple[str | None, Played]:
     """
     expected = _Expected(run, secret)
     rounds = len(expected.answers)
-    played = Played(rounds, expected.events, sum(answer == 1 for answer in expected.answers))
+    played = Played(rounds, expected.events, sum(answer == 1 for answer in expected.answers), expected.drawn)
     some = sorted({*expected.cuts[:: 1 + draws.below(2)], *draws.some(min(_CUTS, rounds - 1), rounds - 1)} - {0})
     for name, cuts, way in (
         ("in one batch", [], _on),
@@ -157,9 +164,12 @@ def differs(run: Run, secret: bytes, draws: Draws) -> tuple[str | None, Played]:
         ("restored at every event", expected.cuts, _restored),
         ("killed", some, _killed),
     ):
-        predictor, margin = _trained(run, secret, draws)
-        wrong = _unlike_start(predictor, margin, expected.states[0], expected.margin)
-        wrong = wrong or next(_played(run, expected, Served(run.plan, predictor), cuts, way), None)
+        with recorded() as words:
+            predictor, margin = _trained(run, secret, draws)
+            wrong = _unlike_start(predictor, margin, expected.states[0], expected.margin)
+            wrong = wrong or next(_played(run, expected, Served(run.plan, predictor), cuts, way), None)
+        if wrong is None and not {*expected.drawn} <= {*map(tuple, np.concatenate(words).tolist())}:
+            wrong = "the words that are drawn"
         if wrong is not None:
             return f"{name}, {wrong}", played
     return None, played
@@ -251,8 +261,6 @@ def _unlike(arrays: StateArrays, expected: Mapping[str, Any]) -> str | None:
     surplus = held.keys() - expected.keys() - (_OTHERS if "database" in expected else set())
     for name in [*expected, *surplus]:
         mine, its = expected.get(name), held.get(name)
-        if name in {"collected", "harvest"}:  # no more are kept than may be needed
-            mine = tuple(side[: len(arrays[f"{name}_records_{number}"])] for number, side in enumerate(expected[name]))
         if not _close(its, mine):
             return name
     return None
