@@ -129,7 +129,7 @@ def _messages(draws: Draws, features: Sequence[Feature], rounds: int) -> list[An
             messages.append(_row(features, draws.uniform(len(features)).tolist()))
         else:
             if draws.one() < _NEAR:
-                place = sided[draws.below(len(sided)) * draws.below(2)]  # the first one most often
+                place = sided[-1 - draws.below(len(sided)) * draws.below(2)]  # the last one most often
                 off = _INNER + 0.12 * draws.one() - 0.02
                 ends = {"lower": [off], "upper": [1.0 - off], "both": [off, 1.0 - off]}[features[place].sides]
                 shares[place] = ends[draws.below(len(ends))]
