@@ -325,7 +325,7 @@ class PlainStumps(PlainBoxes):
     def _least(self, rows: Sequence[Row], labels: Sequence[bool], column: int, *, lower: bool) -> int:
         """Return the least errors of all thresholds, which part no equal values."""
         feature = self._plan.features[column]
-        keys = [oriented(feature, row[column], self._size, lower=not lower) for row in rows]
+        keys: list[Any] = [oriented(feature, row[column], self._size, lower=not lower) for row in rows]
         pairs = list(zip(keys, labels, strict=True))
         least = sum(labels)
         for edge in set(keys):

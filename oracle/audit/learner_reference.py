@@ -248,7 +248,7 @@ class PlainBisection(_Phased):
 
     def state(self) -> Mapping[str, Any]:
         """Return what a state must hold; numbers are as near as rounding leaves them."""
-        state = {
+        state: dict[str, Any] = {
             "key": self._keyed.secret,
             "counters": (self.round, self._phase, self._phase_round),
             "bits": (self._bits,),
@@ -259,7 +259,7 @@ class PlainBisection(_Phased):
         learned = (
             self._over(np.eye(self._plan.directions, len(self._vector))) if self._learner is None else self._learner
         )
-        return state | {"database": tuple(self._vector.tolist())} | learned.state()
+        return {**state, "database": tuple(self._vector.tolist()), **learned.state()}
 
 
 def _usable(row: Floats) -> bool:
@@ -288,7 +288,7 @@ def _above(plan: BisectionPlan, at: float) -> float:
 
 
 class _Cube:
-    """Algorithms 1 and 2, with m the minimum (PRIVACY.md, section 7 of the design: as printed it is the width)."""
+    """Algorithms 1 and 2, with m the minimum: as printed the threshold would be half the width."""
 
     def __init__(self, plan: BisectionPlan, basis: Floats) -> None:
         self._plan, self._basis = plan, basis

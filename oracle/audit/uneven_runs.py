@@ -344,7 +344,7 @@ def bisection_run(draws: Draws, profile: Literal["efficient", "paper"]) -> Run:
         predictor="bisection",
         profile=profile,
         features=tuple(Feature(name=name) for name in names),
-        noise=("laplace", "gaussian")[draws.below(2)],  # type: ignore[arg-type]  # one of both
+        noise=("laplace", "gaussian")[draws.below(2)],
         scale=0.02 + 0.03 * draws.one() + (0.06 if directions == 1 else 0.0),
         basis=() if warmup else basis,
         directions=directions,

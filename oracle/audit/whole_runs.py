@@ -142,7 +142,7 @@ class _Expected:
             self.message_ends.append(place)
         self.events, self.drawn = plain.events, plain.drawn
         last = len(self.answers)
-        near = {event.round + step for event in plain.events for step in (-1, 0, 1)}  # type: ignore[union-attr]
+        near = {event.round + step for event in plain.events for step in (-1, 0, 1)}
         self.cuts = sorted(cut for cut in near if 0 < cut < last)
 
 
