@@ -30,7 +30,7 @@ from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.statistics.model import StatisticsPlan, TablePlan
-from oracle.predictors.base import Answers, StateArrays
+from oracle.predictors.base import Answers
 from oracle.predictors.kinds import restore_predictor
 from oracle.predictors.sides import SideBank
 from oracle.runtime.shard import Outcome, Shard
@@ -44,10 +44,6 @@ _ROWS: Final = 48
 
 Floats = NDArray[np.float64]
 Seen = tuple[bool, str]
-
-
-def _same(left: StateArrays, right: StateArrays) -> bool:
-    return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
 
 
 def exact_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
@@ -72,8 +68,7 @@ def exact_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
 
 def restored(plan: Plan, randomness: Randomness) -> Seen:
     """A restored state gives every round the noise it would have had: else a crash is a second release."""
-    rounds = plan.phases[0].rounds
-    cuts = (0, rounds // 3, rounds - 1, rounds + 1) if isinstance(plan, BoxPlan) else (0, 3, min(rounds - 1, _ROWS))
+    cuts = (0, 3, min(plan.phases[0].rounds - 1, _ROWS))
     queries = stream(plan, cuts[-1] + _ROWS)
     for number, cut in enumerate(cuts):
         predictor = trained(plan, randomness.secret(number))
