@@ -13,7 +13,7 @@ from oracle.audit.page import page
 from oracle.cli.main import app
 from tests.audit.mutants import planted
 
-_PARTS = ("--only", "classical box, one side|answers are those", "--only", "boxes, one side|twins|4")
+_PARTS = ("--only", "structure|classical box, one side|a", "--only", "boxes, one side|twins|4")
 _QUICK = ("audit", *_PARTS, "--games", "64", "--workers", "1")
 
 
