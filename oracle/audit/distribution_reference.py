@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import AnswerPaid, LedgerEvent
-from oracle.audit.ensemble_reference import logistic
+from oracle.audit.keyed import logistic
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.distribution.model import DistributionPlan

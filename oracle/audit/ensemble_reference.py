@@ -9,21 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
 from oracle.accounting.ledger import LedgerEvent, PhaseEnded, PlanEnded, SharesReleased, SideRearmed
+from oracle.audit.keyed import discrete_laplace, logistic
 from oracle.mechanisms.addresses import Addresses, Purpose
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.ensemble.model import MISSING, EnsemblePhase, EnsemblePlan
 from oracle.predictors.base import phase_started
 
-__all__ = ["Given", "Plain", "Row", "discrete_laplace", "logistic"]
-
-_BITS: Final = 128
+__all__ = ["Given", "Plain", "Row"]
 
 
 class Row(NamedTuple):
@@ -46,27 +45,6 @@ class Given(NamedTuple):
     label: int | None
     resting: bool
     paid: int
-
-
-def logistic(slope: float, word: int) -> int:
-    """Return Z of the law P(Z < z) = 1/(1 + exp(-e (z - 1/2))), by 128 uniform bits."""
-    if word == 0:
-        return -(1 << 40)
-    return math.floor((math.log(word) - math.log((1 << _BITS) - word)) / slope + 0.5)
-
-
-def discrete_laplace(slope: float, word: int) -> int:
-    """Return Z of the law P(Z = z) ~ exp(-e |z|): the least z of which P(Z <= z) is above the share of the word."""
-    half = 1 << (_BITS - 1)
-    if word < half:
-        return -_beyond(slope, word + 1)
-    return _beyond(slope, (1 << _BITS) - word)
-
-
-def _beyond(slope: float, part: int) -> int:
-    """Return the most z with P(Z >= z) = exp(-e z)/(1 + exp(-e)) at least a part of 2^128; 0 if it is below 1."""
-    tail = math.log(part) - _BITS * math.log(2.0)
-    return max(math.floor((-tail - math.log1p(math.exp(-slope))) / slope), 0)
 
 
 @dataclass

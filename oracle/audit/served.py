@@ -56,6 +56,12 @@ class Served:
                 self.restart()
             yield stop
 
+    @property
+    def mark(self) -> tuple[int, int]:
+        """Return how many rounds were answered, and the running tag, 128 bits."""
+        mark = self._shard.mark
+        return mark.round, int.from_bytes(mark.tag, "little")
+
     def state(self) -> StateArrays:
         """Return the state, as it is now."""
         return self._shard.snapshot().arrays

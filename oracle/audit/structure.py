@@ -12,27 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.base import Deliveries, Delivery
-from oracle.accounting.ledger import PhaseEnded
-from oracle.audit.counting import counted, one_place
 from oracle.audit.distribution_checks import ladder_draws, ladder_laws, ladder_plainly, ladder_proved
 from oracle.audit.ensemble_checks import one_draw, one_teacher, plainly, proved
 from oracle.audit.exactness import exact_between, exact_levels, exact_stopper
 from oracle.audit.findings import Check
-from oracle.audit.learner_checks import bits_end, key_let_go, loss_spread, mean_moves, nothing_left, separate_noise
+from oracle.audit.learner_checks import key_let_go, mean_moves
 from oracle.audit.learners import LEARNERS
 from oracle.audit.plans import TARGETS, Target, small_plan
 from oracle.audit.randomness import Randomness
 from oracle.audit.sensitivity import sensitivity
 from oracle.audit.table_checks import count_moves, judged, ledger_tells, one_draw_each, paid_once
 from oracle.audit.trials import ask, stream, trained
-from oracle.audit.unique_noise import fresh_noise
+from oracle.audit.whole_checks import beside_plain
 from oracle.errors import StateError
 from oracle.mechanisms.addresses import Addresses
 from oracle.mechanisms.keys import PhaseKey
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.statistics.model import StatisticsPlan, TablePlan
-from oracle.predictors.base import Answers, StateArrays
+from oracle.predictors.base import Answers
 from oracle.predictors.kinds import restore_predictor
 from oracle.predictors.sides import SideBank
 from oracle.runtime.shard import Outcome, Shard
@@ -46,10 +44,6 @@ _ROWS: Final = 48
 
 Floats = NDArray[np.float64]
 Seen = tuple[bool, str]
-
-
-def _same(left: StateArrays, right: StateArrays) -> bool:
-    return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
 
 
 def exact_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
@@ -74,8 +68,7 @@ def exact_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
 
 def restored(plan: Plan, randomness: Randomness) -> Seen:
     """A restored state gives every round the noise it would have had: else a crash is a second release."""
-    rounds = plan.phases[0].rounds
-    cuts = (0, rounds // 3, rounds - 1, rounds + 1) if isinstance(plan, BoxPlan) else (0, 3, min(rounds - 1, _ROWS))
+    cuts = (0, 3, min(plan.phases[0].rounds - 1, _ROWS))
     queries = stream(plan, cuts[-1] + _ROWS)
     for number, cut in enumerate(cuts):
         predictor = trained(plan, randomness.secret(number))
@@ -95,40 +88,6 @@ def _equal(left: Answers, right: Answers) -> bool:
         and np.array_equal(left.tag, right.tag)
         and np.array_equal(values[0], values[1], equal_nan=True)
     )
-
-
-def own_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
-    """A round's noise depends on nothing that came before: where a query left no state, later answers are the same."""
-    unmoved = 0
-    for number in range(_ROWS):
-        base = trained(plan, randomness.secret(number // 8)).export()
-        tail = stream(plan, _ROWS)
-        states, answers = [], []
-        for hidden in (-5.0 - number, -50.0 - number):
-            predictor = restore_predictor(plan, base)
-            ask(predictor, np.full((1, 1), hidden))
-            states.append(predictor.export())
-            answers.append(ask(predictor, tail))
-        if _same(*states):
-            unmoved += 1
-            if not np.array_equal(answers[0].labels, answers[1].labels):
-                return False, "another query in one round changed the noise of later ones"
-    return unmoved > 0, f"{unmoved} queries that left no state: no later answer changed"
-
-
-def ratcheted(plan: BoxPlan, randomness: Randomness) -> Seen:
-    """Each phase has a key from which the one before cannot be had: else a state that leaks opens all past noise."""
-    secret = randomness.secret(0)
-    predictor = trained(plan, secret)
-    keys = [secret, predictor.export()["key"].tobytes()]
-    ended = ask(predictor, stream(plan, plan.phases[0].rounds)).events
-    state = predictor.export()
-    keys.append(state["key"].tobytes())
-    if not any(isinstance(event, PhaseEnded) for event in ended):
-        return False, "no phase ended"
-    held = b"".join(array.tobytes() for array in state.values())
-    good = len(set(keys)) == len(keys) and not any(key in held for key in keys[:-1])
-    return good, "each phase has its own key, and holds no older one" if good else "a phase's key outlives it"
 
 
 def no_deduplication(plan: Plan, randomness: Randomness) -> Seen:
@@ -158,15 +117,12 @@ def _outcome(shard: Shard, messages: Deliveries) -> Outcome:
     return shard.process(shard.decode(messages))
 
 
+_PLAIN: Final = "answers are those of a plain re-implementation"
+
 CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
+    _PLAIN: beside_plain,
     "thresholds and noise are the plan's, exactly": exact_noise,
-    "one draw for one round, also after a restart": restored,
-    "a draw serves one round only": fresh_noise,
-    "a round's noise is its own": own_noise,
-    "a query stands in one place": one_place,
     "one record moves a depth by one": sensitivity,
-    "a phase's key does not outlive it": ratcheted,
-    "mediums are counted up to K": counted,
     "one message, one round": no_deduplication,
 }
 """Of predictors with armed sides, by what must hold."""
@@ -174,7 +130,6 @@ CHECKS: Final[dict[str, Callable[[BoxPlan, Randomness], Seen]]] = {
 _ALL: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
     "a restored state answers on as before": restored,
     "the genesis key is let go": key_let_go,
-    "a draw serves once only": separate_noise,
     "each message is a round": no_deduplication,
 }
 
@@ -188,7 +143,7 @@ _TABLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 }
 
 _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
-    "answers are those of a plain re-implementation": plainly,
+    _PLAIN: plainly,
     "one record is in one teacher of one life": one_teacher,
     "its figures are the proof's": proved,
     **_ALL,
@@ -196,7 +151,7 @@ _ENSEMBLE: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 }
 
 _DISTRIBUTION: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
-    "answers are those of a plain re-implementation": ladder_plainly,
+    _PLAIN: ladder_plainly,
     "comparisons have the plan's noise": ladder_laws,
     "its figures are the proof's": ladder_proved,
     **_ALL,
@@ -205,13 +160,12 @@ _DISTRIBUTION: Final[dict[str, Callable[[Plan, Randomness], Seen]]] = {
 
 _LEARNER_CHECKS: Final[dict[str, dict[str, Callable[[Plan, Randomness], Seen]]]] = {
     "classical": {
-        "a query leaves nothing behind": nothing_left,
-        "one row moves losses within the plan's spread": loss_spread,
+        _PLAIN: beside_plain,
         **_ALL,
     },
     "bisection": {
+        _PLAIN: beside_plain,
         "one row moves the mean by 1/n": mean_moves,
-        "bits end with the learning rounds": bits_end,
         **_ALL,
     },
     "statistics": _TABLE,

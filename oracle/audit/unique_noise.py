@@ -7,13 +7,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.audit.randomness import Randomness
-from oracle.audit.trials import ask, stream, trained
 from oracle.mechanisms.addresses import Addresses, Purpose
-from oracle.planning.plan import BoxPlan
-from oracle.predictors.kinds import restore_predictor
 
-__all__ = ["fresh_noise", "recorded", "spread_bits"]
+__all__ = ["recorded", "spread_bits"]
 
 _ROWS = 48
 _BATCH = 64
@@ -60,24 +56,3 @@ def spread_bits(words: list[Words]) -> tuple[bool, str]:
     both = np.bitwise_or.reduce(drawn) & ~np.bitwise_and.reduce(drawn)
     fixed = sum(64 - int(half).bit_count() for half in both)
     return twice == 0 and fixed == 0, f"of {len(drawn)} draws {twice} came before, and {fixed} of 128 bits never change"
-
-
-def fresh_noise(plan: BoxPlan, randomness: Randomness) -> Seen:
-    """Every round has a draw of its own for every side, of 128 bits, over re-arms and the end of a phase.
-
-    And it shows: the same query at an edge is answered now so, now so, and not in pairs.
-    """
-    count = plan.phases[0].rounds + _ROWS
-    queries = stream(plan, count)
-    with recorded() as words:
-        predictor = trained(plan, randomness.secret(0))
-        first = predictor.export()
-        for start in range(0, count, _BATCH):
-            ask(predictor, queries[start : start + _BATCH])
-    fine, says = spread_bits(words)
-    most = 0
-    for value in stream(plan, _VALUES):
-        labels = ask(restore_predictor(plan, first), np.tile(value, (_ROWS, 1))).labels
-        pairs = labels.reshape(-1, 2)
-        most = max(most, int(np.count_nonzero(pairs[:, 0] != pairs[:, 1])))
-    return fine and most > 0, f"{says}; of {_ROWS // 2} pairs of rounds with one query up to {most} had two labels"

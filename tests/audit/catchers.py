@@ -34,10 +34,11 @@ class Catcher(NamedTuple):
     games: int = 0
 
 
+_BESIDE: Final = "answers are those of a plain re-implementation"
 _ONE_SIDE: Final = TARGETS[0].name
 _BOX: Final = TARGETS[1].name
-_PLAINLY: Final = Catcher("structure", "ensemble", "answers are those of a plain re-implementation")
-_LADDER: Final = Catcher("structure", "distribution", "answers are those of a plain re-implementation")
+_PLAINLY: Final = Catcher("structure", "ensemble", _BESIDE)
+_LADDER: Final = Catcher("structure", "distribution", _BESIDE)
 _LADDER_NOISE: Final = Catcher("structure", "distribution", "comparisons have the plan's noise")
 
 CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
@@ -47,49 +48,62 @@ CATCHERS: Final[dict[str, tuple[Catcher, ...]]] = {
     ),
     "one draw for two rounds": (
         Catcher("game", _ONE_SIDE, "twins", 2.0, 300),
-        Catcher("structure", _ONE_SIDE, "a draw serves one round only"),
+        Catcher("structure", _ONE_SIDE, _BESIDE),
     ),
-    "noise drawn again after a restart": (Catcher("structure", _BOX, "one draw for one round, also after a restart"),),
+    "noise drawn again after a restart": (Catcher("structure", _BOX, _BESIDE),),
     "Stopper without rho": (
+        Catcher("structure", _ONE_SIDE, _BESIDE),
         Catcher("game", "discrete-laplace", "19 of 20 mediums held for 64 rounds", 1.0, 1_500),
         Catcher("structure", _ONE_SIDE, "thresholds and noise are the plan's, exactly"),
     ),
-    "mediums not counted": (Catcher("structure", _ONE_SIDE, "mediums are counted up to K"),),
+    "mediums not counted": (Catcher("structure", _ONE_SIDE, _BESIDE),),
     "a record twice in a side": (
         Catcher("structure", _BOX, "one record moves a depth by one"),
         Catcher("structure", "boxes, sequential", "one record moves a depth by one"),
         Catcher("structure", "boxes, learned edges", "one record moves a depth by one"),
         Catcher("structure", "stumps", "one record moves a depth by one"),
     ),
-    "K never capped": (Catcher("structure", _BOX, "mediums are counted up to K"),),
+    "K never capped": (Catcher("structure", _BOX, _BESIDE),),
     "thresholds too close": (Catcher("structure", _BOX, "thresholds and noise are the plan's, exactly"),),
     "a query in two places": (
-        Catcher("structure", _ONE_SIDE, "a query stands in one place"),
-        Catcher("structure", "boxes, sequential", "a query stands in one place"),
+        Catcher("structure", _ONE_SIDE, _BESIDE),
+        Catcher("structure", "boxes, sequential", _BESIDE),
     ),
-    "noise that follows earlier data": (Catcher("structure", _ONE_SIDE, "a round's noise is its own"),),
-    "noise of the query alone": (Catcher("structure", _ONE_SIDE, "a draw serves one round only"),),
+    "noise that follows earlier data": (Catcher("structure", _ONE_SIDE, _BESIDE),),
+    "noise of the query alone": (Catcher("structure", _ONE_SIDE, _BESIDE),),
     "early exit": (Catcher("time", "a batch of 64", "", games=17),),
     "one answer by id": (Catcher("structure", _ONE_SIDE, "one message, one round"),),
     "float noise": (Catcher("structure", _ONE_SIDE, "thresholds and noise are the plan's, exactly"),),
     "key not ratcheted": (
-        Catcher("structure", _ONE_SIDE, "a phase's key does not outlive it"),
+        Catcher("structure", _ONE_SIDE, _BESIDE),
         Catcher("structure", "statistics", "the genesis key is let go"),
     ),
-    "a side's choice pays once for two": (Catcher("game", "classical box, one side", "row at the edge", 2.0, 3_000),),
-    "edges without noise": (Catcher("game", "boxes, learned edges", "flood far outside", 1.0, 400),),
-    "a count without noise": (Catcher("game", "boxes, learned edges", "flood far outside", 1.0, 400),),
-    "bits of a quarter of the noise": (Catcher("game", "bisection, efficient", "reader of bits", 2.0, 600),),
-    "a row weighs twice in the mean": (Catcher("structure", "bisection, paper", "one row moves the mean by 1/n"),),
-    "one draw for rounds r and r + 2": (Catcher("structure", _ONE_SIDE, "a draw serves one round only"),),
-    "one draw for all sides": (Catcher("structure", _BOX, "a draw serves one round only"),),
-    "draws of 32 bits": (
-        Catcher("structure", _ONE_SIDE, "a draw serves one round only"),
-        Catcher("structure", "classical stump", "a draw serves once only"),
+    "a side's choice pays once for two": (
+        Catcher("structure", "classical box, one side", _BESIDE),
+        Catcher("game", "classical box, one side", "row at the edge", 2.0, 3_000),
     ),
-    "mediums twice in a side": (Catcher("structure", _ONE_SIDE, "a query stands in one place"),),
-    "mediums kept over a life": (Catcher("structure", "stumps", "a query stands in one place"),),
-    "mediums forgotten between batches": (Catcher("structure", _BOX, "mediums are counted up to K"),),
+    "edges without noise": (
+        Catcher("structure", "boxes, learned edges", _BESIDE),
+        Catcher("game", "boxes, learned edges", "flood far outside", 1.0, 400),
+    ),
+    "a count without noise": (
+        Catcher("structure", "boxes, learned edges", _BESIDE),
+        Catcher("game", "boxes, learned edges", "flood far outside", 1.0, 400),
+    ),
+    "bits of a quarter of the noise": (
+        Catcher("structure", "bisection, efficient", _BESIDE),
+        Catcher("game", "bisection, efficient", "reader of bits", 2.0, 600),
+    ),
+    "a row weighs twice in the mean": (Catcher("structure", "bisection, paper", "one row moves the mean by 1/n"),),
+    "one draw for rounds r and r + 2": (Catcher("structure", _ONE_SIDE, _BESIDE),),
+    "one draw for all sides": (Catcher("structure", _BOX, _BESIDE),),
+    "draws of 32 bits": (
+        Catcher("structure", _ONE_SIDE, _BESIDE),
+        Catcher("structure", "classical stump", _BESIDE),
+    ),
+    "mediums twice in a side": (Catcher("structure", _ONE_SIDE, _BESIDE),),
+    "mediums kept over a life": (Catcher("structure", "stumps", _BESIDE),),
+    "mediums forgotten between batches": (Catcher("structure", _BOX, _BESIDE),),
     "a value told with a free answer": (
         Catcher("structure", "statistics, complete", "answers follow from the ledger"),
     ),

@@ -1,17 +1,14 @@
 """Boxes and stumps on strings: the suites of both, a plain reference with Python's own order, states of one size."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from functools import total_ordering
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from oracle.accounting.ledger import PhaseStarted, SideRearmed
 from oracle.errors import DataError
 from oracle.mechanisms.orders import text_digits
-from oracle.planning.features import columns_of, key_bytes
+from oracle.planning.features import key_bytes
 from oracle.planning.plan import BoxPlan
 from oracle.planning.stumps.model import StumpsPlan
 from oracle.predictors.base import NO_LABEL, StateArrays
@@ -19,11 +16,10 @@ from oracle.predictors.rectangles import RectanglesPERP, RectanglesTrainer
 from oracle.predictors.stumps import StumpsPERP, StumpsTrainer
 from tests.predictors.everlasting import EverlastingSuite
 from tests.predictors.plans import feature, tiny_plan, tiny_stumps_plan
-from tests.predictors.reference import Reference
 from tests.predictors.suite import SECRET, Features, Present, answer_in_batches
 from tests.predictors.test_rectangles import HIGHEST, LOWEST, box_data
 from tests.predictors.test_stumps import EDGE, stump_data
-from tests.predictors.texts import as_rows, read_text, text
+from tests.predictors.texts import as_rows, text
 
 
 def _numbers(plan: BoxPlan, rows: int, seed: int) -> Features:
@@ -130,63 +126,6 @@ def train_stump(plan: StumpsPlan, column: int, secret: bytes = SECRET, seed: int
     trainer = StumpsTrainer(plan, secret)
     trainer.add(as_rows(plan.features, numbers), labels)
     return trainer.finish()
-
-
-@total_ordering
-class _Down:
-    """A value in the opposite order of its own."""
-
-    def __init__(self, value: str | float) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Down) and self.value == other.value
-
-    def __lt__(self, other: "_Down") -> bool:
-        return bool(other.value < self.value)  # type: ignore[operator]  # both of one type
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-
-class _OnTexts(Reference):
-    """The plain reference, comparing Python's own strings."""
-
-    def _oriented(self, query: Sequence[float], side: int):
-        name, end = self._plan.sides[side].rsplit(":", 1)
-        number = self._names.index(name)
-        starts = columns_of(self._plan.features)
-        digits = query[starts[number] : starts[number + 1]]
-        value = read_text(digits) if self._plan.features[number].kind == "string" else digits[0]
-        return value if end == "lower" else _Down(value)
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [
-        tiny_plan([text("a"), feature("b", "lower")], slicing="sequential", trim=2),
-        tiny_plan([replace(text("a"), sides="upper")], slicing="sequential", threshold=5, rearmed=5),
-        tiny_plan([text("a", max_bytes=40), text("b")], slicing="sequential"),
-    ],
-    ids=["mixed, trim", "one end", "two strings"],
-)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_reference_agrees_on_strings(plan, seed):
-    """Labels, re-arms and phase changes are those of the plain algorithm that compares Python's strings."""
-    numbers, asked = _numbers(plan, plan.declared, seed), _numbers(plan, plan.rounds, seed + 100)
-    positive = _positive(plan, numbers)
-    rows, queries = as_rows(plan.features, numbers), as_rows(plan.features, asked)
-    trainer = RectanglesTrainer(plan, SECRET)
-    trainer.add(rows, positive)
-    answers = trainer.finish().answer(queries, np.ones(len(queries), dtype=np.bool_))
-    reference = _OnTexts(plan, SECRET, rows.tolist(), positive.tolist())
-    labels = [reference.answer(query) for query in queries.tolist()]
-    assert answers.labels.tolist() == labels
-    assert [(event.round, event.side) for event in answers.events if isinstance(event, SideRearmed)] == reference.rearms
-    assert [event.round for event in answers.events if isinstance(event, PhaseStarted)] == reference.changes
-    assert len(reference.rearms) >= 2
-    assert len(reference.changes) == len(plan.phases) - 1
-    assert labels[plan.phases[0].rounds :].count(1) > 40
 
 
 def test_state_holds_keys_of_the_longest_string():
