@@ -16,7 +16,8 @@ from oracle.errors import PlanError
 from oracle.mechanisms.addresses import MAX_SIDES
 from oracle.mechanisms.grid import EDGES
 from oracle.planning.boxes.harvest import trials_for
-from oracle.planning.boxes.tight import COIN, faces_share, side_names
+from oracle.planning.boxes.model import side_names
+from oracle.planning.boxes.tight import COIN, faces_share
 from oracle.planning.classical.model import ClassicalModel, ClassicalPlan
 from oracle.planning.model import promises_of
 from oracle.planning.plan import Phase
