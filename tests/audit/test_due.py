@@ -28,7 +28,9 @@ from oracle.errors import InputError, PlanError
 from oracle.mechanisms.noise.tables import edges
 from oracle.mechanisms.thresholds import paid as questions
 from oracle.planning.attributes import Attribute
+from oracle.planning.boxes.model import side_names
 from oracle.planning.distribution.model import DistributionPlan
+from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.kinds import KINDS
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, Plan
@@ -150,6 +152,55 @@ def test_what_was_trusted_is_derived_now():
     ):
         with pytest.raises(PlanError, match=message):
             verify_plan(_with(plan, kind, **changes))
+
+
+_replaced = msgspec.structs.replace
+
+
+def test_what_decides_who_is_shown_a_record_is_bounded():
+    """Sides, coins, ranks and stripes that run, whatever is said of them: each is refused, by both accountants."""
+    boxes, stumps = small_plan(TARGETS[2], 4.0, 0.01), small_plan(TARGETS[4], 4.0, 0.01)
+    assert boxes.scale is not msgspec.UNSET
+    assert boxes.check is not msgspec.UNSET
+    features = tuple(Feature(name=f"x{number}", bounds=(0.0, 1.0)) for number in range(513))
+    many = side_names(_replaced(boxes, features=features))
+    for plan, message in (
+        (_replaced(boxes, check=_replaced(boxes.check, stripe=-5)), r"check\.stripe = -5: must be at least 0"),
+        (_replaced(boxes, scale=_replaced(boxes.scale, rank=0)), r"scale\.rank = 0: must be at least 1"),
+        (_replaced(boxes, features=features, sides=many), r"sides = '1026 names': must be .*, from 1 to 1024"),
+        (_replaced(boxes, sides=("b:lower", *boxes.sides[1:])), r"sides = '2 names': must be those of the features"),
+        (_replaced(boxes, coin=1.0), r"coin = 1\.0: must be from 0 to below 1"),
+        (_with(boxes, "start", low=0), r"start = .*: must be 0 < low <= high <= points"),
+        (_with(boxes, "rearmed", high=boxes.phases[0].rearmed.points + 1), r"rearmed = .*: must be 0 < low"),
+        (_replaced(stumps, sides=("a:lower", "a:upper")), r"sides = .*: must be one: what Theorem 10 is about"),
+        (_replaced(stumps, check=boxes.check), r"check = .*: must be left out"),
+    ):
+        with pytest.raises(PlanError, match=message):
+            verify_plan(plan)
+    for short in (
+        _replaced(boxes, check=_replaced(boxes.check, stripe=-5)),
+        _replaced(boxes, scale=_replaced(boxes.scale, rank=0)),
+    ):
+        assert _short(short)
+
+
+def test_a_classical_box_without_a_coin_shows_each_row_to_all_sides():
+    """Whatever its slicing is called: the second accountant wants a choice for each side too."""
+    plan = _model("classical", slicing="faces")
+    assert _short(plan) == []
+    assert any("choices that one row is shown to: 1 of 4 due" in found for found in _short(_replaced(plan, coin=0.0)))
+
+
+def test_what_a_plan_says_beside_what_runs_is_refused():
+    """An ensemble's Stopper has one law only; and of a person no row is used less often than once."""
+    plan = _plan("ensemble")
+    assert isinstance(plan, EnsemblePlan)
+    first = plan.phases[0]
+    other = _replaced(first, stopper=_replaced(first.stopper, law="laplace"))
+    with pytest.raises(PlanError, match=r"stopper\.law = 'laplace': must be left out"):
+        verify_plan(_replaced(plan, phases=(other, *plan.phases[1:])))
+    with pytest.raises(PlanError, match=r"at_most = 0: must be at least 1"):
+        verify_plan(_replaced(_plan("distribution"), at_most=0))
 
 
 def test_the_game_is_the_exact_one():
