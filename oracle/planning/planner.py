@@ -95,7 +95,13 @@ def verify_plan(plan: Plan) -> None:
         _profile(plan).verify(plan)
     except PlanError:
         raise
-    except (RefusedError, ArithmeticError, ValueError, IndexError) as exc:  # of numbers that no planner makes
+    except (
+        RefusedError,
+        ArithmeticError,
+        ValueError,
+        IndexError,
+        MemoryError,
+    ) as exc:  # of numbers that no planner makes
         raise PlanError(f"plan: a figure is outside what its formulas are about: {exc}") from exc
 
 

@@ -31,7 +31,7 @@ from oracle.planning.attributes import Attribute
 from oracle.planning.boxes.model import side_names
 from oracle.planning.distribution.model import DistributionPlan
 from oracle.planning.ensemble.model import EnsemblePlan
-from oracle.planning.kinds import KINDS
+from oracle.planning.kinds import KINDS, decode_plan
 from oracle.planning.model import Feature
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.planner import plan_sufficient, verify_plan
@@ -260,6 +260,31 @@ def test_the_command_audits_a_plan(tmp_path):
     assert "FAILS" in bad.output
     assert "is due" in bad.output
     assert (folder / "audit.html").read_text().count("FAILS") >= 2
+
+
+_NO_PLANS = (
+    ("boxes, faces", "phases.0.stopper.cap", 10**13),
+    ("boxes, faces", "phases", []),
+    ("ensemble", "teacher_rows", 0),
+    ("distribution", "features", []),
+    ("distribution", "declared", 0),
+    ("statistics", "noise.slope", 1e-300),
+    ("bisection", "phases", []),
+)
+
+
+@pytest.mark.parametrize(("name", "field", "value"), _NO_PLANS)
+def test_figures_that_no_plan_has_are_findings(name, field, value):
+    """Nobody's plan ends the audit: both accountants say that they refuse it, and what they have found stays said."""
+    tree = json.loads(_plan(name).encode())
+    *path, last = (int(step) if step.isdigit() else step for step in field.split("."))
+    part = tree
+    for step in path:
+        part = part[step]
+    part[last] = value
+    found = [one for one in audit_plan(decode_plan(json.dumps(tree).encode())) if not one.passed]
+    assert found[0].name == "the planner's accountant proves every figure"
+    assert len(found) > 1
 
 
 def test_a_promise_that_does_not_hold_is_a_finding():
