@@ -22,6 +22,7 @@ from oracle.audit.due.plan import audit_plan
 from oracle.audit.due.state import audit_state
 from oracle.audit.ensembles import counted_plan
 from oracle.audit.plans import TARGETS, small_plan
+from oracle.cli.audit import own
 from oracle.cli.main import app
 from oracle.cli.states import newest_snapshot, state_plan
 from oracle.errors import InputError, PlanError
@@ -294,6 +295,7 @@ def test_a_promise_that_does_not_hold_is_a_finding():
     assert all(one.says.endswith("the promise does not hold") for one in found)
 
 
+_TABLES = ("distribution", "sparse-vector")
 _GOLDEN = Path(__file__).parents[1] / "golden"
 
 
@@ -340,6 +342,16 @@ def test_the_command_looks_at_a_state_and_leaves_it(state):
     assert all(one["passed"] for one in live)
     assert any(one["target"].startswith("phases[0]") and not one["passed"] for one in report["results"])
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in state.iterdir()} == before
+
+
+def test_each_plan_of_a_sharded_state_is_accounted_for(tmp_path, monkeypatch):
+    """Shards of one plan have it looked at once; a shard with another plan has that one looked at too."""
+    kept = {name: _copied(_GOLDEN / "version-3" / name / "state", tmp_path / name) for name in _TABLES}
+    for names, plans in ((_TABLES[:1] * 2, 1), (_TABLES, 2)):
+        monkeypatch.setattr(own, "shard_folders", lambda _, names=names: [kept[name] for name in names])
+        found = list(own.audit_own(None, tmp_path, kept[_TABLES[0]] / "key"))
+        assert sum(one.cell == "plan|verify" for one in found) == plans
+        assert {one.target for one in found} >= {"shard 0", "shard 1"}
 
 
 def test_a_key_without_a_state_is_refused(tmp_path):
