@@ -263,7 +263,7 @@ def test_the_command_audits_a_plan(tmp_path):
     assert (folder / "audit.html").read_text().count("FAILS") >= 2
 
 
-_NO_PLANS = (
+_NO_PLANS: tuple[tuple[str, str, object], ...] = (
     ("boxes, faces", "phases.0.stopper.cap", 10**13),
     ("boxes, faces", "phases", []),
     ("ensemble", "teacher_rows", 0),

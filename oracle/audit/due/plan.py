@@ -50,7 +50,7 @@ def audit_plan(plan: Plan) -> Iterator[Check]:
         try:
             due = next(dues, None)
         except (RefusedError, ArithmeticError, ValueError, IndexError, MemoryError) as exc:
-            says = f"{exc or type(exc).__name__}: nothing behind this was looked at"
+            says = f"{str(exc) or type(exc).__name__}: nothing behind this was looked at"
             due = Due("plan", "its figures are some that a plan can have", holds=False, says=says)
         if due is None:
             return
