@@ -14,23 +14,21 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from oracle.errors import InputError, PerpetuaError, PlanError, StateError, StorageError
+from oracle.errors import InputError, PlanError, StateError
 from oracle.planning.ensemble.model import EnsemblePlan
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import BoxPlan, Plan
 from oracle.planning.planner import verify_plan
+from oracle.receipts.sealed import open_sealed, seal_bytes
 from oracle.state.folder import newest_bytes, read_plan
 from oracle.state.forks import read_forks
 from oracle.state.format import Snapshot
 from oracle.state.format import decode as decode_snapshot
 
 __all__ = [
-    "ForgedReceiptError",
     "PhaseLine",
-    "Receipt",
     "Statement",
     "armed_sides",
     "make_statement",
@@ -108,20 +106,6 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     paid: int | msgspec.UnsetType = msgspec.UNSET
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement with its Ed25519 signature.
-
-    Attributes:
-        statement: The signed bytes: a `Statement` as JSON.
-        public_key: 32 bytes, hex digits.
-        signature: 64 bytes, hex digits.
-    """
-
-    statement: msgspec.Raw
-    public_key: str
-    signature: str
-
-
 def tag_commitment(plan_digest: bytes, rounds: int, tag: bytes) -> str:
     """Return the commitment to a running tag, hex digits."""
     return hashlib.sha256(_TAG_DOMAIN + plan_digest + rounds.to_bytes(8, "big") + tag).hexdigest()
@@ -196,17 +180,7 @@ def _spent(plan: Plan, rounds: int) -> float:
 
 def seal(statement: Statement, key: Ed25519PrivateKey) -> bytes:
     """Sign a statement and return the receipt's bytes."""
-    raw = msgspec.json.encode(statement)
-    receipt = Receipt(
-        statement=msgspec.Raw(raw),
-        public_key=key.public_key().public_bytes_raw().hex(),
-        signature=key.sign(_DOMAIN + raw).hex(),
-    )
-    return msgspec.json.encode(receipt) + b"\n"
-
-
-class ForgedReceiptError(PerpetuaError):
-    """The signature is invalid, or by another key than required: a check that failed."""
+    return seal_bytes(msgspec.json.encode(statement), key, _DOMAIN)
 
 
 def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
@@ -221,23 +195,7 @@ def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
         InputError: It is no receipt, or of a newer version, or a text in it could pass for other lines when printed.
         ForgedReceiptError: It is signed with another key, or the signature does not belong to the statement.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as exc:
-        raise StorageError(f"{path}: {exc.strerror}") from exc
-    try:
-        receipt = msgspec.json.decode(data, type=Receipt)
-        raw = bytes(receipt.statement)
-        signer, signature = bytes.fromhex(receipt.public_key), bytes.fromhex(receipt.signature)
-        key = Ed25519PublicKey.from_public_bytes(signer)
-    except (msgspec.MsgspecError, ValueError) as exc:
-        raise InputError("receipt", str(path), "must be a Perpetua receipt") from exc
-    if public_key is not None and signer != public_key:
-        raise ForgedReceiptError(f"signed by key {signer.hex()}, not by the key you gave, {public_key.hex()}")
-    try:
-        key.verify(signature, _DOMAIN + raw)
-    except InvalidSignature as exc:
-        raise ForgedReceiptError("the signature does not match the statement: it was changed") from exc
+    raw, signer = open_sealed(path, public_key, _DOMAIN)
     try:
         statement = msgspec.json.decode(raw, type=Statement)
     except msgspec.MsgspecError as exc:
@@ -245,7 +203,7 @@ def open_receipt(path: Path, public_key: bytes | None) -> tuple[Statement, str]:
     if statement.version > _VERSION:
         raise InputError("receipt.version", statement.version, f"must be at most {_VERSION}")
     _refuse_unprintable(statement)
-    return statement, signer.hex()
+    return statement, signer
 
 
 def _refuse_unprintable(statement: Statement) -> None:

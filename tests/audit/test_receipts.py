@@ -17,13 +17,13 @@ from oracle.planning.kinds import decode_plan
 from oracle.receipts.keys import public_key_path, read_public_key, signing_key
 from oracle.receipts.ledgers import against_ledger, read_ledger
 from oracle.receipts.receipts import (
-    ForgedReceiptError,
     make_statement,
     open_receipt,
     seal,
     tag_commitment,
     verify_statement,
 )
+from oracle.receipts.sealed import ForgedReceiptError
 from oracle.state.folder import newest_bytes
 from oracle.state.format import decode
 from oracle.state.keys import read_key_file

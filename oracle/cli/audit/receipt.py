@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 from msgspec import UNSET
@@ -13,16 +13,17 @@ from oracle.cli.options import KeyFile
 from oracle.cli.version import version
 from oracle.errors import InputError, StorageError
 from oracle.planning.kinds import decode_plan
+from oracle.receipts.audits import differing_files, is_of_audit, open_audit
 from oracle.receipts.keys import public_key_path, read_public_key, signing_key
 from oracle.receipts.ledgers import UNSEEN, against_ledger, read_ledger, shows_rounds
 from oracle.receipts.receipts import (
-    ForgedReceiptError,
     Statement,
     make_statement,
     open_receipt,
     seal,
     verify_statement,
 )
+from oracle.receipts.sealed import ForgedReceiptError
 from oracle.state.files import write_exclusive
 from oracle.state.keys import read_key_file
 from oracle.state.shards import refuse_sharded
@@ -170,6 +171,8 @@ def check(  # noqa: PLR0913, PLR0917 -- the command's options
 ) -> None:
     """Check a receipt, and say in plain words what it claims. Exit 1 if anything in it does not hold.
 
+    The receipt of an audit is checked against the report beside it.
+
     With --log and --genesis the queries are answered again, up to the
     receipt's round, to find out whether they are the ones that it stands
     for. That publishes nothing and costs no epsilon.
@@ -179,6 +182,8 @@ def check(  # noqa: PLR0913, PLR0917 -- the command's options
         raise InputError(name, None, f"must go with {other}: the log is answered again from the genesis file")
     wanted = None if public_key is None else read_public_key(public_key)
     try:
+        if is_of_audit(file):
+            _check_audit(file, wanted)
         statement, signer = open_receipt(file, wanted)
     except ForgedReceiptError as exc:
         typer.echo(f"DOES NOT HOLD: {exc}")
@@ -192,13 +197,25 @@ def check(  # noqa: PLR0913, PLR0917 -- the command's options
     raise typer.Exit(1 if wrong else 0)
 
 
+def _check_audit(file: Path, wanted: bytes | None) -> NoReturn:
+    """Check the receipt of an audit, and say what it states."""
+    statement, signer = open_audit(file, wanted)
+    wrong = differing_files(statement, file.parent)
+    _print_signer(None if wanted else signer)
+    _print("made", f"{statement.issued} by {statement.software}")
+    _print("attacked", *statement.attacked)
+    _print("verdict", statement.banner)
+    for problem in wrong:
+        typer.echo(f"DOES NOT HOLD: {problem}")
+    if not wrong:
+        _print("checked", f"{' and '.join(statement.files)} beside it are the files that were signed")
+    _print("unchecked", "whether the audit was run as it says: with its seed and that software it can be run again")
+    raise typer.Exit(1 if wrong else 0)
+
+
 def _report(statement: Statement, unknown: str | None, checks: Sequence[_Check], wrong: Sequence[str]) -> None:
     """Print what was signed and by whom (`unknown`: a key that only the receipt names), and what was checked."""
-    if unknown is None:
-        _print("signature", "good, by the key you gave")
-    else:
-        given = f"fits the key in the receipt itself, {unknown}, which anybody may have put there: give"
-        _print("signature", given, "--public-key to know who signed it")
+    _print_signer(unknown)
     _print("made", f"{statement.issued} by {statement.software}")
     for name, text in _claims(statement):
         _print(name, *text)
@@ -210,6 +227,14 @@ def _report(statement: Statement, unknown: str | None, checks: Sequence[_Check],
         _print("checked", found)
     for left in [done.open for done in checks if done.open]:
         _print("unchecked", left)
+
+
+def _print_signer(unknown: str | None) -> None:
+    if unknown is None:
+        _print("signature", "good, by the key you gave")
+    else:
+        given = f"fits the key in the receipt itself, {unknown}, which anybody may have put there: give"
+        _print("signature", given, "--public-key to know who signed it")
 
 
 def _print(name: str, *lines: str) -> None:
