@@ -82,6 +82,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ch
         unsure: Whether it could not be told; then it has not passed, and nothing is said against what must hold.
         says: What was seen, in words.
         seconds: Processor time that it took.
+        promise: Whether it is about a promise, of errors or of rows, and not about privacy.
     """
 
     cell: str
@@ -91,6 +92,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ch
     says: str
     seconds: float
     unsure: bool = False
+    promise: bool = False
 
 
 def finite(value: float) -> float | None:

@@ -1,16 +1,28 @@
-"""The report as one self-contained HTML file."""
+"""The report as one self-contained HTML file: first what anybody can read, then an appendix with the figures."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 from typing import Final
 
-from oracle.audit.findings import NEAR, Check, Finding, near, outcome, verdict
+from oracle.audit.findings import NEAR, Check, Finding, verdict
+from oracle.audit.report import Report
+from oracle.audit.words import GLOSSARY
 from oracle.evaluation.document import PLOT_WIDTH, document, table
 
-__all__ = ["page"]
+__all__ = ["chance", "made", "page", "said"]
 
+_SHOWN: Final = 5
+"""Failures of one kind that are named before the appendix."""
+
+_STYLE: Final = """
+.banner{font-size:1.3em;font-weight:700;padding:.6em 1em;border:3px solid var(--soft);border-radius:.4em}
+.banner.good{border-color:var(--good);color:var(--good)}.banner.bad{border-color:var(--bad);color:var(--bad)}
+.failure{border-left:4px solid var(--bad);padding-left:1em;margin:1em 0}
+dt{font-weight:600}dd{margin:0 0 .4em 1.5em}
+@media print{body{max-width:none;margin:0}.wide{overflow:visible}svg{min-width:0}table{font-size:.75em}tr,li,dd,.failure{break-inside:avoid}}
+"""
 _LEFT, _ROW = 330, 22
 _TICKS: Final = 7
 _LEGEND: Final = (
@@ -21,32 +33,85 @@ _LEGEND: Final = (
 )
 
 
-def page(results: Sequence[Finding | Check], *, version: str, software: str, seed: str, miss: float) -> str:
-    """Return the whole HTML document.
-
-    Args:
-        results: Of all parts, in the order they are to be shown.
-        version: Of the software.
-        software: Its fingerprint, hex digits.
-        seed: Of the audit's randomness, hex digits.
-        miss: Probability that at least one true claim is refuted by chance.
-    """
-    games = [one for one in results if isinstance(one, Finding)]
-    checks = [one for one in results if isinstance(one, Check)]
+def page(report: Report) -> str:
+    """Return the whole HTML document."""
+    games = [one for one in report.results if isinstance(one, Finding)]
+    checks = [one for one in report.results if isinstance(one, Check)]
+    tone = {"nothing-found": "good", "refuted": "bad", "promise-fails": "bad"}.get(report.verdict, "open")
     parts = [
-        "<h1>What an auditor could prove about epsilon</h1>",
-        f"<p>{escape(_summary(results))}</p>",
-        f"<p class=soft>Perpetua {escape(version)} ({escape(software[:16])}); seed {escape(seed)}.</p>",
-        f"<p class=soft>All hold but with probability {miss:g}.</p>",
-        f"<p class=soft>{escape(_LEGEND)}</p>",
+        "<h1>Privacy audit</h1>",
+        f"<p class='banner {tone}' role=status>{escape(report.banner)}</p>",
+        f"<p>{escape(report.outcome)} {escape(chance(report))}</p>",
+        f"<h2>What was attacked</h2>{_list(report.scope.attacked)}",
+        *_failures(report),
+        f"<h2>What was looked for</h2>{_lines(report)}",
+        f"<h2>What was not looked at</h2>{_list(report.scope.left_out)}",
+        f"<h2>What no audit can say</h2>{_list(report.limits)}",
+        f"<h2>When, where, with what</h2>{_terms(made(report))}",
+        "<h2>Appendix: words</h2>",
+        _terms(GLOSSARY),
     ]
+    if games:
+        parts.append(f"<h2>Appendix: games</h2><p>{escape(_power(report))}</p><p class=soft>{escape(_LEGEND)}</p>")
     for key, group in groupby(games, lambda one: (one.level, one.target)):
         found = list(group)
         nominal = " (nominal claims)" if found[0].nominal else ""
-        parts.append(f"<h2>{escape(_title(*key))}{nominal}</h2>{_plot(found)}{_table(found)}")
+        parts.append(f"<h3>{escape(_title(*key))}{nominal}</h3>{_plot(found)}{_table(found)}")
     if checks:
-        parts.append(f"<h2>Structure, restarts and time</h2>{_checks(checks)}")
-    return document("Perpetua: audit", parts)
+        parts.append(f"<h2>Appendix: checks</h2>{_checks(checks)}")
+    return document("Perpetua: privacy audit", parts, style=_STYLE)
+
+
+def chance(report: Report) -> str:
+    """Return in a sentence what was left to chance."""
+    if report.miss == 0.0:
+        return "Nothing here was left to chance."
+    return f"The probability that any true claim is refuted by chance is at most {report.miss:g}."
+
+
+def made(report: Report) -> list[tuple[str, str]]:
+    """Return when, where and with what a report was made, by name."""
+    signed = f"by key {report.scope.signer}: `perpetua audit receipt audit.receipt.json --public-key KEY.pub` checks it"
+    return [
+        ("date", report.made),
+        ("Perpetua", f"{report.version}, SHA-256 of its modules {report.software}"),
+        ("seed", report.seed),
+        *report.machine.items(),
+        ("signed", "by nobody (--receipt-key signs)" if report.scope.signer is None else signed),
+    ]
+
+
+def _failures(report: Report) -> Iterator[str]:
+    if report.failures:
+        yield "<h2>What failed or could not tell, and what to do</h2>"
+    told: dict[tuple[str, str], list[str]] = {}
+    for one, meaning in report.failures:
+        seen = f"{one.target}: {said(one)}"
+        told.setdefault((meaning.means, meaning.do), []).append(seen)
+    for (means, do), all_seen in told.items():
+        more = [f"and {len(all_seen) - _SHOWN} more: see the appendix"] if len(all_seen) > _SHOWN else []
+        yield f"<div class=failure>{_list([*all_seen[:_SHOWN], *more])}"
+        yield f"<p><b>What it means.</b> {escape(means)}</p><p><b>What to do.</b> {escape(do)}</p></div>"
+
+
+def said(one: Finding | Check) -> str:
+    """Return what was seen of one result, in a line."""
+    if isinstance(one, Finding):
+        return f"{one.adversary}: epsilon is at least {one.lowest:.3f}, and {one.epsilon:g} is claimed"
+    return f"{one.name}: {verdict(one)}{f' ({one.says})' if one.says else ''}"
+
+
+def _lines(report: Report) -> str:
+    rows = [(one.finds, one.looked_at, one.result) for one in report.lines]
+    return table("it would have found|looked at|result", rows, [one.failed for one in report.lines])
+
+
+def _list(sentences: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(one)}' for one in sentences)}</ul>"
+
+
+def _terms(terms: Iterable[tuple[str, str]]) -> str:
+    return f"<dl>{''.join(f'<dt>{escape(name)}<dd>{escape(text)}' for name, text in terms)}</dl>"
 
 
 def _title(level: str, target: str) -> str:
@@ -58,11 +123,12 @@ def _title(level: str, target: str) -> str:
     return titles.get(level, f"{level}: {target}")
 
 
-def _summary(results: Sequence[Finding | Check]) -> str:
-    levels = ", ".join(f"{level}: {factor:.2g}" for level, factor in near(results).items())
+def _power(report: Report) -> str:
+    levels = ", ".join(
+        f"{level}: {'nothing proved' if factor is None else f'{factor:.2g}'}" for level, factor in report.near.items()
+    )
     return (
-        f"{outcome(results)} ({len(results)} parts.) The claim over the best bound that was proved of it, by what was "
-        f"attacked: {levels or 'no games were played'} (wanted: {NEAR:g} at most)."
+        f"The claim over the best bound that was proved of it: {levels or 'none is proved'} (wanted: {NEAR:g} at most)."
     )
 
 

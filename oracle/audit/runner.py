@@ -122,13 +122,14 @@ def _memory() -> str | None:
     return str(shared) if os.access(shared, os.W_OK | os.X_OK) else None
 
 
-def run_jobs(
+def run_jobs(  # noqa: PLR0913 -- two of them tell how far it is
     jobs: Sequence[Job],
     settings: Settings,
     *,
     workers: int,
     kept: Path | None,
     done: Callable[[int], None] = lambda _count: None,
+    unfinished: Callable[[Sequence[Result]], None] = lambda _results: None,
 ) -> list[Result]:
     """Run the unfinished jobs and return all results, in the order of the jobs.
 
@@ -138,6 +139,7 @@ def run_jobs(
         workers: Processes; 1 runs all of it in this one.
         kept: File that results are added to, one JSON object a line; None keeps none.
         done: Called with the number of parts done.
+        unfinished: Called with what was found so far, before anything is run, and where it is broken off.
 
     Raises:
         InputError: The file is of an audit with other settings, or of other software.
@@ -153,6 +155,21 @@ def run_jobs(
             _append(kept, msgspec.json.encode(_Done(job.name, results)))
         done(len(found))
 
+    def so_far() -> list[Result]:
+        return [result for job in jobs for result in found.get(job.name, ())]
+
+    unfinished(so_far())
+    try:
+        _run_all(missing, seed, miss, workers, take)
+    except BaseException:
+        unfinished(so_far())
+        raise
+    return so_far()
+
+
+def _run_all(
+    missing: Sequence[Job], seed: bytes, miss: float, workers: int, take: Callable[[Job, tuple[Result, ...]], None]
+) -> None:
     beside = [job for job in missing if workers > 1 and not job.alone]
     if beside:
         with ProcessPoolExecutor(workers) as pool:
@@ -166,7 +183,6 @@ def run_jobs(
     for job in missing:
         if job not in beside:
             take(job, job.run(seed, miss))
-    return [result for job in jobs for result in found[job.name]]
 
 
 def kept_seed(kept: Path, reports: Sequence[str] = ()) -> str | None:

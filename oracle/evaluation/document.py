@@ -25,15 +25,16 @@ svg{width:100%;min-width:560px;height:auto}svg text{fill:var(--ink);font-size:13
 """
 
 
-def document(title: str, parts: Iterable[str]) -> str:
+def document(title: str, parts: Iterable[str], *, style: str = "") -> str:
     """Return a whole document.
 
     Args:
         title: Its title, as text.
         parts: What it consists of, as HTML.
+        style: Rules of its own, as CSS.
     """
     head = "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    return "\n".join([head, f"<title>{escape(title)}</title><style>{_STYLE}</style>", *parts]) + "</html>\n"
+    return "\n".join([head, f"<title>{escape(title)}</title><style>{_STYLE}{style}</style>", *parts]) + "</html>\n"
 
 
 def table(columns: str, rows: Iterable[Sequence[str]], bad: Iterable[bool] = ()) -> str:

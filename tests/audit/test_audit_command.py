@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from oracle.audit import software
 from oracle.audit.findings import Check, Finding, near, near_predictors, outcome, refuted, untold, verdict
 from oracle.audit.page import page
+from oracle.audit.report import Report, Scope, make_report
+from oracle.audit.runner import Settings
 from oracle.cli.main import app
 from tests.audit.mutants import planted
 
@@ -72,6 +74,7 @@ def test_it_goes_on_where_it_was_broken_off(runner, tmp_path, monkeypatch):
     assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
     again = json.loads((tmp_path / "audit.json").read_bytes())
     for report in (first, again):
+        report.pop("made")
         for one in report["results"]:
             one.pop("seconds")
     assert again == first
@@ -98,11 +101,11 @@ def test_an_audit_without_its_report_is_not_complete(runner, tmp_path):
     """Where it ended between the last part and the report, the report is written of what is kept."""
     out = ("--out", str(tmp_path))
     assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
-    kept, report = (tmp_path / "audit.jsonl").read_bytes(), (tmp_path / "audit.json").read_bytes()
+    kept, report = (tmp_path / "audit.jsonl").read_bytes(), json.loads((tmp_path / "audit.json").read_bytes())
     (tmp_path / "audit.json").unlink()
     assert runner.invoke(app, [*_QUICK, *out]).exit_code == 0
     assert (tmp_path / "audit.jsonl").read_bytes() == kept
-    assert (tmp_path / "audit.json").read_bytes() == report
+    assert json.loads((tmp_path / "audit.json").read_bytes()) | {"made": report["made"]} == report
 
 
 def test_what_could_not_have_failed_is_told(runner, tmp_path):
@@ -157,12 +160,16 @@ def finding(**fields: object) -> Finding:
     return Finding(**{**usual, **fields})  # type: ignore[arg-type]  # as written above
 
 
+def report(results: list[Finding | Check]) -> Report:
+    """Return the report of an audit that ended."""
+    settings = Settings(version="1", software="ab", seed="00", miss=1e-3, jobs=())
+    return make_report(results, settings, Scope(attacked=("toys",), left_out=("more",)))
+
+
 def test_the_page_needs_nothing_else():
     """One file with plots inside, no script, nothing fetched, and names escaped."""
     check = Check(cell="c", target="boxes", name="a & b", passed=False, says="seen <it>", seconds=0.1)
-    text = page(
-        [finding(), finding(lowest=2.5, estimate=None), check], version="1", software="ab", seed="00", miss=1e-3
-    )
+    text = page(report([finding(), finding(lowest=2.5, estimate=None), check]))
     reader = Reader()
     reader.feed(text)
     assert reader.links == []
@@ -181,7 +188,7 @@ def test_what_could_not_tell_is_no_refutation():
     """It has not passed, and nothing is said against what must hold."""
     check = Check(cell="timing|x", target="t", name="n", passed=False, unsure=True, says="could not tell", seconds=0.1)
     assert (refuted([check]), untold([check]), verdict(check)) == ([], [check], "could not tell")
-    text = page([finding(), check], version="1", software="ab", seed="00", miss=1e-3)
+    text = page(report([finding(), check]))
     assert "No claim was refuted, but 1 of 1 checks could not tell: timing|x" in text
     assert "<td class='bad'>could not tell" in text
 

@@ -46,7 +46,13 @@ def as_check(due: Due) -> Check:
     """Return a comparison as an audit prints it."""
     says = due.says if due.holds or not due.promise else f"{due.says}: the promise does not hold"
     return Check(
-        cell=f"plan|{due.where}|{due.what}", target=due.where, name=due.what, passed=due.holds, says=says, seconds=0.0
+        cell=f"plan|{due.where}|{due.what}",
+        target=due.where,
+        name=due.what,
+        passed=due.holds,
+        says=says,
+        seconds=0.0,
+        promise=due.promise,
     )
 
 

@@ -6,47 +6,35 @@ import re
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 import typer
 from rich.table import Table
 
-from oracle.audit.findings import (
-    NEAR,
-    Check,
-    Finding,
-    finite,
-    near,
-    near_predictors,
-    outcome,
-    refuted,
-    too_few,
-    untold,
-    verdict,
-)
-from oracle.audit.page import page
+from oracle.audit.findings import NEAR, Check, Finding, near, near_predictors
 from oracle.cli.audit import majority, trace
 from oracle.cli.audit import receipt as audit_receipt
-from oracle.cli.audit.own import audit_own
+from oracle.cli.audit.own import run_own
+from oracle.cli.audit.scope import toys_scope
 from oracle.cli.options import AsJson, KeyFile
 from oracle.cli.output import figure_table, print_json, wide_console
 from oracle.cli.progress import Progress
 from oracle.cli.version import version
 from oracle.errors import InputError, StorageError
+from oracle.receipts.keys import signing_key
 
 __all__ = ["app"]
 
 if TYPE_CHECKING:
-    from oracle.audit.runner import Job, Settings
+    from oracle.audit.report import Report
+    from oracle.audit.runner import Job
 
 _LEAST: Final = 64
 _LEAST_DAEMON: Final = 16
 _LEAST_MISS: Final = 1e-9
 _SMALLEST, _LARGEST = 0.5, 8.0
 _KEPT: Final = "audit.jsonl"
-_REPORTS: Final = ("audit.html", "audit.json")
-"""The page, and the same as JSON, which is written last."""
 _GAMES_NOTE: Final = (
     "proved: a lower bound of epsilon, wrong with the probability below; provable: what so many counted games in each "
     "world could prove at most, were there no privacy at all."
@@ -102,6 +90,18 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
         typer.Option("--state", help="The same for a state's plan, and look at its live objects; it is only read."),
     ] = None,
     key: KeyFile = None,
+    form: Annotated[
+        Literal["registry", "nist"] | None,
+        typer.Option(
+            "--format",
+            help="Of --plan or --state, print a record for OpenDP's registry of deployments (YAML), or a checklist by "
+            "NIST SP 800-226 (Markdown), filled in from the plan.",
+        ),
+    ] = None,
+    receipt_key: Annotated[
+        Path | None,
+        typer.Option("--receipt-key", help="Sign the report in --out with this receipt key; it is made if needed."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Play both worlds of the privacy game against every predictor; check structure, restarts and time.
@@ -110,96 +110,46 @@ def run(  # noqa: PLR0913, PLR0917 -- the command's options
     """
     if context.invoked_subcommand is not None:
         return
-    if plan_file is not None or state is not None or key is not None:
-        _run_own(plan_file, state, key, out, as_json=as_json)
+    own = plan_file is not None or state is not None or key is not None
+    _check_options(receipt_key, out, form, own=own, as_json=as_json)
     from oracle.audit.runner import Settings, kept_seed, run_jobs
     from oracle.audit.software import fingerprint
+    from oracle.cli.audit.reporting import REPORTS, Reporter
 
+    signer = None if receipt_key is None else signing_key(receipt_key)
+    made = Settings(version=version(), software=fingerprint(), seed="none", miss=0.0, jobs=())
+    if own:
+        run_own(plan_file, state, key, Reporter(_folder(out), signer, made), form=form, as_json=as_json)
     _check(games, daemon_games, miss, epsilon)
-    jobs = _jobs(games, daemon_games, tuple(dict.fromkeys(epsilon or (2.0, 4.0))), miss, tuple(only or ()))
-    kept = None if out is None else _folder(out) / _KEPT
-    before = kept_seed(kept, _REPORTS) if kept is not None else None
-    settings = Settings(
-        version=version(),
-        software=fingerprint(),
+    epsilons = tuple(dict.fromkeys(epsilon or (2.0, 4.0)))
+    every = _jobs(games, daemon_games, epsilons, miss)
+    jobs = _chosen(every, only)
+    folder = _folder(out)
+    kept = None if folder is None else folder / _KEPT
+    before = kept_seed(kept, REPORTS) if kept is not None else None
+    settings = msgspec.structs.replace(
+        made,
         seed=_seed(seed) or before or secrets.token_hex(16),
         miss=miss,
         jobs=tuple(job.name for job in jobs),
     )
+    scope = toys_scope(settings.jobs, [job.name for job in every], epsilons, daemon_games)
+    reporter = Reporter(folder, signer, settings, scope)
     with Progress("auditing", len(jobs), "parts") as progress:
-        results = run_jobs(jobs, settings, workers=workers or os.cpu_count() or 1, kept=kept, done=progress.at)
-    if out is not None:
-        _report_to(out, settings, results)
+        results = run_jobs(
+            jobs,
+            settings,
+            workers=workers or os.cpu_count() or 1,
+            kept=kept,
+            done=progress.at,
+            unfinished=reporter.unfinished,
+        )
+    report = reporter.finished(results)
     if as_json:
-        print_json(_report(settings, results))
+        print_json(report)
     else:
-        _print(results, settings, out)
-    raise typer.Exit(1 if refuted(results) or untold(results) else 0)
-
-
-def _run_own(plan_file: Path | None, state: Path | None, key: Path | None, out: Path | None, *, as_json: bool) -> None:
-    """Look at somebody's own plan and state, print what was found, and exit."""
-    from oracle.audit.runner import Settings
-    from oracle.audit.software import fingerprint
-
-    results = tuple(audit_own(plan_file, state, key))
-    cells = tuple(one.cell for one in results)
-    settings = Settings(version=version(), software=fingerprint(), seed="none", miss=0.0, jobs=cells)
-    if out is not None:
-        _report_to(_folder(out), settings, results)
-    if as_json:
-        print_json(_report(settings, results))
-    else:
-        console = wide_console()
-        console.print(_checks_table(results))
-        console.print(outcome(results), style="bold")
-    raise typer.Exit(1 if refuted(results) else 0)
-
-
-def _report_to(out: Path, settings: "Settings", results: "Sequence[Finding | Check]") -> None:
-    shown = page(results, version=settings.version, software=settings.software, seed=settings.seed, miss=settings.miss)
-    _write(out / _REPORTS[0], shown.encode())
-    _write(out / _REPORTS[1], msgspec.json.encode(_report(settings, results)))
-
-
-class Report(msgspec.Struct, frozen=True):
-    """What `--json` prints.
-
-    Attributes:
-        software: Its fingerprint, hex digits.
-        miss: Probability that at least one true claim is refuted by chance.
-        refuted: Names of the refuted claims and failed checks.
-        untold: Names of the checks that could not tell.
-        too_few: Names of the attacks that had too few games to refute their claim.
-        near: By level of attack, the least factor between a proved claim and what was shown of it.
-        near_predictors: The same by predictor; null where nothing could be shown with so many games.
-    """
-
-    version: str
-    software: str
-    seed: str
-    miss: float
-    refuted: tuple[str, ...]
-    untold: tuple[str, ...]
-    too_few: tuple[str, ...]
-    near: dict[str, float | None]
-    near_predictors: dict[str, float | None]
-    results: tuple[Finding | Check, ...]
-
-
-def _report(settings: "Settings", results: "Sequence[Finding | Check]") -> Report:
-    return Report(
-        version=settings.version,
-        software=settings.software,
-        seed=settings.seed,
-        miss=settings.miss,
-        refuted=tuple(one.cell for one in refuted(results)),
-        untold=tuple(one.cell for one in untold(results)),
-        too_few=tuple(one.cell for one in too_few(results)),
-        near={level: finite(factor) for level, factor in near(results).items()},
-        near_predictors={name: finite(factor) for name, factor in near_predictors(results).items()},
-        results=tuple(results),
-    )
+        _print(report, out)
+    raise typer.Exit(1 if report.refuted or report.untold else 0)
 
 
 def _check(games: int, daemon_games: int, miss: float, epsilons: Sequence[float] | None) -> None:
@@ -220,9 +170,7 @@ def _seed(text: str | None) -> str | None:
     return text
 
 
-def _jobs(
-    games: int, daemon_games: int, epsilons: tuple[float, ...], miss: float, only: tuple[str, ...]
-) -> "list[Job]":
+def _jobs(games: int, daemon_games: int, epsilons: tuple[float, ...], miss: float) -> "list[Job]":
     from oracle.audit.cells import all_cells
     from oracle.audit.runner import daemon_job, game_job, structure_job, timing_job
     from oracle.audit.structure import structure_names
@@ -231,14 +179,28 @@ def _jobs(
     jobs = [structure_job(target, check) for target, check in structure_names()]
     jobs += [daemon_job(daemon_games)] if daemon_games else []
     jobs += [game_job(cell) for cell in all_cells(games, epsilons, miss)]
-    jobs += [timing_job(what) for what in TIMINGS]
+    return jobs + [timing_job(what) for what in TIMINGS]
+
+
+def _chosen(jobs: "list[Job]", only: Sequence[str] | None) -> "list[Job]":
     wanted = [job for job in jobs if not only or any(part in job.name for part in only)]
-    if not wanted:
+    if not wanted and only:
         raise InputError("--only", only[0], "must be part of a part's name, as 'structure' or 'twins' is")
     return wanted
 
 
-def _folder(out: Path) -> Path:
+def _check_options(receipt_key: Path | None, out: Path | None, form: str | None, *, own: bool, as_json: bool) -> None:
+    if receipt_key is not None and out is None:
+        raise InputError("--receipt-key", str(receipt_key), "must go with --out: the report's files are signed")
+    if form is not None and not own:
+        raise InputError("--format", form, "must go with --plan or --state: it is filled in from a plan")
+    if form is not None and as_json:
+        raise InputError("--format", form, "must go without --json")
+
+
+def _folder(out: Path | None) -> Path | None:
+    if out is None:
+        return None
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
@@ -246,36 +208,24 @@ def _folder(out: Path) -> Path:
     return out
 
 
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.unlink(missing_ok=True)  # a link is replaced, not written through
-        with path.open("xb") as file:
-            file.write(data)
-    except OSError as exc:
-        raise StorageError(f"{path}: cannot be written: {exc.strerror}") from exc
+def _print(report: "Report", out: Path | None) -> None:
+    from oracle.cli.audit.reporting import checks_table, print_report
 
-
-def _print(results: "Sequence[Finding | Check]", settings: "Settings", out: Path | None) -> None:
     console = wide_console()
-    games = [one for one in results if isinstance(one, Finding)]
+    games = [one for one in report.results if isinstance(one, Finding)]
     if games:
         console.print(_games_table(games))
         console.print(_GAMES_NOTE, style="dim")
-    checks = [one for one in results if isinstance(one, Check)]
+    checks = [one for one in report.results if isinstance(one, Check)]
     if checks:
-        console.print(_checks_table(checks))
-    for level, factor in near(results).items():
+        console.print(checks_table(checks))
+    for level, factor in near(report.results).items():
         console.print(_power(level, factor))
-    predictors = near_predictors(results)
+    predictors = near_predictors(report.results)
     if predictors:
         parts = [f"{name} {'nothing' if math.isinf(part) else f'1/{part:.2g}'}" for name, part in predictors.items()]
         console.print(f"proved of each predictor's claim: {'; '.join(parts)}")
-    console.print(outcome(results), style="bold")
-    console.print(
-        f"The probability that any of these bounds is wrong is at most {settings.miss:g}; seed {settings.seed}"
-    )
-    if out is not None:
-        console.print(f"report: {out / 'audit.html'}")
+    print_report(console, report, out)
 
 
 def _games_table(games: "Sequence[Finding]") -> Table:
@@ -295,13 +245,6 @@ def _games_table(games: "Sequence[Finding]") -> Table:
             f"{one.games:,}",
             style="red" if one.refutes else None,
         )
-    return table
-
-
-def _checks_table(checks: "Sequence[Check]") -> Table:
-    table = figure_table("checked", "what must hold", "", "seen", texts=4)
-    for one in checks:
-        table.add_row(one.target, one.name, verdict(one), one.says, style=None if one.passed else "red")
     return table
 
 

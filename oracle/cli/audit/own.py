@@ -1,26 +1,100 @@
 """`perpetua audit --plan` and `--state`: somebody's own plan and state, beside what is due."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
 
 from oracle import durable
 from oracle.audit.findings import Check
+from oracle.cli.audit.scope import own_scope
+from oracle.cli.output import print_json, wide_console
 from oracle.cli.states import newest_snapshot, state_plan
 from oracle.errors import InputError, StorageError
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
 from oracle.state.shards import shard_folders
 
-__all__ = ["audit_own"]
+__all__ = ["audit_own", "run_own"]
+
+if TYPE_CHECKING:
+    from oracle.audit.forms import Form
+    from oracle.audit.report import Report
+    from oracle.cli.audit.reporting import Reporter
 
 
-def audit_own(plan_file: Path | None, state: Path | None, key: Path | None) -> Iterator[Check]:
+def run_own(  # noqa: PLR0913 -- the command's options
+    plan_file: Path | None,
+    state: Path | None,
+    key: Path | None,
+    reporter: "Reporter",
+    *,
+    form: "Form | None",
+    as_json: bool,
+) -> NoReturn:
+    """Audit somebody's own plan and state, report it, and exit: with 1 if something fails.
+
+    Args:
+        plan_file: As for `audit_own`.
+        state: As well.
+        key: As well.
+        reporter: What writes the report; the scope is put in here.
+        form: Form to be filled in and printed in place of the report.
+        as_json: Whether to print JSON.
+    """
+    from oracle.cli.audit.reporting import checks_table, print_report
+
+    said: list[str] = []
+    plans: dict[bytes, Plan] = {}
+
+    def attacked(sentence: str, plan: Plan) -> None:
+        said.append(sentence)
+        plans[plan.digest] = plan
+
+    def now() -> "Reporter":
+        return reporter._replace(scope=own_scope(said, list(plans.values()), state=state is not None))
+
+    results: list[Check] = []
+    now().unfinished(results)
+    try:
+        results.extend(audit_own(plan_file, state, key, attacked))
+    except BaseException:
+        now().unfinished(results)
+        raise
+    report = now().finished(results)
+    if form is not None:
+        typer.echo(_form(form, list(plans.values()), report), nl=False)
+    elif as_json:
+        print_json(report)
+    else:
+        console = wide_console()
+        console.print(checks_table(results))
+        print_report(console, report, reporter.out)
+    raise typer.Exit(1 if report.refuted else 0)
+
+
+def _form(form: "Form", plans: Sequence[Plan], report: "Report") -> str:
+    from oracle.audit.forms import filled_in
+
+    if len(plans) != 1:
+        raise InputError("--format", form, f"must be filled in from one plan: {len(plans)} were given")
+    return filled_in(form, plans[0], report)
+
+
+def audit_own(
+    plan_file: Path | None,
+    state: Path | None,
+    key: Path | None,
+    attacked: Callable[[str, Plan], None] = lambda _said, _plan: None,
+) -> Iterator[Check]:
     """Yield what both accountants say of a plan, and what a state's live objects are.
 
     Args:
         plan_file: A plan as JSON: a state's plan.json, or what `perpetua plan --json` prints.
         state: A state folder, which is read and not held.
         key: Its key file; None for the one in it.
+        attacked: Told what is looked at, in a sentence, and its plan, before it is.
 
     Raises:
         InputError: A key is given without a state.
@@ -32,7 +106,9 @@ def audit_own(plan_file: Path | None, state: Path | None, key: Path | None) -> I
     if key is not None and state is None:
         raise InputError("--key", str(key), "must go with --state")
     if plan_file is not None:
-        yield from audit_plan(_read(plan_file))
+        plan = _read(plan_file)
+        attacked(f"The plan {plan_file}: {_in_words(plan)}", plan)
+        yield from audit_plan(plan)
     if state is None:
         return
     shards = shard_folders(state)
@@ -40,10 +116,20 @@ def audit_own(plan_file: Path | None, state: Path | None, key: Path | None) -> I
     for number, shard in enumerate(shards):
         plan = state_plan(shard)
         if plan.digest not in audited:  # mostly all shards have the same one
+            attacked(f"The plan of state {state}: {_in_words(plan)}", plan)
             yield from audit_plan(plan)
             audited.add(plan.digest)
         snapshot, _ = newest_snapshot(shard, key or state / "key", plan)
-        yield from audit_state(plan, snapshot, "state" if len(shards) == 1 else f"shard {number}")
+        where = "state" if len(shards) == 1 else f"shard {number}"
+        attacked(f"The newest snapshot of {where} {shard}: round {snapshot.round:,}, phase {snapshot.phase}.", plan)
+        yield from audit_state(plan, snapshot, where)
+
+
+def _in_words(plan: Plan) -> str:
+    """Return which plan it is, and what it claims."""
+    nominal = "; both are names that no proof bounds" if plan.nominal else ""
+    claim = f"epsilon = {plan.epsilon:g}, delta = {plan.delta:g} {'in all' if plan.sums_delta else 'a row'}{nominal}"
+    return f"{plan.name} ({plan.predictor}, profile {plan.profile}, SHA-256 {plan.digest.hex()}), {claim}."
 
 
 def _read(path: Path) -> Plan:

@@ -1,0 +1,126 @@
+"""Where an audit's report goes: the page, the same as JSON, a receipt of both, and the terminal in the same words."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from rich.console import Console
+from rich.table import Table
+
+from oracle.audit.findings import Check, Finding, verdict
+from oracle.audit.page import chance, made, page, said
+from oracle.audit.report import Report, Scope, make_report
+from oracle.audit.runner import Settings
+from oracle.cli.output import figure_table
+from oracle.errors import StorageError
+from oracle.receipts.audits import AuditStatement, seal_audit
+
+__all__ = ["REPORTS", "Reporter", "checks_table", "print_report"]
+
+_RECEIPT, _PAGE, _JSON = "audit.receipt.json", "audit.html", "audit.json"
+REPORTS: Final = (_RECEIPT, _PAGE, _JSON)
+"""Receipt, page, and the same as JSON, which is written last."""
+
+_TONES: Final = {"nothing-found": "bold green", "refuted": "bold red", "promise-fails": "bold red"}
+
+
+class Reporter(NamedTuple):
+    """What writes the report of one audit.
+
+    Attributes:
+        out: Folder for it; None for nowhere.
+        key: What signs it; None for nothing.
+        settings: What is run.
+        scope: Of what that is.
+    """
+
+    out: Path | None
+    key: Ed25519PrivateKey | None
+    settings: Settings
+    scope: Scope = Scope(attacked=(), left_out=())
+
+    def unfinished(self, results: Sequence[Finding | Check]) -> None:
+        """Leave a page that says that the audit has not ended, and none of what an earlier one left.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        if self.out is None:
+            return
+        for name in REPORTS:
+            _remove(self.out / name)
+        scope = msgspec.structs.replace(self.scope, ended=False)
+        _write(self.out / _PAGE, page(make_report(results, self.settings, scope)).encode())
+
+    def finished(self, results: Sequence[Finding | Check]) -> Report:
+        """Write the report of an audit that has ended, and return it.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        signer = None if self.key is None else self.key.public_key().public_bytes_raw().hex()
+        report = make_report(results, self.settings, msgspec.structs.replace(self.scope, signer=signer))
+        if self.out is not None:
+            files = {_PAGE: page(report).encode(), _JSON: msgspec.json.encode(report)}
+            if self.key is not None:
+                digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+                statement = AuditStatement(
+                    software=f"perpetua {report.version}, SHA-256 {report.software}",
+                    issued=report.made,
+                    banner=report.banner,
+                    attacked=report.scope.attacked,
+                    files=digests,
+                )
+                _write(self.out / _RECEIPT, seal_audit(statement, self.key))
+            for name, data in files.items():
+                _write(self.out / name, data)
+        return report
+
+
+def print_report(console: Console, report: Report, out: Path | None) -> None:
+    """Print what the page says, but for its tables and appendix."""
+    for one, meaning in report.failures:
+        console.print(f"{one.target}: {said(one)}", style="red")
+        console.print(f"  what it means: {meaning.means}")
+        console.print(f"  what to do: {meaning.do}")
+    for title, sentences in (
+        ("attacked", report.scope.attacked),
+        ("looked for", [f"{line.finds}: {line.result}" for line in report.lines]),
+        ("not looked at", report.scope.left_out),
+        ("limits", report.limits),
+        ("made", [f"{name}: {text}" for name, text in made(report)]),
+    ):
+        console.print(f"{title}:", style="bold")
+        for sentence in sentences:
+            console.print(f"  {sentence}")
+    console.print(f"{report.outcome} {chance(report)}")
+    console.print(report.banner, style=_TONES.get(report.verdict, "bold yellow"))
+    if out is not None:
+        console.print(f"report: {out / _PAGE}")
+
+
+def checks_table(checks: Sequence[Check]) -> Table:
+    """Return a table of what each check saw."""
+    table = figure_table("checked", "what must hold", "", "seen", texts=4)
+    for one in checks:
+        table.add_row(one.target, one.name, verdict(one), one.says, style=None if one.passed else "red")
+    return table
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as exc:
+        raise StorageError(f"{path}: cannot be removed: {exc.strerror}") from exc
+
+
+def _write(path: Path, data: bytes) -> None:
+    _remove(path)  # a link is replaced, not written through
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except OSError as exc:
+        raise StorageError(f"{path}: cannot be written: {exc.strerror}") from exc
