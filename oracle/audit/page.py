@@ -21,7 +21,8 @@ _STYLE: Final = """
 .banner.good{border-color:var(--good);color:var(--good)}.banner.bad{border-color:var(--bad);color:var(--bad)}
 .failure{border-left:4px solid var(--bad);padding-left:1em;margin:1em 0}
 dt{font-weight:600}dd{margin:0 0 .4em 1.5em}
-@media print{body{max-width:none;margin:0}.wide{overflow:visible}svg{min-width:0}table{font-size:.75em}tr,li,dd,.failure{break-inside:avoid}}
+@media print{body{max-width:none;margin:0}.wide{overflow:visible}svg{min-width:0}table{font-size:.75em}
+tr,li,dd,.failure{break-inside:avoid}}
 """
 _LEFT, _ROW = 330, 22
 _TICKS: Final = 7
