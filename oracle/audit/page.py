@@ -72,7 +72,7 @@ def chance(report: Report) -> str:
 
 def made(report: Report) -> list[tuple[str, str]]:
     """Return when, where and with what a report was made, by name."""
-    signed = f"by key {report.scope.signer}: `perpetua audit receipt audit.receipt.json --public-key KEY.pub` checks it"
+    signed = f"by key {report.scope.signer}: perpetua audit receipt audit.receipt.json --public-key KEY.pub checks it"
     return [
         ("date", report.made),
         ("Perpetua", f"{report.version}, SHA-256 of its modules {report.software}"),

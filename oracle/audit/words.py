@@ -26,7 +26,10 @@ _STOP: Final = f"Do not serve with it. Take what it answered for less protected 
 _FAILURES: Final = {
     "broken": ("This software does not do what its privacy proof rests on: epsilon may not hold.", _STOP),
     "game": ("Somebody told whether a record was there more often than the claim allows: it is wrong.", _STOP),
-    "nominal": ("Epsilon and delta of profile paper are names; this shows that they bound nothing.", "Plan as tight."),
+    "nominal": (
+        "Epsilon and delta of profile paper are names; this shows that they bound nothing.",
+        'Plan with profile = "tight".',
+    ),
     "untold": ("This run could not tell: nothing is said for or against it.", "Run it again on a quiet machine."),
     "timing": ("Who can time answers finely learns labels.", f"Run it again on a quiet machine. {_REPORT}"),
     "plan": (
@@ -116,7 +119,7 @@ UNSEEN: Final = (
     "Who may read answers, keys, states and backups, and who is on the machine.",
     "Whether the plan was declared without a look at the data, and how many records one person has.",
     "Caches, power, where random keys come from, and how long anything takes but the answers of boxes.",
-    "Whether answers are right: that is `perpetua evaluate`.",
+    "Whether answers are right: perpetua evaluate measures that.",
 )
 """What no audit here looks at."""
 
@@ -129,7 +132,7 @@ GLOSSARY: Final = (
     ),
     (
         "game",
-        "an attack: in one world a record is there, in the other it is not; an adversary, who chooses all else, tells",
+        "an attack: in one world a record is there, in the other it is not; an adversary tries to tell",
     ),
     ("K", "how many answers, or answers near an edge, are paid for at most; a Stopper counts them, with noise"),
     ("life, phase", "a number of rounds after which other records answer; to re-arm is to begin with these"),
@@ -140,5 +143,5 @@ GLOSSARY: Final = (
     ("provable", "the most that so many games could have proved, had there been no privacy at all"),
     ("record", "one training row or one query: what is protected"),
     ("seed", "what all randomness of the audit follows from: with it, and the same software, it can be repeated"),
-    ("state", "what a daemon (`perpetua serve`) answers from: secret, and stored under a key"),
+    ("state", "what a daemon (perpetua serve) answers from: secret, and stored under a key"),
 )

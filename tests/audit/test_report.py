@@ -176,6 +176,8 @@ def test_a_signed_report_is_checked_by_its_receipt(plan_file, tmp_path):
     assert "anybody may have put there" in checked()[1]
     runner.invoke(app, ["audit", "--plan", str(plan_file), "--out", str(tmp_path), "--receipt-key", f"{key}-2"])
     assert checked("--public-key", f"{key}-2.pub")[0] == 1
+    ledger = runner.invoke(app, ["audit", "receipt", str(receipt), "--ledger", "ledger.jsonl"])
+    assert "it is of an audit" in str(ledger.exception)
     sealed = receipt.read_bytes()
     receipt.write_bytes(sealed.replace(b"NO FAULT FOUND", b"NO FAULT FUOND"))
     assert "DOES NOT HOLD: the signature" in checked()[1]

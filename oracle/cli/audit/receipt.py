@@ -183,6 +183,8 @@ def check(  # noqa: PLR0913, PLR0917 -- the command's options
     wanted = None if public_key is None else read_public_key(public_key)
     try:
         if is_of_audit(file):
+            if ledger is not None or log is not None:
+                raise InputError("receipt", str(file), "must be of a run for --ledger and --log; it is of an audit")
             _check_audit(file, wanted)
         statement, signer = open_receipt(file, wanted)
     except ForgedReceiptError as exc:

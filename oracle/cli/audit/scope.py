@@ -69,7 +69,7 @@ def own_scope(attacked: Sequence[str], plans: Sequence[Plan], *, state: bool) ->
         attacked=tuple(attacked) or ("Nothing yet.",),
         left_out=(
             answers,
-            "The software itself: no game was played, nothing was restarted, no time was taken (`perpetua audit`).",
+            "The software itself: no game was played, nothing was restarted, no time was taken (perpetua audit does).",
             *UNSEEN,
         ),
         nominal=any(plan.nominal for plan in plans),
