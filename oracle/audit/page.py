@@ -11,7 +11,7 @@ from oracle.audit.report import Report
 from oracle.audit.words import GLOSSARY
 from oracle.evaluation.document import PLOT_WIDTH, document, table
 
-__all__ = ["chance", "made", "page", "said"]
+__all__ = ["chance", "made", "page"]
 
 _SHOWN: Final = 5
 """Failures of one kind that are named before the appendix."""
@@ -85,21 +85,10 @@ def made(report: Report) -> list[tuple[str, str]]:
 def _failures(report: Report) -> Iterator[str]:
     if report.failures:
         yield "<h2>What failed or could not tell, and what to do</h2>"
-    told: dict[tuple[str, str], list[str]] = {}
-    for one, meaning in report.failures:
-        seen = f"{one.target}: {said(one)}"
-        told.setdefault((meaning.means, meaning.do), []).append(seen)
-    for (means, do), all_seen in told.items():
-        more = [f"and {len(all_seen) - _SHOWN} more: see the appendix"] if len(all_seen) > _SHOWN else []
-        yield f"<div class=failure>{_list([*all_seen[:_SHOWN], *more])}"
-        yield f"<p><b>What it means.</b> {escape(means)}</p><p><b>What to do.</b> {escape(do)}</p></div>"
-
-
-def said(one: Finding | Check) -> str:
-    """Return what was seen of one result, in a line."""
-    if isinstance(one, Finding):
-        return f"{one.adversary}: epsilon is at least {one.lowest:.3f}, and {one.epsilon:g} is claimed"
-    return f"{one.name}: {verdict(one)}{f' ({one.says})' if one.says else ''}"
+    for one in report.failures:
+        more = [f"and {len(one.seen) - _SHOWN} more: see the appendix"] if len(one.seen) > _SHOWN else []
+        yield f"<div class=failure>{_list([*one.seen[:_SHOWN], *more])}"
+        yield f"<p><b>What it means.</b> {escape(one.means)}</p><p><b>What to do.</b> {escape(one.do)}</p></div>"
 
 
 def _lines(report: Report) -> str:

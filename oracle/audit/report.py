@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from oracle.audit.findings import Check, Finding, finite, near, near_predictors, outcome, refuted, too_few, untold
-from oracle.audit.words import LIMITS, Meaning, meaning
+from oracle.audit.findings import (
+    Check,
+    Finding,
+    finite,
+    near,
+    near_predictors,
+    outcome,
+    refuted,
+    too_few,
+    untold,
+    verdict,
+)
+from oracle.audit.words import LIMITS, meaning
 
 if TYPE_CHECKING:
     from oracle.audit.runner import Settings
@@ -61,6 +72,20 @@ class Line(msgspec.Struct, frozen=True):
     failed: bool
 
 
+class Failure(msgspec.Struct, frozen=True):
+    """All that failed or could not tell, and means the same.
+
+    Attributes:
+        means: What.
+        do: What to do.
+        seen: What was seen of each, in a line.
+    """
+
+    means: str
+    do: str
+    seen: tuple[str, ...]
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What `--json` prints, and the page shows.
 
@@ -70,6 +95,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         outcome: What all parts came to.
         scope: What was attacked, and what was not looked at.
         limits: What no audit can say.
+        failures: What failed or could not tell.
         lines: What was looked for, in plain words.
         made: When, UTC.
         machine: Where, and the software beside Perpetua.
@@ -87,6 +113,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     scope: Scope
     limits: tuple[str, ...]
+    failures: tuple[Failure, ...]
     lines: tuple[Line, ...]
     made: str
     machine: dict[str, str]
@@ -101,11 +128,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     near_predictors: dict[str, float | None]
     results: tuple[Result, ...]
 
-    @property
-    def failures(self) -> list[tuple[Result, Meaning]]:
-        """What failed or could not tell, and what that means."""
-        return [(one, meaning(one)) for one in (*refuted(self.results), *untold(self.results))]
-
 
 def make_report(results: Sequence[Result], settings: "Settings", scope: Scope) -> Report:
     """Return the report of what an audit found so far.
@@ -115,13 +137,14 @@ def make_report(results: Sequence[Result], settings: "Settings", scope: Scope) -
         settings: What they were run under.
         scope: What they are of.
     """
-    verdict, banner = _verdict(results, scope)
+    kind, banner = _verdict(results, scope)
     return Report(
-        verdict=verdict,
+        verdict=kind,
         banner=banner,
         outcome=f"{outcome(results).removesuffix('.')}." if results else "Nothing was looked at yet.",
         scope=scope,
         limits=LIMITS,
+        failures=tuple(_failures(results)),
         lines=tuple(_lines(results)),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=_machine(),
@@ -159,7 +182,18 @@ def _verdict(results: Sequence[Result], scope: Scope) -> tuple[Verdict, str]:
         (not scope.whole or few, "in-part", "NO FAULT FOUND IN A PART: more, or more closely, could be looked at."),
     )
     quiet = f"NO FAULT FOUND in {len(results)} results. That is no proof: see what was not looked at."
-    return next(((verdict, text) for holds, verdict, text in said if holds), ("nothing-found", quiet))
+    return next(((kind, text) for holds, kind, text in said if holds), ("nothing-found", quiet))
+
+
+def _failures(results: Sequence[Result]) -> list[Failure]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in (*refuted(results), *untold(results)):
+        if isinstance(one, Finding):
+            seen = f"{one.adversary}: epsilon is at least {one.lowest:.3f}, and {one.epsilon:g} is claimed"
+        else:
+            seen = f"{one.name}: {verdict(one)}{f' ({one.says})' if one.says else ''}"
+        groups.setdefault(meaning(one)[1:], []).append(f"{one.target}: {seen}")
+    return [Failure(*words, tuple(seen)) for words, seen in groups.items()]
 
 
 def _lines(results: Sequence[Result]) -> list[Line]:

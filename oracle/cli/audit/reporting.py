@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oracle.audit.findings import Check, Finding, verdict
-from oracle.audit.page import chance, made, page, said
+from oracle.audit.page import chance, made, page
 from oracle.audit.report import Report, Scope, make_report
 from oracle.audit.runner import Settings
 from oracle.cli.output import figure_table
@@ -82,10 +82,10 @@ class Reporter(NamedTuple):
 
 def print_report(console: Console, report: Report, out: Path | None) -> None:
     """Print what the page says, but for its tables and appendix."""
-    for one, meaning in report.failures:
-        console.print(f"{one.target}: {said(one)}", style="red")
-        console.print(f"  what it means: {meaning.means}")
-        console.print(f"  what to do: {meaning.do}")
+    for one in report.failures:
+        console.print("\n".join(one.seen), style="red")
+        console.print(f"  what it means: {one.means}")
+        console.print(f"  what to do: {one.do}")
     for title, sentences in (
         ("attacked", report.scope.attacked),
         ("looked for", [f"{line.finds}: {line.result}" for line in report.lines]),
