@@ -64,6 +64,7 @@ def _guarantee(plan: Plan) -> dict[str, str]:
     if plan.person is not UNSET:
         bound = plan.person
         person = f"{bound.rows} training rows of a person at most are used: epsilon = {bound.epsilon:g} for these"
+    unit = "One record: one training row or one query." if hides else f"One training row; {_unprotected(plan)}."
     return {
         "epsilon": _yaml_number(plan.epsilon),
         "delta": _yaml_number(delta),
@@ -71,9 +72,7 @@ def _guarantee(plan: Plan) -> dict[str, str]:
         "variant": "Approximate" if delta > 0.0 else "Pure",
         "deltas": f"A record pays delta = {delta!r} at most{sums}.",
         "square": f"{1.0 / plan.declared**2:.2g} for the n = {plan.declared:,} rows that are declared",
-        "unit": "One record: one training row or one query."
-        if hides
-        else "One training row; queries are not protected.",
+        "unit": unit,
         "neighbours": f"Neighbours differ in one record, there or not: {_ROW}{_QUERY if hides else ''}. The numbers of "
         "declared rows and of rounds are public. Exchanging a record for another is two records.",
         "composition": "A record pays epsilon and delta once, for all answers, however many there are. m records of a "
@@ -88,8 +87,9 @@ def _deployment(plan: Plan) -> dict[str, str]:
     if isinstance(plan, TablePlan):
         columns = [f"{one.name} ({one.cells} cells)" for one in plan.attributes]
     beyond = f" beyond {promise.beyond}" if promise.beyond else ""
-    others = "" if hides else "; queries or questions, and what is answered"
-    own = "An asker learns the answer to its own query, and nobody else may read it." if hides else ""
+    private = hides or plan.released
+    others = "" if private else f"; {_unprotected(plan)}"
+    own = "An asker learns the answer to its own query, and nobody else may read it." if private else ""
     return {
         "product": "Machine learning model" if plan.released else "Interactive API",
         "domain": f"{plan.declared:,} declared rows of {', '.join(columns)}",
@@ -122,6 +122,10 @@ def _yaml_number(value: float) -> str:
     """Return a number as YAML 1.1 reads it: one with an exponent needs a point."""
     digits, exponent, power = f"{value!r}".partition("e")
     return f"{digits}{'' if '.' in digits or not exponent else '.0'}{exponent}{power}"
+
+
+def _unprotected(plan: Plan) -> str:
+    return "a query changes no answer but its own" if plan.released else "what queries say is not protected"
 
 
 def _hides(plan: Plan) -> bool:

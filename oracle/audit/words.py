@@ -25,13 +25,19 @@ _REPORT: Final = "Report it privately (SECURITY.md), with the version and the se
 _STOP: Final = f"Do not serve with it. Take what it answered for less protected than was stated. {_REPORT}"
 _FAILURES: Final = {
     "broken": ("This software does not do what its privacy proof rests on: epsilon may not hold.", _STOP),
-    "game": ("Somebody told whether a record was there more often than the claim allows: it is wrong.", _STOP),
+    "game": (
+        "Somebody told more often than the claim allows, and than chance explains, whether a record was there.",
+        _STOP,
+    ),
     "nominal": (
         "Epsilon and delta of profile paper are names; this shows that they bound nothing.",
         'Plan with profile = "tight".',
     ),
     "untold": ("This run could not tell: nothing is said for or against it.", "Run it again on a quiet machine."),
-    "timing": ("Who can time answers finely learns labels.", f"Run it again on a quiet machine. {_REPORT}"),
+    "timing": (
+        "Who can time answers finely learns labels, or what decided them.",
+        f"Run it again on a quiet machine. {_REPORT}",
+    ),
     "plan": (
         "The plan has less noise, or pays for more answers, than its claim allows; or it is none that can be.",
         f"Make no state of it, and plan again with this version. {_STOP}",
@@ -111,7 +117,7 @@ LIMITS: Final = (
     "An audit can refute a claim of privacy; it cannot prove one. The proofs are in PRIVACY.md.",
     "The attacks are those listed here. Another adversary, another size or other data may show what these do not.",
     "What an attack proved is a lower bound: little proved is no sign of strength.",
-    "The claim is about one record. Somebody with m records is protected by m times epsilon only.",
+    "The claim is about one record. Somebody with m records has m times epsilon only, and a larger delta.",
 )
 """Of every audit."""
 
@@ -128,7 +134,7 @@ GLOSSARY: Final = (
     ("delta", "the probability with which epsilon may fail to bound what a record adds"),
     (
         "epsilon",
-        "whether a record is there changes the chance of anything that others see by a factor of e^epsilon at most",
+        "that a record is there changes the chance of what others see by a factor of e^epsilon at most, but for delta",
     ),
     (
         "game",

@@ -264,6 +264,7 @@ def test_forms_are_filled_in_from_the_plan(predictor, fields, hides, pure):
     assert {"TO BE SAID BY THE OWNER" in line for line in lines if line.startswith("- [ ]")} == {True}
     assert {"TO BE SAID BY THE OWNER" in line for line in lines if line.startswith("- [x]")} == {False}
     assert ("training row or one query" in text) == hides
+    assert ("what queries say is not protected" in text) == (predictor == "bisection")
 
 
 def test_forms_are_of_one_plan_that_claims_something(plan_file):
