@@ -63,7 +63,7 @@ def _guarantee(plan: Plan) -> dict[str, str]:
     person = "nothing in the plan bounds m"
     if plan.person is not UNSET:
         bound = plan.person
-        person = f"{bound.rows} training rows of a person at most are used: epsilon = {bound.epsilon:g} for these"
+        person = f"{bound.rows} training rows of a person at most are used: epsilon = {bound.epsilon!r} for these"
     unit = "One record: one training row or one query." if hides else f"One training row; {_unprotected(plan)}."
     return {
         "epsilon": _yaml_number(plan.epsilon),
