@@ -2,10 +2,10 @@
 
 import asyncio
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,13 +13,14 @@ from oracle.config.daemon import load_config
 from oracle.hosting.kafka import check_topics, make_fleet, open_model
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, until
 
-__all__ = ["serve_here"]
+__all__ = ["run_here", "serve_here"]
 
 _POLL = 0.1
 
 Lines = list[dict[str, Any]]
+T = TypeVar("T")
 
 
 def serve_here(config: Path, done: Callable[[Lines], bool], **settings: Any) -> Lines:
@@ -33,7 +34,24 @@ def serve_here(config: Path, done: Callable[[Lines], bool], **settings: Any) -> 
     Raises:
         PerpetuaError: What `perpetua serve` would end with.
     """
-    return asyncio.run(_serve(config, done, settings))
+    return run_here(_serve(config, done, settings))
+
+
+def run_here(work: Coroutine[Any, Any, T]) -> T:
+    """Run it in an event loop that ends after its last connection has.
+
+    A connection over TLS that was refused is closed by aiokafka without waiting for the broker's goodbye; garbage
+    collection would find it open later, within whichever test runs then.
+    """
+
+    async def run() -> T:
+        try:
+            return await work
+        finally:
+            watched = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+            await until(lambda: len(watched.get_map()) == 1)  # the loop's own
+
+    return asyncio.run(run())
 
 
 async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str, Any]) -> Lines:
