@@ -69,11 +69,22 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
             while not serving.done() and not await asyncio.to_thread(done, _lines(stream)):
                 await asyncio.wait({serving}, timeout=_POLL)
     except TimeoutError:
-        raise AssertionError(f"neither done nor ended after {TIMEOUT} s; log: {_lines(stream)[-5:]}") from None
+        places = [_places(task) for task in asyncio.all_tasks()]
+        raise AssertionError(f"not done in {TIMEOUT:g} s; log: {_lines(stream)[-20:]}; tasks: {places}") from None
     finally:
         fleet.stop()
         await serving
     return _lines(stream)
+
+
+def _places(task: "asyncio.Task[Any]") -> list[str]:
+    """Return where a task waits, from the outside in."""
+    places: list[str] = []
+    waiting: object = task.get_coro()
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        places.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}")
+        waiting = getattr(waiting, "cr_await", None)
+    return places
 
 
 def _lines(stream: io.StringIO) -> Lines:
