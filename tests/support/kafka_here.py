@@ -2,10 +2,10 @@
 
 import asyncio
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,13 +13,14 @@ from oracle.config.daemon import load_config
 from oracle.hosting.kafka import check_topics, make_fleet, open_model
 from oracle.telemetry.log import PublicLog
 from oracle.telemetry.registry import Registry
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import TIMEOUT, until
 
-__all__ = ["serve_here"]
+__all__ = ["run_here", "serve_here"]
 
 _POLL = 0.1
 
 Lines = list[dict[str, Any]]
+T = TypeVar("T")
 
 
 def serve_here(config: Path, done: Callable[[Lines], bool], **settings: Any) -> Lines:
@@ -33,7 +34,24 @@ def serve_here(config: Path, done: Callable[[Lines], bool], **settings: Any) -> 
     Raises:
         PerpetuaError: What `perpetua serve` would end with.
     """
-    return asyncio.run(_serve(config, done, settings))
+    return run_here(_serve(config, done, settings))
+
+
+def run_here(work: Coroutine[Any, Any, T]) -> T:
+    """Run it in an event loop that ends after its last connection has.
+
+    A connection over TLS that was refused is closed by aiokafka without waiting for the broker's goodbye; garbage
+    collection would find it open later, within whichever test runs then.
+    """
+
+    async def run() -> T:
+        try:
+            return await work
+        finally:
+            watched = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+            await until(lambda: len(watched.get_map()) == 1)  # the loop's own
+
+    return asyncio.run(run())
 
 
 async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str, Any]) -> Lines:
@@ -51,11 +69,22 @@ async def _serve(config: Path, done: Callable[[Lines], bool], settings: dict[str
             while not serving.done() and not await asyncio.to_thread(done, _lines(stream)):
                 await asyncio.wait({serving}, timeout=_POLL)
     except TimeoutError:
-        raise AssertionError(f"neither done nor ended after {TIMEOUT} s; log: {_lines(stream)[-5:]}") from None
+        places = [_places(task) for task in asyncio.all_tasks()]
+        raise AssertionError(f"not done in {TIMEOUT:g} s; log: {_lines(stream)[-20:]}; tasks: {places}") from None
     finally:
         fleet.stop()
         await serving
     return _lines(stream)
+
+
+def _places(task: "asyncio.Task[Any]") -> list[str]:
+    """Return where a task waits, from the outside in."""
+    places: list[str] = []
+    waiting: object = task.get_coro()
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        places.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}")
+        waiting = getattr(waiting, "cr_await", None)
+    return places
 
 
 def _lines(stream: io.StringIO) -> Lines:

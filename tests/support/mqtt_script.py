@@ -65,9 +65,11 @@ class ScriptedBroker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._server.close()
+        for _ in range(5):  # a connection that was accepted last has its writer a few turns of the loop later
+            await asyncio.sleep(0)
         for writer in self._writers:
             writer.transport.abort()
-        self._server.close()
         await self._server.wait_closed()
         await asyncio.sleep(0)  # an aborted connection is closed by the loop
 

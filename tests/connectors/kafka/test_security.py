@@ -1,6 +1,5 @@
 """TLS and passwords on a real broker: who proves who they are is served, who does not is told why and stops."""
 
-import asyncio
 import subprocess
 import sys
 
@@ -22,7 +21,7 @@ from tests.support.certificates import Authority
 from tests.support.configs import write_secret
 from tests.support.folders import command, environment
 from tests.support.kafka import KafkaModelUnderTest
-from tests.support.kafka_here import serve_here
+from tests.support.kafka_here import run_here, serve_here
 from tests.support.shards import bodies
 from tests.support.waiting import TIMEOUT, eventually
 
@@ -187,7 +186,7 @@ def test_another_protocol_than_the_listener_speaks_is_hinted_at(cluster, model, 
     tables = [cluster.tls()] if with_tls else []
     config = load_config(through(model, "" if with_tls else "TLS", *tables))
     with pytest.raises(BusError, match=r"check kafka\.servers, kafka\.tls and kafka\.sasl"):
-        asyncio.run(check_topics(open_model(config)))
+        run_here(check_topics(open_model(config)))
 
 
 def _output(config, *arguments, **variables):

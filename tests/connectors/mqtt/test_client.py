@@ -17,6 +17,7 @@ from tests.connectors.mqtt.conftest import unique_name
 from tests.support.mosquitto import Mosquitto
 from tests.support.mqtt import Asker, eventually
 from tests.support.mqtt_link import SETTINGS
+from tests.support.mqtt_script import ScriptedBroker
 from tests.support.waiting import TIMEOUT, until
 
 
@@ -226,24 +227,16 @@ async def test_answers_are_the_same_bytes_each_time(settings):
 
 async def test_session_taken_over_is_told_as_such(settings):
     """A broker that says why it ends a connection (Mosquitto 2.0.11 does not) ends ours with an error of its own."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(10_000)
-        writer.write(bytes.fromhex("2003000000" + "e0028e00"))  # CONNACK, and DISCONNECT: session taken over
-        await writer.drain()
-        await reader.read()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    connection = Connection(replace(settings, port=server.sockets[0].getsockname()[1]), _Recorder())
-    await connection.enter()
-    async with asyncio.timeout(TIMEOUT):
-        error = await connection.lost
-    assert isinstance(error, FencedError)
-    assert "client_id" in str(error)
-    await connection.leave()
-    server.close()
-    await server.wait_closed()
+    async with ScriptedBroker() as broker:
+        broker.says = 0x8E  # session taken over
+        connection = Connection(replace(settings, port=broker.port), _Recorder())
+        await connection.enter()
+        broker.end()
+        async with asyncio.timeout(TIMEOUT):
+            error = await connection.lost
+        assert isinstance(error, FencedError)
+        assert "client_id" in str(error)
+        await connection.leave()
 
 
 async def test_probe_disturbs_nobody(settings):
