@@ -86,7 +86,6 @@ class Rejected(NamedTuple):
     Attributes:
         reason: One of a closed vocabulary.
         position: The delivery's position.
-        body: Its body.
     """
 
     reason: str

@@ -285,7 +285,6 @@ class JournalReader:
 
     Args:
         journal: Open, or inspected.
-        position: Where to go on from.
     """
 
     def __init__(self, journal: Journal, position: int) -> None:

@@ -24,7 +24,6 @@ class JournalSource:
 
     Args:
         journal: Open, or inspected, before the source is.
-        decode: Makes deliveries of records.
         live: Whether more may come; `notify` tells of it.
         check: Raises what ends a live source; called by each `fetch`, and after each `notify`.
     """

@@ -73,10 +73,7 @@ class KafkaSink:
     up, and noted among the dead letters; see `ReplyTopics`.
 
     Args:
-        settings: The cluster and the topics.
-        partition: The partition's number.
         progress: That of the partition's source; None where nothing is answered, and the offset stays.
-        observer: SinkObserver of what an operator should know.
     """
 
     def __init__(
@@ -228,9 +225,6 @@ class KafkaSink:
         """Wait for a transaction, but not for a topic of our own that is found to be missing meanwhile.
 
         The client would look for such a topic until the transaction's time is over.
-
-        Raises:
-            BusError: One is missing.
         """
         task = asyncio.ensure_future(transaction)
         try:
@@ -294,11 +288,7 @@ class KafkaSink:
                 return await self._reply_topics.suspend(self._producer.client, replies, failed)
 
     async def _begin_again(self) -> None:
-        """End the spoilt transaction, and see that nobody has committed anything since ours before it.
-
-        Raises:
-            FencedError: Somebody has.
-        """
+        """End the spoilt transaction, and see that nobody has committed anything since ours before it."""
         found = await self._take_over()
         if _position_and_mark(self._last) != _position_and_mark(found.committed):
             raise FencedError(

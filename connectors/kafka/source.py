@@ -32,8 +32,6 @@ class KafkaSource:
     is no reset to the first or the latest record, ever: what is gone is an error.
 
     Args:
-        settings: The cluster and the topic.
-        partition: The partition's number.
         clock: Seconds since 1970, for the age of records.
 
     Attributes:

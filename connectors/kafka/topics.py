@@ -41,12 +41,7 @@ _REPORT_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """One topic as the brokers have it.
-
-    Attributes:
-        partitions: How many partitions it has.
-        configs: Its settings by name.
-    """
+    """One topic as the brokers have it."""
 
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -122,14 +117,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: int, largest_reply: int) -> list[str]:
-    """Return what would stop the daemon, or let somebody else stop it; each with what to do.
-
-    Args:
-        settings: The topics' names.
-        facts: What `describe` returned.
-        shards: How many shards the state has; each answers one partition.
-        largest_reply: Bytes that a reply may have, given what a query may have.
-    """
+    """Return what would stop the daemon, or let somebody else stop it, and what to do; `largest_reply` is in bytes."""
     found = [
         f"topic {name}: does not exist; create it with `perpetua topics --create` or by hand"
         for name in (settings.topic, *settings.written)
@@ -251,12 +239,7 @@ def check(
 ) -> KafkaSettings:
     """Refuse topics with a problem; return the settings to serve them with, see `fitted`.
 
-    Args:
-        settings: The topics' names.
-        facts: What `describe` returned.
-        shards: How many shards the state has.
-        largest_reply: As `problems` takes it.
-        tolerant: Whether to let reply topics be as they are: they cost those who name them their answers.
+    `tolerant` lets reply topics be as they are: they cost those who name them their answers.
 
     Raises:
         RefusedError: See `problems`; the first one.

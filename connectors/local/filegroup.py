@@ -133,13 +133,7 @@ class FileGroup:
     def commit(
         self, data: Mapping[str, bytes], position: int, metadata: bytes, counts: Mapping[str, int] | None = None
     ) -> None:
-        """Append to each file, and make that count, durably.
-
-        Args:
-            data: What to append, by role; roles without a file are dropped.
-            position: For the record.
-            metadata: For the record.
-            counts: New values of the counts.
+        """Append to each file, by role, and make that count, durably; what is for no file is dropped.
 
         Raises:
             InputError: The metadata is too long.

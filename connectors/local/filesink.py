@@ -11,11 +11,7 @@ __all__ = ["FileSink"]
 
 
 class FileSink:
-    """A sink over one `FileGroup`.
-
-    Args:
-        files: The files.
-    """
+    """A sink over one `FileGroup`."""
 
     def __init__(self, files: FileGroup) -> None:
         self._files = files

@@ -48,10 +48,6 @@ class ParquetSource:
     `rows_per_message` from the file's beginning, whatever its row groups are. Delivery guarantee: replayable, byte for
     byte with one version of pyarrow, as long as nobody changes the file and `rows_per_message` stays.
 
-    Args:
-        path: The file.
-        rows_per_message: Rows of a delivery.
-
     Raises:
         InputError: `rows_per_message` is below 1, or the path ends in neither .parquet nor .arrow.
     """

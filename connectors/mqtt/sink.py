@@ -20,8 +20,6 @@ class MqttSink:
     Open it before the source: the source begins the connection.
 
     Args:
-        settings: The broker and the topics.
-        outbox: Where commits are durable.
         link: Publishes them; None to publish nothing.
     """
 

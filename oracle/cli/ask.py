@@ -41,11 +41,7 @@ def run(
 
 
 def _body(query: str) -> bytes:
-    """Return a query on one line.
-
-    Raises:
-        InputError: It is no JSON object.
-    """
+    """Return a query on one line."""
     text = sys.stdin.read() if query == "-" else query
     try:
         document = msgspec.json.decode(text)
@@ -68,13 +64,7 @@ async def _within(seconds: float, asking: Coroutine[Any, Any, bytes]) -> bytes:
 
 
 async def _asked(config: Config, body: bytes, partition: int | None, reply_topic: str | None) -> bytes:
-    """Return the answer to a query, however long it takes.
-
-    Raises:
-        RefusedError: The configuration's source has no place for a query of ours.
-        BusError: The brokers do not answer.
-        SourceError: A file cannot be used.
-    """
+    """Return the answer to a query, however long it takes."""
     kind = config.source.kind
     if partition is not None and kind != "kafka":
         raise InputError("--partition", partition, "must be left out: only Kafka has partitions")

@@ -17,12 +17,7 @@ __all__ = ["last_commit", "open_kafka"]
 
 
 def open_kafka(config_file: Path, what: str, partition: int | None = None) -> KafkaModel:
-    """Read a configuration whose source is Kafka, and its state; silence the client's own log.
-
-    Args:
-        config_file: The configuration.
-        what: What only Kafka has, for the refusal.
-        partition: Of `--partition`.
+    """Read a configuration whose source must be Kafka, as only it has `what`, and its state; silence the client.
 
     Raises:
         RefusedError: The source is another, or the state has fewer shards.

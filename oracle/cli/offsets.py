@@ -145,12 +145,7 @@ async def _restore(model: KafkaModel, partition: int, origin: Origin | None) -> 
 
 
 def _chosen(model: KafkaModel, found: OffsetReport, origin: Origin | None) -> Claim | None:
-    """Return the place to commit.
-
-    Raises:
-        StateError: Nothing is ours beyond doubt.
-        RefusedError: What was chosen is not there.
-    """
+    """Return the place to commit."""
     if origin is Origin.SNAPSHOT:
         return _of_snapshot(model, found)
     if origin is None:

@@ -26,11 +26,7 @@ class Progress:
     """Shows how far a piece of work has come, if it takes longer than two seconds.
 
     Args:
-        what: The work, in a word or two.
         total: Units in all; None where it is not known (then nothing is shown).
-        unit: The unit's name.
-        stream: Where to show it; standard error by default.
-        clock: Returns seconds.
     """
 
     def __init__(

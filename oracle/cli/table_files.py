@@ -58,9 +58,7 @@ class TableFile:
 
     Args:
         path: The file; "-" is standard input, which is kept in memory, as it may be read more than once.
-        columns: Names of the columns that are wanted, in this order.
         types: Types of some of them, for formats whose texts have none.
-        advice_for: What to do where one of them is missing.
 
     Raises:
         InputError: Its name ends in none of `FORMATS`.

@@ -114,7 +114,6 @@ class KafkaBus:
 
     Args:
         servers: The broker, "host:port".
-        folder: Where the answers are collected.
     """
 
     ends = False

@@ -47,7 +47,6 @@ class MqttBus:
 
     Args:
         server: The broker, "host:port".
-        folder: Where the answers are collected.
     """
 
     ends = False

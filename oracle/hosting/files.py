@@ -91,10 +91,6 @@ def open_sink(config: Config) -> Sink:
 def inspect_sink(config: Config, reached: Placed) -> None:
     """Find, without changing anything, what stands in the way of opening the sink beside a snapshot.
 
-    Args:
-        config: Names the sink.
-        reached: Where the snapshot is.
-
     Raises:
         StateError: The snapshot is ahead of the sink.
         InputError: A file has content that no commit record speaks of, or another path is needed.

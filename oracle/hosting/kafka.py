@@ -38,11 +38,8 @@ class KafkaModel:
     """What serving a model on Kafka needs, read and checked.
 
     Attributes:
-        config: The configuration.
         plan: The plan of each shard.
-        shards: How many there are.
         master_key: Opens their snapshots.
-        settings: The connector's.
     """
 
     config: Config
@@ -80,9 +77,7 @@ def open_model(config: Config) -> KafkaModel:
 async def check_topics(model: KafkaModel, *, tolerant: bool = False) -> KafkaModel:
     """Refuse topics that would stop the daemon, or let somebody else stop it; return the model fitted to them.
 
-    Args:
-        model: The model.
-        tolerant: Whether reply topics may be missing, or not as they should be.
+    `tolerant` lets reply topics be missing, or not as they should be.
 
     Raises:
         RefusedError: One is missing or not as it must be.
@@ -131,11 +126,7 @@ class _CheckedMembership:
         self._registry = registry
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
-        """See `Membership.run`.
-
-        Raises:
-            RefusedError: A topic is not as it must be, or the brokers do not let us in.
-        """
+        """See `Membership.run`."""
         self.model = await retry(self._checked, BusError, backoff=Backoff(0.5), on_failure=on_trouble)
         settings, shards = self.model.settings, self.model.shards
         fleet, told = self._fleet, self._registry.strangers

@@ -191,14 +191,7 @@ class MqttBus:
 
 
 def open_bus(config: Config, plan: Plan, log: PublicLog, reporter: Reporter) -> MqttBus:
-    """Return both ends of the bus that the configuration names, not yet open.
-
-    Args:
-        config: Names it.
-        plan: The plan.
-        log: Told of connections.
-        reporter: Told too.
-    """
+    """Return both ends of the bus that the configuration names, not yet open."""
     settings = mqtt_settings(config, plan)
     queries, outbox = open_journals(config, plan)
     reporter.link_awaited()
@@ -231,8 +224,6 @@ class LoggingObserver:
     """Tells the log and the reporter how the link fares; the same words at most once in ten seconds.
 
     Args:
-        log: Where to.
-        reporter: Told of connections, and logs their loss.
         clock: Seconds, monotone.
     """
 

@@ -44,13 +44,7 @@ def retired_event(plan: Plan, snapshot: Snapshot, version: str) -> ModelRetired:
 
 
 def end_streams(config: Config, plan: Plan, snapshots: Sequence[Snapshot], events: Sequence[ModelRetired]) -> None:
-    """Commit of each shard that its model is retired, and put that into its ledger.
-
-    Args:
-        config: What the model is served by; nobody serves it now.
-        plan: The plan.
-        snapshots: The newest of each shard.
-        events: The last ledger event of each.
+    """Commit of each shard that its model is retired, and put that into its ledger; nobody serves it now.
 
     Raises:
         StateError: A snapshot is not the last commit's.

@@ -70,11 +70,8 @@ UNSEEN: Final = (
 def read_ledger(path: Path, shard: str | None = None) -> list[LedgerEvent]:
     """Return the events of a ledger, as a file has them or as they came from a bus.
 
-    A line is an event, or, of a Kafka topic, a key (query topic/partition/...), a tab and an event.
-
-    Args:
-        path: The file.
-        shard: "TOPIC/PARTITION", of which to take the events alone where there are keys.
+    A line is an event, or, of a Kafka topic, a key (query topic/partition/...), a tab and an event; where there are
+    keys, `shard` is "TOPIC/PARTITION".
 
     Raises:
         StorageError: It cannot be read.
@@ -104,14 +101,10 @@ def _keyed(line: bytes) -> tuple[bytes, bytes]:
 
 
 def against_ledger(statement: Statement, events: Sequence[LedgerEvent]) -> list[str]:
-    """Return where a statement and a ledger disagree, in words.
+    """Return where a statement and the ledger of one shard disagree, in words.
 
     What the ledger says of later rounds does not matter, as long as it is what the plan has. Nor does what it says
     twice: MQTT delivers at least once. See the module for what is not found.
-
-    Args:
-        statement: With a plan that can be read.
-        events: Of one shard.
 
     Raises:
         PlanError: The statement's plan cannot be read.

@@ -46,8 +46,6 @@ class DaemonSettings:
     """How the daemon goes about it; nothing here can change an answer.
 
     Attributes:
-        batch_rows: Most deliveries answered and committed at once.
-        snapshot_rounds: A snapshot is due after so many rounds.
         snapshot_seconds: A snapshot is due after so many seconds with a new delivery, rejected ones too: what is
             behind the snapshot may be deleted from the log only when a later one does not need it.
         drain_seconds: After the first signal, how long the running batch and the last snapshot may take.
@@ -75,19 +73,14 @@ class Daemon:
         * A snapshot is only ever written at a committed position.
 
     Args:
-        plan: The plan.
         store: Holds at least the first snapshot.
         source: Not yet open.
         sink: Not yet open.
-        reporter: Told of all that happens.
-        settings: See `DaemonSettings`.
         clock: Seconds, monotone.
         on_progress: Called with the position after every commit, and while catching up.
         announce: Makes ledger events of the beginning and the end of serving; None for a ledger that depends on the
             queries only.
         retention: Told of each snapshot; None where the bus keeps deliveries by itself.
-        restore: Makes the predictor of the plan and a snapshot's arrays.
-        codec: Makes what decodes and encodes.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts
@@ -170,11 +163,7 @@ class Daemon:
         return None
 
     async def _recover_after(self, failed: MessageError) -> tuple[Shard, Deliveries]:
-        """Go back to the last commit.
-
-        Raises:
-            MessageError: The source cannot be opened again.
-        """
+        """Go back to the last commit."""
         self._serving = False
         self._reporter.message_failed(failed)
         await self._source.close()
@@ -247,11 +236,7 @@ class Daemon:
             await self._sink.commit(Commit(Replies(), [encode(event)], shard.position, shard.mark.pack()))
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:
-        """Stop cleanly at SIGTERM or SIGINT within `drain_seconds`; exit at the second one.
-
-        Args:
-            exit_now: Ends the process at once (a crash is always safe).
-        """
+        """Stop cleanly at SIGTERM or SIGINT within `drain_seconds`; exit at the second one."""
 
         def begin_stop(signal: str) -> bool:
             if self._stopping.is_set() or not self._serving:  # while recovering there is nothing to drain

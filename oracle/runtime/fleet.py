@@ -50,7 +50,6 @@ class Fleet:
 
     Args:
         open_shard: Makes one partition's daemon; it may raise what `Daemon.run` may.
-        registry: Told of all that happens.
         drain_seconds: Most time for a shard to stop cleanly; then it is cut off, which loses nothing.
         retry_seconds: After being fenced, how long a shard that is still ours waits before it is tried again: long
             enough for the group to find out whose it is.
@@ -192,11 +191,7 @@ class Fleet:
             self._finished.set()
 
     def install_signals(self, exit_now: Callable[[int], None]) -> None:
-        """Stop cleanly at SIGTERM or SIGINT within twice `drain_seconds`; exit at the second one.
-
-        Args:
-            exit_now: Ends the process at once (a crash is always safe).
-        """
+        """Stop cleanly at SIGTERM or SIGINT within twice `drain_seconds`; exit at the second one."""
 
         def begin_stop(signal: str) -> bool:
             if self._stopping.is_set():

@@ -54,7 +54,6 @@ class CommitMark(NamedTuple):
     """What is committed with every position.
 
     Attributes:
-        round: Rounds answered up to the position.
         tag: The running tag, an XOR-MAC over (round, keyed hash of the query) of all of them; 16 bytes.
         passed: What took no round, at the position, before it or behind it: re-execution is bound to it.
     """

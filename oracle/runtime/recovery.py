@@ -65,12 +65,6 @@ async def catch_up(
     Nothing is written: every answer in between was published already, and comes out the same. It computes in a thread,
     for the event loop is wanted meanwhile: by probes, and by a bus that expects signs of life.
 
-    Args:
-        shard: Just restored from its snapshot.
-        source: Not yet open.
-        committed: What `Sink.open` returned.
-        progress: Called with the position re-executed up to.
-
     Returns:
         The rounds it took, and the deliveries behind the commit that were fetched already.
 
@@ -110,12 +104,7 @@ async def catch_up(
 
 
 class _Repeating:
-    """Re-executes batches in order, one at a time, in a thread, while the next one is fetched and decoded.
-
-    Args:
-        shard: Re-executes them.
-        progress: Called with the position behind each.
-    """
+    """Re-executes batches in order, one at a time, in a thread, while the next one is fetched and decoded."""
 
     def __init__(self, shard: Shard, progress: Callable[[int], None]) -> None:
         self._shard = shard
@@ -142,11 +131,7 @@ class _Repeating:
         self._task = asyncio.create_task(asyncio.to_thread(_again, self._shard, batch))
 
     async def finish(self) -> int:
-        """Wait until all is done, and return the rounds it took.
-
-        Raises:
-            LogDivergedError: The plan has no round left for a batch.
-        """
+        """Wait until all is done, and return the rounds it took."""
         task, self._task = self._task, None
         if task is not None:
             self._rounds += await task
@@ -165,12 +150,6 @@ def _again(shard: Shard, batch: DecodedBatch) -> int:
 
 async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Deliveries) -> Deliveries:
     """Give again what a crash may have let out of the sink; return the deliveries behind it that were fetched already.
-
-    Args:
-        shard: At the sink's last commit.
-        source: Open there.
-        sink: Just opened.
-        waiting: Deliveries behind the commit that were fetched already.
 
     Raises:
         LogDivergedError: The log is not the one that those answers belong to; nothing was given.

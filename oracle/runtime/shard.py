@@ -51,7 +51,6 @@ class Outcome:
 
     Attributes:
         commit: To be made durable as a whole, before anything else is processed.
-        rounds: How many rounds it took.
         rejections: Reason of each wholly rejected delivery.
         phase_ended: True if a phase ended in it: snapshot soon, so that the old key can go.
         failures: Position of each delivery that was rejected as `internal`, and the error's class.
@@ -73,10 +72,6 @@ class Shard:
         * Re-executing up to a commit restores the very state that made it, or `check` raises.
 
     Args:
-        plan: The plan.
-        snapshot: Where to go on from.
-        restore: Makes the predictor of the plan and the snapshot's arrays.
-        codec: Makes what decodes and encodes.
         number: The shard's number, for errors.
 
     Raises:
@@ -176,9 +171,6 @@ class Shard:
     def repeat(self, given: DecodedBatch) -> int:
         """Answer again deliveries whose answers are durable already, and make no replies of them; return the rounds.
 
-        Args:
-            given: As `process` takes it.
-
         Raises:
             PlanExhaustedError: The plan has not enough rounds for all of them.
             MessageError: As of `process`.
@@ -231,14 +223,7 @@ class Shard:
 
     @contextmanager
     def _named(self, done: str, first: int, last: int, count: int) -> Iterator[None]:
-        """Say of an error that nobody foresaw where it happened, and of the error itself no more than its class.
-
-        Args:
-            done: What was to be done with the messages.
-            first: Position just after the first of them.
-            last: The same of the last one.
-            count: How many there are.
-        """
+        """Say of an error that nobody foresaw where it happened, and of the error itself no more than its class."""
         try:
             yield
         except PerpetuaError:

@@ -22,12 +22,6 @@ _WAIT: Final = 30.0
 async def check_message(snapshot: Snapshot, source: Source | None, committed: Committed | None, position: int) -> None:
     """Refuse what `skip_message` would, as far as can be seen while nothing is opened for writing and nobody fenced.
 
-    Args:
-        snapshot: See `skip_message`.
-        source: See `skip_message`.
-        committed: The sink's last commit.
-        position: See `skip_message`.
-
     Raises:
         InputError: See `skip_message`.
         StateError: See `skip_message`.
@@ -42,13 +36,7 @@ async def check_message(snapshot: Snapshot, source: Source | None, committed: Co
 
 
 async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, position: int) -> None:
-    """Commit that the next message takes no round.
-
-    Args:
-        snapshot: The shard's newest.
-        source: Not yet open; None for lines of a stream that can be read once only.
-        sink: Not yet open.
-        position: Where the message ends, to be sure that it is the one that is meant.
+    """Commit that the next message, which ends at `position`, takes no round; source and sink are not yet open.
 
     Raises:
         InputError: The message is not the next one; it was answered, or others come before it.

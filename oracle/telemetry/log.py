@@ -85,8 +85,6 @@ class PublicLog:
     """Writes log lines to one stream.
 
     Args:
-        stream: Where to.
-        layout: "json" (one object a line) or "text".
         model: The model's name, on every line.
         partition: The partition's number, on every line; None where there is only one stream.
     """

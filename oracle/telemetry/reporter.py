@@ -32,12 +32,8 @@ class Reporter:
     Not thread-safe. It decides nothing, so no answer can depend on it.
 
     Args:
-        plan: The plan.
-        log: Where the log lines go.
-        shard: The shard's number.
         before: The record of an earlier reporter of the shard; the counters go on from there.
         on_incident: Called with the log's event and a text.
-        on_timing: Called with every timing.
     """
 
     def __init__(  # noqa: PLR0913 -- its parts

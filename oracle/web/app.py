@@ -39,17 +39,7 @@ def make_app(  # noqa: PLR0913 -- its parts
     host: str,
     clock: Callable[[], float] = time.monotonic,
 ) -> Guard:
-    """Return the application.
-
-    Args:
-        registry: Where the records are.
-        health: For /readyz.
-        metrics: For /metrics.
-        now: Seconds since 1970.
-        token: Required of requests, but for /livez and the page's files; None: no token is required.
-        host: The address to listen on.
-        clock: Seconds, monotone.
-    """
+    """Return the application; `Guard` says what the token and the host are for."""
     scrapes = Scrapes(metrics, clock)
 
     async def live(_request: Request) -> Response:

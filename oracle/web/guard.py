@@ -39,7 +39,6 @@ class Guard:
     was made to resolve to this machine still sends that name.
 
     Args:
-        app: Answers what is let through.
         token: Required of requests, but for /livez and the page's files; None: no token is required.
         host: The address it listens on, as configured.
     """

@@ -22,8 +22,6 @@ class Finding:
     """What was looked at, and what is wrong with it, if anything.
 
     Attributes:
-        what: In words.
-        problem: The error's text, or None.
         unreachable: Whether it is that a bus does not answer.
     """
 
@@ -33,11 +31,7 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """All findings so far, in order.
-
-    Args:
-        show: Called with each finding as it is made.
-    """
+    """All findings so far, in order."""
 
     def __init__(self, show: Callable[[Finding], None]) -> None:
         super().__init__()
@@ -51,13 +45,7 @@ class Findings(list[Finding]):
     def get(
         self, what: str, work: Callable[[], _Result], name: Callable[[_Result], str] | None = None
     ) -> _Result | None:
-        """Do something that `serve` would do, note how it went, and return its result; None if it failed.
-
-        Args:
-            what: What is looked at.
-            work: Looks.
-            name: What to call it instead, given the result.
-        """
+        """Do what `serve` would, note how it went (as `name` calls it), and return the result; None if it failed."""
         try:
             result = work()
         except PerpetuaError as exc:
@@ -100,12 +88,7 @@ class Findings(list[Finding]):
         self.holds("state folder has room for the next snapshot", try_all)
 
     def web(self, table: WebConfig | None, *, held: bool) -> None:
-        """Note what is wrong with the token file and the address.
-
-        Args:
-            table: `[web]`.
-            held: Whether a daemon serves the state now; then the port may well be its own.
-        """
+        """Note what is wrong with the token file and the address; a daemon that serves the state may have the port."""
         if table is None:
             return
         from oracle.web.server import listen

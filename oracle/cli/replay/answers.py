@@ -91,9 +91,6 @@ def open_answers(path: Path) -> AnswerFile:
 def answered_rows(path: Path) -> int | None:
     """Return the rows of the first answered message: how many were served as one, if the log has as many.
 
-    Args:
-        path: Answers that `open_answers` can read.
-
     Returns:
         None for lines, and where no message was answered.
     """

@@ -123,13 +123,7 @@ class KafkaLog:
 
 
 def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: bytes | None = None) -> KafkaLog:
-    """Read the configuration of a model on Kafka.
-
-    Args:
-        config_file: The configuration.
-        plan: The state's.
-        partition: The partition's number.
-        master_key: The state's, to know its marks by; without it the group's offset alone says what was committed.
+    """Read the configuration of a model on Kafka; without the state's key only the group says what was committed.
 
     Raises:
         InputError: Its source is no Kafka topic, or the partition is below 0.

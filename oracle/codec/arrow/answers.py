@@ -31,11 +31,7 @@ _KINDS: Final = {
 
 
 class AnswerWriter:
-    """Writes the answers of one model.
-
-    Args:
-        plan: The plan.
-    """
+    """Writes the answers of one model."""
 
     def __init__(self, plan: Plan) -> None:
         schemas = {kind: _schema(kind, plan) for kind in (None, pa.string(), pa.int64())}

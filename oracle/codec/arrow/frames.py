@@ -56,8 +56,6 @@ class Announced(NamedTuple):
     """What the frames of a stream say.
 
     Attributes:
-        rows: Its rows.
-        batches: Its record batches.
         first: Where the first of them begins, right behind the schema; 0 if there is no schema.
         last: Where the last of them ends.
         flat: Whether all columns of a batch, and all columns within columns, have as many rows as the batch.
@@ -80,12 +78,7 @@ class _Batch(NamedTuple):
 
 
 class _Table:
-    """A flatbuffer's table, read with every offset checked.
-
-    Args:
-        data: The flatbuffer.
-        at: Where the table begins.
-    """
+    """A flatbuffer's table, read with every offset checked."""
 
     __slots__ = ("_at", "_data", "_ends", "_slots")
 

@@ -32,7 +32,6 @@ class Domain(Protocol):
     """One attribute's cells.
 
     Attributes:
-        attribute: The attribute.
         labels: Of each cell what `where` would say for it, as JSON.
         accepts: What `where` may say, in words.
     """

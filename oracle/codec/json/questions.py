@@ -61,11 +61,7 @@ class Breakdown(Several):
 
 
 class QuestionReader(JsonBodies):
-    """Reads JSON questions of one model, and writes rejections.
-
-    Args:
-        plan: Its attributes and limits say what counts as a question.
-    """
+    """Reads JSON questions of one model, and writes rejections."""
 
     _values: ClassVar[str] = "where"
 

@@ -40,11 +40,7 @@ _SPENT: Final = b'"error":"budget-spent"'
 
 
 class ShareWriter(PublicWriter[Breakdown]):
-    """Writes the answers of one model about a table.
-
-    Args:
-        plan: The plan.
-    """
+    """Writes the answers of one model about a table."""
 
     def __init__(self, plan: TablePlan) -> None:
         super().__init__(plan)
