@@ -40,19 +40,15 @@ class SinkObserver(Protocol):
 
     def disturbed(self, text: str) -> None:
         """Somebody else has changed the group's offset; it will be put right."""
-        ...
 
     def unmarked(self, text: str) -> None:
         """No marks can be kept, so that others could take our place away."""
-        ...
 
     def withheld(self, text: str) -> None:
         """A reply topic takes no answers."""
-        ...
 
     def undelivered(self, count: int) -> None:
         """So many answers were given up."""
-        ...
 
 
 class _Nobody:

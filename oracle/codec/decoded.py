@@ -97,7 +97,6 @@ class _RunReader(Protocol):
 
     def decode_run(self, bodies: Sequence[bytes]) -> tuple[list[Identifier], NDArray[np.float64]] | None:
         """Return ids and rows, the same as one by one; None where it takes a look at each."""
-        ...
 
 
 def decode_in_runs(

@@ -37,11 +37,9 @@ class Codec(Protocol):
 
     def decode(self, deliveries: Deliveries) -> DecodedBatch:
         """Decode deliveries in order."""
-        ...
 
     def encode(self, batch: DecodedBatch, answers: Answers) -> Replies:
         """Encode one reply for each delivery."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -32,7 +32,6 @@ class Retention(Protocol):
     @property
     def pressed(self) -> bool:
         """Whether a snapshot should come before it is due, so that something can be let go."""
-        ...
 
     async def forget(self, position: int) -> None:
         """Let go of what no restart from this position needs.
@@ -40,7 +39,6 @@ class Retention(Protocol):
         Raises:
             StorageError: It could not be let go.
         """
-        ...
 
 
 class _Place(NamedTuple):

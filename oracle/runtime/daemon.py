@@ -62,7 +62,6 @@ class Announce(Protocol):
 
     def __call__(self, record: ShardTelemetry, *, started: bool) -> LedgerEvent:
         """Return the event."""
-        ...
 
 
 class Daemon:

@@ -25,16 +25,13 @@ class Serving(Protocol):
 
     async def run(self) -> int:
         """Serve until stopped; return the rounds answered in all."""
-        ...
 
     @property
     def serving(self) -> bool:
         """True once it answers; before, there is nothing to drain."""
-        ...
 
     def stop(self) -> None:
         """Ask for a clean stop."""
-        ...
 
 
 class Membership(Protocol):
@@ -42,7 +39,6 @@ class Membership(Protocol):
 
     async def run(self, on_trouble: Callable[[BusError], None]) -> None:
         """Take part until cancelled."""
-        ...
 
 
 class Fleet:

@@ -28,7 +28,6 @@ class Placed(Protocol):
     @property
     def position(self) -> int:
         """Position after the last delivery; 0 before the first."""
-        ...
 
 
 def check_order(shard: Placed, committed: Committed | None) -> None:

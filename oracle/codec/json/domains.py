@@ -47,11 +47,9 @@ class Domain(Protocol):
             LookupError: No cells are called so; the row is of no use any more.
             ValueError: The same.
         """
-        ...
 
     def wrong(self, given: Given, field: str) -> Rejection:
         """Return why `fill` raises."""
-        ...
 
 
 def domains_of(attributes: Sequence[Attribute]) -> dict[str, Domain]:
