@@ -189,9 +189,8 @@ def _opened(
         yield table
     except (OSError, pa.ArrowException, UnicodeDecodeError) as exc:
         shown = "standard input" if str(path) == "-" else str(path)
-        if isinstance(exc, OSError) and exc.errno:
-            msg = f"{shown}: cannot be read: {os.strerror(exc.errno)}"  # Arrow's own text has the path again
-            raise SourceError(msg) from exc
+        if isinstance(exc, OSError) and exc.errno:  # Arrow's own text has the path again
+            raise SourceError(f"{shown}: cannot be read: {os.strerror(exc.errno)}") from exc
         found = None if table is None or isinstance(exc, OSError) else table.first_unlike(exc)
         if found is not None and found.column is not None:
             raise DataError(_unlike(found, layout, label or person or "")) from exc

@@ -53,8 +53,7 @@ def open_store(table: StateConfig) -> tuple[FolderStore, Plan]:
     data = store.read_plan()
     if data is None:
         store.close()
-        msg = f"{table.folder}: it holds no plan; make a state with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{table.folder}: it holds no plan; make a state with `perpetua init`")
     return store, decode_plan(data)
 
 
@@ -100,8 +99,7 @@ def inspect_sink(config: Config, reached: Placed) -> None:
     try:
         check_order(reached, last_commit(config))
     except MisplacedError as exc:
-        msg = f"{_record_of(config)}: {str(exc).removeprefix('sink: ')}"
-        raise MisplacedError(msg) from exc
+        raise MisplacedError(f"{_record_of(config)}: {str(exc).removeprefix('sink: ')}") from exc
     sink.inspect()
 
 

@@ -60,8 +60,7 @@ def open_model(config: Config) -> KafkaModel:
     shards = shard_count(folder)
     data = read_plan(shard_folder(folder, 0))
     if data is None:
-        msg = f"{folder}: it holds no plan; make a state with `perpetua init`"
-        raise StateError(msg)
+        raise StateError(f"{folder}: it holds no plan; make a state with `perpetua init`")
     plan = decode_plan(data)
     master_key = read_key_file(config.state.key_path)
     settings = replace(kafka_settings(config, plan.name), secret=mark_key(master_key, plan.digest))

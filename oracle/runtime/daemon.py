@@ -177,8 +177,7 @@ class Daemon:
         self._reporter.restoring(self._source.lag)
         snapshot = await asyncio.to_thread(self._store.load_latest, self._plan.digest)
         if snapshot is None:
-            msg = "state: it holds no snapshot; make one with `perpetua init`"
-            raise StorageError(msg)
+            raise StorageError("state: it holds no snapshot; make one with `perpetua init`")
         shard = await asyncio.to_thread(self._make_shard, snapshot)
         self._reporter.snapshot_read(shard.facts(), *await asyncio.to_thread(self._checkpoints.newest))
         self._checkpoints.begin(snapshot)
@@ -217,16 +216,18 @@ class Daemon:
         await self._announce_in_ledger(shard, started=False)
         await self._write_last(shard)
         if exhausted:
-            msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
-            raise PlanExhaustedError(msg)
+            raise PlanExhaustedError(
+                f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
+            )
 
     async def _write_last(self, shard: Shard) -> None:
         try:
             await self._checkpoints.write_last(shard)
         except StorageError as exc:
             self._reporter.snapshot_failed(exc)
-            msg = f"{exc}; every answer stands, but not the last snapshot: a restart re-executes from the one before"
-            raise StorageError(msg) from exc
+            raise StorageError(
+                f"{exc}; every answer stands, but not the last snapshot: a restart re-executes from the one before"
+            ) from exc
 
     async def _announce_in_ledger(self, shard: Shard, *, started: bool) -> None:
         """Commit the ledger event of the beginning or the end, at the position reached."""

@@ -75,8 +75,9 @@ def fork_cost(plan: Plan, snapshot: Snapshot) -> ForkCost:
     if plan.released or snapshot.paid == plan.paid_limit:
         return ForkCost(0.0, 0.0, 0.0)
     if plan.nominal:
-        msg = f"plan.profile = {plan.profile!r}: its epsilon is nominal, so what another run costs cannot be stated"
-        raise RefusedError(msg)
+        raise RefusedError(
+            f"plan.profile = {plan.profile!r}: its epsilon is nominal, so what another run costs cannot be stated"
+        )
     if not plan.protects_queries:
         delta = plan.phases[0].delta
         return ForkCost(epsilon=plan.epsilon, delta=delta, delta_sum=_above(plan.delta_spent(1, 0)))

@@ -38,11 +38,10 @@ class Passed(NamedTuple):
         """
         skipped = tuple(sorted({*self.skipped, position}))
         if len(skipped) > _MOST_SKIPPED:
-            msg = (
+            raise StateError(
                 f"position {position}: {_MOST_SKIPPED} messages of this shard were passed over already, and a commit "
                 "can name no more; use a Perpetua that answers the message, or make a new state"
             )
-            raise StateError(msg)
         return self._replace(skipped=skipped)
 
     def and_internal(self, positions: Iterable[int]) -> "Passed":
@@ -97,5 +96,6 @@ class CommitMark(NamedTuple):
                 return cls(rounds, tag, Passed(found[:skipped], found[skipped:]))
         except struct.error:
             pass
-        msg = "commit metadata: not written by Perpetua, or by a newer one; the sink belongs to something else"
-        raise LogDivergedError(msg)
+        raise LogDivergedError(
+            "commit metadata: not written by Perpetua, or by a newer one; the sink belongs to something else"
+        )

@@ -39,21 +39,20 @@ def check_order(shard: Placed, committed: Committed | None) -> None:
     """
     if committed is None:
         if shard.position > 0:
-            msg = (
+            raise MisplacedError(
                 f"sink: it has no commit, but the state is at position {shard.position}; restore the sink's files (on "
                 "Kafka: the group's committed offset, which goes with a deleted topic)"
             )
-            raise MisplacedError(msg)
         return
     if CommitMark.is_last(committed.metadata):
-        msg = f"position {committed.position}: the model was retired here, and no copy of its state answers any more"
-        raise RetiredError(msg)
+        raise RetiredError(
+            f"position {committed.position}: the model was retired here, and no copy of its state answers any more"
+        )
     if committed.position < shard.position:
-        msg = (
+        raise MisplacedError(
             f"sink: its last commit is at position {committed.position}, behind the state at {shard.position};"
             " restore the sink's files (on Kafka: the group's committed offset), or the state folder of that time"
         )
-        raise MisplacedError(msg)
 
 
 async def catch_up(
@@ -86,8 +85,9 @@ async def catch_up(
         while reached < committed.position and not behind:
             fetched = await source.fetch(_ROWS, _FETCH_SECONDS)
             if not fetched:
-                msg = f"source: it ends before position {committed.position}, up to which answers were committed"
-                raise SourceError(msg)
+                raise SourceError(
+                    f"source: it ends before position {committed.position}, up to which answers were committed"
+                )
             deliveries, behind = fetched.split(committed.position)
             while deliveries:
                 batch = await asyncio.to_thread(shard.decode_leading, deliveries)
@@ -96,8 +96,7 @@ async def catch_up(
                 deliveries = deliveries.part(len(batch.deliveries))
         rounds = await repeating.finish()
     if shard.position != committed.position:
-        msg = f"log diverged: no record ends at position {committed.position}"
-        raise LogDivergedError(msg)
+        raise LogDivergedError(f"log diverged: no record ends at position {committed.position}")
     shard.check(mark)
     return rounds, behind
 
@@ -143,8 +142,9 @@ def _again(shard: Shard, batch: DecodedBatch) -> int:
     try:
         return shard.repeat(batch)
     except PlanExhaustedError as exc:
-        msg = "log diverged: it holds more queries than the plan has rounds, so they were never answered"
-        raise LogDivergedError(msg) from exc
+        raise LogDivergedError(
+            "log diverged: it holds more queries than the plan has rounds, so they were never answered"
+        ) from exc
 
 
 async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Deliveries) -> Deliveries:
@@ -161,15 +161,15 @@ async def repeat_in_doubt(shard: Shard, source: Source, sink: Sink, waiting: Del
     while not waiting or waiting.positions[-1] < doubt.position:
         fetched = await source.fetch(_ROWS, _FETCH_SECONDS)
         if not fetched:
-            msg = f"source: it ends before position {doubt.position}, up to which answers may have left"
-            raise SourceError(msg)
+            raise SourceError(f"source: it ends before position {doubt.position}, up to which answers may have left")
         waiting = Deliveries.joined([waiting, fetched])
     mark = CommitMark.unpack(doubt.metadata)
     shard.learn(mark.passed)
     again, behind = waiting.split(doubt.position)
     if not again or again.positions[-1] != doubt.position:
-        msg = f"log diverged: no record ends at position {doubt.position}, up to which answers may have left"
-        raise LogDivergedError(msg)
+        raise LogDivergedError(
+            f"log diverged: no record ends at position {doubt.position}, up to which answers may have left"
+        )
     commits: list[Commit] = []
     while again:
         batch = await asyncio.to_thread(shard.decode_leading, again)

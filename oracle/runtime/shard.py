@@ -104,8 +104,7 @@ class Shard:
         if (facts.round, facts.phase, facts.rearms, facts.paid) != stated or (
             any(rests) and (facts.rested, facts.rest_left) != rests
         ):
-            msg = "snapshot: its header and its state disagree"
-            raise CorruptSnapshotError(msg)
+            raise CorruptSnapshotError("snapshot: its header and its state disagree")
 
     @property
     def position(self) -> int:
@@ -183,8 +182,7 @@ class Shard:
                 self._tag ^= self._predictor.answer(batch.features[rows], batch.present[rows]).tag
         self._reach(batch)
         if batch is not given:
-            msg = f"round {self._plan.rounds}: the plan's last phase has ended"
-            raise PlanExhaustedError(msg)
+            raise PlanExhaustedError(f"round {self._plan.rounds}: the plan's last phase has ended")
         return len(batch.features)
 
     def _execute(self, batch: DecodedBatch) -> tuple[DecodedBatch, Answers, PublicFacts]:
@@ -231,11 +229,10 @@ class Shard:
         except Exception as exc:
             where, kind = self._where(first, last), type(exc).__name__
             if short_of_resources(exc):
-                msg = (
+                raise ResourceError(
                     f"{where}: cannot be {done} for want of memory, threads or files ({kind}); what was committed "
                     "stands, and a restart goes on"
-                )
-                raise ResourceError(msg) from exc
+                ) from exc
             alone = count == 1 or done in _COMMITTED  # nothing is gained by smaller steps
             raise MessageError(f"{where}: {self._advice(done, last, count, kind)}", alone=alone) from exc
 
@@ -279,8 +276,9 @@ class Shard:
             return batch
         fitting = int(np.searchsorted(batch.ends, left, side="right"))
         if fitting == 0:
-            msg = f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
-            raise PlanExhaustedError(msg)
+            raise PlanExhaustedError(
+                f"round {self._plan.rounds}: the plan's last phase has ended; make a new plan and state"
+            )
         return self.decode(batch.deliveries.part(0, fitting))
 
     def check(self, mark: CommitMark) -> None:
@@ -291,14 +289,14 @@ class Shard:
         """
         mine = self.mark
         if mine.round != mark.round:
-            msg = f"log diverged: {mark.round} rounds were committed here, re-execution took {mine.round}"
-            raise LogDivergedError(msg)
+            raise LogDivergedError(
+                f"log diverged: {mark.round} rounds were committed here, re-execution took {mine.round}"
+            )
         if mine.tag != mark.tag:
-            msg = (
+            raise LogDivergedError(
                 f"log diverged: the queries before round {mark.round} are not the ones that were answered (or an "
                 "ensemble's teachers, fitted to them again, come out otherwise here)"
             )
-            raise LogDivergedError(msg)
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the next generation. It holds raw private points and keys."""

@@ -49,11 +49,10 @@ async def skip_message(snapshot: Snapshot, source: Source | None, sink: Sink, po
     committed = await sink.open()
     try:
         if sink.in_doubt is not None:
-            msg = (
+            raise StateError(
                 f"sink: answers up to position {sink.in_doubt.position} may have left and are not committed; start "
                 "`perpetua serve` on the same stream first, which gives them again and then stops at the message"
             )
-            raise StateError(msg)
         stands, mark = await _passing(snapshot, source, committed, position)
         # before the source is closed: it says what it has read
         await sink.commit(Commit(Replies(), [], stands, mark.pack()))

@@ -137,6 +137,5 @@ class PublicLog:
 
     def _checked(self, event: str, fields: dict[str, float | str]) -> dict[str, float | str]:
         if event not in EVENTS or not fields.keys() <= FIELDS:
-            msg = f"log event {event!r} or one of its fields is not in the closed vocabulary"
-            raise KeyError(msg)
+            raise KeyError(f"log event {event!r} or one of its fields is not in the closed vocabulary")
         return {**self._always, **fields}

@@ -40,8 +40,7 @@ def read_stream(body: bytes) -> pa.Table:
         table = reader.read_all()
         table.validate(full=True)
         if stream.tell() != len(body):
-            msg = "bytes behind the stream"
-            raise ValueError(msg)
+            raise ValueError("bytes behind the stream")
     return table
 
 
