@@ -1,7 +1,6 @@
 """`perpetua ask`: put one query to a daemon that serves, as any asker would, and print its answer."""
 
 import asyncio
-import logging
 import sys
 from collections.abc import Coroutine
 from typing import Annotated, Any, Final
@@ -82,7 +81,7 @@ async def _on_kafka(config: Config, body: bytes, partition: int | None, reply_to
     from oracle.hosting.kafka_settings import kafka_settings
     from oracle.telemetry.client_logs import hear_client
 
-    hear_client(logging.NullHandler())
+    hear_client()
     settings = kafka_settings(config, "ask")
     if reply_topic is not None and reply_topic not in settings.reply_topics:
         raise InputError("--reply-topic", reply_topic, "must be one of sink.reply_topics")

@@ -1,6 +1,5 @@
 """A model on Kafka as commands look at it: its configuration, and where a partition stands."""
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +25,7 @@ def open_kafka(config_file: Path, what: str, partition: int | None = None) -> Ka
     config = load_config(config_file)
     if config.source.kind != "kafka":
         raise InputError("source.kind", config.source.kind, f'must be "kafka": only Kafka has {what}')
-    hear_client(logging.NullHandler())
+    hear_client()
     model = open_model(config)
     if partition is not None and partition >= model.shards:
         raise InputError("--partition", partition, f"must be below {model.shards}, the state's shards")

@@ -4,7 +4,6 @@ On MQTT there is none: nothing is published without a daemon, so there it is onl
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 
 from msgspec import UNSET
@@ -83,7 +82,7 @@ async def _end_on_kafka(config: Config, snapshots: Sequence[Snapshot], events: S
     from oracle.hosting.kafka import check_topics, open_model  # noqa: PLC0415
     from oracle.telemetry.client_logs import hear_client  # noqa: PLC0415
 
-    hear_client(logging.NullHandler())
+    hear_client()
     model = await check_topics(open_model(config), tolerant=True)
     found = await members(model.settings)
     if found:

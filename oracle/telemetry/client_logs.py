@@ -24,12 +24,12 @@ _PLACE: Final = re.compile(r"%[-#0-9. +]*[a-zA-Z]")
 _LEFT_OUT: Final = "..."
 
 
-def hear_client(handler: logging.Handler, loggers: Sequence[str] = _LOGGERS) -> None:
-    """Give all that a library logs to this handler, and to nobody else; `logging.NullHandler` silences it."""
+def hear_client(handler: logging.Handler | None = None, loggers: Sequence[str] = _LOGGERS) -> None:
+    """Give all that a library logs to this handler, and to nobody else; None silences it."""
     for name in loggers:
         logger = logging.getLogger(name)
         logger.propagate = False
-        logger.handlers = [handler]
+        logger.handlers = [handler or logging.NullHandler()]
 
 
 class LibraryLog(logging.Handler):

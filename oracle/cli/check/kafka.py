@@ -1,7 +1,6 @@
 """What `perpetua check` looks at where the source is Kafka: topics, group and records, beside the state."""
 
 import asyncio
-import logging
 from functools import partial
 from typing import Final
 
@@ -27,7 +26,7 @@ _WAIT: Final = 1.0
 
 def check_kafka(config: Config, findings: Findings) -> None:
     """Check a state that is served from Kafka; fence nobody, change nothing."""
-    hear_client(logging.NullHandler())
+    hear_client()
     if not findings.holds("state folder exists and is private", lambda: check_mode(config.state.folder)):
         return
     model = findings.get("state, key file and settings", lambda: open_model(config))

@@ -1,7 +1,6 @@
 """What `perpetua check` looks at where the source is MQTT: the journal, the outbox and the broker, beside the state."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from connectors.journal.source import JournalSource
@@ -22,7 +21,7 @@ __all__ = ["check_ends"]
 
 def check_ends(config: Config, findings: Findings, plan: Plan | None, open_shard: Callable[[], Shard | None]) -> None:
     """Check journal and outbox beside the state, the settings, and the broker with these."""
-    hear_client(logging.NullHandler())
+    hear_client()
     shard = open_shard()
     if plan is None:
         return

@@ -1,7 +1,6 @@
 """A Kafka topic as the log of `perpetua verify` and `fork`: a range of one partition, and what was answered to it."""
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -131,7 +130,7 @@ def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: by
     """
     if partition < 0:
         raise InputError("--partition", partition, "must be at least 0")
-    hear_client(logging.NullHandler())
+    hear_client()
     secret = None if master_key is None else mark_key(master_key, plan.digest)
     return KafkaLog(replace(kafka_settings(load_config(config_file), plan.name), secret=secret), partition)
 
