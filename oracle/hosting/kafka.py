@@ -16,10 +16,11 @@ from connectors.retry import Backoff, retry
 from oracle.accounting.ledger import LedgerEvent
 from oracle.config.daemon import Config
 from oracle.errors import BusError, InputError, MisplacedError, StateError
-from oracle.hosting.daemons import make_daemon
+from oracle.hosting.daemons import daemon_settings
 from oracle.hosting.kafka_settings import kafka_settings, largest_reply
 from oracle.planning.kinds import decode_plan
 from oracle.planning.plan import Plan
+from oracle.runtime.daemon import Daemon
 from oracle.runtime.fleet import Fleet, Membership
 from oracle.state.folder import read_plan
 from oracle.state.keys import mark_key, read_key_file
@@ -151,7 +152,6 @@ class _ServedShard:
     """One partition's daemon with its store, which is closed when it ends."""
 
     def __init__(self, model: KafkaModel, partition: int, reporter: Reporter, version: str) -> None:
-        config, plan = model.config, model.plan
         self._settings, self._partition = model.settings, partition
         source = KafkaSource(model.settings, partition)
 
@@ -159,9 +159,17 @@ class _ServedShard:
             stops = model.settings.stop_at_of(partition)
             return shard_event(version, record, started=started, begins=source.begins, stops=stops)
 
-        self._store = DeferredStore(shard_folder(config.state.folder, partition), model.master_key)
+        self._store = DeferredStore(shard_folder(model.config.state.folder, partition), model.master_key)
         sink = KafkaSink(model.settings, partition, source.progress, observer=reporter)
-        self._daemon = make_daemon(config, plan, self._store, source, sink, reporter, announce=announce)
+        self._daemon = Daemon(
+            plan=model.plan,
+            store=self._store,
+            source=source,
+            sink=sink,
+            reporter=reporter,
+            settings=daemon_settings(model.config),
+            announce=announce,
+        )
 
     @property
     def serving(self) -> bool:

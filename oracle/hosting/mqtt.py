@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,6 @@ from oracle.telemetry.reporter import Reporter
 
 __all__ = [
     "LoggingObserver",
-    "MqttBus",
     "asker_settings",
     "last_commit",
     "login_of",
@@ -177,21 +176,8 @@ def misplaced(config: Config, error: MisplacedError) -> StateError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MqttBus:
-    """Both ends of the bus.
-
-    Attributes:
-        source: Not yet open.
-        sink: Not yet open; open it first.
-    """
-
-    source: MqttSource
-    sink: MqttSink
-
-
-def open_bus(config: Config, plan: Plan, log: PublicLog, reporter: Reporter) -> MqttBus:
-    """Return both ends of the bus that the configuration names, not yet open."""
+def open_bus(config: Config, plan: Plan, log: PublicLog, reporter: Reporter) -> tuple[MqttSource, MqttSink]:
+    """Return both ends of the bus that the configuration names, not yet open; open the sink first."""
     settings = mqtt_settings(config, plan)
     queries, outbox = open_journals(config, plan)
     reporter.link_awaited()
@@ -200,7 +186,7 @@ def open_bus(config: Config, plan: Plan, log: PublicLog, reporter: Reporter) -> 
         return replace(settings, login=login_of(_tables(config)[2].login))
 
     link = Link(settings, queries, outbox, LoggingObserver(log, reporter), reload)
-    return MqttBus(MqttSource(queries, link), MqttSink(settings, outbox, link))
+    return MqttSource(queries, link), MqttSink(settings, outbox, link)
 
 
 def open_offline(config: Config, plan: Plan) -> tuple[JournalSource, MqttSink]:

@@ -14,6 +14,7 @@ snapshot is never ahead of the commits.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -91,7 +92,7 @@ class Daemon:
         sink: Sink,
         reporter: Reporter,
         settings: DaemonSettings | None = None,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
         on_progress: Callable[[int], None] = lambda _position: None,
         announce: Announce | None = None,
         retention: Retention | None = None,
