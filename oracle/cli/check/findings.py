@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from connectors.base import Committed, Source
 from oracle.config.web import WebConfig
 from oracle.errors import BusError, PerpetuaError
 from oracle.planning.plan import Plan
 from oracle.planning.planner import verify_plan
+from oracle.runtime.recovery import catch_up
+from oracle.runtime.shard import Shard
+from oracle.runtime.skip import describe_position
 from oracle.state.folder import check_lock, newest_bytes
 from oracle.state.space import check_space
 
-__all__ = ["Finding", "Findings"]
+__all__ = ["Finding", "Findings", "place_of"]
 
 _Result = TypeVar("_Result")
 
@@ -101,3 +105,13 @@ class Findings(list[Finding]):
             self.note("web: the port was not tried, as a daemon serves this state now")
         else:
             self.holds("web: address is free", lambda: listen(table).close())
+
+
+async def place_of(shard: Shard, source: Source, committed: Committed | None, wait: float) -> str:
+    """Re-execute in memory what a restart would; return in words where it ends, if something comes within `wait`."""
+    try:
+        _, behind = await catch_up(shard, source, committed)
+        behind = behind or await source.fetch(1, wait)
+        return describe_position(shard.position, behind) if behind else ""
+    finally:
+        await source.close()
