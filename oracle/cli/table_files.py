@@ -18,6 +18,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from connectors.local.arrowfiles import arrow_reader
 from oracle.errors import DataError, InputError
 
 __all__ = ["FORMATS", "TableFile", "Unlike", "format_of"]
@@ -27,7 +28,6 @@ FORMATS: Final = ("csv", "tsv", "parquet", "jsonl", "arrow")
 
 _STANDARD_INPUT: Final = Path("-")
 _MAGIC: Final = ((b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"{", "jsonl"))
-_ARROW_FILE: Final = b"ARROW1"
 _BATCH_ROWS: Final = 65_536
 _HEADER_BYTES: Final = 1 << 20
 _ROW: Final = re.compile(r"Row #(\d+): ")
@@ -145,9 +145,7 @@ class TableFile:
         if self._format == "parquet":
             return pyarrow.parquet.ParquetFile(source)
         if self._format == "arrow":
-            file = source.read(len(_ARROW_FILE)) == _ARROW_FILE
-            source.seek(0)
-            return pa.ipc.open_file(source) if file else pa.ipc.open_stream(source)
+            return arrow_reader(source)
         if self._format == "jsonl":
             return pyarrow.json.open_json(source, parse_options=_options(self._json_schema()))
         return self._csv_reader(source, typed=typed)
