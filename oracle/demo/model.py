@@ -77,6 +77,6 @@ def model(examples: int, *, epsilon: float = EPSILON, first_share: float | None 
     return cast("BoxModel", parse_model(document))
 
 
-def least_flights(examples: int, *, epsilon: float = 1.0) -> int:
-    """Return how many labelled flights this rule would need at another epsilon, with everything left to the planner."""
-    return least_examples(model(examples, epsilon=epsilon, first_share=None))
+def least_flights(examples: int) -> int:
+    """Return how many labelled flights this rule would need at epsilon 1, with everything left to the planner."""
+    return least_examples(model(examples, epsilon=1.0, first_share=None))
