@@ -45,6 +45,7 @@ from oracle.receipts.receipts import Statement, armed_sides
 
 __all__ = ["UNSEEN", "against_ledger", "read_ledger", "shows_rounds"]
 
+_Standing = ShardStarted | ShardStopped | ModelRetired
 _RunEvent = (
     PhaseStarted
     | PhaseEnded
@@ -55,9 +56,7 @@ _RunEvent = (
     | SharesReleased
     | AnswerPaid
     | MessageSkipped
-    | ShardStarted
-    | ShardStopped
-    | ModelRetired
+    | _Standing
 )
 
 UNSEEN: Final = (
@@ -127,8 +126,7 @@ def shows_rounds(statement: Statement, events: Sequence[LedgerEvent]) -> bool:
 
     A phase that ends and a shard that starts or stops say it; between these, rounds are no events.
     """
-    kinds = PhaseEnded | ShardStarted | ShardStopped | ModelRetired
-    return any(isinstance(event, kinds) and event.round == statement.round for event in events)
+    return any(isinstance(event, PhaseEnded | _Standing) and event.round == statement.round for event in events)
 
 
 def _contradictions(told: list[LedgerEvent]) -> Iterator[str]:
@@ -196,7 +194,7 @@ def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for
         return event == phase_started(plan, event.phase)
     if isinstance(event, PhaseEnded):
         return event.round == first + rounds and 0 <= event.rearms <= rounds * armed_sides(plan)
-    if isinstance(event, ShardStarted | ShardStopped | ModelRetired):
+    if isinstance(event, _Standing):
         return first <= event.round <= first + rounds and _stands(plan, event, event.round - first)
     sides = armed_sides(plan)
     return first <= event.round < first + rounds and (isinstance(event, ReplayForked) or 0 <= event.side < sides)
@@ -220,7 +218,7 @@ def _of_questions(plan: QuestionPlan, event: MarginalsReleased | AnswerPaid) -> 
     return event.round == 0 and list(map(len, event.counts)) == sizes
 
 
-def _stands(plan: Plan, event: ShardStarted | ShardStopped | ModelRetired, phase_round: int) -> bool:
+def _stands(plan: Plan, event: _Standing, phase_round: int) -> bool:
     """Return whether an event's guarantee is the plan's at that round of its phase, and so what it was paid."""
     if (event.paid is msgspec.UNSET) != (plan.paid_limit is None):
         return False
@@ -274,13 +272,18 @@ def _rearms(statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
                 f"phase {event.phase}: the ledger contradicts itself: it has {of_phase[event.phase]} re-arms, and "
                 f"counts {event.rearms} at the phase's end"
             )
-        elif isinstance(event, ShardStarted | ShardStopped | ModelRetired) and event.round <= statement.round:
-            before = bisect_left(rounds, event.round)
-            if event.rearms != before:
-                yield (
-                    f"the ledger contradicts itself: it has {before} re-arms before round {event.round}, and counts "
-                    f"{event.rearms} in its {_name(event)}"
-                )
+        elif isinstance(event, _Standing) and event.round <= statement.round:
+            yield from _miscounted(event, "re-arms", rounds, event.rearms)
+
+
+def _miscounted(event: _Standing, what: str, rounds: Sequence[int], counted: object) -> Iterator[str]:
+    """Yield what an event counts otherwise than the ledger has it before its round."""
+    before = bisect_left(rounds, event.round)
+    if counted != before:
+        yield (
+            f"the ledger contradicts itself: it has {before} {what} before round {event.round}, and counts "
+            f"{counted} in its {_name(event)}"
+        )
 
 
 def _paid(plan: Plan, statement: Statement, told: list[LedgerEvent]) -> Iterator[str]:
@@ -295,13 +298,8 @@ def _paid(plan: Plan, statement: Statement, told: list[LedgerEvent]) -> Iterator
     if before != statement.paid:
         yield f"the ledger has {before} paid answers before round {statement.round}, the receipt {statement.paid}"
     for event in told:
-        if isinstance(event, ShardStarted | ShardStopped | ModelRetired) and event.round <= statement.round:
-            before = bisect_left(rounds, event.round)
-            if event.paid != before:
-                yield (
-                    f"the ledger contradicts itself: it has {before} paid answers before round {event.round}, and "
-                    f"counts {event.paid} in its {_name(event)}"
-                )
+        if isinstance(event, _Standing) and event.round <= statement.round:
+            yield from _miscounted(event, "paid answers", rounds, event.paid)
     released = any(isinstance(event, MarginalsReleased) for event in told)
     if statement.round and _has_start(plan) and not released:
         yield "the ledger lacks the marginals that the plan's hypothesis starts from"
