@@ -51,11 +51,7 @@ class JournalSource:
         self._news.set()
 
     async def open(self, position: int | None) -> None:
-        """See `Source.open`.
-
-        Raises:
-            SourceError: The records behind `position` are gone, or have never been there.
-        """
+        """See `Source.open`."""
         await self._stop_reading()
         try:
             self._reader = self._journal.reader(position or 0)

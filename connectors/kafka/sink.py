@@ -107,7 +107,6 @@ class KafkaSink:
         Raises:
             StateError: Nothing says for sure how far was answered.
             RefusedError: The brokers do not let us.
-            BusError: The brokers do not answer.
         """
         found = await self._take_over()
         if found.disturbed is not None:
@@ -137,9 +136,7 @@ class KafkaSink:
         """See `Sink`. If it fails, open the sink anew: only then is known what was committed.
 
         Raises:
-            FencedError: Another process has taken the partition over.
             StorageError: The sink is not open, or a message is too large for its topic.
-            BusError: The brokers do not answer; the commit may or may not stand.
         """
         if self._producer is None:
             raise StorageError(f"{self._where}: commit before open")

@@ -68,12 +68,7 @@ class FileGroup:
         return self._files[role].length
 
     def inspect(self) -> Committed | None:
-        """Do the checks of `open` and return what it would, but cut, hold and make nothing.
-
-        Raises:
-            InputError: See `open`.
-            StorageError: See `open`.
-        """
+        """Do the checks of `open`, raise and return what it would, but cut, hold and make nothing."""
         record = self._record_file.read()
         try:
             sizes = {role: file.size() for role, file in self._files.items()}

@@ -69,11 +69,7 @@ class JsonlSource:
         self._ended = False
 
     async def fetch(self, limit: int, wait: float) -> Deliveries:
-        """See `Source`.
-
-        Raises:
-            SourceError: The source is not open, or the file cannot be read or was cut.
-        """
+        """See `Source`."""
         deadline = asyncio.get_running_loop().time() + wait
         while not self._lines and not self._ended:
             if await self._read():
@@ -184,7 +180,6 @@ class JsonlSink(FileSink):
 
         Raises:
             InputError: The metadata is too long, or a reply or event is not one line of JSON.
-            StorageError: It could not be written.
         """
         data = {
             "output": reply_lines(commit.replies),

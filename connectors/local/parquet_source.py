@@ -86,11 +86,7 @@ class ParquetSource:
         self._ended = start == total
 
     async def fetch(self, limit: int, wait: float) -> Deliveries:  # noqa: ARG002  # a file never waits
-        """See `Source`. One call returns about 65,536 rows at most, or one delivery.
-
-        Raises:
-            SourceError: The source is not open, or the file cannot be read.
-        """
+        """See `Source`. One call returns about 65,536 rows at most, or one delivery."""
         if self._messages is None:
             raise SourceError(f"{self._path}: fetch before open")
         if not self._ready and not self._ended:

@@ -41,10 +41,7 @@ class MqttSink:
         """See `Sink.commit`. While the outbox is full it waits for the broker.
 
         Raises:
-            InputError: The metadata is too long.
-            StorageError: It could not be written, or the sink must be opened first.
             RefusedError: The broker does not let us in, or refuses what we publish on a topic of our own.
-            FencedError: Another client has taken our place.
         """
         check_metadata(commit.metadata)
         committed = Committed(commit.position, commit.metadata)

@@ -20,14 +20,7 @@ _WAIT: Final = 30.0
 
 
 async def check_message(snapshot: Snapshot, source: Source | None, committed: Committed | None, position: int) -> None:
-    """Refuse what `skip_message` would, as far as can be seen while nothing is opened for writing and nobody fenced.
-
-    Raises:
-        InputError: See `skip_message`.
-        StateError: See `skip_message`.
-        SourceError: See `skip_message`.
-        BusError: The bus does not answer.
-    """
+    """Refuse what `skip_message` would, as far as can be seen while nothing is opened for writing and nobody fenced."""
     try:
         await _passing(snapshot, source, committed, position)
     finally:
