@@ -51,16 +51,6 @@ class TopicFacts:
         """Largest batch that it takes, and so the largest record."""
         return int(self.configs.get(_MAX_BYTES, str(DEFAULT_MESSAGE_BYTES)))
 
-    @property
-    def uncompressed(self) -> bool:
-        """True if its records are stored as they are, so that `message_bytes` bounds them."""
-        return self.configs.get(_COMPRESSION) == _UNCOMPRESSED
-
-    @property
-    def compacted(self) -> bool:
-        """True if newer records of a key replace older ones."""
-        return _COMPACT in self.configs.get(_POLICY, "")
-
 
 async def describe(settings: KafkaSettings, *, tolerant: bool = False) -> dict[str, TopicFacts]:
     """Return those of a model's topics that there are; `tolerant` passes over optional ones that we may not look at.
@@ -131,13 +121,13 @@ def problems(settings: KafkaSettings, facts: Mapping[str, TopicFacts], shards: i
 
     def need_compaction(name: str | None, why: str) -> None:
         topic = facts.get(name or "")
-        if topic is not None and not topic.compacted:
+        if topic is not None and _COMPACT not in topic.configs.get(_POLICY, ""):
             found.append(f"topic {name}: {_POLICY}: must be compact, so that {why}")
 
     queries = facts.get(settings.topic)
     if queries is not None and queries.partitions != shards:
         found.append(other_partitions(settings, queries.partitions, shards))
-    if queries is not None and not queries.uncompressed:
+    if queries is not None and queries.configs.get(_COMPRESSION) != _UNCOMPRESSED:
         found.append(
             f"topic {settings.topic}: {_COMPRESSION} = {queries.configs.get(_COMPRESSION)}: must be {_UNCOMPRESSED}: a "
             "small message could decompress to one whose answer fits no topic, which would stop the shard"
