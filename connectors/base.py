@@ -299,6 +299,7 @@ class Sink(Protocol):
 
         Its answers must be given again before any others, and from the same messages: `metadata` tells.
         """
+        return None  # as of most, of which nobody sees what is not durable
 
     async def commit(self, commit: Commit) -> None:
         """Make all of `commit` durable, or nothing of it. After it was cancelled only `open` tells which.

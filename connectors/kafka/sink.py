@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata
 
-from connectors.base import JSON, Commit, Committed
+from connectors.base import JSON, Commit, Committed, Sink
 from connectors.kafka.client import close_quietly, make_producer, start
 from connectors.kafka.commit_batches import CommitBatches, named_topics
 from connectors.kafka.committed_offset import CommittedOffset, find_committed, partition_name
@@ -61,7 +61,7 @@ class _Nobody:
         pass
 
 
-class KafkaSink:
+class KafkaSink(Sink):
     """Commits in transactions under the partition's own transactional id. Delivery guarantee: exactly once.
 
     Readers must read committed records only (`isolation.level=read_committed`). `open` fences whoever wrote before:
@@ -92,11 +92,6 @@ class KafkaSink:
         self._reply_topics = ReplyTopics(settings, partition, self._observer.withheld)
         self._commit_batches = CommitBatches(settings, partition, self._counts, self._reply_topics.batch_bytes)
         self._last: Claim | None = None
-
-    @property
-    def in_doubt(self) -> Committed | None:
-        """None: readers of committed records see a transaction whole or not at all."""
-        return None
 
     async def open(self) -> Committed | None:
         """See `Sink`. It fences the earlier owner, then reads the committed offset.
