@@ -170,7 +170,6 @@ async def _refusal(settings: KafkaSettings) -> RefusedError | BusError | None:
 
 
 async def _try(server: str, how: Mapping[str, Any]) -> None:
-    """Connect to one server."""
     host, _, port = server.rpartition(":")
     try:
         with translated(server):

@@ -229,8 +229,6 @@ def _wrapped(number: int) -> int:
 
 
 class _Reader:
-    """Reads records from unpacked bytes."""
-
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0

@@ -28,12 +28,10 @@ class _Asker(Receiver):
         self.accepted: asyncio.Future[int] = loop.create_future()
 
     def received(self, message: Incoming) -> None:
-        """See `Receiver.received`."""
         if message.correlation == self._correlation and not self.answer.done():
             self.answer.set_result(message.body)
 
     def published(self, mid: int, reason: int) -> None:
-        """See `Receiver.published`."""
         del mid
         self.accepted.set_result(reason)
 
@@ -65,7 +63,6 @@ async def ask(settings: MqttSettings, queries: str, body: bytes) -> bytes:
 
 
 async def _first(wanted: "asyncio.Future[bytes] | asyncio.Future[int]", lost: asyncio.Future[BusError]) -> None:
-    """Wait for a result."""
     waiting: set[asyncio.Future[Any]] = {wanted, lost}
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     if not wanted.done():

@@ -209,7 +209,6 @@ class Outbox:
             raise StorageError(f"{self.journal.folder}: the sink must be opened (again) before it can commit")
 
     def _enqueue(self, number: int, messages: Sequence[Outgoing], position: int) -> None:
-        """Queue a commit's messages."""
         self._left[number] = len(messages)
         self._queued_bytes += sum(message.size for message in messages)
         self.queue.extend(Publication(number, message, position) for message in messages)

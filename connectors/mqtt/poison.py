@@ -147,5 +147,4 @@ class PoisonDetector:
 
 
 def _measures(topic: str) -> tuple[int, int]:
-    """Return a topic's levels and bytes."""
     return topic.count("/") + 1, len(topic.encode())

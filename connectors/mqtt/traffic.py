@@ -22,11 +22,9 @@ class _Traffic(Receiver):
         self.wakeup = asyncio.Event()
 
     def received(self, message: Incoming) -> None:
-        """See `Receiver.received`."""
         self._on_message(message)
 
     def published(self, mid: int, reason: int) -> None:
-        """See `Receiver.published`."""
         del mid, reason
         self.in_flight -= 1
         self.wakeup.set()

@@ -40,7 +40,6 @@ def run(
 
 
 def _body(query: str) -> bytes:
-    """Return a query on one line."""
     text = sys.stdin.read() if query == "-" else query
     try:
         document = msgspec.json.decode(text)
@@ -63,7 +62,6 @@ async def _within(seconds: float, asking: Coroutine[Any, Any, bytes]) -> bytes:
 
 
 async def _asked(config: Config, body: bytes, partition: int | None, reply_topic: str | None) -> bytes:
-    """Return the answer to a query, however long it takes."""
     kind = config.source.kind
     if partition is not None and kind != "kafka":
         raise InputError("--partition", partition, "must be left out: only Kafka has partitions")

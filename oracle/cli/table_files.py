@@ -202,7 +202,6 @@ def _options(schema: pa.Schema) -> pyarrow.json.ParseOptions:
 
 
 def _is_json(lines: bytes, schema: pa.Schema) -> bool:
-    """Return whether lines of JSON can be read as typed."""
     try:
         for _ in pyarrow.json.open_json(pa.BufferReader(lines), parse_options=_options(schema)):
             pass

@@ -137,6 +137,5 @@ def last_commit(config: Config) -> Committed | None:
 
 
 def _record_of(config: Config) -> Path:
-    """Return where the sink's commit record is."""
     path = config.sink.path if isinstance(config.sink, FileSinkConfig) else None
     return config.state.folder / _STDOUT if path is None else path.with_name(path.name + ".commit")

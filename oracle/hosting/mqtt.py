@@ -144,7 +144,6 @@ def _tables(config: Config) -> tuple[MqttSourceConfig, MqttSinkConfig, MqttConfi
 
 
 def _login_of(table: LoginConfig | None) -> Login | None:
-    """Return what the connector is told about name and password."""
     if table is None:
         return None
     password = table.password.get_secret_value() if table.password is not None else None

@@ -201,12 +201,10 @@ def _possible(plan: Plan, event: _RunEvent) -> bool:  # noqa: PLR0911 -- one for
 
 
 def _of_ensemble(plan: EnsemblePlan, event: SharesReleased) -> bool:
-    """Return whether a run of the ensemble's plan can have the event."""
     return plan.share_slope is not msgspec.UNSET and event.round == 0 and len(event.counts) == len(plan.classes)
 
 
 def _of_questions(plan: QuestionPlan, event: MarginalsReleased | AnswerPaid) -> bool:
-    """Return whether a run of a plan of public questions can have the event."""
     if isinstance(event, AnswerPaid):
         if (event.above is msgspec.UNSET) == isinstance(plan, TablePlan):
             return False

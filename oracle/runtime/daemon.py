@@ -163,7 +163,6 @@ class Daemon:
         return None
 
     async def _recover_after(self, failed: MessageError) -> tuple[Shard, Deliveries]:
-        """Go back to the last commit."""
         self._serving = False
         self._reporter.message_failed(failed)
         await self._source.close()

@@ -282,7 +282,6 @@ class Pipeline:
                 self._batches.put_nowait(_Notice.DURABLE)
 
     def _report(self, together: Sequence[Answered], seconds: float) -> None:
-        """Tell of batches whose answers are durable."""
         self._committed_at = self._clock()
         self._reporter.took(Work.COMMIT, seconds)
         for one in together:

@@ -130,7 +130,6 @@ class Reporter:
             )
 
     def _spent(self) -> None:
-        """The last answer that the data pay for was given."""
         record = self._record
         self._log.warning("answers.spent", paid=record.paid, round=record.round)
         self._on_incident("answers.spent", f"all {record.paid:,} answers that the data pay for were given")

@@ -72,7 +72,6 @@ class Guard:
         return self._app
 
     def _is_ours(self, host: str) -> bool:
-        """Return whether a Host header names this machine."""
         found = _HOST.fullmatch(host.lower())
         name = "" if found is None else found[1] or found[2]
         return name == self._host or is_loopback(name)

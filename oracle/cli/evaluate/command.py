@@ -173,7 +173,6 @@ class _Release(NamedTuple):
     def of(
         cls, epsilon: float | None, ledger: Path | None, data: str, plan: Plan, most: tuple[float | None, float | None]
     ) -> "_Release | None":
-        """Return it, if it is wanted and can be."""
         if epsilon is None:
             if ledger is not None:
                 raise InputError("--ledger", str(ledger), "is for --release only")
@@ -188,7 +187,6 @@ class _Release(NamedTuple):
         return cls(plan, epsilon, ledger, data, (limits[0], limits[1]))
 
     def confirm(self, train: Path, test: Path, rows: Table, asked: NDArray[np.int64], *, yes: bool) -> None:
-        """Say what it costs, and go on if that is agreed to."""
         if train.resolve() == test.resolve():
             raise InputError(
                 "--test", str(test), "must be another file than --train: test rows must not be training rows"
@@ -225,7 +223,6 @@ def _order(  # noqa: PLR0913, PLR0917 -- options of the command, as they are
 
 
 def _read(path: Path, plan: Plan | Model, label: str, most: int | None = None) -> Table:
-    """Read rows, no more than `most` of them."""
     rows: list[NDArray[np.float64]] = []
     labels: list[Labels] = []
     count = 0

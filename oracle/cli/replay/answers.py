@@ -12,8 +12,6 @@ __all__ = ["AnswerFile", "answered_rows", "open_answers"]
 
 
 class _Lines:
-    """One answer a line."""
-
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
 

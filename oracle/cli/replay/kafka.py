@@ -136,7 +136,6 @@ def open_kafka_log(config_file: Path, plan: Plan, partition: int, master_key: by
 
 
 def _range(offsets: str | None, first: int, last: int) -> tuple[int, int]:
-    """Return a range of offsets, the last one not in it."""
     begin, colon, end = (offsets or ":").partition(":")
     if not colon or not all(part == "" or part.isdecimal() for part in (begin, end)):
         raise InputError("--offsets", offsets, 'must be "FIRST:LAST", LAST excluded; either may be left out')

@@ -173,7 +173,6 @@ def _show_published(done: Published, out: Path, *, as_json: bool) -> None:
 
 
 def _origin(origin: Path, key: Path | None) -> tuple[Plan, Snapshot, bytes]:
-    """Return the plan, the snapshot, and the master key that opened it."""
     if not origin.is_dir():
         genesis = read_genesis(origin)
         plan = decode_plan(genesis.plan)

@@ -70,7 +70,6 @@ async def _serve(config: Config, store: Store, plan: Plan, log: PublicLog) -> in
 
 
 def _explained(config: Config, error: MisplacedError) -> StateError:
-    """Return what is said where a snapshot is ahead of what was committed."""
     if config.source.kind != "mqtt":
         return error
     from oracle.hosting.mqtt import misplaced
@@ -93,7 +92,6 @@ def _file_ends(config: Config, store: Store, plan: Plan, log: PublicLog, _report
 
 @contextlib.contextmanager
 def _mqtt_ends(config: Config, _store: Store, plan: Plan, log: PublicLog, reporter: Reporter) -> Iterator[Ends]:
-    """Lend the daemon's parts that are of MQTT."""
     from oracle.hosting.mqtt import open_bus
 
     source, sink = open_bus(config, plan, log, reporter)

@@ -99,7 +99,6 @@ class _Table:
         return self._at + offset if offset else 0
 
     def byte(self, slot: int) -> int:
-        """Return a byte; 0 where it is left out."""
         offset = self.offset(slot)
         return self._data[offset] if offset else 0
 
@@ -117,7 +116,6 @@ class _Table:
         return offset + int(_U32.unpack_from(self._data, offset)[0]) if offset else 0
 
     def table(self, slot: int) -> "_Table | None":
-        """Return the table that a slot points to."""
         target = self.target(slot)
         return _Table(self._data, target) if target else None
 
@@ -132,12 +130,10 @@ class _Table:
         return target + 4, count
 
     def text(self, slot: int) -> bytes:
-        """Return a string's bytes."""
         first, count = self.vector(slot, 1)
         return self._data[first : first + count]
 
     def tables(self, slot: int) -> "list[_Table]":
-        """Return the tables of a vector."""
         first, count = self.vector(slot, 4)
         if count > _MOST_COLUMNS:
             raise UnsupportedFrameError(_WIDE)
@@ -200,7 +196,6 @@ def _open(metadata: bytes, kind: int) -> tuple[_Table, int]:
 
 
 def _check_batch(metadata: bytes) -> _Batch:
-    """Check a record batch."""
     batch, size = _open(metadata, _BATCH)
     if batch.offset(3):
         raise UnsupportedFrameError(_COMPRESSED)

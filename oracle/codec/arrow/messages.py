@@ -164,7 +164,6 @@ class ArrowCodec:
         return None
 
     def _rows(self, table: pa.Table) -> ArrowQueries:
-        """Return the rows of columns that have the right types."""
         features = np.empty((table.num_rows, self._starts[-1]))
         rejected = np.zeros(table.num_rows, dtype=np.int8)
         nulls: list[NDArray[np.bool_]] = []  # of columns that have some
@@ -205,7 +204,6 @@ class ArrowCodec:
 
 
 def _parts(whole: ArrowQueries, counts: Sequence[int], identifiers: Sequence[pa.Array | None]) -> list[ArrowQueries]:
-    """Cut the rows of many messages into those of each."""
     features, present, rejected, _ = whole
     parts: list[ArrowQueries] = []
     stop = 0

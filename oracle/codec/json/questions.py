@@ -161,7 +161,6 @@ class QuestionReader(JsonBodies):
         return self._starts[domain.attribute.name], -(-domain.attribute.cells // _WORD)
 
     def _cells(self, row: Sequence[Any], domain: Domain) -> list[int]:
-        """Return the cells of an attribute that a row asks for."""
         start, _ = self._place(domain)
         return [cell for cell in range(domain.attribute.cells) if row[start + cell // _WORD] >> cell % _WORD & 1]
 
