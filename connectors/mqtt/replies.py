@@ -84,7 +84,7 @@ def dead_letter(rejected: Rejected, topic: str, *, bodies: bool) -> bytes:
 
 
 def undelivered(size: int, position: int, topic: str) -> bytes:
-    """Return the note on an answer that was given up, in public words: its commit ends at or behind its query."""
+    """Return the note on an answer that was given up, all of it public; its query is at `position` or just before."""
     return msgspec.json.encode({"reason": "undelivered", "topic": topic, "position": position, "size": size})
 
 

@@ -25,7 +25,7 @@ def mebibytes(count: int) -> str:
 
 
 def comparison(tight: Plan, paper: Plan, delta: str, rows: Iterable[tuple[str, float, float]], digits: str) -> Table:
-    """Return both profiles' figures side by side, those that are not whole by `digits`, and how many times one is."""
+    """Return both profiles' figures side by side, and their ratio; `digits` is the format of what is not whole."""
     table = figure_table("", "tight", "paper", "paper / tight")
     table.add_row("epsilon", f"{tight.epsilon:g}", f"{paper.epsilon:g} (nominal)", "")
     table.add_row(delta, f"{tight.delta:g}", f"{paper.delta:g} (nominal)", "")
